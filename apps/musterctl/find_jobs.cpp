@@ -4,7 +4,7 @@
 #include "base/clock.hpp"
 #include "base/unix_socket.hpp"
 #include "io/wait_ready.hpp"
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 #include "process_status.hpp"
 #include "status/job_socket.hpp"
 #include "status/json.hpp"

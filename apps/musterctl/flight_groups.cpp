@@ -2,7 +2,7 @@
 #include "flight_groups.hpp"
 
 #include "base/printable.hpp"
-#include "hang/collective_places.hpp"
+#include "hang/judge/collective_places.hpp"
 #include "status/json.hpp"
 
 #include <fmt/format.h>

@@ -2,9 +2,9 @@
 #include "inspect.hpp"
 
 #include "base/environ.hpp"
-#include "hang/inspection.hpp"
-#include "hang/proc_evidence.hpp"
-#include "hang/torch_recorders.hpp"
+#include "hang/gather/inspection.hpp"
+#include "hang/gather/proc_evidence.hpp"
+#include "hang/gather/torch_recorders.hpp"
 #include "recorder_files.hpp"
 
 #include <asio/io_context.hpp>

@@ -3,7 +3,7 @@
 
 #include "base/printable.hpp"
 #include "choose_job.hpp"
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 #include "status/json.hpp"
 
 #include <fmt/core.h>

@@ -2,7 +2,7 @@
 #include "recorder_files.hpp"
 
 #include "base/text.hpp"
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -3,8 +3,8 @@
 // first.
 #include "base/printable.hpp"
 #include "commands.hpp"
-#include "hang/judge.hpp"
-#include "hang/verdict_text.hpp"
+#include "hang/judge/judge.hpp"
+#include "hang/report/verdict_text.hpp"
 #include "inspect.hpp"
 #include "local_job.hpp"
 

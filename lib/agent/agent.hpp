@@ -5,33 +5,16 @@
 // run_guarded created.
 #pragma once
 
-#include "base/environ.hpp"
+#include "agent/agent_setup.hpp"
 #include "base/fd.hpp"
-#include "config/launch_config.hpp"
-#include "process/lease_timer.hpp"
+#include "process/guard/lease_timer.hpp"
 #include "rendezvous/node/node_sockets.hpp"
 #include "rendezvous/node/round_record.hpp"
 
-#include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 
 namespace muster {
-
-struct AgentSetup {
-  LaunchConfig config;
-  Environ environ;
-  std::string hostname;
-  std::string version;  // of muster; the same on all nodes of a job
-  std::string random;   // 32 hexadecimal digits, for the run directory's name and this node's id
-  bool stderr_is_terminal = false;
-  bool stdin_is_terminal = false;
-  bool stderr_is_public = false;  // stderr is a file that other users can read
-  bool stdout_is_torn = false;    // as in PlanContext
-  bool one_sink = false;          // as in PlanContext
-  std::size_t stderr_columns = 80;
-};
 
 // State that a multi-node job shares with its guard. main creates it before run_guarded.
 struct SharedWithGuard {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "config/launch_config.hpp"
-#include "process/guard.hpp"
+#include "process/guard/guard.hpp"
 
 #include <string>
 #include <string_view>

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// The kind of failure; determines the launcher's exit code (agent/job_result.cpp).
+// The kind of failure; determines the launcher's exit code (agent/failures/job_result.cpp).
 enum class Errc {
   usage,         // the user's command line or settings
   system,        // a system call failed

@@ -8,7 +8,7 @@
 #include "base/time.hpp"
 #include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"
-#include "host/numa_binding.hpp"
+#include "machine/numa_binding.hpp"
 #include "platform/platform_plan.hpp"
 #include "trust/token_source.hpp"
 

@@ -4,10 +4,10 @@
 #include "base/clock.hpp"
 #include "collective/recorder/flight_recorder.hpp"
 #include "hang/answer_output.hpp"
-#include "hang/inspection.hpp"
-#include "hang/judge.hpp"
-#include "hang/proc_evidence.hpp"
-#include "process/linux_runner.hpp"
+#include "hang/gather/inspection.hpp"
+#include "hang/gather/proc_evidence.hpp"
+#include "hang/judge/judge.hpp"
+#include "process/run/linux_runner.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

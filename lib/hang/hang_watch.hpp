@@ -8,7 +8,7 @@
 #include "base/time.hpp"
 #include "hang/evidence.hpp"
 #include "hang/hang_core.hpp"
-#include "hang/verdict_text.hpp"
+#include "hang/report/verdict_text.hpp"
 
 #include <functional>
 #include <memory>

@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "config/launch_config.hpp"
 #include "plan/assignment.hpp"
-#include "process/process_spec.hpp"
+#include "process/values/process_spec.hpp"
 
 #include <string>
 #include <vector>

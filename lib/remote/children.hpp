@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "base/time.hpp"
-#include "process/exit_status.hpp"
-#include "process/poller.hpp"
+#include "process/loop/poller.hpp"
+#include "process/values/exit_status.hpp"
 #include "remote/messages.hpp"
 #include "remote/rsh_child.hpp"
 

@@ -19,7 +19,7 @@ using hosts_effect::PassSignal;
 using hosts_effect::Say;
 using hosts_effect::StartAll;
 
-constexpr int kUnreachable = 69;  // as agent/job_result
+constexpr int kUnreachable = 69;  // as agent/failures/job_result
 constexpr int kSignalBase = 128;
 
 bool ends_the_job(int signo) {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/time.hpp"
-#include "process/line_assembler.hpp"
+#include "process/output/line_assembler.hpp"
 #include "remote/repeated_messages.hpp"
 
 #include <cstddef>

@@ -8,10 +8,10 @@
 #include "base/text.hpp"
 #include "io/held_port.hpp"
 #include "io/wait_ready.hpp"
-#include "process/exit_status.hpp"
-#include "process/inherited_state.hpp"
-#include "process/spawn.hpp"
-#include "process/sweeper.hpp"
+#include "process/start/inherited_state.hpp"
+#include "process/start/spawn.hpp"
+#include "process/tree/sweeper.hpp"
+#include "process/values/exit_status.hpp"
 #include "remote/children.hpp"
 
 #include <fmt/core.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/rsh_child.hpp"
 
-#include "process/inherited_state.hpp"
-#include "process/spawn.hpp"
+#include "process/start/inherited_state.hpp"
+#include "process/start/spawn.hpp"
 
 #include <array>
 #include <cerrno>

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/fd.hpp"
-#include "process/exit_status.hpp"
-#include "process/poller.hpp"
+#include "process/loop/poller.hpp"
+#include "process/values/exit_status.hpp"
 #include "remote/frames.hpp"
 #include "remote/launch_plan.hpp"
 #include "remote/rsh_failure.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/time.hpp"
-#include "process/exit_status.hpp"
+#include "process/values/exit_status.hpp"
 
 #include <cstddef>
 #include <string>

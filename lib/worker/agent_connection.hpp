@@ -6,8 +6,8 @@
 #include "base/error.hpp"
 #include "base/fd.hpp"
 #include "base/time.hpp"
-#include "channel/frames.hpp"
-#include "channel/progress_page.hpp"
+#include "worker/channel/frames.hpp"
+#include "worker/channel/progress_page.hpp"
 
 #include <optional>
 #include <string_view>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports from a worker to its launcher, and news of the job (channel/CHANNEL.md). For programs
-// that muster starts; part of libmuster_collective.so. Outside of muster every function is a no-op.
-// Thread-safe. Only Rounds::next and the first call wait for the launcher. A bool result is true if
-// the report was sent.
+// Reports from a worker to its launcher, and news of the job (worker/channel/CHANNEL.md). For
+// programs that muster starts; part of libmuster_collective.so. Outside of muster every function is
+// a no-op. Thread-safe. Only Rounds::next and the first call wait for the launcher. A bool result
+// is true if the report was sent.
 #pragma once
 
 #include "base/time.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/node/introductions.hpp"
 
-#include "rendezvous/round/round_core.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>

@@ -8,12 +8,12 @@
 #pragma once
 
 #include "rendezvous/round/failure_proof.hpp"
-#include "rendezvous/round/inquiry.hpp"
-#include "rendezvous/round/link_core.hpp"
+#include "rendezvous/round/follower/link_core.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
-#include "rendezvous/round/round_core.hpp"
-#include "rendezvous/round/voucher.hpp"
+#include "rendezvous/round/questions/inquiry.hpp"
+#include "rendezvous/round/questions/voucher.hpp"
 
 #include <map>
 #include <optional>

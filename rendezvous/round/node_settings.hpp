@@ -5,8 +5,8 @@
 
 #include "base/endpoint.hpp"
 #include "base/time.hpp"
+#include "rendezvous/round/restart_policy.hpp"
 #include "rendezvous/wire/round_messages.hpp"
-#include "restart/restart_policy.hpp"
 
 #include <optional>
 #include <string>

@@ -2,7 +2,7 @@
 // Whatever a worker writes is frames or is refused with a reason: the same in whatever pieces it
 // comes, within the limits, and without harm to another worker. The same bytes as from an agent.
 #include "base/check.hpp"
-#include "channel/channel_core.hpp"
+#include "worker/channel/channel_core.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,12 +3,12 @@
 // stacks, lines of /proc, memory and dumps of flight recorders. Whatever came out of it is judged
 // and told.
 #include "base/check.hpp"
-#include "hang/judge.hpp"
-#include "hang/positions.hpp"
-#include "hang/proc_wait.hpp"
-#include "hang/stack_dumps.hpp"
-#include "hang/torch_dump.hpp"
-#include "hang/verdict_text.hpp"
+#include "hang/gather/proc_wait.hpp"
+#include "hang/gather/stack_dumps.hpp"
+#include "hang/gather/torch_dump.hpp"
+#include "hang/judge/judge.hpp"
+#include "hang/judge/positions.hpp"
+#include "hang/report/verdict_text.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // What nodes tell each other about a hang is read or refused; whatever was read is judged, and
 // comes back as it was when it is told again. The first byte decides what the others are.
 #include "base/check.hpp"
-#include "hang/findings_codec.hpp"
-#include "hang/verdict_text.hpp"
+#include "hang/report/findings_codec.hpp"
+#include "hang/report/verdict_text.hpp"
 
 #include <cstdint>
 #include <string>

@@ -2,8 +2,8 @@
 // Any bytes are the memory of a process: looking for a symbol in them, and following a list of
 // variables, ends, and reads nothing else. The first two bytes say where the file begins in it.
 #include "base/check.hpp"
-#include "process/live_environment.hpp"
-#include "process/loaded_symbol.hpp"
+#include "process/tree/live_environment.hpp"
+#include "process/tree/loaded_symbol.hpp"
 
 #include <cstdint>
 #include <cstring>

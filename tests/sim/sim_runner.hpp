@@ -3,7 +3,7 @@
 // notifications take random times. Owned by the world. Resource, single-threaded.
 #pragma once
 
-#include "process/process_runner.hpp"
+#include "process/values/process_runner.hpp"
 #include "sim/random.hpp"
 #include "sim/scheduler.hpp"
 

@@ -5,8 +5,8 @@
 // event. Resource; for one run.
 #pragma once
 
-#include "agent/local_rounds.hpp"
-#include "agent/supervisor.hpp"
+#include "agent/rounds/local_rounds.hpp"
+#include "agent/supervisor/supervisor.hpp"
 #include "sim/random.hpp"
 #include "sim/scheduler.hpp"
 #include "sim/sim_runner.hpp"

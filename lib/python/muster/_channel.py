@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection from this process to its launcher (lib/channel/CHANNEL.md)."""
+"""A connection from this process to its launcher (lib/worker/channel/CHANNEL.md)."""
 from __future__ import annotations
 
 import array

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/error_file.hpp"
+#include "agent/failures/error_file.hpp"
 
-#include "agent/report.hpp"
+#include "agent/failures/report.hpp"
 #include "support/catch.hpp"
 
 using namespace muster;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EventLog: what is kept, what is written, and when it gives up.
-#include "agent/event_log.hpp"
+#include "agent/sinks/event_log.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts of events: lines on stderr, and lines of events.jsonl.
-#include "agent/event_text.hpp"
+#include "agent/events/event_text.hpp"
 
-#include "agent/event_stream.hpp"
+#include "agent/events/event_stream.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>

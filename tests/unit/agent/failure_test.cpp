@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/failure.hpp"
+#include "agent/failures/failure.hpp"
 
-#include "agent/job_result.hpp"
+#include "agent/failures/job_result.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/files.hpp"
+#include "agent/workers/files.hpp"
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"

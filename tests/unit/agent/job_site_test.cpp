@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the launcher answers about its job, without sockets.
-#include "agent/job_site.hpp"
+#include "agent/web/job_site.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LocalRounds: what the rounds of one node answer to what became of the workers.
-#include "agent/local_rounds.hpp"
+#include "agent/rounds/local_rounds.hpp"
 
 #include "support/catch.hpp"
 

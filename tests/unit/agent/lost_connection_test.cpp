@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/lost_connection.hpp"
+#include "agent/failures/lost_connection.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/membership_change.hpp"
+#include "agent/rounds/membership_change.hpp"
 
-#include "channel/frames.hpp"
 #include "support/catch.hpp"
+#include "worker/channel/frames.hpp"
 
 using namespace muster;
 

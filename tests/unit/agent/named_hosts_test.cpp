@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/named_hosts.hpp"
+#include "agent/rounds/named_hosts.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/port_trap.hpp"
+#include "agent/watch/port_trap.hpp"
 
 #include "support/catch.hpp"
 

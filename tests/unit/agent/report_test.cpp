@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/report.hpp"
+#include "agent/failures/report.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/roll_call.hpp"
+#include "agent/sinks/roll_call.hpp"
 
 #include "support/catch.hpp"
 

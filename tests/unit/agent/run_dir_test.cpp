@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/run_dir.hpp"
+#include "agent/workers/run_dir.hpp"
 
-#include "agent/files.hpp"
+#include "agent/workers/files.hpp"
 #include "support/catch.hpp"
 
 #include <array>

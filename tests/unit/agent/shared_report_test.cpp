@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report of a job of many nodes: made of the message that ended it.
-#include "agent/error_file.hpp"
-#include "agent/report.hpp"
+#include "agent/failures/error_file.hpp"
+#include "agent/failures/report.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SharedRounds between a rendezvous that the test plays and a supervisor that it writes down.
-#include "agent/shared_rounds.hpp"
+#include "agent/rounds/shared_rounds.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a node says of a connection to the store from its machine: whose it is, by the kernel.
-#include "agent/store_admission.hpp"
+#include "agent/store/store_admission.hpp"
 #include "base/fd.hpp"
 #include "io/socket_address.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StoreProxy with real sockets: who is handed on, and who is not.
-#include "agent/store_proxy.hpp"
+#include "agent/store/store_proxy.hpp"
 
 #include "support/catch.hpp"
 

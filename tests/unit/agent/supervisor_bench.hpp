@@ -3,8 +3,8 @@
 // jobs of one node LocalRounds answers what the core reports; the next round is the test's to give.
 #pragma once
 
-#include "agent/local_rounds.hpp"
-#include "agent/supervisor_core.hpp"
+#include "agent/rounds/local_rounds.hpp"
+#include "agent/supervisor/supervisor_core.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>

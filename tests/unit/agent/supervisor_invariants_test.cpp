@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each rule of the supervisor core is broken once, alone, and is named.
-#include "agent/supervisor_invariants.hpp"
+#include "agent/supervisor/supervisor_invariants.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The supervisor's shell around its core: effects in order, and the rendezvous' answers in between.
-#include "agent/supervisor.hpp"
+#include "agent/supervisor/supervisor.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WarmRounds: a round is asked for when the zygote is ready, or is known not to be.
-#include "agent/warm_rounds.hpp"
+#include "agent/rounds/warm_rounds.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The real socket, with this process as the worker of local rank 1.
-#include "agent/worker_channel.hpp"
+#include "agent/workers/worker_channel.hpp"
 
 #include "base/clock.hpp"
 #include "base/unix_socket.hpp"
-#include "channel/progress_page.hpp"
 #include "support/catch.hpp"
+#include "worker/channel/progress_page.hpp"
 
 #include <array>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "channel/channel_core.hpp"
+#include "worker/channel/channel_core.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "channel/frames.hpp"
+#include "worker/channel/frames.hpp"
 
 #include "support/catch.hpp"
 

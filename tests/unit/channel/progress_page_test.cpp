@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "channel/progress_page.hpp"
+#include "worker/channel/progress_page.hpp"
 
 #include "support/catch.hpp"
 

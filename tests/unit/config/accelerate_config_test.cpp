@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/accelerate_config.hpp"
+#include "config/files/accelerate_config.hpp"
 
 #include "support/catch.hpp"
 #include "unit/config/launch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/command_line.hpp"
+#include "config/options/command_line.hpp"
 
 #include "base/text.hpp"
 #include "support/catch.hpp"

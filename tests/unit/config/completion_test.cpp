@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The completion scripts, as the shells themselves understand them.
-#include "config/help.hpp"
+#include "config/options/help.hpp"
 #include "support/catch.hpp"
 
 #include <array>

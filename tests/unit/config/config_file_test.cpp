@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/config_file.hpp"
+#include "config/files/config_file.hpp"
 
 #include "base/text.hpp"
 #include "support/catch.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // --devices, --numa-binding, and what is said of GPUs that are too few.
-#include "config/explain.hpp"
+#include "config/options/explain.hpp"
 #include "unit/config/launch.hpp"
 
 using namespace muster;

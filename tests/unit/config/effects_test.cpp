@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every option and every key of --rdzv-conf changes the configuration, or is documented to have no
 // effect. That the launcher reads each field of the configuration: fields_are_read_test.py.
-#include "config/rdzv_conf.hpp"
-#include "config/settings.hpp"
+#include "config/options/rdzv_conf.hpp"
+#include "config/options/settings.hpp"
 #include "unit/config/launch.hpp"
 
 using namespace muster;

@@ -2,7 +2,7 @@
 // A computer as tests want it: 8 processors, 4 GPUs, and only the files that it is told of.
 #pragma once
 
-#include "host/machine.hpp"
+#include "machine/machine.hpp"
 
 #include <map>
 #include <set>

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 STRUCTS = (('lib/config/launch_config.hpp', 'LaunchConfig'),
            ('lib/config/rendezvous_config.hpp', 'RendezvousConfig'))
-READERS = ('lib/plan', 'lib/agent', 'lib/restart', 'apps/muster')
+READERS = ('lib/plan', 'lib/agent', 'apps/muster')
 
 # Fields that are for --explain alone, and where their effect is instead.
 EXPLAINED = {
@@ -38,7 +38,7 @@ def fields(text, struct):
 
 def sources():
     for folder in READERS:
-        for path in sorted((ROOT / folder).glob('*.[ch]pp')):
+        for path in sorted((ROOT / folder).rglob('*.[ch]pp')):
             yield path.read_text()
 
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/text.hpp"
-#include "config/resolve.hpp"
+#include "config/resolve/resolve.hpp"
 #include "support/catch.hpp"
 #include "unit/config/fake_machine.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/layers.hpp"
+#include "config/options/layers.hpp"
 
 #include "support/catch.hpp"
 

@@ -2,7 +2,7 @@
 // Golden tests: each file in tests/fixtures/platforms is an environment, as it was captured or as
 // the platform documents it, and what muster makes of it. To see what has changed after a change on
 // purpose: MUSTER_GOLDEN_WRITE=1 writes the lower halves anew; read the difference.
-#include "config/explain.hpp"
+#include "config/options/explain.hpp"
 #include "unit/config/launch.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/shell_words.hpp"
+#include "config/resolve/shell_words.hpp"
 #include "unit/config/launch.hpp"
 
 #include <algorithm>

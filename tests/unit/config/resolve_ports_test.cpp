@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/explain.hpp"
+#include "config/options/explain.hpp"
 #include "unit/config/launch.hpp"
 
 using namespace muster;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the user's program is run, and where its output goes.
-#include "config/resolve.hpp"
+#include "config/resolve/resolve.hpp"
 #include "support/catch.hpp"
 #include "unit/config/fake_machine.hpp"
 

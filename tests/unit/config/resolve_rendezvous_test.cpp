@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes, back ends and addresses: resolve_rendezvous.cpp and the steps behind it.
-#include "config/resolve.hpp"
+#include "config/resolve/resolve.hpp"
 #include "unit/config/launch.hpp"
 
 using namespace muster;

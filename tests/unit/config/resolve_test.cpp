@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/resolve.hpp"
+#include "config/resolve/resolve.hpp"
 
 #include "unit/config/launch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/suggest.hpp"
+#include "config/options/suggest.hpp"
 
-#include "config/rdzv_conf.hpp"
+#include "config/options/rdzv_conf.hpp"
 #include "unit/config/launch.hpp"
 
 using namespace muster;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts that are made from the table.
 #include "base/text.hpp"
-#include "config/explain.hpp"
-#include "config/help.hpp"
-#include "config/rdzv_conf.hpp"
-#include "config/resolve.hpp"
+#include "config/options/explain.hpp"
+#include "config/options/help.hpp"
+#include "config/options/rdzv_conf.hpp"
+#include "config/resolve/resolve.hpp"
 #include "support/catch.hpp"
 #include "unit/config/fake_machine.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/values.hpp"
+#include "config/options/values.hpp"
 
-#include "config/rdzv_conf.hpp"
+#include "config/options/rdzv_conf.hpp"
 #include "config/std_spec.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/findings_codec.hpp"
+#include "hang/report/findings_codec.hpp"
 
 #include "base/bytes.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/inspection.hpp"
+#include "hang/gather/inspection.hpp"
 
 #include "base/clock.hpp"
 #include "support/catch.hpp"

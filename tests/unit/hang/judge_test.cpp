@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/judge.hpp"
+#include "hang/judge/judge.hpp"
 
-#include "hang/verdict_text.hpp"
+#include "hang/report/verdict_text.hpp"
 #include "support/catch.hpp"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/positions.hpp"
+#include "hang/judge/positions.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/proc_evidence.hpp"
+#include "hang/gather/proc_evidence.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/stack_dumps.hpp"
+#include "hang/gather/stack_dumps.hpp"
 
-#include "hang/stack_places.hpp"
+#include "hang/judge/stack_places.hpp"
 #include "support/catch.hpp"
 
 #include <string>

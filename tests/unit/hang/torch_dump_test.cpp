@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dumps are those of tests/fixtures/flights, which says how they were made.
-#include "hang/torch_dump.hpp"
+#include "hang/gather/torch_dump.hpp"
 
-#include "hang/judge.hpp"
-#include "hang/pickle.hpp"
+#include "hang/gather/pickle.hpp"
+#include "hang/judge/judge.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

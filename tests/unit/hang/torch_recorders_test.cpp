@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/torch_recorders.hpp"
+#include "hang/gather/torch_recorders.hpp"
 
 #include "base/fd.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hang/whole_job.hpp"
+#include "hang/report/whole_job.hpp"
 
 #include "support/catch.hpp"
 

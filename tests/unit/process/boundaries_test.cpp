@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this room is never given: a call that would signal a stranger, or all processes of the
 // machine, ends the program instead.
-#include "process/descendants.hpp"
-#include "process/exit_status.hpp"
-#include "process/lease_timer.hpp"
-#include "process/poller.hpp"
-#include "process/worker_table.hpp"
+#include "process/guard/lease_timer.hpp"
+#include "process/loop/poller.hpp"
+#include "process/run/worker_table.hpp"
+#include "process/tree/descendants.hpp"
+#include "process/values/exit_status.hpp"
 #include "support/aborts.hpp"
 
 using namespace muster;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/console.hpp"
+#include "process/output/console.hpp"
 
 #include "base/clock.hpp"
 #include "support/catch.hpp"

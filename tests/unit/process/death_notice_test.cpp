@@ -4,7 +4,7 @@
 #include "base/fd.hpp"
 #include "base/liveness_page.hpp"
 #include "base/unix_socket.hpp"
-#include "process/death_watch.hpp"
+#include "process/deaths/death_watch.hpp"
 #include "support/catch.hpp"
 
 #include <array>

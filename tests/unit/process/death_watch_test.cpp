@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's half alone: what the kernel says of a process. With workers that hold words:
 // tests/unit/collective/death_notice_test.cpp.
-#include "process/death_watch.hpp"
+#include "process/deaths/death_watch.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/descendant_core.hpp"
+#include "process/deaths/descendant_core.hpp"
 
-#include "process/descendant_watch.hpp"
+#include "process/deaths/descendant_watch.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>

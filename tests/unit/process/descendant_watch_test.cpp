@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real processes below this one, which plays the agent: it is their subreaper.
-#include "process/descendant_watch.hpp"
+#include "process/deaths/descendant_watch.hpp"
 
 #include "job_probe.hpp"
-#include "process/helper_process.hpp"
-#include "process/linux_runner.hpp"
+#include "process/run/linux_runner.hpp"
+#include "process/start/helper_process.hpp"
 #include "support/catch.hpp"
 
 #include <asio/io_context.hpp>

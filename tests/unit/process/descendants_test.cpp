@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 
 #include "job_probe.hpp"
-#include "process/sweeper.hpp"
+#include "process/tree/sweeper.hpp"
 #include "support/catch.hpp"
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/end_queue.hpp"
+#include "process/run/end_queue.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/exec_search.hpp"
+#include "process/start/exec_search.hpp"
 
-#include "process/worker_table.hpp"
+#include "process/run/worker_table.hpp"
 #include "support/catch.hpp"
 
 using namespace muster;

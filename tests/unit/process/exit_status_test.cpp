@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/exit_status.hpp"
+#include "process/values/exit_status.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/file_format.hpp"
+#include "process/start/file_format.hpp"
 
 #include "support/catch.hpp"
 

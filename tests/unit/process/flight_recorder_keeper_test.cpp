@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's half: what it keeps, of whom, and how much. With real workers that were killed:
 // tests/integration/test_flights.py.
-#include "process/flight_recorder_keeper.hpp"
+#include "process/deaths/flight_recorder_keeper.hpp"
 
 #include "base/liveness_page.hpp"
 #include "support/catch.hpp"

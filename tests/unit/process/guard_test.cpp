@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/guard.hpp"
+#include "process/guard/guard.hpp"
 
 #include "job_probe.hpp"
-#include "process/descendants.hpp"
+#include "process/start/inherited_state.hpp"
+#include "process/tree/descendants.hpp"
 #include "support/catch.hpp"
 
 #include <array>

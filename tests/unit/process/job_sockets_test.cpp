@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/job_sockets.hpp"
+#include "process/tree/job_sockets.hpp"
 
 #include "job_probe.hpp"
 #include "support/catch.hpp"

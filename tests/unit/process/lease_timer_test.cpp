@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/lease_timer.hpp"
+#include "process/guard/lease_timer.hpp"
 
 #include "base/clock.hpp"
 #include "support/catch.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/line_assembler.hpp"
+#include "process/output/line_assembler.hpp"
 
-#include "process/process_spec.hpp"
+#include "process/values/process_spec.hpp"
 #include "support/catch.hpp"
 
 using namespace muster;

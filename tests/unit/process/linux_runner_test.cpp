@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/linux_runner.hpp"
+#include "process/run/linux_runner.hpp"
 
 #include "job_probe.hpp"
-#include "process/descendants.hpp"
-#include "process/memory.hpp"
+#include "process/tree/descendants.hpp"
+#include "process/values/memory.hpp"
 #include "support/catch.hpp"
 
 #include <asio/io_context.hpp>

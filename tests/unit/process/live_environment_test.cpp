@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/live_environment.hpp"
+#include "process/tree/live_environment.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/live_mpi.hpp"
+#include "process/tree/live_mpi.hpp"
 
-#include "process/live_environment.hpp"
+#include "process/tree/live_environment.hpp"
 #include "support/catch.hpp"
 
 #include <unistd.h>

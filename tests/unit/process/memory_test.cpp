@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/memory.hpp"
+#include "process/values/memory.hpp"
 
 #include "job_probe.hpp"
 #include "support/catch.hpp"

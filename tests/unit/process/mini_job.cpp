@@ -10,8 +10,9 @@
 // socket from before the fork; the agent listens there and tells the port. --lease: from each
 // SIGUSR2 on, the workers may run so long.
 #include "base/clock.hpp"
-#include "process/guard.hpp"
-#include "process/linux_runner.hpp"
+#include "process/guard/guard.hpp"
+#include "process/run/linux_runner.hpp"
+#include "process/start/inherited_state.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

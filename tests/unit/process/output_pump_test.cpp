@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/output_pump.hpp"
+#include "process/output/output_pump.hpp"
 
 #include "base/text.hpp"
 #include "job_probe.hpp"
-#include "process/descendants.hpp"
+#include "process/tree/descendants.hpp"
 #include "support/catch.hpp"
 
 #include <csignal>

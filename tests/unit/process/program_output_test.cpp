@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/program_output.hpp"
+#include "process/start/program_output.hpp"
 
 #include "support/catch.hpp"
 

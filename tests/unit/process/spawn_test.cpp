@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/spawn.hpp"
+#include "process/start/spawn.hpp"
 
 #include "job_probe.hpp"
-#include "process/descendants.hpp"
-#include "process/memory_policy.hpp"
+#include "process/tree/descendants.hpp"
+#include "process/values/memory_policy.hpp"
 #include "support/catch.hpp"
 
 #include <array>

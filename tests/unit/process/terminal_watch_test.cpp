@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/terminal_watch.hpp"
+#include "process/run/terminal_watch.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process/worker_file.hpp"
+#include "process/output/worker_file.hpp"
 
 #include "job_probe.hpp"
-#include "process/output_pump.hpp"
+#include "process/output/output_pump.hpp"
 #include "support/catch.hpp"
 
 #include <array>

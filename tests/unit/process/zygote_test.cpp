@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zygote: what is sent to it, and answers that it should not give. The real one, forking real
 // workers: tests/integration/test_warm.py.
-#include "process/zygote.hpp"
+#include "process/warm/zygote.hpp"
 
-#include "process/inherited_state.hpp"
+#include "process/start/inherited_state.hpp"
 #include "support/catch.hpp"
 
 #include <optional>

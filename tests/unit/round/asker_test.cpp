@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/asker.hpp"
+#include "rendezvous/round/questions/asker.hpp"
 
 #include "support/catch.hpp"
 

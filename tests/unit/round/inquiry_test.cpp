@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who holds up the job: all nodes are asked, those that do not answer are given up, and everybody
 // hears of one verdict.
-#include "rendezvous/round/inquiry.hpp"
+#include "rendezvous/round/questions/inquiry.hpp"
 
 #include "made_worlds.hpp"
 #include "support/catch.hpp"

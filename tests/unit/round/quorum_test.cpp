@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/quorum.hpp"
+#include "rendezvous/round/leader/quorum.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/ranking.hpp"
+#include "rendezvous/round/leader/ranking.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is asked whose a client of the workers' store is, what the answers come to, and what happens
 // when one does not come.
-#include "rendezvous/round/voucher.hpp"
+#include "rendezvous/round/questions/voucher.hpp"
 
 #include "made_worlds.hpp"
 #include "support/catch.hpp"

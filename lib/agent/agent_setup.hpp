@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentSetup: what main passes to the agent. Its parts hold it by reference. Value; any thread.
+#pragma once
+
+#include "base/environ.hpp"
+#include "config/launch_config.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace muster {
+
+struct AgentSetup {
+  LaunchConfig config;
+  Environ environ;
+  std::string hostname;
+  std::string version;  // of muster; the same on all nodes of a job
+  std::string random;   // 32 hexadecimal digits, for the run directory's name and this node's id
+  bool stderr_is_terminal = false;
+  bool stdin_is_terminal = false;
+  bool stderr_is_public = false;  // stderr is a file that other users can read
+  bool stdout_is_torn = false;    // as in PlanContext
+  bool one_sink = false;          // as in PlanContext
+  std::size_t stderr_columns = 80;
+};
+
+}  // namespace muster

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/events/event_text.hpp"
+#include "base/printable.hpp"
+#include "process/tree/sweeper.hpp"
+
+#include <fmt/core.h>
+
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+namespace {
+
+std::string counted(int count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
+  return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
+}
+
+// The nodes of this round differ from those of the previous one.
+EventLine continued_line(const event::RoundBegun& begun) {
+  const Assignment& here = begun.assignment;
+  std::string text = fmt::format("the job continues with {} and {}",
+                                 counted(here.group_world_size, "node"),
+                                 counted(here.world_size, "worker"));
+  if (!begun.change.left.empty()) {
+    text += "; lost: " + names_of(begun.change.left);
+  }
+  if (!begun.change.joined.empty()) {
+    text += "; joined: " + names_of(begun.change.joined);
+  }
+  return {LogLevel::warning, std::move(text), true};
+}
+
+EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
+  const Assignment& here = begun.assignment;
+  const std::string store = fmt::format("store on {}:{}", here.master_addr, here.master_port);
+  if (!begun.shared) {
+    return {LogLevel::info,
+            fmt::format("attempt {}: {} workers, {}, files in '{}'",
+                        here.attempt + 1,
+                        here.local_world_size,
+                        store,
+                        begun.run_folder)};
+  }
+  if (!begun.change.left.empty() || !begun.change.joined.empty()) {
+    return continued_line(begun);
+  }
+  return {LogLevel::info,
+          fmt::format("round {}: group rank {} of {}, ranks {} to {} of {}, {}",
+                      number,
+                      here.group_rank,
+                      here.group_world_size,
+                      here.rank_first,
+                      here.rank_first + here.local_world_size - 1,
+                      here.world_size,
+                      store)};
+}
+
+// A lost or new node is news. The failure of a rank is reported once, by the leader. A node that
+// was asked to leave prints so itself; when a whole job is stopped, the other nodes leave as well.
+EventLine regroup_line(const event::RegroupAsked& asked) {
+  const bool is_failure = asked.reason.starts_with("rank ");
+  const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;
+  return {is_failure || is_planned ? LogLevel::info : LogLevel::warning,
+          asked.reason + "; stopping the workers for a new round"};
+}
+
+EventLine end_line(const event::WorkerEnded& ended) {
+  return {LogLevel::info,
+          fmt::format("local rank {} (pid {}) {}{}",
+                      ended.exit.local_rank,
+                      ended.exit.pid,
+                      describe_end(ended.exit),
+                      ended.reaped || !ended.exit.lost_child.empty()
+                          ? ""
+                          : "; the kernel is freeing its memory")};
+}
+
+EventLine leftovers_line(const event::LeftoversFound& found) {
+  using Fate = event::LeftoversFound::Fate;
+  const std::string processes = describe_leftovers(found.processes);
+  switch (found.fate) {
+    case Fate::awaited:
+      return {LogLevel::warning,
+              fmt::format("all workers are done; waiting up to {} for {}. Ctrl-C stops {}",
+                          describe(found.time_left),
+                          processes,
+                          found.processes.size() == 1 ? "it" : "them")};
+    case Fate::asked:
+      return {LogLevel::warning, "sent SIGTERM to " + processes};
+    case Fate::killed:
+      break;
+  }
+  return {LogLevel::warning, "killed " + processes};
+}
+
+std::string hang_line(const event::HangFound& found) {
+  const std::string line = "hang: " + hang::headline(found.verdict);
+  return found.told_by.empty() ? line : line + "; see node '" + found.told_by + "' for details";
+}
+
+}  // namespace
+
+std::optional<EventLine> line_of(const JobEvent& event) {
+  return std::visit(
+      [&]<class What>(const What& what) -> std::optional<EventLine> {
+        if constexpr (std::is_same_v<What, event::RoundBegun>) {
+          return round_line(event.round, what);
+        } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
+          return end_line(what);
+        } else if constexpr (std::is_same_v<What, event::WorkerUnhealthy>) {
+          return EventLine{
+              LogLevel::warning,
+              fmt::format("rank {} reports that it is unhealthy: {}", what.rank, what.why)};
+        } else if constexpr (std::is_same_v<What, event::WorkerHealthy>) {
+          return EventLine{LogLevel::info, fmt::format("rank {} is healthy again", what.rank)};
+        } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
+          return EventLine{LogLevel::warning, what.text};
+        } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
+          return regroup_line(what);
+        } else if constexpr (std::is_same_v<What, event::NodeFenced>) {
+          return EventLine{LogLevel::warning,
+                           what.reason +
+                               "; killed this node's workers because the other nodes may have "
+                               "continued"};
+        } else if constexpr (std::is_same_v<What, event::LeftoversFound>) {
+          return leftovers_line(what);
+        } else if constexpr (std::is_same_v<What, event::HangFound>) {
+          return EventLine{LogLevel::warning, hang_line(what)};
+        } else if constexpr (std::is_same_v<What, event::HangOver>) {
+          return EventLine{
+              what.is_shown ? LogLevel::warning : LogLevel::info,
+              fmt::format("workers are making progress again after {:.0f} s", what.quiet)};
+        } else if constexpr (std::is_same_v<What, straggler::Named>) {
+          return EventLine{LogLevel::warning, straggler::describe(what.slow)};
+        } else if constexpr (std::is_same_v<What, straggler::Over>) {
+          return EventLine{LogLevel::warning, straggler::describe(what)};
+        } else if constexpr (std::is_same_v<What, event::Message>) {
+          return EventLine{what.level, what.text};
+        } else {
+          return std::nullopt;
+        }
+      },
+      event.what);
+}
+
+}  // namespace muster

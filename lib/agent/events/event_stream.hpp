@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// EventStream: passes each event of the job to all sinks, in order, with its time and round. Owned
+// by the agent. One thread. A sink may emit an event itself; that event reaches all sinks before
+// the remaining sinks have seen the event that caused it.
+#pragma once
+
+#include "agent/events/job_event.hpp"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  // Must not block.
+  virtual void take(const JobEvent& event) = 0;
+};
+
+class EventStream {
+ public:
+  using Clock = std::function<double()>;
+
+  EventStream(std::string node, Clock wall_seconds)
+      : node_(std::move(node)), wall_seconds_(std::move(wall_seconds)) {}
+
+  // Call before the first event. The sink must outlive the last one.
+  void add(EventSink& sink) { sinks_.push_back(&sink); }
+
+  // Applies to later events.
+  void set_round(std::uint64_t number) { round_ = number; }
+
+  void tell(event::What what) {
+    const JobEvent event{wall_seconds_(), node_, round_, std::move(what)};
+    for (EventSink* sink : sinks_) {
+      sink->take(event);
+    }
+  }
+
+  void say(LogLevel level, std::string text) { tell(event::Message{level, std::move(text)}); }
+
+ private:
+  std::string node_;
+  Clock wall_seconds_;
+  std::uint64_t round_ = 0;
+  std::vector<EventSink*> sinks_;
+};
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Event formatting: the line that an event prints on stderr, if any, and its line in events.jsonl.
+// Pure.
+#pragma once
+
+#include "agent/events/job_event.hpp"
+
+#include <optional>
+#include <string>
+
+namespace muster {
+
+// The format version of event_json. Fields and events may be added without a new version; readers
+// ignore unknown ones.
+inline constexpr int kEventsVersion = 1;
+
+struct EventLine {
+  LogLevel level = LogLevel::info;
+  std::string text;
+  bool is_news = false;  // printed at this level but without a level prefix: nothing is wrong
+};
+
+// None if the event prints no line.
+[[nodiscard]] std::optional<EventLine> line_of(const JobEvent& event);
+
+// One JSON object on one line, including the line break.
+[[nodiscard]] std::string event_json(const JobEvent& event);
+
+}  // namespace muster

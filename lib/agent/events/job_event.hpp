@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobEvent: one thing that the agent observed, and when. All of its output (lines on stderr, the
+// roll call, the report, events.jsonl) is made from these events only. EVENTS.md documents them for
+// readers of events.jsonl. Values.
+#pragma once
+
+#include "agent/events/round_event.hpp"
+#include "agent/failures/job_result.hpp"
+#include "base/log.hpp"
+#include "hang/report/verdict_text.hpp"
+#include "plan/assignment.hpp"
+#include "process/values/process_runner.hpp"
+#include "rendezvous/wire/coordinator_messages.hpp"
+#include "straggler/slow.hpp"
+#include "worker/channel/frames.hpp"
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace muster {
+
+namespace event {
+
+// The first event.
+struct JobStarted {
+  std::string program;  // name as typed, without arguments
+  int workers = 0;      // on this node
+  int max_restarts = 0;
+  std::string version;
+  std::string job = {};    // --rdzv-id
+  pid_t launcher_pid = 0;  // the guard: the process that a user signals to stop this node
+};
+
+// --http: the address that it listens on.
+struct HttpOpened {
+  std::string address;
+  int port = 0;
+};
+
+// Many nodes: this node starts to wait for a round.
+struct RoundAwaited {};
+
+// Many nodes: this node has finished; its lines while it waits are printed only once.
+struct PartDone {};
+
+// Many nodes: which nodes are present and which are missing, or why this node cannot reach them.
+struct RollCallHeard {
+  RollCall call;
+  std::string trouble;
+};
+
+// The workers start next.
+struct RoundBegun {
+  Assignment assignment;
+  bool shared = false;     // with other nodes
+  std::string run_folder;  // empty if it does not exist
+  std::string logs;        // the same if it is the user's and is kept
+  MembershipChange change = {};
+  std::vector<RoundNode> nodes = {};  // many nodes: all in the round, in the order of group ranks
+};
+
+struct WorkerStarted {
+  int local_rank = 0;
+  int rank = 0;
+  pid_t pid = 0;
+};
+
+// If `reaped` is false, the exit status is known and the kernel is still freeing the memory.
+struct WorkerEnded {
+  WorkerExit exit;
+  int rank = 0;
+  bool reaped = true;
+};
+
+// What workers report over their channel (worker/channel/CHANNEL.md).
+struct WorkerReady {
+  int rank = 0;
+  int local_rank = 0;
+};
+
+struct WorkerHealthy {
+  int rank = 0;
+  int local_rank = 0;
+};
+
+struct WorkerUnhealthy {
+  int rank = 0;
+  int local_rank = 0;
+  std::string why;
+};
+
+struct WorkerToldEvent {
+  int rank = 0;
+  int local_rank = 0;
+  std::string data;  // JSON
+};
+
+// A worker that failed without being stopped by us, with all its evidence. Follows its attempt.
+struct WorkerFailed {
+  WorkerFailure failure;
+};
+
+// One node: all workers are restarted because this one failed.
+struct RestartDecided {
+  int rank = 0;
+  int local_rank = 0;
+  pid_t pid = 0;          // 0: it could not be started
+  int restart = 0;        // its number, from 1
+  int restarts_left = 0;  // after this one
+  std::string text = {};  // the line for users, with how the worker exited
+};
+
+// The round stops and a new one forms.
+struct RegroupAsked {
+  std::string reason;
+  RankSpan gone = {};  // ranks whose exit is the reason
+};
+
+// This node has lost contact with the others, which may continue without it.
+struct NodeFenced {
+  std::string reason;
+};
+
+struct SignalTaken {
+  int signo = 0;
+  pid_t sender = 0;  // 0: the kernel (a terminal)
+};
+
+// Sent to the process groups of all workers.
+struct WorkersSignalled {
+  int signo = 0;
+};
+
+struct WorkersKilled {};
+
+// Processes that exited workers left behind: they may exit by themselves, were sent SIGTERM, or
+// were killed.
+struct LeftoversFound {
+  enum class Fate { awaited, asked, killed };
+
+  Fate fate = Fate::awaited;
+  std::vector<Leftover> processes;
+  Duration time_left{};  // awaited: until they get SIGTERM
+};
+
+// The workers make no progress: which ranks block the job, and why. Precedes any kill.
+struct HangFound {
+  hang::Verdict verdict;
+  hang::VerdictFacts facts;
+  std::string told_by = {};  // many nodes: another node, which prints the block; empty: this one
+};
+
+// The workers make progress again after such a verdict.
+struct HangOver {
+  double quiet = 0;      // seconds without progress
+  bool is_shown = true;  // many nodes: true on the node that printed the block
+};
+
+// A line for users that belongs to no other event.
+struct Message {
+  LogLevel level = LogLevel::warning;
+  std::string text;
+};
+
+// The last event.
+struct JobEnded {
+  JobResult result;
+  std::string logs;  // the run directory if it is kept, else empty
+};
+
+using What = std::variant<JobStarted,
+                          HttpOpened,
+                          RoundAwaited,
+                          PartDone,
+                          RollCallHeard,
+                          RoundBegun,
+                          WorkerStarted,
+                          WorkerEnded,
+                          WorkerReady,
+                          WorkerHealthy,
+                          WorkerUnhealthy,
+                          WorkerToldEvent,
+                          WorkerFailed,
+                          RestartDecided,
+                          RegroupAsked,
+                          NodeFenced,
+                          SignalTaken,
+                          WorkersSignalled,
+                          WorkersKilled,
+                          LeftoversFound,
+                          HangFound,
+                          HangOver,
+                          straggler::Named,
+                          straggler::Over,
+                          Message,
+                          JobEnded>;
+
+}  // namespace event
+
+struct JobEvent {
+  double unix_time = 0;
+  std::string node;         // this host
+  std::uint64_t round = 0;  // the job-wide number; 0 before the first round
+  event::What what;
+};
+
+}  // namespace muster

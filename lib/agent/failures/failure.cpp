@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/failures/failure.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// The earliest and latest possible time of the failure. Error files contain whole seconds; without
+// one only the time of the exit is known.
+struct When {
+  double earliest;
+  double latest;
+};
+
+When when(const WorkerFailure& failure) {
+  if (failure.record && failure.record->unix_seconds) {
+    return {*failure.record->unix_seconds, *failure.record->unix_seconds + 1};
+  }
+  return {failure.wall_seconds, failure.wall_seconds};
+}
+
+std::string with_lost_child(const std::string& lost_child, std::string end) {
+  return lost_child.empty() ? std::move(end) : "lost its " + lost_child + ", " + end;
+}
+
+bool has_time(const WorkerFailure& failure) {
+  return failure.record && failure.record->unix_seconds;
+}
+
+}  // namespace
+
+bool was_stopped_by_us(const WorkerFailure& failure, int stop_signal) {
+  if (!failure.after_stop) {
+    return false;
+  }
+  const int code = failure.status.shell_code();
+  return code == 128 + stop_signal || code == 128 + SIGTERM || code == 128 + SIGKILL;
+}
+
+std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures, int stop_signal) {
+  std::optional<std::size_t> root;
+  for (std::size_t i = 0; i < failures.size(); ++i) {
+    const bool stopped = was_stopped_by_us(failures[i], stop_signal);
+    if (!root) {
+      if (!stopped) {
+        root = i;
+      }
+      continue;
+    }
+    if (has_time(failures[i]) && when(failures[i]).latest <= when(failures[*root]).earliest) {
+      root = i;
+    }
+  }
+  if (root && failures[*root].lost_connection) {
+    const auto cause = std::ranges::find_if(failures, [](const WorkerFailure& failure) {
+      return !failure.lost_connection && !failure.after_stop;
+    });
+    if (cause != failures.end()) {
+      root = static_cast<std::size_t>(cause - failures.begin());
+    }
+  }
+  return root;
+}
+
+std::string describe_end(const WorkerFailure& failure) {
+  if (failure.spawn_error) {
+    return "could not be started: " + failure.spawn_error->message;
+  }
+  if (failure.hung) {
+    return std::string("made no progress and was killed (--on-hang=") +
+           (failure.ends_job ? "stop)" : "restart)");
+  }
+  std::string text = failure.status.describe();
+  if (failure.out_of_memory) {
+    text += ": out of memory";
+    if (!failure.memory_usage.empty()) {
+      text += " (" + failure.memory_usage + ")";
+    }
+  }
+  return with_lost_child(failure.lost_child, std::move(text));
+}
+
+std::string describe_end(const WorkerExit& exit) {
+  return with_lost_child(exit.lost_child, exit.status.describe());
+}
+
+}  // namespace muster

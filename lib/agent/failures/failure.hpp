@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// WorkerFailure: one failed worker, and which of several failures is the root cause. Filled by the
+// supervisor core; the agent adds the evidence that it finds on disk. Value types, pure.
+#pragma once
+
+#include "base/error.hpp"
+#include "process/values/exit_status.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+// The content of a worker's own error file (parsed by agent/failures/error_file.hpp).
+struct ErrorRecord {
+  std::string message;                 // "RuntimeError: boom"
+  std::string traceback;               // may be empty
+  std::optional<double> unix_seconds;  // time of the exception, usually whole seconds
+  bool operator==(const ErrorRecord&) const = default;
+};
+
+struct WorkerFailure {
+  int local_rank = 0;
+  int rank = 0;
+  pid_t pid = 0;
+  int attempt = 0;
+  ExitStatus status;
+  std::optional<Error> spawn_error;  // set if the worker never ran
+  bool out_of_memory = false;
+  std::string memory_usage;
+  std::string lost_child;        // the descendant that died; empty if the worker itself died
+  bool lost_connection = false;  // failed because it lost another worker (lost_connection.hpp)
+  bool after_stop = false;       // seen after we had asked the workers to stop
+  bool hung = false;             // --on-hang killed it because the job made no progress
+  bool ends_job = false;         // --on-hang=stop: killed with no restart
+  double wall_seconds = 0;       // unix time of its detection
+  // Evidence, gathered after the attempt.
+  std::string stderr_tail;
+  std::string python;      // the interpreter; empty if muster did not choose one
+  std::string error_file;  // path; empty if the file does not exist
+  std::optional<ErrorRecord> record;
+
+  bool operator==(const WorkerFailure&) const = default;
+};
+
+// True if our own stop killed the worker: it died of one of the signals that a stop sends, or it
+// exited with the code that shells and handlers use for that signal. Such a worker did not fail.
+[[nodiscard]] bool was_stopped_by_us(const WorkerFailure& failure, int stop_signal);
+
+// The root cause among the failures of one attempt, in the order in which they were seen. It is the
+// first one, unless another worker's error file proves an exception before the first one exited. A
+// peer that we stopped counts only with such a proof. A worker that lost its connection is not the
+// cause if another worker was seen to fail before anything was stopped. None without a failure.
+[[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
+                                                    int stop_signal);
+
+// "exited with code 7", "killed by SIGKILL: out of memory (limit 512 MiB, peak 512 MiB)",
+// "could not be started: …".
+// With --on-child-death: "lost its process 123 (python3), killed by SIGKILL".
+[[nodiscard]] std::string describe_end(const WorkerFailure& failure);
+
+// The same for an exit that may be a success, without memory usage.
+[[nodiscard]] std::string describe_end(const WorkerExit& exit);
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobResult: how the job ended on this node, and the launcher's exit code. The supervisor core
+// creates it, the agent adds evidence, and the report reads it. Value type, pure.
+#pragma once
+
+#include "agent/failures/failure.hpp"
+#include "process/values/process_runner.hpp"
+#include "rendezvous/wire/round_messages.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+enum class Outcome {
+  succeeded,
+  failed,       // a worker failed and was not restarted
+  interrupted,  // a signal asked us to stop
+  not_started,  // no round could be formed, or this node may not join: see `error`
+  orphaned,     // our guard died; everything was killed
+};
+
+struct JobResult {
+  Outcome outcome = Outcome::succeeded;
+  std::vector<WorkerFailure> failures;  // of the last attempt, in the order seen
+  int stop_signal = 15;                 // the signal that asked the workers to stop
+  int interrupting_signal = 0;
+  pid_t interrupting_sender = 0;  // 0: the kernel (a terminal)
+  std::optional<Error> error;
+  int nproc = 0;
+  int attempt = 0;  // the last one, from 0
+  int max_restarts = 0;
+  std::optional<Close> close;       // many nodes: the end of the whole job, the same on each node
+  std::string verdict;              // why there was no further restart; may be empty
+  std::vector<int> overdue;         // local ranks that outlived the grace period
+  std::vector<Survivor> survivors;  // processes that could not be killed
+  bool output_lost = false;         // the console rejected worker output that no log file contains
+
+  bool operator==(const JobResult&) const = default;
+};
+
+// --on-hang=stop ended the job; the same code as timeout(1).
+inline constexpr int kHungCode = 124;
+
+[[nodiscard]] int exit_code_of(const JobResult& result);
+
+// The worker's exit code as a shell reports it.
+[[nodiscard]] int exit_code_of(const WorkerFailure& failure);
+
+// The documented code for a failure of muster itself.
+[[nodiscard]] int exit_code_of(const Error& error);
+
+}  // namespace muster

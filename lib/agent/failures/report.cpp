@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/failures/report.hpp"
+
+#include "agent/failures/error_file.hpp"
+#include "agent/failures/failure_hint.hpp"
+#include "agent/failures/lost_connection.hpp"
+#include "agent/failures/traceback.hpp"
+#include "base/text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kEvidenceLinesMax = 8;  // plus seven other lines: kReportLinesMax
+constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
+
+// Gists replace evidence lines. Those of ranks that only lost the root use spare evidence lines.
+constexpr std::size_t kEarlyGistsMax = 2;
+
+constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another node
+
+using Lines = std::vector<std::string>;
+
+// Splits the text and drops empty lines.
+Lines lines_of(std::string_view text) {
+  Lines lines;
+  for (std::string& line : split(text, '\n')) {
+    if (!trim(line).empty()) {
+      lines.push_back(std::move(line));
+    }
+  }
+  return lines;
+}
+
+// Python prints the recorded error to stderr too, with the frames around the decorated function. It
+// is the same traceback if its last line is the same.
+void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
+  const auto start = std::find_if(said.rbegin(), said.rend(), [](const std::string& line) {
+    return line.find(kTracebackStart) != std::string::npos;
+  });
+  if (start == said.rend()) {
+    return;
+  }
+  const auto first = std::prev(start.base());
+  const auto last = std::find(first, said.end(), recorded.back());
+  if (last != said.end()) {
+    said.erase(first, std::next(last));
+  }
+}
+
+// PyTorch's error handler fails if it cannot write the error file. Its own exception then follows
+// the one that it should have recorded.
+std::string_view without_handler_error(std::string_view text) {
+  constexpr std::string_view kChained =
+      "\nDuring handling of the above exception, another exception occurred:\n";
+  const auto chained = text.rfind(kChained);
+  const bool of_handler = chained != std::string_view::npos &&
+                          text.find(", in record_exception\n", chained) != std::string_view::npos;
+  return of_handler ? text.substr(0, chained) : text;
+}
+
+// The lines on stderr besides the traceback, which must not be empty.
+Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
+  Lines said = lines_of(root.stderr_tail);
+  leave_out_printed_traceback(said, traceback);
+  std::erase_if(said, [&](const std::string& line) {
+    return std::ranges::any_of(traceback,
+                               [&](const std::string& known) { return trim(known) == trim(line); });
+  });
+  return said;
+}
+
+// A failure in one line: the exception, or the last line of its stderr.
+std::string gist_of(const WorkerFailure& failure) {
+  Lines lines = lines_of(traceback_of(failure));
+  if (lines.empty()) {
+    lines = lines_of(failure.record ? failure.record->message : failure.stderr_tail);
+  }
+  return lines.empty() ? std::string() : std::string(trim(lines.back()));
+}
+
+// Returns the number of unused lines.
+std::size_t add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) {
+  Lines shown = lines_of(traceback_of(root));
+  Lines besides;
+  if (shown.empty()) {
+    shown = lines_of(root.stderr_tail);
+    if (root.record) {
+      shown.push_back(root.record->message);
+    }
+  } else if (root.record) {
+    besides = shorten(said_besides(root, shown), kStderrLinesBesideTracebackMax);
+  }
+  shown = shorten(shown, lines_max - besides.size());
+  shown.insert(shown.end(), besides.begin(), besides.end());
+  for (const std::string& line : shown) {
+    out.push_back("  | " + printable(line));
+  }
+  return lines_max - shown.size();
+}
+
+void add_others(Lines& out, const FailureStory& story, std::size_t lines_left) {
+  const std::size_t count = story.others.size() + story.others_unnamed;
+  if (count == 0) {
+    return;
+  }
+  std::string line =
+      fmt::format("  {} other rank{} failed after it: {}",
+                  count,
+                  count == 1 ? "" : "s",
+                  name_some(
+                      story.others,
+                      [](const OtherFailure& other) { return fmt::format("{}", other.rank); },
+                      story.others_unnamed));
+  if (story.same_traceback > 0) {
+    line += fmt::format(" ({} with the same traceback)", story.same_traceback);
+  }
+  out.push_back(std::move(line));
+  for (const EarlyGist& gist : story.early_gists) {
+    if (!gist.only_lost_root || lines_left > 0) {
+      out.push_back("  | " + printable(gist.line));
+      lines_left -= gist.only_lost_root ? 1 : 0;
+    }
+  }
+}
+
+void add_failure(Lines& out, const FailureStory& story) {
+  const WorkerFailure& root = story.root;
+  out.push_back(
+      printable(fmt::format("muster: {}: rank {} {}", story.program, root.rank, story.end)));
+  std::string where = "  node " + story.node;
+  if (story.has_details) {
+    where += fmt::format(", local rank {}", root.local_rank);
+  }
+  if (root.pid != 0) {
+    where += fmt::format(", pid {}", root.pid);
+  }
+  if (story.attempt > 1) {
+    where += fmt::format(", attempt {} of {}", story.attempt, story.attempts);
+  }
+  out.push_back(printable(where));
+  if (!story.verdict.empty()) {
+    out.push_back("  " + printable(story.verdict));
+  }
+  const auto firm = std::ranges::count(story.early_gists, false, &EarlyGist::only_lost_root);
+  const std::string hint = hint_for(root);
+  const auto lines_max =
+      kEvidenceLinesMax - static_cast<std::size_t>(firm) - (hint.empty() ? 0 : 1);
+  const auto lines_left = add_evidence(out, root, lines_max);
+  if (!hint.empty()) {
+    out.push_back("  hint: " + hint);
+  }
+  add_others(out, story, lines_left);
+}
+
+Lines leftovers_of(const JobResult& result) {
+  Lines out;
+  if (!result.overdue.empty()) {
+    out.push_back(
+        fmt::format("killed after the grace period: local rank{} {}",
+                    result.overdue.size() == 1 ? "" : "s",
+                    name_some(result.overdue, [](int rank) { return fmt::format("{}", rank); })));
+  }
+  if (!result.survivors.empty()) {
+    const std::string names = name_some(result.survivors, [](const Survivor& left) {
+      const std::string state =
+          left.state == '?' ? "not reaped" : fmt::format("state {}", left.state);
+      return fmt::format("pid {} ({}, {})", left.pid, left.command, state);
+    });
+    out.push_back("could not be killed: " + names);
+  }
+  return out;
+}
+
+// Appends to the report. Without a report, or if the report is the same on all nodes, these become
+// separate warnings before it.
+void add_leftovers(Lines& out, const JobResult& result) {
+  const bool alone = out.empty() || result.close;
+  Lines own;
+  for (const std::string& leftover : leftovers_of(result)) {
+    own.push_back(printable((alone ? "muster: warning: " : "  ") + leftover));
+  }
+  out.insert(alone ? out.begin() : out.end(), own.begin(), own.end());
+}
+
+// In a multi-node job, the message that ended the job contains all that is known.
+FailureStory told_story(const Close& close, const JobResult& result, const ReportSite& site) {
+  FailureStory story;
+  story.program = site.program;
+  story.node = close.root_node;
+  story.end = close.root_text;
+  story.verdict = close.reason;
+  story.attempts = result.max_restarts + 1;
+  story.others = close.others;
+  const auto count = static_cast<std::size_t>(std::max(close.others_count, 0));
+  story.others_unnamed = count - std::min(count, close.others.size());
+  story.has_details = false;
+  story.root.status = ExitStatus{false, close.exit_code};
+  if (auto parsed = parse_evidence(close.details)) {
+    story.has_details = true;
+    story.root = std::move(parsed->failure);
+    story.program = std::move(parsed->program);
+    story.attempt = parsed->restarts + 1;
+    story.logs = std::move(parsed->logs);
+  }
+  story.root.rank = close.root_rank;
+  return story;
+}
+
+// The output of a rank that was stopped is noise. A lost connection is not, because it is a matter
+// of timing whether such a rank exits before or after the stop request.
+FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
+  FailureStory story;
+  story.program = site.program;
+  story.node = site.node;
+  story.end = describe_end(root);
+  story.root = root;
+  story.attempt = result.attempt > 0 ? root.attempt + 1 : 1;
+  story.attempts = result.max_restarts + 1;
+  story.verdict = result.verdict;
+  const std::string traceback = traceback_of(root);
+  for (const WorkerFailure* other : other_failures(result)) {
+    story.others.push_back(OtherFailure{other->rank, site.node, describe_end(*other)});
+    const bool same = !traceback.empty() && traceback_of(*other) == traceback;
+    story.same_traceback += same ? 1U : 0U;
+    const bool lost = other->after_stop ? is_lost_connection(*other) : other->lost_connection;
+    const bool is_silent = same || (other->after_stop && !lost);
+    const std::string gist = is_silent ? std::string() : gist_of(*other);
+    if (!gist.empty() && story.early_gists.size() < kEarlyGistsMax) {
+      story.early_gists.push_back({fmt::format("rank {}: {}", other->rank, gist),
+                                   lost && (other->after_stop || !root.lost_connection)});
+    }
+  }
+  story.logs = site.logs;
+  return story;
+}
+
+void add_logs(Lines& out,
+              const FailureStory* story,
+              const JobResult& result,
+              const ReportSite& site) {
+  if (result.close && story != nullptr && !story->logs.empty()) {
+    out.push_back(printable("  logs on node " + story->node + ": " + story->logs));
+  } else if (!result.close && !out.empty() && !site.logs.empty()) {
+    out.push_back(printable("  logs: " + site.logs));
+  }
+}
+
+}  // namespace
+
+std::string traceback_of(const WorkerFailure& failure) {
+  if (failure.record && !failure.record->traceback.empty()) {
+    return failure.record->traceback;
+  }
+  return last_chain(without_handler_error(failure.stderr_tail));
+}
+
+std::vector<const WorkerFailure*> other_failures(const JobResult& result) {
+  const auto root = root_cause(result.failures, result.stop_signal);
+  std::vector<const WorkerFailure*> others;
+  for (std::size_t i = 0; i < result.failures.size(); ++i) {
+    if (i != root && !was_stopped_by_us(result.failures[i], result.stop_signal)) {
+      others.push_back(&result.failures[i]);
+    }
+  }
+  return others;
+}
+
+std::string describe_interruption(const JobResult& result) {
+  std::string line = "interrupted by " + signal_name(result.interrupting_signal);
+  if (result.interrupting_sender != 0) {
+    line += fmt::format(" from pid {}", result.interrupting_sender);
+  }
+  return line;
+}
+
+std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site) {
+  if (result.close) {
+    return result.close->succeeded ? std::nullopt
+                                   : std::optional(told_story(*result.close, result, site));
+  }
+  const auto at = root_cause(result.failures, result.stop_signal);
+  return at ? std::optional(own_story(result.failures[*at], result, site)) : std::nullopt;
+}
+
+std::string render_report(const JobResult& result, const ReportSite& site) {
+  Lines lines;
+  std::optional<FailureStory> story;
+  switch (result.outcome) {
+    case Outcome::succeeded:
+      break;
+    case Outcome::failed:
+      story = story_of(result, site);
+      if (story) {
+        add_failure(lines, *story);
+      }
+      break;
+    case Outcome::interrupted:
+      lines.push_back("muster: " + describe_interruption(result));
+      break;
+    case Outcome::not_started:
+      lines.push_back("muster: " + (result.error ? printable(result.error->message, kErrorBytesMax)
+                                                 : "not started"));
+      break;
+    case Outcome::orphaned:
+      lines.emplace_back("muster: the launcher was killed; its workers were killed too");
+      break;
+  }
+  add_leftovers(lines, result);
+  add_logs(lines, story ? &*story : nullptr, result, site);
+  if (lines.size() > kReportLinesMax) {
+    lines.resize(kReportLinesMax);
+  }
+  if (site.colour && !lines.empty()) {
+    lines.front() = "\x1b[1;31m" + lines.front() + "\x1b[0m";
+  }
+  return lines.empty() ? std::string() : join(lines, "\n") + "\n";
+}
+
+}  // namespace muster

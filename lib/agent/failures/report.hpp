@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report: the last few lines on stderr after a failed job. Which rank failed, how it exited,
+// why, what else failed, and where the logs are. Pure: result in, text out; called once by the
+// agent.
+#pragma once
+
+#include "agent/failures/job_result.hpp"
+#include "base/printable.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+inline constexpr std::size_t kReportLinesMax = 15;
+
+struct ReportSite {
+  std::string node;     // name of this host
+  std::string program;  // as typed
+  std::string logs;     // directory with output and report.json; empty without logs
+  bool colour = false;
+};
+
+// The output of another rank that failed before we stopped any, or that lost its connection.
+struct EarlyGist {
+  std::string line;  // "rank 0: …"
+  bool only_lost_root = false;
+};
+
+// The report on a failed job, before it is rendered. In a multi-node job all of it comes from the
+// message that ended the job, so every node renders the same text. Only the preceding lines, about
+// processes that this node could not stop or kill, differ.
+struct FailureStory {
+  std::string program;
+  std::string node;  // of the root cause
+  std::string end;   // "exited with code 7"
+  WorkerFailure root;
+  bool has_details = true;  // false: only the rank of `root` is known
+  int attempt = 1;          // of the job
+  int attempts = 1;         // allowed attempts
+  std::string verdict;      // why there is no further attempt
+  std::vector<OtherFailure> others;
+  std::size_t others_unnamed = 0;
+  std::size_t same_traceback = 0;  // other failures with the same traceback
+  std::vector<EarlyGist> early_gists;
+  std::string logs;  // log directory of the root cause; empty without logs
+};
+
+// None if no worker failed.
+[[nodiscard]] std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site);
+
+// Empty if there is nothing to report: all workers succeeded and no process is left. Otherwise at
+// most kReportLinesMax lines, each with a line break.
+[[nodiscard]] std::string render_report(const JobResult& result, const ReportSite& site);
+
+// The Python traceback of a failure, from its error file or else the last one on its stderr, with
+// the chained exceptions that led to it. Empty without a traceback.
+[[nodiscard]] std::string traceback_of(const WorkerFailure& failure);
+
+// Failures except the root cause and the workers that we stopped.
+[[nodiscard]] std::vector<const WorkerFailure*> other_failures(const JobResult& result);
+
+// The signal's name and its sender, for a job that was interrupted.
+[[nodiscard]] std::string describe_interruption(const JobResult& result);
+
+}  // namespace muster

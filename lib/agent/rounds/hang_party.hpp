@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// HangParty: one node's part in diagnosing a hang in a multi-node job. SharedRounds forwards the
+// requests of the rendezvous to it. HangDuty is the real implementation. One thread.
+#pragma once
+
+#include "agent/failures/failure.hpp"
+#include "rendezvous/round/node_effects.hpp"
+
+namespace muster {
+
+class HangParty {
+ public:
+  virtual ~HangParty() = default;
+  // Inspects the workers on this node. Reply: LookedHere.
+  virtual void look(const Look& question) = 0;
+  // Reaches a verdict from what all nodes have seen. Reply: JudgedHere.
+  virtual void judge(const JudgeNow& all) = 0;
+  virtual void hear(const Judged& said) = 0;
+  // Adds the hang to the failure of a worker that was killed because of it.
+
+  virtual void add_evidence(WorkerFailure& failure) const = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalRounds: the round source of a single-node job. It opens a round as soon as one is requested,
+// and the restart policy decides after failures. Used by the agent, the simulator and the
+// supervisor's tests; value-like except for its references.
+#pragma once
+
+#include "agent/events/job_event.hpp"
+#include "agent/rounds/hang_party.hpp"
+#include "agent/supervisor/round_source.hpp"
+#include "base/check.hpp"
+#include "rendezvous/round/restart_policy.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+// The environment that the rounds of one node need.
+class LocalRoundsSite {
+ public:
+  virtual ~LocalRoundsSite() = default;
+  // A new store and the processes to start, one spec for each local rank in order.
+  [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
+  virtual void close_round() = 0;
+
+  // All workers are being restarted.
+  virtual void restarting(const event::RestartDecided& restart) = 0;
+};
+
+// How the worker exited, without details that vary between runs: pids and memory usage.
+[[nodiscard]] inline FailureFacts failure_facts(const WorkerFailure& failure, Duration run_time) {
+  if (failure.spawn_error) {
+    const bool permanent = failure.spawn_error->code != Errc::system;
+    return {"could not be started", permanent, run_time, false};
+  }
+  const bool exited = is_own_exit(failure.status.signaled, failure.status.value);
+  return {failure.status.describe(), failure.ends_job, run_time, exited};
+}
+
+class LocalRounds final : public RoundSource {
+ public:
+  LocalRounds(RoundUser& user, LocalRoundsSite& site, RestartLimits limits)
+      : user_(user), site_(site), limits_(limits), policy_(limits) {}
+
+  [[nodiscard]] int restarts() const { return policy_.restarts(); }
+
+  void use(HangParty& party) override { hangs_ = &party; }
+
+  void await_round(int attempt) override {
+    decided_ = false;
+    auto specs = site_.open_round(attempt, policy_.restarts());
+    if (!specs) {
+      RoundClosed closed;
+      closed.outcome = Outcome::not_started;
+      closed.error = specs.error();
+      user_.handle(closed);
+      return;
+    }
+    const int nproc = static_cast<int>(specs->size());
+    const int rank_first = specs->empty() ? 0 : specs->front().rank;
+    user_.run_round({nproc, rank_first, std::move(specs)});
+  }
+
+  // Makes one decision per attempt, on its root cause.
+  void report_failure(const WorkerFailure& seen, Duration run_time) override {
+    if (decided_ || seen.after_stop) {
+      return;
+    }
+    decided_ = true;
+    WorkerFailure failure = seen;
+    if (hangs_ != nullptr) {
+      hangs_->add_evidence(failure);
+    }
+    const RestartDecision decision = policy_.decide(failure_facts(failure, run_time));
+    MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
+    if (decision.restart) {
+      event::RestartDecided restart{failure.rank, failure.local_rank, failure.pid};
+      restart.restart = policy_.restarts();
+      restart.restarts_left = limits_.max_restarts - policy_.restarts();
+      restart.text = "rank " + std::to_string(failure.rank) + " (pid " +
+                     std::to_string(failure.pid) + ") " + describe_end(failure) +
+                     "; restarting all workers: " + decision.reason;
+      site_.restarting(restart);
+      return;
+    }
+    RoundClosed closed;
+    closed.outcome = Outcome::failed;
+    closed.verdict = decision.reason;
+    user_.handle(closed);
+  }
+
+  // No other node to wait for.
+  void report_success() override { user_.handle(RoundClosed{}); }
+
+  void report_finished() override { user_.handle(RoundClosed{}); }
+
+  void tell_gone() override {}
+
+  void leave_round(const std::string& /*reason*/) override {
+    RoundClosed closed;
+    closed.outcome = Outcome::interrupted;
+    user_.handle(closed);
+  }
+
+  void check_lease() override {}
+
+  void close() override { site_.close_round(); }
+
+ private:
+  RoundUser& user_;
+  LocalRoundsSite& site_;
+  RestartLimits limits_;
+  RestartPolicy policy_;
+  const HangParty* hangs_ = nullptr;
+  bool decided_ = false;  // on the failures of this attempt
+};
+
+}  // namespace muster

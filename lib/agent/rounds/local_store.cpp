@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/rounds/local_store.hpp"
+
+#include "agent/store/store_place.hpp"
+#include "io/own_address.hpp"
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+// How long to wait for unresponsive DNS servers if MASTER_ADDR is a name.
+constexpr Duration kLookupTimeout = std::chrono::seconds(15);
+
+}  // namespace
+
+void LocalStore::look_up(std::function<void()> ready) {
+  const std::string& address = setup_.config.master_addr;
+  if (!needs_lookup(address)) {
+    addresses_ = std::vector{numeric_address(address)};
+    ready();
+    return;
+  }
+  lookup_.emplace(loop_,
+                  address,
+                  kLookupTimeout,
+                  [this, ready = std::move(ready)](Result<std::vector<std::string>> found) {
+                    addresses_ = std::move(found);
+                    if (!addresses_) {
+                      addresses_.error().code = Errc::unreachable;
+                    }
+                    ready();
+                  });
+}
+
+// Each round gets a new store, so that lingering workers of an earlier attempt cannot reach the new
+// ones and no stale key remains.
+Result<std::uint16_t> LocalStore::open_port() {
+  store_.reset();
+  if (!addresses_) {
+    return std::unexpected(addresses_.error());
+  }
+  if (!setup_.config.agent_store) {
+    return ports_.for_store();
+  }
+  auto store =
+      open_store(loop_, *addresses_, setup_.config.master_port, port_range_of(setup_.config));
+  if (!store) {
+    return std::unexpected(store.error());
+  }
+  store_ = std::move(*store);
+  store_->set_admission(admission_);
+  store_->set_notice([this](const std::string& text) { events_.say(LogLevel::warning, text); });
+  return store_->port();
+}
+
+// In a single-node job this node also has rank 0.
+Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
+  const LaunchConfig& config = setup_.config;
+  const auto port = open_port();
+  if (!port) {
+    return std::unexpected(port.error());
+  }
+  auto ports = ports_.for_node();
+  if (!ports) {
+    return std::unexpected(ports.error());
+  }
+  auto leader_ports = ports_.for_leader();
+  if (!leader_ports) {
+    return std::unexpected(leader_ports.error());
+  }
+  const bool is_loopback = config.master_addr == kLoopback;  // it may be ::1 on this host
+  const std::string& host = is_loopback ? addresses_->front() : config.master_addr;
+  Assignment out = assign_alone(config.nproc, attempt, Endpoint{host, *port});
+  out.restart_count = restarts;
+  out.agent_store = config.agent_store;
+  out.ports = std::move(*ports);
+  out.leader_ports = std::move(*leader_ports);
+  return out;
+}
+
+Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restarts) {
+  auto made = assignment(attempt, restarts);
+  if (!made) {
+    return std::unexpected(made.error());
+  }
+  auto specs = place_.prepare_round(*made);
+  events_.set_round(made->epoch);
+  events_.tell(event::RoundBegun{std::move(*made), false, place_.run_folder(), place_.kept_logs()});
+  return specs;
+}
+
+}  // namespace muster

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// LocalStore: what the rounds of a single-node job need from the host: the workers' store, their
+// ports, the address that they connect to, and the processes to start. Owned by the agent; lives on
+// its loop. Resource.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "agent/events/event_stream.hpp"
+#include "agent/rounds/local_rounds.hpp"
+#include "agent/store/reserved_ports.hpp"
+#include "agent/workers/workplace.hpp"
+#include "io/admission.hpp"
+#include "io/name_lookup.hpp"
+#include "rendezvous/server/server.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+class LocalStore final : public LocalRoundsSite {
+ public:
+  LocalStore(asio::io_context& loop, const AgentSetup& setup, Workplace& place, EventStream& events)
+      : loop_(loop), setup_(setup), place_(place), events_(events), ports_(setup.config) {}
+
+  // Decides who may use the store; outlives this object.
+  void set_admission(Admission* admission) { admission_ = admission; }
+
+  // Resolves MASTER_ADDR, then calls `ready`. Signals are handled meanwhile. A name that cannot be
+  // resolved fails the first round.
+  void look_up(std::function<void()> ready);
+
+  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
+
+  void close_round() override { store_.reset(); }
+
+  void restarting(const event::RestartDecided& restart) override { events_.tell(restart); }
+
+ private:
+  [[nodiscard]] Result<std::uint16_t> open_port();
+  [[nodiscard]] Result<Assignment> assignment(int attempt, int restarts);
+
+  asio::io_context& loop_;
+  const AgentSetup& setup_;
+  Workplace& place_;
+  EventStream& events_;
+  std::optional<NameLookup> lookup_;
+  Result<std::vector<std::string>> addresses_;
+  Admission* admission_ = nullptr;
+  std::unique_ptr<StoreServer> store_;
+  ReservedPorts ports_;
+};
+
+}  // namespace muster

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/rounds/shared_rounds.hpp"
+
+#include "agent/rounds/membership_change.hpp"
+#include "agent/workers/files.hpp"
+#include "base/clock.hpp"
+#include "base/printable.hpp"
+#include "io/socket_address.hpp"
+#include "machine/own_addresses.hpp"
+#include "rendezvous/round/restart_policy.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kTextMax = 500;  // of a failure, as sent to the other nodes
+
+constexpr double kOldestExceptionSeconds = 1e7;  // a worker may write any date
+
+// The latest possible time of the exception, if an error file contains its date. Error files have
+// whole seconds of this host's wall clock.
+std::optional<TimePoint> raised_at(const WorkerFailure& failure, TimePoint now) {
+  const auto raised = failure.record ? failure.record->unix_seconds : std::nullopt;
+  if (!raised) {
+    return std::nullopt;
+  }
+  const double ago = std::clamp(wall_now_seconds() - (*raised + 1), 0.0, kOldestExceptionSeconds);
+  return now - std::chrono::duration_cast<Duration>(std::chrono::duration<double>(ago));
+}
+
+// Names come from other hosts, so they are made printable.
+std::vector<RoundNode> nodes_of(const Round& round) {
+  std::vector<RoundNode> out;
+  for (const NodeInfo& member : round.members) {
+    out.push_back({printable(member.name), printable(member.address), member.nproc});
+  }
+  return out;
+}
+
+}  // namespace
+
+SharedRounds::SharedRounds(asio::io_context& loop,
+                           const AgentSetup& setup,
+                           const SharedRoundsParts& parts)
+    : loop_(loop),
+      setup_(setup),
+      user_(parts.user),
+      place_(parts.place),
+      events_(parts.events),
+      roll_call_(parts.roll_call),
+      admission_(parts.admission),
+      vouching_([this](VouchWanted wanted) { node_->tell(std::move(wanted)); }),
+      witness_(parts.sockets),
+      round_(std::make_shared<const Round>()),
+      ports_(setup.config) {}
+
+void SharedRounds::start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease) {
+  lease_ = lease;
+  node_ = std::move(rendezvous);
+  begin_waiting();
+}
+
+// -- from the supervisor ----------------------------------------------------------------------
+
+void SharedRounds::tell_gone() {
+  node_->tell(WorkersGone{});
+}
+
+void SharedRounds::report_finished() {
+  begin_waiting();
+  events_.tell(event::PartDone{});
+  node_->tell(WorkersFinished{});
+}
+
+// Before this node has joined, there is no other node to notify.
+void SharedRounds::leave_round(const std::string& reason) {
+  if (!node_) {
+    RoundClosed closed;
+    closed.outcome = Outcome::interrupted;
+    user_.handle(closed);
+    return;
+  }
+  node_->tell(LeaveAsked{reason});
+}
+
+Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time) const {
+  Failed message;
+  message.round = round_->id;
+  message.rank = failure.rank;
+  message.exit_code = exit_code_of(failure);
+  message.run_time = run_time;
+  message.permanent =
+      failure.ends_job || (failure.spawn_error && failure.spawn_error->code != Errc::system);
+  message.exited =
+      !failure.spawn_error && is_own_exit(failure.status.signaled, failure.status.value);
+  message.text = printable(describe_end(failure), kTextMax);
+  return message;
+}
+
+// The first message makes the others stop their workers; the evidence for the report follows.
+void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
+  WorkerFailure failure = seen;
+  place_.add_record(failure);
+  if (hangs_ != nullptr) {
+    hangs_->add_evidence(failure);
+  }
+  WorkerFailedHere failed;
+  failed.message = message_of(failure, run_time);
+  failed.seen_at = steady_now();
+  failed.raised_at = raised_at(failure, failed.seen_at);
+  failed.was_stopped = was_stopped_by_us(failure, SIGTERM);
+  failed.lost_connection = failure.lost_connection;
+  node_->tell(std::move(failed));
+  place_.add_stderr_tail(failure);
+  Evidence evidence;
+  evidence.failure = std::move(failure);
+  evidence.program = setup_.config.program.name;
+  evidence.logs = place_.kept_logs();
+  evidence.restarts = round_->restart_count;
+  node_->tell(DetailsKnown{Details{round_->id, evidence.failure.rank, evidence_text(evidence)}});
+}
+
+void SharedRounds::check_lease() {
+  const bool fenced = lease_ != nullptr && lease_->take_fence();
+  if (lease_end_ && steady_now() >= *lease_end_) {
+    node_->check_deadlines();
+  } else if (lease_end_ && fenced) {
+    // Messages received after we were paused have renewed the lease, but the guard acted before.
+    overslept_ = true;
+    fence_workers("the guard killed the workers");
+  }
+}
+
+void SharedRounds::close() {
+  proxy_.reset();
+  close_store();
+  if (lease_ != nullptr) {
+    lease_->rest();
+  }
+}
+
+// -- rounds -----------------------------------------------------------------------------------
+
+Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
+  std::vector<NodeShare> shares;
+  for (const NodeInfo& member : run.round->members) {
+    shares.push_back(NodeShare{member.nproc, member.role});
+  }
+  const RoundTimes times{run.round->restart_count, user_.starts(), run.round->id.number};
+  const Endpoint store{run.master_addr, run.master_port};
+  auto out = assign(shares, static_cast<std::size_t>(run.group_rank), times, store);
+  auto ports = ports_.for_node();
+  if (!out || !ports) {
+    return std::unexpected(out ? ports.error() : out.error());
+  }
+  out->agent_store = run.offer.serves_store;
+  out->leader_ports = run.offer.ports;
+  out->ports = std::move(*ports);
+  const auto& members = run.round->members;
+  const std::string& own = members[static_cast<std::size_t>(run.group_rank)].address;
+  if (members.size() > 1) {
+    out->interface = interface_of(own, own_addresses().value_or(std::vector<OwnAddress>{}));
+  }
+  if (run.offer.is_carried) {
+    out->leader_addr = members.front().address;
+    out->node_addr = own;
+  }
+  return out;
+}
+
+RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange change) {
+  RoundToRun out;
+  out.nproc = setup_.config.nproc;
+  const auto assignment = assignment_of(run);
+  if (!assignment) {
+    out.specs = std::unexpected(assignment.error());
+    events_.tell(event::RoundBegun{Assignment{}, true, {}, {}});
+    return out;
+  }
+  out.rank_first = assignment->rank_first;
+  out.others = assignment->world_size - assignment->local_world_size;
+  out.specs = place_.prepare_round(*assignment);
+  events_.tell(event::RoundBegun{*assignment,
+                                 true,
+                                 place_.run_folder(),
+                                 place_.kept_logs(),
+                                 std::move(change),
+                                 nodes_of(*run.round)});
+  return out;
+}
+
+void SharedRounds::run_round(const RunRound& run) {
+  RunRound seen = run;
+  proxy_.reset();
+  Result<void> proxy;
+  if (run.group_rank != 0) {
+    close_store();
+    ports_.drop_store();
+    proxy = open_proxy(seen);
+  }
+  event::MembershipChange change = membership_change(*round_, *run.round);
+  round_ = run.round;
+  events_.set_round(round_->id.number);
+  RoundToRun round = plan(seen, std::move(change));
+  if (!proxy) {
+    round.specs = std::unexpected(proxy.error());
+  }
+  user_.run_round(std::move(round));
+}
+
+// The node of rank 0 decides whether workers reach its store directly.
+Result<void> SharedRounds::open_proxy(RunRound& run) {
+  StoreCarrier* const carrier = node_->carrier();
+  if (!run.offer.is_carried || carrier == nullptr) {
+    return {};
+  }
+  carrier->drop_all();
+  const NodeInfo& host = run.round->members.front();
+  const CarrierTarget target{
+      run.round->id, with_our_interface(host.address, node_->address()), host.port};
+  auto proxy = StoreProxy::open(
+      loop_,
+      run.master_port,
+      port_range_of(setup_.config),
+      admission_,
+      [carrier, target](UniqueFd worker) { carrier->carry(std::move(worker), target); });
+  if (!proxy) {
+    return std::unexpected(proxy.error());
+  }
+  proxy_ = std::move(*proxy);
+  proxy_->set_notice([this](const std::string& text) { say(text); });
+  run.master_addr = kProxyAddress;
+  run.master_port = proxy_->port();
+  return {};
+}
+
+void SharedRounds::stop_workers(const StopWorkers& stop) {
+  events_.tell(event::RegroupAsked{stop.reason, stop.gone});
+  begin_waiting();
+  user_.handle(RegroupNotice{stop.reason});
+}
+
+void SharedRounds::fence_workers(const std::string& reason) {
+  events_.tell(event::NodeFenced{overslept_ ? "this node was paused longer than its lease"
+                                            : printable(reason, kTextMax)});
+  begin_waiting();
+  user_.handle(Fenced{reason});
+}
+
+void SharedRounds::lease_until(TimePoint when) {
+  const bool none = when == TimePoint::max();
+  overslept_ = none && lease_end_ && steady_now() >= *lease_end_;
+  lease_end_ = none ? std::nullopt : std::optional(when);
+  if (lease_ == nullptr) {
+    return;
+  }
+  if (none) {
+    lease_->rest();
+  } else {
+    lease_->run_until(when);
+  }
+}
+
+void SharedRounds::ended(const NodeEnd& end) {
+  std::visit(
+      [this]<class End>(const End& how) {
+        RoundClosed closed;
+        if constexpr (std::is_same_v<End, EndClosed>) {
+          if (!how.close.succeeded && how.close.root_rank < 0) {  // not a worker's failure
+            closed.outcome = Outcome::not_started;
+            const bool is_usage = how.close.exit_code == kUsageExitCode;
+            closed.error = Error{is_usage ? Errc::usage : Errc::timed_out, how.close.reason};
+            user_.handle(closed);
+            return;
+          }
+          if (how.close.succeeded && round_->id.number == 0) {
+            say("the job ended; this node ran no workers because the others needed no more nodes");
+          }
+          closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
+          closed.close = how.close;
+        } else if constexpr (std::is_same_v<End, EndFailed>) {
+          closed.outcome = Outcome::not_started;
+          closed.error = how.error;
+          if (how.error.code == Errc::closed) {
+            closed.error->code = Errc::unreachable;
+          }
+          const std::string there = roll_call_.summary();
+          if (how.error.code == Errc::timed_out && !there.empty()) {
+            closed.error->message += "; " + there;
+          }
+        } else if constexpr (std::is_same_v<End, EndLeft>) {
+          closed.outcome = Outcome::interrupted;
+        }
+        user_.handle(closed);
+      },
+      end);
+}
+
+// -- the workers' store -----------------------------------------------------------------------
+
+// Opens a new store for each round, only on the address that the workers connect to. If that is not
+// an address of this host (NAT), it listens on all addresses.
+Result<SharedRounds::Store> SharedRounds::make_store() {
+  const LaunchConfig& config = setup_.config;
+  Store store;
+  if (config.rdzv_backend == "static" && !is_proxy()) {
+    auto server = node_->open_store_on_endpoint();
+    if (!server) {
+      return std::unexpected(server.error());
+    }
+    const std::uint16_t port = (*server)->port();
+    return Store{std::move(*server), config.master_addr, port};
+  }
+  const std::string address = is_proxy()                  ? kProxyAddress
+                              : config.local_addr.empty() ? node_->address()
+                                                          : config.local_addr;
+  if (!config.agent_store) {
+    const auto port = ports_.for_store();
+    return port ? Result<Store>(Store{nullptr, address, *port}) : std::unexpected(port.error());
+  }
+  auto listener =
+      listen_in_range(is_own_address(address) ? address : "::", port_range_of(setup_.config));
+  if (!listener) {
+    return std::unexpected(listener.error());
+  }
+  auto server = StoreServer::open(loop_, std::move(*listener));
+  if (!server) {
+    return std::unexpected(server.error());
+  }
+  const std::uint16_t port = (*server)->port();
+  return Store{std::move(*server), address, port};
+}
+
+// What this node provides for the workers of all nodes when it has rank 0.
+Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
+  auto ports = ports_.for_leader();
+  if (!ports) {
+    return std::unexpected(ports.error());
+  }
+  auto store = make_store();
+  if (!store) {
+    return std::unexpected(store.error());
+  }
+  store_ = std::move(store->server);
+  if (store_) {
+    store_->set_admission(&admission_, store_admission_limits(setup_.config.rendezvous.lease));
+    store_->set_notice([this](const std::string& text) { say(text); });
+  }
+  if (StoreCarrier* const carrier = node_->carrier(); is_proxy() && carrier != nullptr) {
+    carrier->set_store(CarriedStore{round, store->address, store->port});
+  }
+  return StoreOpened{round,
+                     store->address,
+                     store->port,
+                     LeaderOffer{store_ != nullptr, std::move(*ports), is_proxy()}};
+}
+
+void SharedRounds::open_store(RoundId round) {
+  close_store();
+  const auto opened = prepare_lead(round);
+  if (!opened) {
+    node_->tell(StoreFailed{round, opened.error()});
+    return;
+  }
+  node_->tell(*opened);
+}
+
+void SharedRounds::close_store() {
+  if (StoreCarrier* const carrier = node_ ? node_->carrier() : nullptr) {
+    carrier->set_store(std::nullopt);
+  }
+  if (store_) {
+    store_.reset();
+    node_->store_closed();
+  }
+}
+
+// Addresses contain the interface of the host that asks. A node without a reply asks again.
+void SharedRounds::find_owner(const FindOwner& question) {
+  StoreClient client = question.question.client;
+  client.host = with_our_interface(client.host, node_->address());
+  client.store_host = with_our_interface(client.store_host, node_->address());
+  if (const auto answer = witness_.owner_of(client)) {
+    node_->tell(OwnerFound{question.question, *answer});
+  }
+}
+
+void SharedRounds::vouch_known(const VouchKnown& known) {
+  vouching_.known(known);
+}
+
+// -- hangs and slow ranks ----------------------------------------------------------------------
+
+// Without --hang-timeout, this node replies that it has no findings.
+void SharedRounds::inquire(const InquiryStep& step) {
+  if (const auto* asked = std::get_if<LookNow>(&step)) {
+    const Look& question = asked->question;
+    if (hangs_ != nullptr) {
+      hangs_->look(question);
+    } else {
+      node_->tell(LookedHere{{question.round, question.inquiry, {}}});
+    }
+  } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
+    if (hangs_ != nullptr) {
+      hangs_->judge(*all);
+    } else {
+      node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
+    }
+  } else if (hangs_ != nullptr) {
+    hangs_->hear(std::get<HearVerdict>(step).said);
+  }
+}
+
+void SharedRounds::hear_waits(const HearWaits& heard) {
+  if (waits_ != nullptr) {
+    waits_->hear(heard);
+  }
+}
+
+// -- text -------------------------------------------------------------------------------------
+
+void SharedRounds::begin_waiting() {
+  events_.tell(event::RoundAwaited{});
+}
+
+void SharedRounds::show_roll_call(const ShowRollCall& show) {
+  events_.tell(event::RollCallHeard{show.call, show.trouble});
+}
+
+void SharedRounds::log(LogLevel level, const std::string& text) {
+  events_.say(level, printable(text, kTextMax));
+}
+
+std::string forget(SharedRounds* rounds, const std::string& node) {
+  if (rounds == nullptr) {
+    return "this is a single-node job";
+  }
+  if (!rounds->node_) {
+    return "this node has not joined the job yet";
+  }
+  const auto done = rounds->node_->forget(node);
+  return done ? std::string() : done.error().message;
+}
+
+}  // namespace muster

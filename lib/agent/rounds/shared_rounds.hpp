@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedRounds: one node's part in a multi-node job. Connects the rendezvous, which decides when to
+// run and when to stop, to the supervisor, whose round source it is. Opens the workers' store if
+// this node has rank 0, reports failures with their evidence, and renews the guard's lease. Owned
+// by the agent; lives on its loop. Resource.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "agent/events/event_stream.hpp"
+#include "agent/failures/error_file.hpp"
+#include "agent/rounds/hang_party.hpp"
+#include "agent/rounds/wait_party.hpp"
+#include "agent/sinks/roll_call_lines.hpp"
+#include "agent/store/reserved_ports.hpp"
+#include "agent/store/store_admission.hpp"
+#include "agent/store/store_proxy.hpp"
+#include "agent/supervisor/round_source.hpp"
+#include "agent/workers/workplace.hpp"
+#include "io/admission.hpp"
+#include "plan/assignment.hpp"
+#include "rendezvous/node/node_owner.hpp"
+#include "rendezvous/node/rendezvous.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace muster {
+
+// The parts of the agent that the rounds need.
+struct SharedRoundsParts {
+  RoundUser& user;
+  Workplace& place;
+  EventStream& events;
+  const RollCallLines& roll_call;
+  Admission& admission;  // decides who may use the workers' store
+  JobSockets& sockets;
+};
+
+class SharedRounds final : public RoundSource, public NodeOwner {
+ public:
+  SharedRounds(asio::io_context& loop, const AgentSetup& setup, const SharedRoundsParts& parts);
+
+  // `rendezvous` was started with this object as its owner and has not called it yet. `lease` is
+  // the guard's timer, or null.
+  void start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease);
+
+  // Admits remote clients to the workers' store if their nodes vouch for them.
+  [[nodiscard]] Admission& vouching() { return vouching_; }
+
+  // --hang-timeout: the object that inspects, judges and receives the verdict; outlives the rounds.
+  void use(HangParty& party) override { hangs_ = &party; }
+
+  // Receives the wait times of the ranks on all nodes if this node is the leader.
+  void use(WaitParty& party) { waits_ = &party; }
+
+  // Sends StalledHere, LookedHere, JudgedHere or WaitedHere.
+  void tell(AgentEvent event) { node_->tell(std::move(event)); }
+
+  // For musterctl forget: declares a lost member dead. Empty on success, else the reason.
+  friend std::string forget(SharedRounds* rounds, const std::string& node);
+
+  // RoundSource. Waiting for a round starts as soon as the previous one is over.
+  void await_round(int /*attempt*/) override {}
+
+  void tell_gone() override;
+  void report_failure(const WorkerFailure& seen, Duration run_time) override;
+
+  // Empty because the other nodes learn of the success only when no process is left.
+  void report_success() override {}
+
+  void report_finished() override;
+  void leave_round(const std::string& reason) override;
+  void check_lease() override;
+  void close() override;
+
+  // NodeOwner
+  void run_round(const RunRound& run) override;
+  void stop_workers(const StopWorkers& stop) override;
+  void fence_workers(const std::string& reason) override;
+  void lease_until(TimePoint when) override;
+  void open_store(RoundId round) override;
+  void find_owner(const FindOwner& question) override;
+  void vouch_known(const VouchKnown& known) override;
+  void inquire(const InquiryStep& step) override;
+  void hear_waits(const HearWaits& heard) override;
+  void show_roll_call(const ShowRollCall& show) override;
+  void log(LogLevel level, const std::string& text) override;
+  void ended(const NodeEnd& end) override;
+
+ private:
+  // The store's address for workers. Without a server, one of the workers serves it there.
+  struct Store {
+    std::unique_ptr<StoreServer> server;
+    std::string address;
+    std::uint16_t port = 0;
+  };
+
+  [[nodiscard]] Result<Store> make_store();
+  [[nodiscard]] Result<StoreOpened> prepare_lead(RoundId round);
+  [[nodiscard]] Result<Assignment> assignment_of(const RunRound& run);
+  void close_store();
+
+  [[nodiscard]] bool is_proxy() const { return setup_.config.store_via == StoreVia::proxy; }
+
+  [[nodiscard]] Result<void> open_proxy(RunRound& run);
+  [[nodiscard]] RoundToRun plan(const RunRound& run, event::MembershipChange change);
+  [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
+  void begin_waiting();
+
+  asio::io_context& loop_;
+  const AgentSetup& setup_;
+  RoundUser& user_;
+  Workplace& place_;
+  EventStream& events_;
+  const RollCallLines& roll_call_;
+  Admission& admission_;
+  const LeaseTimer* lease_ = nullptr;
+  HangParty* hangs_ = nullptr;
+  WaitParty* waits_ = nullptr;
+  std::unique_ptr<Rendezvous> node_;
+  VouchedAdmission vouching_;  // outlives the store
+  SocketWitness witness_;
+  std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<StoreProxy> proxy_;
+  RoundPtr round_;  // the workers' current or last round
+  std::optional<TimePoint> lease_end_;
+  ReservedPorts ports_;
+  bool overslept_ = false;  // the guard noticed the end of the lease before us
+};
+
+// `rounds` is null in a single-node job.
+[[nodiscard]] std::string forget(SharedRounds* rounds, const std::string& node);
+
+}  // namespace muster

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// WarmRounds: wraps a round source and ensures that the zygote is ready before a round begins. It
+// delays the request for the first round, and later the report that the last workers have exited.
+// Without a zygote it only forwards calls. Pure except for its site.
+#pragma once
+
+#include "agent/supervisor/round_source.hpp"
+#include "base/error.hpp"
+#include "process/warm/zygote_observer.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace muster {
+
+class WarmSite {
+ public:
+  virtual ~WarmSite() = default;
+  // Answered by on_zygote_ready or on_zygote_lost, at once or later.
+  virtual void prepare_zygote(ZygoteObserver& observer) = 0;
+  virtual void warn(const std::string& text) = 0;
+  // Before the first round: the job cannot start.
+  virtual void fail(const Error& error) = 0;
+};
+
+class WarmRounds final : public RoundSource, public ZygoteObserver {
+ public:
+  WarmRounds(RoundSource& rounds, WarmSite& site) : rounds_(rounds), site_(site) {}
+
+  // Calls `begin` when the zygote is ready or has failed.
+  void when_ready(std::function<void()> begin) {
+    begin_ = std::move(begin);
+    ask();
+  }
+
+  void await_round(int attempt) override {
+    awaited_ = attempt;
+    go_on();
+  }
+
+  // Prepares the zygote again for each later round, since packages may have been reinstalled.
+  void tell_gone() override {
+    is_gone_ = true;
+    ask();
+  }
+
+  void on_zygote_ready() override {
+    is_asking_ = false;
+    go_on();
+  }
+
+  void on_zygote_lost(const std::string& why) override {
+    is_asking_ = false;
+    if (!is_lost_) {
+      is_lost_ = true;
+      site_.warn("--warm: workers are started cold: " + why);
+    }
+    go_on();
+  }
+
+  // After the first round this means that the module was removed, which the workers will report.
+  void on_unknown_module(const std::string& what) override {
+    if (!begin_) {
+      on_zygote_lost(what);
+      return;
+    }
+    is_asking_ = false;
+    is_lost_ = true;
+    begin_ = nullptr;
+    site_.fail(Error{Errc::usage, "--warm: " + what});
+  }
+
+  void report_failure(const WorkerFailure& failure, Duration run_time) override {
+    rounds_.report_failure(failure, run_time);
+  }
+
+  void report_success() override { rounds_.report_success(); }
+
+  void report_finished() override { rounds_.report_finished(); }
+
+  // The end of the job may arrive instead of a round.
+  void leave_round(const std::string& reason) override {
+    begin_ = nullptr;
+    awaited_.reset();
+    rounds_.leave_round(reason);
+  }
+
+  void check_lease() override { rounds_.check_lease(); }
+
+  void close() override {
+    begin_ = nullptr;
+    is_gone_ = false;
+    awaited_.reset();
+    rounds_.close();
+  }
+
+ private:
+  void ask() {
+    if (is_lost_) {
+      go_on();
+      return;
+    }
+    is_asking_ = true;
+    site_.prepare_zygote(*this);
+  }
+
+  // Each step may trigger the next one from inside the call.
+  void go_on() {
+    if (is_asking_) {
+      return;
+    }
+    if (const auto begin = std::exchange(begin_, nullptr)) {
+      begin();
+    }
+    if (std::exchange(is_gone_, false)) {
+      rounds_.tell_gone();
+    }
+    if (const auto attempt = std::exchange(awaited_, std::nullopt)) {
+      rounds_.await_round(*attempt);
+    }
+  }
+
+  RoundSource& rounds_;
+  WarmSite& site_;
+  bool is_asking_ = false;  // all further steps wait for the zygote
+  bool is_lost_ = false;
+  std::function<void()> begin_;
+  bool is_gone_ = false;        // no process of the last round is left
+  std::optional<int> awaited_;  // the attempt
+};
+
+}  // namespace muster

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// FinalReport: writes the report on stderr when the job has ended, report.json into the log
+// directory, and the error file that our own caller asked for. A sink for the last event. Owned by
+// the agent. Shell around report and error_file.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "agent/events/event_stream.hpp"
+#include "agent/failures/job_result.hpp"
+#include "agent/sinks/messages.hpp"
+
+namespace muster {
+
+class FinalReport final : public EventSink {
+ public:
+  FinalReport(const AgentSetup& setup, EventStream& events, Messages& messages)
+      : setup_(setup), events_(events), messages_(messages) {}
+
+  void take(const JobEvent& event) override;
+
+  // Writes the error file that our caller asked for with TORCHELASTIC_ERROR_FILE, as torchrun does.
+  // Call before the run directory is cleaned up: a worker's own error file may be the source.
+  void write_error_file(const JobResult& result) const;
+
+ private:
+  void report(const event::JobEnded& ended) const;
+
+  const AgentSetup& setup_;
+  EventStream& events_;
+  Messages& messages_;
+};
+
+}  // namespace muster

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens the file in which this node records the rounds that it accepts, if it has a directory for
+// it. Called once, by main, before the guard and the agent split, so that both hold the lock.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "rendezvous/node/round_record.hpp"
+
+#include <memory>
+
+namespace muster {
+
+// Null without --state-dir. Recording is off if the directory cannot be used.
+[[nodiscard]] std::shared_ptr<const RoundRecord> open_record(const AgentSetup& setup);
+
+}  // namespace muster

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sinks/roll_call.hpp"
+
+#include "base/printable.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+constexpr const char* kRewrite = "\r\x1b[K";
+constexpr std::size_t kRefusalBytesMax = 800;  // it may contain two commands
+constexpr std::size_t kRefusalsShownMax = 64;  // the same stranger may reconnect forever
+
+std::string names_of(const RollCall& call) {
+  const auto here = static_cast<std::size_t>(std::max(call.present, 0));
+  const std::size_t more = here - std::min(here, call.names.size());
+  return name_some(
+      call.names, [](const std::string& name) { return name; }, more);
+}
+
+// The missing nodes, by name if they are known, else their number.
+std::string missing_in(const RollCall& call) {
+  if (!call.awaited.empty()) {
+    return name_some(call.awaited, [](const std::string& name) { return name; });
+  }
+  const int missing = call.needed - call.present;
+  return missing > 0 ? fmt::format("{} more", missing) : std::string();
+}
+
+}  // namespace
+
+std::string describe(const RollCall& call) {
+  if (call.needed <= 0) {
+    return {};
+  }
+  if (call.present >= call.needed && call.awaited.empty()) {
+    // The round runs without this node and is not waiting for any other.
+    return fmt::format("the job runs on {} node{}: {}; this node is waiting to be admitted",
+                       call.present,
+                       call.present == 1 ? "" : "s",
+                       names_of(call));
+  }
+  const std::string count = call.present < call.needed
+                                ? fmt::format("{} of {}", call.present, call.needed)
+                                : fmt::format("{}", call.present);
+  std::string text = fmt::format("{} node{} {} here",
+                                 count,
+                                 call.present == 1 && call.needed == 1 ? "" : "s",
+                                 call.present == 1 ? "is" : "are");
+  if (!call.names.empty()) {
+    text += ": " + names_of(call);
+  }
+  if (const std::string missing = missing_in(call); !missing.empty()) {
+    text += "; waiting for " + missing;
+  }
+  return text;
+}
+
+void RollCallView::begin(TimePoint now) {
+  since_ = now;
+  counts_from_ = now;
+  repeats_ = true;
+  news_ = false;
+  call_ = RollCall{};
+  trouble_.clear();
+  shown_.clear();
+}
+
+std::string RollCallView::take(TimePoint now, const RollCall& call, const std::string& trouble) {
+  if (!since_ || style_.silent) {
+    return {};
+  }
+  if (call.needed > 0) {
+    call_ = call;  // a node that cannot connect knows nothing about the others
+  }
+  trouble_ = trouble;
+  news_ = true;
+  if (call.needed > 0 && !is_missing()) {
+    counts_from_.reset();  // a node that waits to be admitted never gives up
+  }
+  return now >= *since_ + kRollCallQuiet ? show(now) : std::string();
+}
+
+void RollCallView::worker_ended(TimePoint now) {
+  if (counts_from_) {
+    counts_from_ = now;
+  }
+}
+
+// A spare node may wait for days, but then no node is missing.
+bool RollCallView::is_missing() const {
+  return call_.present < call_.needed || !call_.awaited.empty() || !trouble_.empty();
+}
+
+bool RollCallView::repeats() const {
+  return repeats_ && !shown_.empty() && is_missing();
+}
+
+std::string RollCallView::time_left(TimePoint now) const {
+  if (!repeats_ || !is_missing() || !counts_from_) {
+    return {};
+  }
+  const Duration left = *counts_from_ + style_.give_up - now;
+  if (left <= Duration::zero()) {
+    return {};
+  }
+  return fmt::format("; giving up in {} s", std::chrono::ceil<std::chrono::seconds>(left).count());
+}
+
+std::optional<TimePoint> RollCallView::next_deadline() const {
+  if (since_ && news_) {
+    return *since_ + kRollCallQuiet;
+  }
+  return since_ && repeats() ? std::optional(shown_at_ + kRollCallRepeat) : std::nullopt;
+}
+
+std::string RollCallView::tick(TimePoint now) {
+  const auto due = next_deadline();
+  if (!due || now < *due) {
+    return {};
+  }
+  if (news_) {
+    return show(now);
+  }
+  shown_at_ = now;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *since_);
+  return line(fmt::format("after {} s: {}{}", waited.count(), shown_, time_left(now)));
+}
+
+// Refusals stay on a terminal too, because a user must act on them.
+std::string RollCallView::show(TimePoint now) {
+  news_ = false;
+  shown_at_ = now;
+  std::string out;
+  for (const std::string& refused : call_.refused) {
+    if (refusals_shown_.size() < kRefusalsShownMax && refusals_shown_.insert(refused).second) {
+      out += end() + fmt::format("muster: refused node {}\n", printable(refused, kRefusalBytesMax));
+    }
+  }
+  const std::string text = trouble_.empty() ? describe(call_) : trouble_ + "; trying again";
+  if (!text.empty() && (text != shown_ || !out.empty())) {
+    out += text != shown_ || style_.live ? line(text + time_left(now)) : std::string();
+    shown_ = text;
+  }
+  return out;
+}
+
+std::string RollCallView::line(const std::string& text) {
+  if (!style_.live) {
+    return fmt::format("muster: {}\n", printable(text));
+  }
+  line_there_ = true;
+  const std::size_t room = std::max<std::size_t>(style_.columns, 24) - 4;
+  return kRewrite + printable("muster: " + text, room);
+}
+
+std::string RollCallView::end() {
+  if (!line_there_) {
+    return {};
+  }
+  line_there_ = false;
+  return kRewrite;
+}
+
+std::string RollCallView::summary() const {
+  return trouble_.empty() ? describe(call_) : std::string();
+}
+
+}  // namespace muster

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// VouchedAdmission: decides which remote clients may use the workers' store of a multi-node job, by
+// asking the client's node through the rendezvous. SocketWitness answers for this node when others
+// ask. Resources of SharedRounds; one thread.
+#pragma once
+
+#include "io/admission.hpp"
+#include "io/socket_owner.hpp"
+#include "process/tree/job_sockets.hpp"
+#include "rendezvous/round/node_effects.hpp"
+#include "rendezvous/round/node_events.hpp"
+#include "rendezvous/server/admission_limits.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+
+namespace muster {
+
+// Limits for clients that wait while other nodes are asked about them.
+[[nodiscard]] AdmissionLimits store_admission_limits(Duration lease);
+
+class VouchedAdmission final : public Admission {
+ public:
+  using Ask = std::function<void(VouchWanted)>;
+
+  // `ask` sends a query to the other nodes; pass its answer to known().
+  explicit VouchedAdmission(Ask ask) : ask_(std::move(ask)) {}
+
+  void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
+  void known(const VouchKnown& known);
+
+ private:
+  Ask ask_;
+  std::uint64_t clients_ = 0;
+  std::map<std::uint64_t, AdmissionAnswer> waiting_;
+};
+
+class SocketWitness {
+ public:
+  explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
+
+  // Determines who owns the connection on this host. It must belong to our user and be open in a
+  // descendant. If /proc does not reveal the process, the user decides. If our user has no number
+  // in its user namespace, the answer is unknown. An agent running as root also vouches for its
+  // workers of other users. None if the kernel cannot answer now.
+  [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
+
+ private:
+  SocketDiag diag_;
+  JobSockets& sockets_;
+};
+
+}  // namespace muster

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervisor/supervisor.hpp"
+
+#include "agent/failures/lost_connection.hpp"
+
+#include <fmt/core.h>
+
+#include <type_traits>
+#include <utility>
+
+namespace muster {
+namespace {
+
+using Fate = event::LeftoversFound::Fate;
+
+}  // namespace
+
+Supervisor::Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings)
+    : site_(site), rounds_(rounds), core_(std::move(settings)) {}
+
+void Supervisor::on_worker_exit(const WorkerExit& exit) {
+  site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), true});
+  rounds_.check_lease();
+  handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
+}
+
+// Evaluated only if the answer matters.
+bool Supervisor::lost_connection(const WorkerExit& exit) {
+  if (exit.status.success() || core_.state() != SupervisorState::running) {
+    return false;
+  }
+  WorkerFailure failure;
+  failure.local_rank = exit.local_rank;
+  failure.attempt = core_.result().attempt;
+  failure.out_of_memory = exit.out_of_memory;
+  site_.add_evidence(failure);
+  return is_lost_connection(failure);
+}
+
+// A worker that lost its connection is a victim, not the cause, so it can wait until it is reaped.
+void Supervisor::on_worker_dying(const WorkerExit& exit) {
+  if (!lost_connection(exit)) {
+    on_worker_killed(exit);
+  }
+}
+
+void Supervisor::on_worker_killed(const WorkerExit& exit) {
+  site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), false});
+  rounds_.check_lease();
+  handle(WorkerDying{exit, site_.wall_seconds()});
+}
+
+void Supervisor::on_groups_empty() {
+  handle(GroupsEmpty{});
+}
+
+void Supervisor::on_nothing_left() {
+  tell_killed();
+  handle(NothingLeft{});
+}
+
+void Supervisor::handle(const SupervisorEvent& event) {
+  events_.push_back(event);
+  if (handling_) {
+    return;
+  }
+  handling_ = true;
+  handle_all();
+  handling_ = false;
+  site_.set_alarm(core_.next_deadline());
+}
+
+// The answer to a spawn steps the core again before the next effect. Observers are never called
+// from inside the runner, and calls of the round source are queued, so nothing else can intervene.
+void Supervisor::handle_all() {
+  while (!events_.empty()) {
+    const SupervisorEvent next = std::move(events_.front());
+    events_.pop_front();
+    step(next);
+    while (!effects_.empty()) {
+      const SupervisorEffect effect = std::move(effects_.front());
+      effects_.pop_front();
+      perform(effect);
+    }
+  }
+}
+
+void Supervisor::run_round(RoundToRun round) {
+  specs_ = std::move(round.specs);
+  handle(RoundFormed{round.nproc, round.rank_first, round.others});
+}
+
+void Supervisor::step(const SupervisorEvent& event) {
+  std::vector<SupervisorEffect> out;
+  core_.step(site_.now(), event, out);
+#ifndef NDEBUG
+  core_.check_invariants();
+#endif
+  effects_.insert(effects_.end(), out.begin(), out.end());
+}
+
+void Supervisor::perform(const SupervisorEffect& effect) {
+  std::visit(
+      [this]<class Effect>(const Effect& asked) {
+        if constexpr (std::is_same_v<Effect, AwaitRound>) {
+          rounds_.await_round(asked.attempt);
+        } else if constexpr (std::is_same_v<Effect, TellGone>) {
+          rounds_.tell_gone();
+        } else if constexpr (std::is_same_v<Effect, ReportFailure>) {
+          rounds_.report_failure(asked.failure, asked.run_time);
+        } else if constexpr (std::is_same_v<Effect, ReportSuccess>) {
+          rounds_.report_success();
+        } else if constexpr (std::is_same_v<Effect, ReportFinished>) {
+          rounds_.report_finished();
+        } else if constexpr (std::is_same_v<Effect, LeaveRound>) {
+          rounds_.leave_round(asked.reason);
+        } else if constexpr (std::is_same_v<Effect, TellDrain>) {
+          tell_drain(asked);
+        } else if constexpr (std::is_same_v<Effect, SpawnWorker>) {
+          spawn(asked.local_rank);
+        } else if constexpr (std::is_same_v<Effect, SignalGroups>) {
+          signal_groups(asked.signo);
+        } else if constexpr (std::is_same_v<Effect, SignalWorkers>) {
+          site_.runner().signal_workers(asked.signo);
+        } else if constexpr (std::is_same_v<Effect, KillEverything>) {
+          kill(asked.names);
+          site_.runner().kill_everything();
+        } else if constexpr (std::is_same_v<Effect, KillWorkers>) {
+          kill(asked.names);
+          site_.runner().kill_workers();
+        } else if constexpr (std::is_same_v<Effect, AwaitNothingLeft>) {
+          site_.runner().await_nothing_left();
+        } else if constexpr (std::is_same_v<Effect, NameLeftovers>) {
+          tell_leftovers({Fate::awaited, site_.runner().leftovers(), asked.left});
+        } else if constexpr (std::is_same_v<Effect, AskLeftovers>) {
+          tell_leftovers({Fate::asked, site_.runner().ask_leftovers()});
+        } else if constexpr (std::is_same_v<Effect, LookAtLeftovers>) {
+          if (site_.runner().only_deaf_left()) {
+            handle(OnlyDeafLeft{});
+          }
+        } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
+          tell_killed_early(asked);
+        } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
+          core_.add_survivors(site_.runner().survivors());
+          names_killed_ = false;
+        } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
+          close_attempt(asked.timeout);
+        } else {
+          static_assert(std::is_same_v<Effect, Finish>);
+          rounds_.close();
+          site_.finished(core_.result());
+        }
+      },
+      effect);
+}
+
+void Supervisor::tell_drain(const TellDrain& drain) {
+  site_.tell(event::Message{
+      LogLevel::warning,
+      fmt::format("{} from the scheduler: the job will not restart, and the workers have {} to "
+                  "exit{}",
+                  signal_name(drain.signo),
+                  describe(drain.left),
+                  drain.until_job_ends ? ", until shortly after SLURM_JOB_END_TIME" : "")});
+}
+
+int Supervisor::rank_of(int local_rank) const {
+  return specs_ ? specs_->at(static_cast<std::size_t>(local_rank)).rank : local_rank;
+}
+
+void Supervisor::signal_groups(int signo) {
+  site_.tell(event::WorkersSignalled{signo});
+  site_.runner().signal_groups(signo);
+}
+
+// Processes that were killed together with their worker are not named.
+void Supervisor::kill(bool names) {
+  site_.tell(event::WorkersKilled{});
+  if (!names_killed_) {
+    static_cast<void>(site_.runner().take_killed());
+  }
+  names_killed_ = names;
+}
+
+void Supervisor::tell_killed() {
+  const auto killed = site_.runner().take_killed();
+  if (std::exchange(names_killed_, false)) {
+    tell_leftovers({Fate::killed, killed});
+  }
+}
+
+void Supervisor::tell_leftovers(event::LeftoversFound found) {
+  if (!found.processes.empty()) {
+    site_.tell(std::move(found));
+  }
+}
+
+void Supervisor::tell_killed_early(const TellKilledEarly& killed) {
+  std::string ranks;
+  for (const int local_rank : killed.local_ranks) {
+    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank_of(local_rank));
+  }
+  const bool one = killed.local_ranks.size() == 1;
+  site_.tell(event::Message{LogLevel::warning,
+                            fmt::format("second {}: killing rank{} {} before {} stopped; "
+                                        "unsaved work is lost",
+                                        signal_name(killed.signo),
+                                        one ? "" : "s",
+                                        ranks,
+                                        one ? "it has" : "they have")});
+}
+
+void Supervisor::close_attempt(Duration timeout) {
+  std::vector<WorkerFailure>& failures = core_.closed_failures();
+  site_.close_attempt(failures, timeout);
+  for (const WorkerFailure& failure : failures) {
+    if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
+      site_.tell(event::WorkerFailed{failure});
+    }
+  }
+}
+
+Result<pid_t> Supervisor::start_worker(int local_rank) {
+  if (!specs_) {
+    return std::unexpected(specs_.error());
+  }
+  return site_.runner().spawn(specs_->at(static_cast<std::size_t>(local_rank)));
+}
+
+void Supervisor::spawn(int local_rank) {
+  const auto pid = start_worker(local_rank);
+  if (pid) {
+    site_.tell(event::WorkerStarted{local_rank, rank_of(local_rank), *pid});
+    step(WorkerSpawned{local_rank, *pid});
+  } else {
+    step(SpawnFailed{local_rank, pid.error()});
+  }
+}
+
+}  // namespace muster

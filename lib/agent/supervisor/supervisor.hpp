@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Supervisor: steps the core with the events of the process runner and the round source, and
+// carries out the core's effects in order. It has no sockets and no clock of its own, so the agent
+// and the simulator share this class. Lives on its owner's loop, single-threaded; resource.
+#pragma once
+
+#include "agent/events/job_event.hpp"
+#include "agent/supervisor/round_source.hpp"
+#include "agent/supervisor/supervisor_core.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace muster {
+
+// What the supervisor needs besides processes and rounds.
+class WorkerSite {
+ public:
+  virtual ~WorkerSite() = default;
+  [[nodiscard]] virtual TimePoint now() = 0;
+  [[nodiscard]] virtual double wall_seconds() = 0;
+  [[nodiscard]] virtual ProcessRunner& runner() = 0;
+  // Sets the latest time for the next Tick; called after every event.
+  virtual void set_alarm(std::optional<TimePoint> when) = 0;
+  // Reports what happened to the workers.
+  virtual void tell(event::What what) = 0;
+  // Adds the evidence that a failed worker left: its error file, the end of its stderr.
+  virtual void add_evidence(WorkerFailure& failure) = 0;
+  // The attempt is over: flushes its output and adds the evidence to its failures.
+  virtual void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) = 0;
+  // The last call.
+  virtual void finished(const JobResult& result) = 0;
+};
+
+class Supervisor : public ProcessObserver, public RoundUser {
+ public:
+  Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings);
+
+  // Handles one event and everything that follows from it at once. A call from inside a call to the
+  // site or to the round source is queued until the current event is done.
+  void handle(const SupervisorEvent& event) override;
+
+  // Called once after each request to the round source.
+  void run_round(RoundToRun round) override;
+
+  [[nodiscard]] int starts() const override { return core_.starts(); }
+
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const { return core_.next_deadline(); }
+
+  [[nodiscard]] const SupervisorCore& core() const { return core_; }
+
+  void on_worker_exit(const WorkerExit& exit) override;
+  void on_worker_dying(const WorkerExit& exit) override;
+
+  // We killed the worker for the failure in `exit`, which counts at once.
+  void on_worker_killed(const WorkerExit& exit);
+
+  void on_groups_empty() override;
+  void on_nothing_left() override;
+
+ private:
+  void handle_all();
+  void step(const SupervisorEvent& event);
+  void perform(const SupervisorEffect& effect);
+  void tell_drain(const TellDrain& drain);
+  void signal_groups(int signo);
+  void kill(bool names);
+  void tell_killed();
+  void tell_leftovers(event::LeftoversFound found);
+  void tell_killed_early(const TellKilledEarly& killed);
+  void close_attempt(Duration timeout);
+  void spawn(int local_rank);
+  [[nodiscard]] Result<pid_t> start_worker(int local_rank);
+  [[nodiscard]] bool lost_connection(const WorkerExit& exit);
+  [[nodiscard]] int rank_of(int local_rank) const;
+
+  WorkerSite& site_;
+  RoundSource& rounds_;
+  SupervisorCore core_;
+  Result<std::vector<ProcessSpec>> specs_;
+  std::deque<SupervisorEvent> events_;  // arrived while another event was being handled
+  std::deque<SupervisorEffect> effects_;
+  bool handling_ = false;
+  bool names_killed_ = false;  // the processes being killed were left behind
+};
+
+}  // namespace muster

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// How SupervisorCore handles processes that workers leave behind: they may exit by themselves, then
+// get SIGTERM and the grace, then SIGKILL.
+#include "agent/supervisor/supervisor_core.hpp"
+#include "base/mark.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace muster {
+
+void SupervisorCore::clear_leftovers(Turn& turn) {
+  clear(turn);
+}
+
+// If no process was left behind, NothingLeft follows at once.
+void SupervisorCore::clear(Turn& turn) {
+  state_ = SupervisorState::clearing;
+  phase_ = ClearPhase::settling;
+  finish_until_ = turn.now + settings_.grace;
+  look_at_.reset();
+  deadline_ = self_exits_until(turn.now);
+  turn.out.emplace_back(AwaitNothingLeft{});
+}
+
+// A user or scheduler waits for our exit, or our parent is dead.
+bool SupervisorCore::is_urgent() const {
+  return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
+}
+
+Duration SupervisorCore::kill_timeout() const {
+  return why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout;
+}
+
+// A killed worker keeps its pipes open until its memory is freed. The time of the helpers that read
+// them starts then.
+TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
+  return now + (live_.empty() || is_urgent() ? kSelfExitTime : kill_timeout() / 2);
+}
+
+bool SupervisorCore::all_succeeded() const {
+  return why_ == Why::finished || (why_ == Why::closed && closed_ == Outcome::succeeded);
+}
+
+void SupervisorCore::go_on_clearing(Turn& turn) {
+  look_for_deaf(turn);
+  if (turn.now < deadline_) {
+    return;
+  }
+  if (phase_ == ClearPhase::settling && all_succeeded() && turn.now < finish_until_) {
+    MUSTER_MARK("what succeeded workers left behind may finish");
+    phase_ = ClearPhase::finishing;
+    deadline_ = finish_until_;
+    turn.out.emplace_back(NameLeftovers{finish_until_ - turn.now});
+  } else if (phase_ != ClearPhase::asked && settings_.grace > Duration::zero()) {
+    ask_leftovers(turn);
+  } else {
+    MUSTER_MARK("leftovers outlive their grace");
+    kill(turn, kSelfExitTimeInHurry);
+  }
+}
+
+// Leftovers that were asked together with the workers have the rest of the workers' grace. If a
+// worker does not die of SIGKILL, the time to exit is used up, so there is no minimum.
+void SupervisorCore::ask_leftovers(Turn& turn) {
+  phase_ = ClearPhase::asked;
+  const Duration at_least =
+      live_.empty() ? std::min(settings_.grace, kLeftoverGraceMin) : Duration::zero();
+  deadline_ = std::max(stop_until_.value_or(turn.now + settings_.grace), turn.now + at_least);
+  turn.out.emplace_back(AskLeftovers{});
+  look_at_ = turn.now;
+  look_for_deaf(turn);
+}
+
+// Schedules a check for processes in the groups of workers that got SIGTERM and have exited.
+void SupervisorCore::await_deaf(Turn& turn) {
+  if (state_ == SupervisorState::stopping && live_.empty() && result_.stop_signal == SIGTERM) {
+    look_at_ = turn.now + kSelfExitTime;
+  }
+}
+
+void SupervisorCore::look_for_deaf(Turn& turn) {
+  if (!look_at_ || turn.now < *look_at_) {
+    return;
+  }
+  look_at_ = turn.now + kSelfExitTime;
+  if (live_.empty()) {
+    turn.out.emplace_back(LookAtLeftovers{});
+  }
+}
+
+// More time would not help them. Processes that they waited for may have exited just now.
+void SupervisorCore::kill_deaf(Turn& turn) {
+  MUSTER_MARK("only processes that ignore SIGTERM are left");
+  kill(turn, kSelfExitTimeInHurry);
+}
+
+void SupervisorCore::note_worker_gone(Turn& turn) {
+  note_late_exit(turn);
+  if (!live_.empty()) {
+    return;
+  }
+  const TimePoint until = self_exits_until(turn.now);
+  if (kill_all_at_) {
+    kill_all_at_ = std::min(*kill_all_at_, until);
+  } else if (state_ == SupervisorState::clearing && phase_ == ClearPhase::settling) {
+    deadline_ = is_urgent() ? std::min(*deadline_, until) : until;
+  }
+}
+
+void SupervisorCore::take_signal_clearing(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (relay(turn, signal)) {
+    return;
+  }
+  if (result_.interrupting_signal != 0) {
+    kill_on_second(turn, signal);
+    return;
+  }
+  MUSTER_MARK("interrupted while leftovers have time to end");
+  if (why_ == Why::regroup || all_succeeded()) {
+    why_ = Why::interrupted;
+  }
+  note_interruption(turn, signal);
+  if (!settings_.signals_to_forward.contains(signal.signo)) {
+    kill(turn, kSelfExitTime);
+  } else if (phase_ != ClearPhase::asked && settings_.grace > Duration::zero()) {
+    ask_leftovers(turn);
+  }
+}
+
+void SupervisorCore::raise_while_clearing(Turn& turn) {
+  raise_to_regroup(turn);
+  if (phase_ == ClearPhase::finishing) {
+    deadline_ = turn.now;
+  }
+}
+
+void SupervisorCore::close_while_clearing(Turn& turn) {
+  hurry_closed(turn);
+  if (phase_ == ClearPhase::finishing && !all_succeeded()) {
+    deadline_ = turn.now;
+  }
+}
+
+// -- killing ----------------------------------------------------------------------------------
+
+// Processes killed while workers are live are their own children, whose names mean nothing to
+// users.
+void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
+  const bool names = live_.empty();
+  state_ = SupervisorState::killing;
+  look_at_.reset();
+  deadline_ = turn.now + kill_timeout();
+  if (self_exit_time <= Duration::zero()) {
+    turn.out.emplace_back(KillEverything{names});
+    return;
+  }
+  kill_all_at_ =
+      self_exit_time < kSelfExitTime ? turn.now + self_exit_time : self_exits_until(turn.now);
+  turn.out.emplace_back(KillWorkers{names});
+}
+
+void SupervisorCore::kill_last(Turn& turn) {
+  if (kill_all_at_ && turn.now >= *kill_all_at_) {
+    MUSTER_MARK("helpers that do not exit by themselves are killed");
+    kill_all_at_.reset();
+    turn.out.emplace_back(KillEverything{live_.empty()});
+  }
+}
+
+// The other nodes may start without us.
+void SupervisorCore::kill_fenced_last(Turn& turn) {
+  raise_to_regroup(turn);
+  if (kill_all_at_) {
+    MUSTER_MARK("fenced while helpers exit by themselves");
+    kill_all_at_ = turn.now;
+    kill_last(turn);
+  }
+}
+
+}  // namespace muster

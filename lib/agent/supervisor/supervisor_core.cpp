@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/supervisor/supervisor_core.hpp"
+
+#include "agent/supervisor/supervisor_invariants.hpp"
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+namespace muster {
+
+SupervisorCore::SupervisorCore(SupervisorSettings settings) : settings_(std::move(settings)) {
+  result_.max_restarts = settings_.max_restarts;
+}
+
+bool SupervisorCore::is_passed_on(int signo) {
+  return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
+}
+
+// -- joining ----------------------------------------------------------------------------------
+
+void SupervisorCore::open_first_round(Turn& turn) {
+  begin_round(turn);
+}
+
+void SupervisorCore::begin_round(Turn& turn) {
+  state_ = SupervisorState::joining;
+  why_ = Why::nothing;
+  deadline_.reset();
+  stop_until_.reset();
+  spawned_ = 0;
+  groups_empty_ = false;
+  awaits_signal_ = false;
+  live_.clear();
+  dying_.clear();
+  early_.reset();
+  failures_before_ = std::exchange(result_.failures, {});
+  result_.overdue.clear();
+  result_.stop_signal = SIGTERM;
+  turn.out.emplace_back(AwaitRound{starts_});
+}
+
+void SupervisorCore::spawn_first(Turn& turn) {
+  const auto& formed = std::get<RoundFormed>(turn.event);
+  MUSTER_CHECK(formed.nproc > 0);
+  result_.nproc = formed.nproc;
+  rank_first_ = formed.rank_first;
+  others_ = formed.others;
+  state_ = SupervisorState::running;
+  attempt_open_ = true;
+  result_.attempt = starts_++;
+  turn.out.emplace_back(SpawnWorker{0});
+}
+
+void SupervisorCore::end_before_start(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_passed_on(signal.signo)) {
+    return;
+  }
+  MUSTER_MARK("interrupted before the first worker");
+  note_interruption(turn, signal);
+  wait_to_leave(turn);
+}
+
+void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal) {
+  result_.interrupting_signal = signal.signo;
+  result_.interrupting_sender = signal.sender;
+  signalled_at_ = turn.now;
+  leave_at_ = turn.now;
+  if (signal.reached_workers && others_ > 0 && attempt_open_) {
+    leave_at_ = turn.now + kSignalSpread;
+    return;
+  }
+  say_leaving(turn);
+}
+
+void SupervisorCore::end_orphaned(Turn& turn) {
+  close_attempt(turn, Duration{});
+  finish(turn, Outcome::orphaned);
+}
+
+// -- running ----------------------------------------------------------------------------------
+
+void SupervisorCore::spawn_next(Turn& turn) {
+  const auto& spawned = std::get<WorkerSpawned>(turn.event);
+  MUSTER_CHECK(spawned.local_rank == spawned_);
+  live_.emplace(spawned.local_rank, spawned.pid);
+  ++spawned_;
+  spawned_at_ = turn.now;
+  if (spawned_ < result_.nproc) {
+    turn.out.emplace_back(SpawnWorker{spawned_});
+  }
+}
+
+void SupervisorCore::note_spawn_failure(Turn& turn) {
+  const auto& failed = std::get<SpawnFailed>(turn.event);
+  WorkerFailure failure;
+  failure.local_rank = failed.local_rank;
+  failure.rank = rank_first_ + failed.local_rank;
+  failure.attempt = result_.attempt;
+  failure.spawn_error = failed.error;
+  result_.failures.push_back(std::move(failure));
+  if (live_.empty()) {
+    spawned_at_ = turn.now;
+  }
+  take_failure(turn);
+}
+
+void SupervisorCore::regroup(Turn& turn) {
+  report_failures(turn);
+  stop_workers(turn, Why::regroup, SIGTERM);
+}
+
+// Whether the signal is for the workers only. Ctrl-Z reaches them as SIGSTOP, since SIGTSTP has no
+// effect on a process group without a shell as its parent.
+// NOLINTNEXTLINE(readability-convert-member-functions-to-static)
+bool SupervisorCore::relay(Turn& turn, const SignalReceived& signal) {
+  const int signo = signal.signo;
+  if (signal.reached_workers) {
+    return is_passed_on(signo);
+  }
+  if (signo == SIGTSTP || signo == SIGCONT) {
+    turn.out.emplace_back(SignalGroups{signo == SIGTSTP ? SIGSTOP : SIGCONT});
+  } else if (is_passed_on(signo)) {
+    turn.out.emplace_back(SignalWorkers{signo});
+  }
+  return is_passed_on(signo);
+}
+
+void SupervisorCore::take_signal(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (relay(turn, signal)) {
+    return;
+  }
+  note_interruption(turn, signal);
+  if (!settings_.signals_to_forward.contains(signal.signo)) {
+    MUSTER_MARK("a signal that is not forwarded ends the workers at once");
+    why_ = Why::interrupted;
+    kill(turn, kSelfExitTime);
+    return;
+  }
+  if (signal.reached_workers) {
+    drain(turn, signal.signo);
+  } else {
+    stop_workers(turn, Why::interrupted, signal.signo);
+  }
+}
+
+// Signals all workers to stop. If none was started, or all have exited, there is nothing to wait
+// for.
+void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
+  why_ = why;
+  result_.stop_signal = signo;
+  stop_until_ = turn.now + settings_.grace;
+  if (spawned_ == 0 || groups_empty_) {
+    clear(turn);
+    return;
+  }
+  if (settings_.grace <= Duration::zero()) {
+    kill(turn, kSelfExitTime);
+    return;
+  }
+  state_ = SupervisorState::stopping;
+  deadline_ = stop_until_;
+  turn.out.emplace_back(SignalGroups{signo});
+  // A stopped process handles no signal except SIGKILL until it is continued.
+  turn.out.emplace_back(SignalGroups{SIGCONT});
+  await_deaf(turn);
+}
+
+// -- stopping ---------------------------------------------------------------------------------
+
+void SupervisorCore::note_late_exit(Turn& turn) {
+  const auto& exited = std::get<WorkerExited>(turn.event);
+  live_.erase(exited.exit.local_rank);
+  dying_.erase(exited.exit.local_rank);
+  await_deaf(turn);
+  if (early_ == exited.exit.local_rank) {
+    complete_early(exited.exit);
+    return;
+  }
+  if (!exited.exit.status.success()) {
+    record(exited.exit, exited.wall_seconds, true);
+    if (why_ == Why::regroup) {
+      report_failure(turn, result_.failures.back(), turn.now);
+    }
+  }
+}
+
+void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
+  // Any existing reason to stop is at least as strong, and leads to a new round or to the end of
+  // the job.
+  MUSTER_MARK("regroup while the workers are being stopped");
+  if (why_ == Why::finished) {
+    MUSTER_MARK("regroup while what finished workers left is being killed");
+    why_ = Why::regroup;
+  }
+}
+
+void SupervisorCore::take_second_signal(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (relay(turn, signal)) {
+    return;
+  }
+  if (result_.interrupting_signal == 0) {
+    MUSTER_MARK("interrupted while the workers are being stopped");
+    note_interruption(turn, signal);
+    if (why_ != Why::give_up && why_ != Why::closed) {
+      why_ = Why::interrupted;
+      deadline_ = signal.reached_workers ? std::max(deadline_, {drained_by(turn.now)}) : deadline_;
+      stop_until_ = deadline_;
+    }
+    if (signal.signo != result_.stop_signal && !signal.reached_workers) {
+      turn.out.emplace_back(SignalGroups{signal.signo});
+    }
+    return;
+  }
+  kill_on_second(turn, signal);
+}
+
+void SupervisorCore::kill_on_second(Turn& turn, const SignalReceived& signal) {
+  if (is_same_request(signal, turn.now)) {
+    MUSTER_MARK("the same request to stop, sent twice");
+    return;
+  }
+  if (signal.signo == SIGINT || signal.signo == SIGTERM || signal.signo == SIGQUIT) {
+    MUSTER_MARK("a second signal skips the grace");
+    if (!live_.empty()) {
+      TellKilledEarly early{signal.signo, {}};
+      for (const auto& [local_rank, pid] : live_) {
+        early.local_ranks.push_back(local_rank);
+      }
+      turn.out.emplace_back(std::move(early));
+    }
+    kill(turn, kSelfExitTimeInHurry);
+  }
+}
+
+bool SupervisorCore::is_same_request(const SignalReceived& signal, TimePoint now) const {
+  return is_repeated_by_scheduler(signal.signo) ||
+         (signal.signo == result_.interrupting_signal && now - signalled_at_ < kSameRequestTime);
+}
+
+void SupervisorCore::kill_overdue(Turn& turn) {
+  look_for_deaf(turn);
+  if (turn.now < deadline_) {
+    return;
+  }
+  MUSTER_MARK("grace over");
+  for (const auto& [local_rank, pid] : live_) {
+    if (!dying_.contains(local_rank)) {
+      result_.overdue.push_back(local_rank);
+    }
+  }
+  turn.out.emplace_back(KillWorkers{});
+  clear(turn);
+}
+
+// -- killing ----------------------------------------------------------------------------------
+
+void SupervisorCore::take_late_signal(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_passed_on(signal.signo)) {
+    return;
+  }
+  if (why_ != Why::regroup && why_ != Why::finished) {
+    dying_until_ = turn.now;
+    hurry(turn);
+    return;
+  }
+  MUSTER_MARK("interrupted just before a restart");
+  why_ = Why::interrupted;
+  note_interruption(turn, signal);
+  hurry(turn);
+}
+
+// Our parent is dead, so no process waits for the workers or could stop them.
+void SupervisorCore::kill_orphaned(Turn& turn) {
+  why_ = Why::orphaned;
+  stop_until_.reset();
+  if (state_ == SupervisorState::killing) {
+    hurry(turn);
+  } else {
+    turn.out.emplace_back(KillWorkers{});
+    clear(turn);
+  }
+}
+
+void SupervisorCore::hurry(Turn& turn) {
+  deadline_ = std::min(*deadline_, turn.now + kKillTimeout);
+  if (kill_all_at_) {
+    kill_all_at_ =
+        std::min(*kill_all_at_, turn.now + (is_urgent() ? kSelfExitTimeInHurry : kSelfExitTime));
+  }
+}
+
+Duration SupervisorCore::console_timeout() const {
+  switch (why_) {
+    case Why::regroup:
+      return settings_.console_timeout_between;
+    case Why::interrupted:
+      return kConsoleTimeoutInterrupted;
+    case Why::orphaned:
+      return {};
+    default:
+      return kConsoleTimeoutAtEnd;
+  }
+}
+
+// Reports to the round source before it waits for our own output, because the other nodes may be
+// waiting for us.
+void SupervisorCore::go_on(Turn& turn) {
+  kill_all_at_.reset();
+  look_at_.reset();
+  const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
+  switch (why_) {
+    case Why::finished:
+      // Output continues meanwhile; we wait for it when the job releases us.
+      state_ = SupervisorState::waiting;
+      deadline_.reset();
+      turn.out.emplace_back(ReportFinished{});
+      return;
+    case Why::regroup:
+      turn.out.emplace_back(TellGone{});
+      close_attempt(turn, timeout);
+      begin_round(turn);
+      return;
+    case Why::interrupted:
+      if (!closed_) {
+        wait_to_leave(turn);
+        return;
+      }
+      end_attempt(turn, timeout, Outcome::interrupted);
+      return;
+    case Why::give_up:
+      end_attempt(turn, timeout, Outcome::failed);
+      return;
+    case Why::orphaned:
+      end_attempt(turn, timeout, Outcome::orphaned);
+      return;
+    case Why::closed:
+      end_attempt(turn, timeout, closed_.value());
+      return;
+    case Why::nothing:
+      break;
+  }
+  MUSTER_CHECK(!"workers were stopped without a reason");
+}
+
+void SupervisorCore::end_attempt(Turn& turn, Duration timeout, Outcome outcome) {
+  close_attempt(turn, timeout);
+  finish(turn, outcome);
+}
+
+void SupervisorCore::abandon_unkillable(Turn& turn) {
+  kill_last(turn);
+  if (turn.now < deadline_) {
+    return;
+  }
+  if (waits_for_memory(turn.now)) {
+    MUSTER_MARK("only the memory of a dying worker is waited for");
+    deadline_ = dying_until_;
+    return;
+  }
+  MUSTER_MARK("processes that cannot be killed");
+  for (const auto& [local_rank, pid] : live_) {
+    result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
+  }
+  turn.out.emplace_back(NameSurvivors{});
+  if (why_ == Why::regroup) {
+    result_.verdict = "not restarted: processes of the last attempt could not be killed";
+    why_ = Why::give_up;
+  }
+  if (why_ == Why::interrupted) {
+    // Do not report to the other nodes that no process is left.
+    end_attempt(turn, Duration{}, Outcome::interrupted);
+    return;
+  }
+  go_on(turn);
+}
+
+void SupervisorCore::finish(Turn& turn, Outcome outcome) {
+  state_ = SupervisorState::done;
+  deadline_.reset();
+  kill_all_at_.reset();
+  leave_at_.reset();
+  result_.outcome = outcome;
+  turn.out.emplace_back(Finish{});
+}
+
+// -- what the shell adds ----------------------------------------------------------------------
+
+std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
+  MUSTER_CHECK(!attempt_open_);
+  return state_ == SupervisorState::joining ? failures_before_ : result_.failures;
+}
+
+// The core knows the workers that were not reaped; the runner knows more about running ones.
+void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
+  std::vector<Survivor> all = known;
+  for (Survivor& worker : result_.survivors) {
+    if (std::ranges::find(known, worker.pid, &Survivor::pid) == known.end()) {
+      all.push_back(std::move(worker));
+    }
+  }
+  result_.survivors = std::move(all);
+}
+
+// -- introspection ----------------------------------------------------------------------------
+
+std::string SupervisorCore::describe() const {
+  static constexpr std::array kStateNames{
+      "joining", "running", "stopping", "clearing", "killing", "waiting", "done"};
+  static constexpr std::array kWhyNames{
+      "-", "finished", "regroup", "give_up", "interrupted", "orphaned", "closed"};
+  return fmt::format("{} why={} attempt={} live={}/{} failures={}",
+                     kStateNames.at(static_cast<std::size_t>(state_)),
+                     kWhyNames.at(static_cast<std::size_t>(why_)),
+                     result_.attempt,
+                     live_.size(),
+                     spawned_,
+                     result_.failures.size());
+}
+
+SupervisorFacts SupervisorCore::facts() const {
+  SupervisorFacts facts;
+  facts.state = state_;
+  facts.why = why_;
+  facts.has_deadline = deadline_.has_value();
+  facts.spares_helpers = kill_all_at_.has_value();
+  facts.attempt_open = attempt_open_;
+  facts.closed = closed_.has_value();
+  facts.starts = starts_;
+  facts.spawned = spawned_;
+  facts.others = others_;
+  for (const auto& [local_rank, pid] : live_) {
+    facts.live.insert(local_rank);
+  }
+  facts.dying = dying_;
+  facts.awaits_signal = awaits_signal_;
+  facts.early = early_;
+  facts.result = result_;
+  return facts;
+}
+
+void SupervisorCore::check_invariants() const {
+  const std::string_view broken = broken_invariant(facts());
+  if (!broken.empty()) {
+    check_failed(broken, describe(), __LINE__);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// SupervisorCore: decides what happens to the workers on one node, from the first round to the
+// job's result. It does not decide when a round starts or whether another one follows: it reports
+// what happened to the workers, and is asked to run, to stop, or to finish (round_source.hpp). A
+// table of states and events; time is an argument, effects are data, no I/O. Stepped by
+// agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
+#pragma once
+
+#include "agent/failures/job_result.hpp"
+#include "agent/supervisor/supervisor_events.hpp"
+#include "agent/supervisor/supervisor_settings.hpp"
+#include "base/time.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+// waiting: this node has finished (or was asked to leave) and waits to be released.
+// clearing: the workers have exited; the processes that they left behind have time to exit.
+enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
+
+// Leftover processes first get time to exit by themselves, more if all workers have succeeded, and
+// then SIGTERM.
+enum class ClearPhase { settling, finishing, asked };
+
+// Why the workers are being stopped, or are not restarted.
+enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
+
+struct SupervisorFacts;  // supervisor_invariants.hpp
+
+class SupervisorCore {
+ public:
+  using Effects = std::vector<SupervisorEffect>;
+
+  explicit SupervisorCore(SupervisorSettings settings);
+
+  void step(TimePoint now, const SupervisorEvent& event, Effects& out);
+
+  // The latest time for the next Tick.
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] SupervisorState state() const { return state_; }
+
+  // Complete once Finish was emitted; the failures of an attempt are complete from CloseAttempt on.
+  [[nodiscard]] const JobResult& result() const { return result_; }
+
+  // The failures of the attempt that CloseAttempt closes. The shell adds the workers' evidence; no
+  // further decision depends on it. If another attempt follows, they are kept until it has failures
+  // of its own, although result() no longer contains them.
+  [[nodiscard]] std::vector<WorkerFailure>& closed_failures();
+
+  // Adds what the shell knows of processes that could not be killed; the reply to NameSurvivors.
+  void add_survivors(const std::vector<Survivor>& known);
+
+  // Attempts so far, which is the number of the next one.
+  [[nodiscard]] int starts() const { return starts_; }
+
+  // A single line for traces and failed checks.
+  [[nodiscard]] std::string describe() const;
+
+  // Aborts with the violated rule. Called after every event in simulation and in debug builds.
+  void check_invariants() const;
+  [[nodiscard]] SupervisorFacts facts() const;
+
+  // Whether this event is impossible in this state, so that the table's cell aborts.
+  [[nodiscard]] static bool is_impossible(SupervisorState state, std::size_t event);
+
+ private:
+  using Why = StopReason;
+
+  struct Turn {
+    TimePoint now;
+    const SupervisorEvent& event;
+    Effects& out;
+  };
+
+  using Action = void (SupervisorCore::*)(Turn&);
+  struct Table;
+
+  void ignore(Turn& turn);
+  void impossible(Turn& turn);
+  void open_first_round(Turn& turn);
+  void spawn_first(Turn& turn);
+  void spawn_next(Turn& turn);
+  void note_spawn_failure(Turn& turn);
+  void regroup(Turn& turn);
+  void raise_to_regroup(Turn& turn);
+  void note_exit(Turn& turn);
+  void note_groups_empty(Turn& turn);
+  void note_dying(Turn& turn);
+  void note_also_dying(Turn& turn);
+  void note_late_exit(Turn& turn);
+  void clear_leftovers(Turn& turn);
+  void go_on(Turn& turn);
+  void end_before_start(Turn& turn);
+  void take_signal(Turn& turn);
+  void take_second_signal(Turn& turn);
+  void take_late_signal(Turn& turn);
+  void end_orphaned(Turn& turn);
+  void kill_orphaned(Turn& turn);
+  void kill_overdue(Turn& turn);
+  void abandon_unkillable(Turn& turn);
+
+  // Processes that workers leave behind: supervisor_clearing.cpp.
+  void clear(Turn& turn);
+  void go_on_clearing(Turn& turn);
+  void ask_leftovers(Turn& turn);
+  void await_deaf(Turn& turn);
+  void look_for_deaf(Turn& turn);
+  void kill_deaf(Turn& turn);
+  void take_signal_clearing(Turn& turn);
+  void kill_last(Turn& turn);
+  void kill_fenced_last(Turn& turn);
+  void note_worker_gone(Turn& turn);
+  void raise_while_clearing(Turn& turn);
+  void close_while_clearing(Turn& turn);
+  [[nodiscard]] bool all_succeeded() const;
+  [[nodiscard]] bool is_urgent() const;
+  void kill_on_second(Turn& turn, const SignalReceived& signal);
+  [[nodiscard]] bool is_same_request(const SignalReceived& signal, TimePoint now) const;
+  [[nodiscard]] TimePoint self_exits_until(TimePoint now) const;
+  [[nodiscard]] Duration kill_timeout() const;
+  void kill(Turn& turn, Duration self_exit_time);
+
+  // Interaction with the round source: supervisor_shared.cpp.
+  void close_unstarted(Turn& turn);
+  void stop_closed(Turn& turn);
+  void hurry_closed(Turn& turn);
+  void end_closed(Turn& turn);
+  void kill_fenced(Turn& turn);
+  void rejoin(Turn& turn);
+  void leave_finished(Turn& turn);
+  void end_waiting(Turn& turn);
+  void note_closed(const RoundClosed& event);
+  void report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when);
+  void report_failures(Turn& turn);
+  void wait_to_leave(Turn& turn);
+  void close_attempt(Turn& turn, Duration timeout);
+
+  void begin_round(Turn& turn);
+  // Signals that never stop a job.
+  [[nodiscard]] static bool is_passed_on(int signo);
+  bool relay(Turn& turn, const SignalReceived& signal);
+  void note_interruption(Turn& turn, const SignalReceived& signal);
+  [[nodiscard]] Duration console_timeout() const;
+  void record(const WorkerExit& exit, double wall_seconds, bool after_stop);
+  void complete_early(const WorkerExit& exit);
+  [[nodiscard]] bool waits_for_memory(TimePoint now) const;
+  [[nodiscard]] bool may_hear_of_another() const;
+  [[nodiscard]] bool may_be_of_scheduler(const WorkerFailure& failure) const;
+  [[nodiscard]] bool is_repeated_by_scheduler(int signo) const;
+  [[nodiscard]] TimePoint drained_by(TimePoint now) const;
+  void drain(Turn& turn, int signo);
+  void say_leaving(Turn& turn);
+  void say_gone(Turn& turn);
+  void take_failure(Turn& turn);
+  void decide_held(Turn& turn);
+  void decide_after_failure(Turn& turn);
+  void stop_workers(Turn& turn, Why why, int signo);
+  void hurry(Turn& turn);
+  void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
+  void finish(Turn& turn, Outcome outcome);
+
+  SupervisorSettings settings_;
+  SupervisorState state_ = SupervisorState::joining;
+  Why why_ = Why::nothing;
+  ClearPhase phase_ = ClearPhase::settling;
+  std::optional<TimePoint> deadline_;
+  std::optional<TimePoint> kill_all_at_;  // killing: helpers may exit by themselves until then
+  std::optional<TimePoint> stop_until_;   // end of the grace of workers that were asked to stop
+  std::optional<TimePoint> look_at_;      // next check for leftovers that ignore SIGTERM
+  TimePoint finish_until_{};              // for leftovers of workers that succeeded
+  TimePoint now_{};                       // time of the last step
+  TimePoint spawned_at_{};                // last worker of this attempt
+  TimePoint failed_at_{};                 // first failure of this attempt
+  TimePoint signalled_at_{};              // first request to stop
+  int rank_first_ = 0;
+  int starts_ = 0;
+  int spawned_ = 0;
+  int others_ = 0;                     // workers of the round on other nodes
+  bool groups_empty_ = false;          // no process is left to stop; reported once
+  bool attempt_open_ = false;          // started, and no CloseAttempt yet
+  bool awaits_signal_ = false;         // a worker's death is held: we may get its signal, too
+  std::optional<TimePoint> leave_at_;  // when to announce to the others that we leave
+  std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
+  std::set<int> dying_;                // local ranks of live_ that are exiting
+  std::optional<int> early_;           // the one whose failure is recorded
+  TimePoint dying_until_{};            // how long the kernel may take
+  std::optional<Outcome> closed_;      // the job's outcome for this node
+  JobResult result_;
+  std::vector<WorkerFailure> failures_before_;  // of the last attempt, while we await a round
+};
+
+}  // namespace muster

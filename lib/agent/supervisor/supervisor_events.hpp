@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The events of the supervisor core (past tense) and its effects (imperative). Values. SpawnWorker
+// has an immediate answer: WorkerSpawned or SpawnFailed follows before any other event. The answers
+// of the round source (round_source.hpp) may follow at once or much later.
+#pragma once
+
+#include "agent/failures/job_result.hpp"
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+struct Started {};
+
+struct RoundFormed {
+  int nproc = 1;
+  int rank_first = 0;
+  int others = 0;  // workers of the round on other nodes
+};
+
+// The members of the round changed, or a worker on another node failed: stop, and form a new round.
+struct RegroupNotice {
+  std::string reason;
+};
+
+// This node has lost contact with the others for too long: they may start without it.
+struct Fenced {
+  std::string reason;
+};
+
+// The job ends for this node: no further round exists, or this node cannot join it.
+struct RoundClosed {
+  Outcome outcome = Outcome::succeeded;
+  std::optional<Close> close;  // many nodes: set if the whole job has ended
+  std::optional<Error> error;  // not_started
+  std::string verdict;         // failed: why there is no further restart; may be empty
+};
+
+struct WorkerSpawned {
+  int local_rank = 0;
+  pid_t pid = 0;
+};
+
+struct SpawnFailed {
+  int local_rank = 0;
+  Error error;
+};
+
+struct WorkerExited {
+  WorkerExit exit;
+  double wall_seconds = 0;       // for texts and files only
+  bool lost_connection = false;  // another worker's failure may have caused this one
+};
+
+// A failure while the kernel still frees the memory. The worker counts as live until WorkerExited.
+struct WorkerDying {
+  WorkerExit exit;
+  double wall_seconds = 0;
+};
+
+struct GroupsEmpty {};
+
+struct NothingLeft {};
+
+struct OnlyDeafLeft {};  // all remaining processes ignore SIGTERM
+
+struct SignalReceived {
+  int signo = 0;
+  pid_t sender = 0;
+  bool reached_workers = false;  // the sender has also sent it to the workers
+};
+
+struct LinkLost {};  // the guard died
+
+struct Tick {};  // next_deadline() has passed
+
+using SupervisorEvent = std::variant<Started,
+                                     RoundFormed,
+                                     RegroupNotice,
+                                     WorkerSpawned,
+                                     SpawnFailed,
+                                     WorkerExited,
+                                     GroupsEmpty,
+                                     NothingLeft,
+                                     SignalReceived,
+                                     LinkLost,
+                                     Tick,
+                                     Fenced,
+                                     RoundClosed,
+                                     WorkerDying,
+                                     OnlyDeafLeft>;
+
+// The next six effects go to the round source, which documents them.
+struct AwaitRound {
+  int attempt = 0;  // starts of the local workers, from 0
+};
+
+struct TellGone {};
+
+// Later failures of the attempt follow as they are seen, with `after_stop`.
+struct ReportFailure {
+  WorkerFailure failure;
+  Duration run_time{};
+};
+
+struct ReportSuccess {};
+
+struct ReportFinished {};
+
+// TellGone follows unless the answer arrived before.
+struct LeaveRound {
+  std::string reason;
+};
+
+// The scheduler stops the job: `left` is the time that the workers have to exit by themselves.
+struct TellDrain {
+  int signo = 0;
+  Duration left{};
+  bool until_job_ends = false;  // `left` lasts until the job ends, plus the grace
+};
+
+struct SpawnWorker {
+  int local_rank = 0;
+};
+
+struct SignalGroups {
+  int signo = 0;
+};
+
+struct SignalWorkers {
+  int signo = 0;
+};
+
+// The workers have exited. NothingLeft follows once their leftovers have exited too.
+struct AwaitNothingLeft {};
+
+// All workers have succeeded: names their leftovers, which have `left` to finish.
+struct NameLeftovers {
+  Duration left{};
+};
+
+struct AskLeftovers {};  // sends SIGTERM
+
+struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
+
+// SIGKILL to the workers, but not to helpers that then exit by themselves. NothingLeft follows.
+struct KillWorkers {
+  bool names = false;  // the killed processes were left behind by workers that had exited
+};
+
+struct KillEverything {
+  bool names = false;
+};
+
+// A second stop request: these workers had not exited yet.
+struct TellKilledEarly {
+  int signo = 0;
+  std::vector<int> local_ranks;
+};
+
+struct NameSurvivors {};  // in the result: processes that could not be killed in time
+
+// All workers of the attempt have exited: forward the rest of their output, for at most `timeout`
+// if the console is slow, and read their error files.
+struct CloseAttempt {
+  Duration timeout{};
+};
+
+struct Finish {};
+
+using SupervisorEffect = std::variant<AwaitRound,
+                                      TellGone,
+                                      ReportFailure,
+                                      ReportSuccess,
+                                      ReportFinished,
+                                      LeaveRound,
+                                      TellDrain,
+                                      SpawnWorker,
+                                      SignalGroups,
+                                      SignalWorkers,
+                                      AwaitNothingLeft,
+                                      NameLeftovers,
+                                      AskLeftovers,
+                                      LookAtLeftovers,
+                                      KillWorkers,
+                                      KillEverything,
+                                      TellKilledEarly,
+                                      NameSurvivors,
+                                      CloseAttempt,
+                                      Finish>;
+
+}  // namespace muster

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// How SupervisorCore handles a failed worker: records the failure, waits for the cause of a lost
+// connection, reports it and stops the others.
+#include "agent/supervisor/supervisor_core.hpp"
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace muster {
+
+void SupervisorCore::note_exit(Turn& turn) {
+  const auto& exited = std::get<WorkerExited>(turn.event);
+  live_.erase(exited.exit.local_rank);
+  dying_.erase(exited.exit.local_rank);
+  if (early_ == exited.exit.local_rank) {
+    MUSTER_CHECK(awaits_signal_);  // otherwise its failure has stopped the others
+    complete_early(exited.exit);
+    return;
+  }
+  if (!exited.exit.status.success()) {
+    record(exited.exit, exited.wall_seconds, false);
+    result_.failures.back().lost_connection = exited.lost_connection;
+    take_failure(turn);
+    return;
+  }
+  if (live_.empty() && result_.failures.empty()) {
+    why_ = Why::finished;
+    turn.out.emplace_back(ReportSuccess{});
+    clear(turn);
+  } else if (!may_hear_of_another()) {
+    decide_after_failure(turn);
+  }
+}
+
+// Called while a failure is held: code that stops the workers later finds no process.
+void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
+  groups_empty_ = true;
+}
+
+// Whether a worker of the round may still be running, here or on another node.
+bool SupervisorCore::may_hear_of_another() const {
+  return !live_.empty() || others_ > 0 || awaits_signal_;
+}
+
+// Handles the failure just recorded. A lost connection means that another worker is exiting.
+void SupervisorCore::take_failure(Turn& turn) {
+  failed_at_ = deadline_ ? failed_at_ : turn.now;
+  if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
+    awaits_signal_ = true;
+    deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
+  }
+  if (awaits_signal_) {
+    return;  // this also holds later failures: peers notice the death, and handlers may exit with
+             // any code
+  }
+  if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
+    decide_after_failure(turn);
+    return;
+  }
+  MUSTER_MARK("a lost connection waits for its cause");
+  if (live_.empty()) {
+    MUSTER_MARK("a lost connection waits for news of another node");
+  }
+  deadline_ = failed_at_ + kDeathNewsTime;
+}
+
+void SupervisorCore::decide_held(Turn& turn) {
+  if (deadline_ && turn.now >= *deadline_) {
+    MUSTER_MARK("nobody else failed after a lost connection");
+    decide_after_failure(turn);
+  }
+}
+
+// Like note_exit, but the worker is not reaped, so nothing may rely on its exit.
+void SupervisorCore::note_dying(Turn& turn) {
+  const auto& event = std::get<WorkerDying>(turn.event);
+  MUSTER_CHECK(!event.exit.status.success());
+  note_also_dying(turn);
+  if (early_) {
+    return;  // held like the first one; recorded when it is reaped
+  }
+  early_ = event.exit.local_rank;
+  record(event.exit, event.wall_seconds, false);
+  take_failure(turn);
+}
+
+// The failure was recorded when it began; the wait status may contain more (core dumped).
+void SupervisorCore::complete_early(const WorkerExit& exit) {
+  early_.reset();
+  const auto known =
+      std::ranges::find(result_.failures, exit.local_rank, [](const WorkerFailure& failure) {
+        return failure.local_rank;
+      });
+  MUSTER_CHECK(known != result_.failures.end());
+  if (exit.status.success() || !known->lost_child.empty()) {
+    return;
+  }
+  known->status = exit.status;
+  if (exit.out_of_memory) {
+    known->out_of_memory = true;
+    known->memory_usage = exit.memory_usage;
+  }
+}
+
+void SupervisorCore::note_also_dying(Turn& turn) {
+  const int local_rank = std::get<WorkerDying>(turn.event).exit.local_rank;
+  MUSTER_CHECK(live_.contains(local_rank));
+  dying_.insert(local_rank);
+  dying_until_ = turn.now + kKillTimeoutBeforeRestart;
+}
+
+// Whether all remaining workers are dying and nothing requires a fast exit.
+bool SupervisorCore::waits_for_memory(TimePoint now) const {
+  return !dying_.empty() && dying_.size() == live_.size() && now < dying_until_ &&
+         why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;
+}
+
+void SupervisorCore::record(const WorkerExit& exit, double wall_seconds, bool after_stop) {
+  WorkerFailure failure;
+  failure.local_rank = exit.local_rank;
+  failure.rank = rank_first_ + exit.local_rank;
+  failure.pid = exit.pid;
+  failure.attempt = result_.attempt;
+  failure.status = exit.status;
+  failure.out_of_memory = exit.out_of_memory;
+  failure.memory_usage = exit.memory_usage;
+  failure.lost_child = exit.lost_child;
+  failure.after_stop = after_stop;
+  failure.wall_seconds = wall_seconds;
+  result_.failures.push_back(std::move(failure));
+}
+
+void SupervisorCore::decide_after_failure(Turn& turn) {
+  report_failures(turn);
+  stop_workers(turn, Why::regroup, SIGTERM);
+}
+
+}  // namespace muster

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Invariants of a SupervisorCore between any two events. Checked after every event in simulation
+// and in debug builds. Each rule is a row, so that a test can show that each one can fail. Pure.
+#pragma once
+
+#include "agent/supervisor/supervisor_core.hpp"
+
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace muster {
+
+// The core's members that the rules refer to.
+struct SupervisorFacts {
+  SupervisorState state = SupervisorState::joining;
+  StopReason why = StopReason::nothing;
+  bool has_deadline = false;
+  bool spares_helpers = false;
+  bool attempt_open = false;
+  bool closed = false;  // the job's outcome is known
+  int starts = 0;
+  int spawned = 0;
+  int others = 0;
+  std::set<int> live;  // local ranks that are not reaped
+  std::set<int> dying;
+  bool awaits_signal = false;
+  std::optional<int> early;
+  JobResult result;
+};
+
+// Describes the first violated rule; empty if all hold.
+[[nodiscard]] std::string_view broken_invariant(const SupervisorFacts& facts);
+
+}  // namespace muster

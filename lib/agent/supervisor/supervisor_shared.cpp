@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// How SupervisorCore interacts with the round source, which decides on restarts and on the end of
+// the job: it reports, stops, and waits for the answer.
+#include "agent/supervisor/supervisor_core.hpp"
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace muster {
+
+// -- failures ---------------------------------------------------------------------------------
+
+// The round source decides whether to restart.
+void SupervisorCore::report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when) {
+  const Duration run_time = std::max(when - spawned_at_, Duration::zero());
+  turn.out.emplace_back(ReportFailure{failure, run_time});
+}
+
+// Reports all held failures, the cause first, since the first report stops the round.
+void SupervisorCore::report_failures(Turn& turn) {
+  const auto root = root_cause(result_.failures, SIGTERM);
+  if (!root) {
+    return;
+  }
+  report_failure(turn, result_.failures.at(*root), failed_at_);
+  for (std::size_t i = 0; i < result_.failures.size(); ++i) {
+    if (i != *root) {
+      report_failure(turn, result_.failures[i], failed_at_);
+    }
+  }
+}
+
+// -- fencing ----------------------------------------------------------------------------------
+
+// The other nodes may start without us, and none of our processes may run beside theirs.
+void SupervisorCore::kill_fenced(Turn& turn) {
+  MUSTER_MARK("fenced");
+  if (why_ == Why::nothing || why_ == Why::finished) {
+    why_ = Why::regroup;
+  }
+  kill(turn, Duration::zero());
+}
+
+// -- the end of the job -----------------------------------------------------------------------
+
+void SupervisorCore::note_closed(const RoundClosed& event) {
+  closed_ = event.outcome;
+  result_.close = event.close;
+  result_.error = event.error;
+  result_.verdict = event.verdict;
+}
+
+void SupervisorCore::close_unstarted(Turn& turn) {
+  const auto& closed = std::get<RoundClosed>(turn.event);
+  note_closed(closed);
+  finish(turn, closed.outcome);
+}
+
+void SupervisorCore::stop_closed(Turn& turn) {
+  note_closed(std::get<RoundClosed>(turn.event));
+  stop_workers(turn, Why::closed, SIGTERM);
+}
+
+// The workers are already being stopped, and no further round is awaited. A node that was asked to
+// leave before keeps its own outcome.
+void SupervisorCore::hurry_closed(Turn& turn) {
+  note_closed(std::get<RoundClosed>(turn.event));
+  if (why_ == Why::regroup || why_ == Why::finished) {
+    MUSTER_MARK("closed while the workers are being stopped");
+    why_ = Why::closed;
+    if (state_ == SupervisorState::killing) {
+      hurry(turn);
+    }
+  }
+}
+
+void SupervisorCore::end_closed(Turn& turn) {
+  const auto& closed = std::get<RoundClosed>(turn.event);
+  note_closed(closed);
+  const bool interrupted = why_ == Why::interrupted;
+  end_attempt(turn, console_timeout(), interrupted ? Outcome::interrupted : closed.outcome);
+}
+
+// -- between rounds ---------------------------------------------------------------------------
+
+void SupervisorCore::close_attempt(Turn& turn, Duration timeout) {
+  if (attempt_open_) {
+    attempt_open_ = false;
+    turn.out.emplace_back(CloseAttempt{timeout});
+  }
+}
+
+// A finished node takes part in a regroup, because a remote worker has failed or a node has joined.
+void SupervisorCore::rejoin(Turn& turn) {
+  if (why_ != Why::finished) {
+    return;
+  }
+  MUSTER_MARK("regroup after all local workers had finished");
+  turn.out.emplace_back(TellGone{});
+  close_attempt(turn, settings_.console_timeout_between);
+  begin_round(turn);
+}
+
+// -- leaving ----------------------------------------------------------------------------------
+
+// No worker is left. The other nodes get a moment to release us, so that they need not detect it.
+void SupervisorCore::wait_to_leave(Turn& turn) {
+  state_ = SupervisorState::waiting;
+  why_ = Why::interrupted;
+  if (leave_at_) {
+    deadline_ = leave_at_;
+  } else {
+    say_gone(turn);
+  }
+  close_attempt(turn, kConsoleTimeoutInterrupted);
+}
+
+void SupervisorCore::say_gone(Turn& turn) {
+  say_leaving(turn);
+  deadline_ = turn.now + kLeaveTimeout;
+  turn.out.emplace_back(TellGone{});
+}
+
+void SupervisorCore::leave_finished(Turn& turn) {
+  const auto& signal = std::get<SignalReceived>(turn.event);
+  if (is_passed_on(signal.signo)) {
+    return;
+  }
+  if (why_ == Why::finished) {
+    MUSTER_MARK("interrupted while waiting for other nodes to finish");
+    note_interruption(turn, signal);
+    wait_to_leave(turn);
+    return;
+  }
+  if (!is_same_request(signal, turn.now)) {
+    finish(turn, Outcome::interrupted);
+  }
+}
+
+void SupervisorCore::end_waiting(Turn& turn) {
+  if (leave_at_ && turn.now >= *leave_at_) {
+    say_gone(turn);
+  } else if (deadline_ && turn.now >= *deadline_) {
+    MUSTER_MARK("left without an answer of the others");
+    finish(turn, Outcome::interrupted);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/watch/hang_duty.hpp"
+
+#include "agent/workers/files.hpp"
+#include "plan/process_specs.hpp"
+#include "process/run/linux_runner.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+
+namespace muster {
+
+hang::OnHang on_hang_of(const LaunchConfig& config) {
+  switch (config.on_hang) {
+    case OnHang::report:
+      return hang::OnHang::report;
+    case OnHang::restart:
+      return hang::OnHang::restart;
+    case OnHang::stop:
+      return hang::OnHang::stop;
+  }
+  return hang::OnHang::report;
+}
+
+namespace {
+
+hang::HangWatchSettings settings_of(const AgentSetup& setup) {
+  hang::HangWatchSettings out;
+  out.core.limit = setup.config.hang_timeout;
+  out.core.on_hang = on_hang_of(setup.config);
+  out.core.sees_output = sees_all_output(setup.config);
+  out.environment = setup.environ.to_block();
+  // A virtual environment need not be active, so use the py-spy next to its Python.
+  const std::filesystem::path beside =
+      std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
+  std::error_code error;
+  if (beside.has_parent_path() && std::filesystem::exists(beside, error)) {
+    out.py_spy = beside.string();
+  }
+  return out;
+}
+
+}  // namespace
+
+HangDuty::HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts)
+    : setup_(setup), parts_(parts), watch_(loop, parts.runner, settings_of(setup), *this) {}
+
+// -- running workers --------------------------------------------------------------------------
+
+void HangDuty::take(const JobEvent& event) {
+  if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
+    begin_round(*begun);
+  } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
+    worker_started(*started);
+  } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
+    worker_ended(*ended);
+  } else if (const auto* signalled = std::get_if<event::WorkersSignalled>(&event.what)) {
+    workers_signalled(signalled->signo);
+  } else if (std::holds_alternative<event::WorkersKilled>(event.what)) {
+    workers_signalled(SIGKILL);
+  }
+}
+
+void HangDuty::begin_round(const event::RoundBegun& begun) {
+  watch_.end();
+  workers_.clear();
+  blamed_.clear();
+  killed_ = -1;
+  stopping_ = false;
+  ends_job_ = false;
+  expected_ = static_cast<std::size_t>(begun.assignment.local_world_size);
+  world_size_ = begun.assignment.world_size;
+  attempt_ = begun.assignment.attempt;
+  logs_ = begun.logs;
+}
+
+void HangDuty::worker_started(const event::WorkerStarted& started) {
+  workers_.push_back({started.rank, started.local_rank, started.pid});
+  if (workers_.size() == expected_) {
+    watch_.begin(workers_, world_size_);
+  }
+}
+
+void HangDuty::worker_ended(const event::WorkerEnded& ended) {
+  if (!ended.exit.status.success()) {
+    watch_.end();
+    return;
+  }
+  watch_.worker_ended(ended.exit.local_rank);
+  const auto worker =
+      std::ranges::find(workers_, ended.exit.local_rank, &hang::WatchedWorker::local_rank);
+  if (worker != workers_.end()) {
+    worker->ended = true;
+  }
+}
+
+// A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not hang. A job
+// that is being stopped is not inspected.
+void HangDuty::workers_signalled(int signo) {
+  if (signo == SIGCONT && !stopping_) {
+    watch_.begin(workers_, world_size_);
+    return;
+  }
+  stopping_ = stopping_ || (signo != SIGSTOP && signo != SIGCONT);
+  watch_.end();
+}
+
+// -- verdicts ---------------------------------------------------------------------------------
+
+void HangDuty::found(hang::HangReport report) {
+  blame(report.verdict);
+  ends_job_ = report.facts.action == hang::OnHang::stop;
+  tell(report, {});
+  if (report.facts.action != hang::OnHang::report) {
+    fail_worker(report.verdict.ranks.empty() ? -1 : report.verdict.ranks.front(), report.verdict);
+  }
+}
+
+void HangDuty::tell(hang::HangReport report, const std::string& told_by) {
+  ++found_;
+  write_files(report);
+  block_is_here_ = told_by.empty();
+  parts_.events.tell(event::HangFound{std::move(report.verdict), std::move(report.facts), told_by});
+}
+
+void HangDuty::write_files(hang::HangReport& report) {
+  if (logs_.empty()) {
+    return;
+  }
+  const std::string folder = fmt::format("{}/hang/{}", logs_, found_);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  report.facts.folder = folder;
+  auto written = write_file(folder + "/verdict.json", hang::json_of(report.verdict, report.facts));
+  if (written) {
+    written = write_file(folder + "/evidence.json", hang::json_of(report.evidence));
+  }
+  for (const hang::RankEvidence& rank : report.evidence.ranks) {
+    if (written) {
+      written = write_file(fmt::format("{}/rank{}.txt", folder, rank.rank), hang::story_of(rank));
+    }
+  }
+  if (!written) {
+    report.facts.folder.clear();
+    report.facts.gaps.push_back("cannot save the evidence: " + written.error().message);
+  }
+}
+
+void HangDuty::blame(const hang::Verdict& verdict) {
+  for (const hang::WatchedWorker& worker : workers_) {
+    if (std::ranges::find(verdict.ranks, worker.rank) != verdict.ranks.end()) {
+      blamed_[worker.local_rank] = "hang: " + hang::headline(verdict);
+    }
+  }
+}
+
+// The kernel may take long to kill a process that hangs in a system call, so its failure counts at
+// once.
+void HangDuty::fail_worker(int rank, const hang::Verdict& verdict) {
+  auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
+    return !one.ended && (rank < 0 || one.rank == rank);
+  });
+  if (worker == workers_.end()) {  // it has exited: choose any worker that waits for it
+    worker = std::ranges::find(workers_, false, &hang::WatchedWorker::ended);
+  }
+  if (worker == workers_.end()) {
+    return;
+  }
+  const hang::WatchedWorker one = *worker;
+  killed_ = one.local_rank;
+  blamed_[killed_] = "hang: " + hang::headline(verdict);
+  parts_.runner.kill_worker(one.local_rank);
+  WorkerExit exit;
+  exit.local_rank = one.local_rank;
+  exit.pid = one.pid;
+  exit.status = ExitStatus::from_wait(CLD_KILLED, SIGKILL);
+  parts_.supervisor.on_worker_killed(exit);
+}
+
+void HangDuty::add_evidence(WorkerFailure& failure) const {
+  const auto found = blamed_.find(failure.local_rank);
+  if (found == blamed_.end() || failure.attempt != attempt_) {
+    return;
+  }
+  failure.hung = failure.local_rank == killed_;
+  failure.ends_job = failure.hung && ends_job_;
+  if (!failure.record) {
+    failure.record = ErrorRecord{.message = found->second, .traceback = {}, .unix_seconds = {}};
+  }
+}
+
+// -- other results of the watch ---------------------------------------------------------------
+
+void HangDuty::goes_on(Duration quiet) {
+  blamed_.clear();
+  parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count(), block_is_here_});
+}
+
+// Often only the first rank prints anything; then only its node can see the program's progress.
+void HangDuty::sees_nothing() {
+  if (parts_.others != nullptr && !workers_.empty() && workers_.front().rank != 0) {
+    return;
+  }
+  parts_.events.say(
+      LogLevel::warning,
+      "--hang-timeout cannot see this program's progress (no progress() calls, no muster "
+      "collectives, no output through muster): hangs will not be detected. Use --label or --tee");
+}
+
+std::vector<std::optional<std::uint64_t>> HangDuty::steps() {
+  return parts_.channel.steps();
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// HangDuty: handles hangs if --hang-timeout is on. Passes the running workers to the watch, reports
+// its verdict, and carries out --on-hang. An event sink, because events report when workers start,
+// exit and are stopped. With many nodes, all inspect their workers and the leader decides. Owned by
+// the agent; one thread.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "agent/events/event_stream.hpp"
+#include "agent/rounds/hang_party.hpp"
+#include "agent/supervisor/supervisor.hpp"
+#include "agent/workers/worker_channel.hpp"
+#include "hang/hang_watch.hpp"
+#include "hang/report/whole_job.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace muster {
+
+class SharedRounds;
+
+// The objects that it uses.
+struct HangDutyParts {
+  LinuxRunner& runner;
+  EventStream& events;
+  Supervisor& supervisor;
+  WorkerChannel& channel;
+  SharedRounds* others = nullptr;  // set with many nodes
+};
+
+[[nodiscard]] hang::OnHang on_hang_of(const LaunchConfig& config);
+
+class HangDuty final : public EventSink, public hang::HangSite, public HangParty {
+ public:
+  HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts);
+
+  // EventSink
+  void take(const JobEvent& event) override;
+
+  // HangParty
+  void look(const Look& question) override;
+  void judge(const JudgeNow& all) override;
+  void hear(const Judged& said) override;
+  void add_evidence(WorkerFailure& failure) const override;
+
+  // hang::HangSite
+  void found(hang::HangReport report) override;
+  void goes_on(Duration quiet) override;
+  void sees_nothing() override;
+  bool ask_others() override;
+  std::vector<std::optional<std::uint64_t>> steps() override;
+
+ private:
+  void begin_round(const event::RoundBegun& begun);
+  void worker_started(const event::WorkerStarted& started);
+  void worker_ended(const event::WorkerEnded& ended);
+  void workers_signalled(int signo);
+  void write_files(hang::HangReport& report);
+  void tell(hang::HangReport report, const std::string& told_by);
+  void take_verdict(const hang::WholeVerdict& whole);
+  void blame(const hang::Verdict& verdict);
+  void fail_worker(int rank, const hang::Verdict& verdict);
+
+  const AgentSetup& setup_;
+  HangDutyParts parts_;
+  hang::HangWatch watch_;
+  std::vector<hang::WatchedWorker> workers_;
+  std::size_t expected_ = 0;
+  int world_size_ = 0;
+  int attempt_ = 0;
+  std::string logs_;
+  int found_ = 0;  // number of verdicts so far
+  bool stopping_ = false;
+  bool ends_job_ = false;          // --on-hang=stop
+  int killed_ = -1;                // local rank of the worker that --on-hang killed
+  bool block_is_here_ = true;      // this node printed the block of the last verdict
+  std::uint64_t judged_here_ = 0;  // inquiry that this node judged, until the verdict comes back
+  bool said_nobody_judges_ = false;
+  std::map<int, std::string> blamed_;  // verdict by local rank, in this attempt
+};
+
+}  // namespace muster

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// HangDuty in a multi-node job: asks the other nodes, inspects workers for them, judges if this
+// node is the leader, and carries out this node's part of the verdict.
+#include "agent/rounds/shared_rounds.hpp"
+#include "agent/watch/hang_duty.hpp"
+#include "hang/report/findings_codec.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// Bounds for the time that the coordinator grants: at most as long as an inspection by this node
+// alone, and long enough to sample CPU times.
+constexpr Duration kLookWithinMin = std::chrono::seconds(1);
+constexpr Duration kLookWithinMax = std::chrono::seconds(25);
+
+hang::NodeState state_of(const NodeAnswer& answer) {
+  switch (answer.presence) {
+    case Presence::answered:
+      return answer.findings.empty() ? hang::NodeState::off : hang::NodeState::answered;
+    case Presence::finished:
+      return hang::NodeState::finished;
+    case Presence::silent:
+      return hang::NodeState::silent;
+    case Presence::late:
+      return hang::NodeState::late;
+  }
+  return hang::NodeState::late;
+}
+
+hang::NodeFindings findings_of(const NodeAnswer& answer) {
+  hang::NodeFindings out;
+  out.name = answer.name;
+  out.rank_first = answer.ranks.first;
+  out.ranks = answer.ranks.count;
+  out.state = state_of(answer);
+  out.waited = std::chrono::duration<double>(answer.silent_for).count();
+  if (out.state == hang::NodeState::answered) {
+    auto seen = hang::decode_findings(answer.findings);
+    out.state = seen ? out.state : hang::NodeState::unreadable;
+    out.evidence = seen ? std::move(*seen) : hang::Evidence{};
+  }
+  return out;
+}
+
+}  // namespace
+
+bool HangDuty::ask_others() {
+  if (parts_.others == nullptr) {
+    return false;
+  }
+  parts_.others->tell(StalledHere{});
+  return true;
+}
+
+void HangDuty::look(const Look& question) {
+  const auto tell = [this, question](const hang::Evidence& seen) {
+    const std::size_t most = std::min<std::size_t>(question.bytes_max, kMaxFindingsBytes);
+    std::string findings = hang::encode_findings(hang::summary_of(seen), most);
+    parts_.others->tell(LookedHere{{question.round, question.inquiry, std::move(findings)}});
+  };
+  if (workers_.size() != expected_) {  // they are still being started
+    tell({});
+    return;
+  }
+  watch_.look(std::clamp(question.within, kLookWithinMin, kLookWithinMax), tell);
+}
+
+void HangDuty::judge(const JudgeNow& all) {
+  std::vector<hang::NodeFindings> nodes;
+  for (const NodeAnswer& answer : all.nodes) {
+    nodes.push_back(findings_of(answer));
+  }
+  hang::WholeVerdict whole = hang::judge_all(nodes);
+  whole.told_by = setup_.hostname;
+  whole.facts.automatic = !setup_.config.hang_timeout;
+  whole.facts.action = on_hang_of(setup_.config);
+  judged_here_ = all.inquiry;
+  parts_.others->tell(
+      JudgedHere{{all.round, all.inquiry, hang::encode_verdict(whole, kMaxVerdictBytes)}});
+}
+
+void HangDuty::hear(const Judged& said) {
+  const auto whole = hang::decode_verdict(said.verdict);
+  if (said.verdict.empty() || !whole) {
+    watch_.told(std::nullopt);
+    if (!std::exchange(said_nobody_judges_, true)) {
+      parts_.events.say(LogLevel::warning,
+                        said.verdict.empty()
+                            ? "the workers make no progress, but the leader does not watch for "
+                              "hangs; pass --hang-timeout on all nodes"
+                            : whole.error().message);
+    }
+    return;
+  }
+  // Use it only once: the next leader numbers its inquiries from one again.
+  block_is_here_ = std::exchange(judged_here_, 0) == said.inquiry;
+  take_verdict(*whole);
+}
+
+// The node of the acting rank carries out --on-hang. The rank's failure stops the round on all
+// nodes.
+void HangDuty::take_verdict(const hang::WholeVerdict& whole) {
+  const bool runs = !stopping_ && workers_.size() == expected_;
+  if (!whole.counts || !runs) {
+    watch_.told(std::nullopt);
+    return;
+  }
+  watch_.told(whole.verdict);
+  blame(whole.verdict);
+  ends_job_ = whole.facts.action == hang::OnHang::stop;
+  tell({whole.verdict, whole.facts, watch_.seen()}, block_is_here_ ? "" : whole.told_by);
+  const bool acts =
+      std::ranges::find(workers_, whole.acting_rank, &hang::WatchedWorker::rank) != workers_.end();
+  if (acts && whole.facts.action != hang::OnHang::report) {
+    fail_worker(whole.acting_rank, whole.verdict);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// StragglerDuty: reads how long the workers on this node have waited for each other, at the
+// interval that its core requests, and reports the slow ranks. With many nodes, each sends its
+// times to the leader, which decides. Does nothing if no worker uses the collective library. An
+// event sink, because events report which workers run. Owned by the agent; one thread.
+#pragma once
+
+#include "agent/events/event_stream.hpp"
+#include "agent/rounds/wait_party.hpp"
+#include "agent/workers/worker_channel.hpp"
+#include "status/job_status.hpp"
+#include "straggler/job_waits.hpp"
+#include "straggler/straggler_core.hpp"
+
+#include <asio/steady_timer.hpp>
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class LinuxRunner;
+class SharedRounds;
+
+// The objects that it uses.
+struct StragglerDutyParts {
+  LinuxRunner& runner;
+  EventStream& events;
+  WorkerChannel& channel;
+  SharedRounds* others = nullptr;  // set with many nodes
+};
+
+class StragglerDuty final : public EventSink, public WaitParty {
+ public:
+  StragglerDuty(asio::io_context& loop, StragglerDutyParts parts);
+
+  // EventSink
+  void take(const JobEvent& event) override;
+
+  // WaitParty
+  void hear(const HearWaits& heard) override;
+
+  // By local rank; none if the worker has called no operation.
+  [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const;
+
+ private:
+  void begin_round(const event::RoundBegun& begun);
+  void worker_started(const event::WorkerStarted& started);
+  void stop();
+  [[nodiscard]] Duration look_after() const;
+  void look_later();
+  void look();
+  [[nodiscard]] std::vector<straggler::RankWaits> read(const std::vector<int>& recorders);
+  void tell_others(const std::vector<straggler::RankWaits>& seen);
+  [[nodiscard]] std::string label_of(const HearWaits& heard) const;
+  void judge_job();
+
+  StragglerDutyParts parts_;
+  asio::steady_timer timer_;
+  straggler::StragglerCore core_;
+  std::map<pid_t, int> ranks_;      // running workers
+  std::map<int, int> local_ranks_;  // by rank
+  std::map<int, double> waited_;    // seconds, by rank
+  std::size_t expected_ = 0;
+  int world_size_ = 0;
+  TimePoint begun_{};  // when all workers were running
+
+  // many nodes
+  bool is_shared_ = false;             // the round has other nodes
+  std::map<int, std::string> labels_;  // of its nodes, by first rank
+  RoundId heard_of_;                   // the round that the received times belong to
+  RoundId over_;                       // a round whose workers are being stopped here
+  straggler::JobWaits job_waits_;      // used if this node is the leader
+  straggler::StragglerCore job_core_;
+};
+
+}  // namespace muster

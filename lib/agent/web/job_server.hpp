@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// JobServer: serves the job's state over --http, and always over a Unix socket that musterctl finds
+// (status/job_socket.hpp). If an address or socket cannot be opened, it warns and the job
+// continues. Owned by the agent; lives on its loop. Resource.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "agent/events/event_stream.hpp"
+#include "agent/web/job_site.hpp"
+#include "agent/web/owner_site.hpp"
+#include "http/server.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+class JobServer {
+ public:
+  // Values that are read on demand because no event carries them.
+  struct Readings {
+    // Bytes of worker output that went through this process.
+    std::function<std::uint64_t()> output_bytes;
+    // The last step that each worker reported, by local rank; null if workers cannot report steps.
+    std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
+    // How long each worker has waited for others, by local rank.
+    std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
+    // Writes a line to stderr and nowhere else, because it may contain the key.
+    std::function<void(const std::string&)> show = nullptr;
+    // For musterctl forget: returns an empty string on success, else the reason for the failure.
+    OwnerSite::Forget forget = nullptr;
+  };
+
+  JobServer(asio::io_context& loop,
+            const AgentSetup& setup,
+            EventStream& events,
+            Readings readings);
+
+  [[nodiscard]] EventSink& sink() { return site_; }
+
+  // Call after all sinks were added. Error: usage, if the key file cannot be used.
+  [[nodiscard]] Result<void> start();
+
+  // Call after the last event. Sends what can be sent without blocking.
+  void close();
+
+ private:
+  [[nodiscard]] MetricsExtra extra() const;
+  void open_job_socket();
+  void open_http(std::string key);
+  void show_url(const std::string& base, const std::string& key);
+
+  asio::io_context& loop_;
+  const AgentSetup& setup_;
+  EventStream& events_;
+  Readings readings_;
+  JobSite site_;
+  OwnerSite owner_site_{site_, readings_.forget};
+  std::optional<HttpServer> job_socket_;
+  std::optional<HttpServer> http_;
+};
+
+}  // namespace muster

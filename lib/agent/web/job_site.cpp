@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/web/job_site.hpp"
+
+#include "agent/events/event_text.hpp"
+#include "agent/web/page.hpp"
+#include "base/text.hpp"
+#include "status/fold.hpp"
+#include "status/status_json.hpp"
+#include "status/timeline.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kStreamPartBytes = std::size_t{32} * 1024;
+
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kMetrics = "text/plain; version=0.0.4; charset=utf-8";
+constexpr std::string_view kEventStreamType = "text/event-stream";
+constexpr std::string_view kSvg = "image/svg+xml";
+
+HttpResponse response_of(std::string_view type, std::string text) {
+  HttpResponse out;
+  out.type = type;
+  out.body = std::make_shared<const std::string>(std::move(text));
+  return out;
+}
+
+}  // namespace
+
+JobSite::JobSite(std::string run, std::int64_t pid, Means means)
+    : run_(std::move(run)), means_(std::move(means)) {
+  status_.agent_pid = pid;
+}
+
+void JobSite::take(const JobEvent& event) {
+  unfolded_.push_back(event);
+  if (unfolded_.size() >= kEventsUnfoldedMax) {
+    fold_all();
+  }
+  means_.events_came();
+}
+
+void JobSite::fold_all() {
+  for (const JobEvent& event : std::exchange(unfolded_, {})) {
+    std::string line = event_json(event);
+    fold_event(status_, line);
+    lines_bytes_ += line.size();
+    lines_.push_back(std::move(line));
+    while (lines_bytes_ > kEventLinesBytesMax && lines_.size() > 1) {
+      lines_bytes_ -= lines_.front().size();
+      lines_.pop_front();
+      ++lines_gone_;
+    }
+  }
+}
+
+// Reads the facts about workers that no event carries.
+void JobSite::read_workers() {
+  if (status_.rounds.empty()) {
+    return;
+  }
+  const auto steps = means_.steps ? means_.steps() : decltype(means_.steps()){};
+  const auto waits = means_.waits ? means_.waits() : decltype(means_.waits()){};
+  for (WorkerStatus& worker : status_.rounds.back().workers) {
+    const auto at = static_cast<std::size_t>(worker.local_rank);
+    worker.step = at < steps.size() ? steps[at] : std::nullopt;
+    worker.waits = at < waits.size() ? waits[at] : std::nullopt;
+  }
+}
+
+HttpResponse JobSite::answer(const HttpRequest& request) {
+  fold_all();
+  read_workers();
+  const std::string& path = request.path;
+  if (const PageFile* file = page_file(path)) {
+    return response_of(file->type, std::string(file->text));
+  }
+  if (path == "/healthz") {
+    return plain_response(200, "ok");
+  }
+  if (path == "/readyz") {
+    return readiness();
+  }
+  if (path == "/metrics") {
+    return response_of(kMetrics, metrics_text(status_, means_.extra()));
+  }
+  if (path == "/v1/status") {
+    return response_of(kJson, status_json(status_, means_.wall_seconds()));
+  }
+  if (path == "/v1/events") {
+    return events(request);
+  }
+  if (path == "/v1/timeline.svg") {
+    return response_of(kSvg, timeline_svg(status_, means_.wall_seconds()));
+  }
+  return plain_response(
+      404, "try /, /healthz, /readyz, /metrics, /v1/status, /v1/events or /v1/timeline.svg");
+}
+
+HttpResponse JobSite::readiness() {
+  return plain_response(status_.ready() ? 200 : 503, describe(status_.phase));
+}
+
+// "2b7e1516-17" means: after event 17 of this run. Ids of other runs are ignored.
+HttpResponse JobSite::events(const HttpRequest& request) {
+  HttpResponse out;
+  out.type = kEventStreamType;
+  out.events = true;
+  out.follow = request.query != "follow=0";
+  out.cursor = lines_gone_;
+  if (request.last_event_id.starts_with(run_ + "-")) {
+    const auto seen = parse_int(std::string_view(request.last_event_id).substr(run_.size() + 1));
+    if (seen && *seen >= 0 && std::cmp_less(*seen, lines_gone_ + lines_.size())) {
+      out.cursor = static_cast<std::uint64_t>(*seen) + 1;
+    }
+  }
+  return out;
+}
+
+std::string JobSite::events_from(std::uint64_t& cursor) {
+  fold_all();
+  std::string out;
+  cursor = std::max(cursor, lines_gone_);
+  while (cursor - lines_gone_ < lines_.size() && out.size() < kStreamPartBytes) {
+    const std::string& line = lines_[static_cast<std::size_t>(cursor - lines_gone_)];
+    out += fmt::format("id: {}-{}\ndata: {}\n", run_, cursor, line);  // `line` ends in one \n
+    ++cursor;
+  }
+  return out;
+}
+
+bool JobSite::events_over() const {
+  return status_.phase == JobPhase::ended;
+}
+
+}  // namespace muster

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/workers/files.hpp"
+
+#include "base/fd.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster {
+
+std::string read_some(const std::string& path, std::size_t bytes_max) {
+  // O_NONBLOCK: if another program put a pipe there, open must not wait for its other end.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+
+  struct stat facts {};
+
+  if (!fd || ::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    return {};
+  }
+  std::string text(std::min(bytes_max, static_cast<std::size_t>(facts.st_size)), '\0');
+  const auto count = ::read(fd.get(), text.data(), text.size());
+  text.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+  return text;
+}
+
+Result<void> write_file(const std::string& path, std::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) {
+    return std::unexpected(system_error("cannot write '" + path + "'", errno));
+  }
+  while (!text.empty()) {
+    const auto count = ::write(fd.get(), text.data(), text.size());
+    if (count < 0 && errno != EINTR) {
+      return std::unexpected(system_error("cannot write '" + path + "'", errno));
+    }
+    text.remove_prefix(count < 0 ? 0 : static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+}  // namespace muster

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/workers/worker_channel.hpp"
+
+#include "base/clock.hpp"
+#include "base/printable.hpp"
+#include "base/unix_socket.hpp"
+#include "process/tree/descendants.hpp"
+#include "rendezvous/server/descriptor_shortage.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <type_traits>
+#include <utility>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr int kChannelBacklog = 128;
+constexpr int kAcceptsPerTurn = 16;
+constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
+// Reads per connection at the end of a round; a socket buffer holds about this much.
+constexpr int kDrainReads = 16;
+constexpr std::size_t kRandomDigits = 16;
+// Pause if descriptors or memory are exhausted, until other code may have released some.
+constexpr Duration kAcceptAgain = std::chrono::seconds(1);
+
+std::optional<channel::Family> family_of(pid_t pid) {
+  const auto row = proc_is_ours() ? read_process(pid) : std::nullopt;
+  return row ? std::optional(channel::Family{row->parent, row->group}) : std::nullopt;
+}
+
+bool asks_to_end(int signo) {
+  return signo != SIGSTOP && signo != SIGTSTP && signo != SIGCONT && signo != SIGUSR1 &&
+         signo != SIGUSR2;
+}
+
+}  // namespace
+
+struct WorkerChannel::Guest {
+  explicit Guest(asio::io_context& loop) : socket(loop), timer(loop) {}
+
+  asio::posix::stream_descriptor socket;
+  asio::steady_timer timer;
+  bool held = false;
+  bool reading = false;
+  bool writing = false;
+};
+
+WorkerChannel::WorkerChannel(asio::io_context& loop, EventStream& events, Duration grace)
+    : loop_(loop), events_(events), grace_(grace), listener_(loop), accept_later_(loop) {}
+
+WorkerChannel::~WorkerChannel() = default;
+
+Result<void> WorkerChannel::open(std::string_view random) {
+  const std::string name = "muster-agent-" + std::string(random.substr(0, kRandomDigits));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const UnixAddress address = abstract_address(name);
+  if (!socket || ::bind(socket.get(), address.raw(), address.size) != 0 ||
+      ::listen(socket.get(), kChannelBacklog) != 0) {
+    return std::unexpected(system_error("cannot open the socket for workers", errno));
+  }
+  asio::error_code error;
+  listener_.assign(socket.get(), error);
+  if (error) {
+    return failure(Errc::system, "cannot watch the socket for workers: " + error.message());
+  }
+  static_cast<void>(socket.release());
+  name_ = name;
+  listen();
+  return {};
+}
+
+// -- connections ------------------------------------------------------------------------------
+
+void WorkerChannel::listen() {
+  listener_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this](const asio::error_code& error) {
+                         if (!error) {
+                           accept_some();
+                         }
+                       });
+}
+
+void WorkerChannel::accept_some() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    if (const auto until = accepts_.pass(steady_now())) {
+      accept_after(*until);
+      return;
+    }
+    if (!accept_one()) {
+      break;
+    }
+  }
+  if (is_short_) {
+    accept_after(steady_now() + kAcceptAgain);
+  } else {
+    listen();
+  }
+}
+
+void WorkerChannel::accept_after(TimePoint when) {
+  accept_later_.expires_at(when);
+  accept_later_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      listen();
+    }
+  });
+}
+
+// False if no connection is pending.
+bool WorkerChannel::accept_one() {
+  UniqueFd fd(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  is_short_ = !fd && is_shortage(errno);
+  if (!fd) {
+    return errno == ECONNABORTED || errno == EINTR;
+  }
+  const auto who = speaker(fd.get());
+  auto guest = std::make_unique<Guest>(loop_);
+  asio::error_code error;
+  guest->socket.assign(fd.get(), error);
+  if (error) {
+    return true;  // the kernel has no memory to watch the socket, which is closed
+  }
+  static_cast<void>(fd.release());
+  const channel::ConnectionId id = ++last_id_;
+  guests_[id] = std::move(guest);
+  channel::Effects effects;
+  core_.opened(id, who, effects);
+  perform(effects);
+  read_later(id);
+  return true;
+}
+
+// Identifies the peer by its kernel credentials. A process of another user is rejected, even if it
+// is a descendant of a worker.
+std::optional<int> WorkerChannel::speaker(int fd) const {
+  const auto who = peer_of(fd);
+  if (!who || who->uid != ::geteuid()) {
+    return std::nullopt;
+  }
+  return core_.worker_of(who->pid, family_of);
+}
+
+WorkerChannel::Guest* WorkerChannel::find(channel::ConnectionId id) {
+  const auto found = guests_.find(id);
+  return found == guests_.end() ? nullptr : found->second.get();
+}
+
+void WorkerChannel::read_later(channel::ConnectionId id) {
+  Guest* const guest = find(id);
+  if (guest == nullptr || guest->held || std::exchange(guest->reading, true)) {
+    return;
+  }
+  guest->socket.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, id](const asio::error_code& error) {
+                             Guest* const ready = error ? nullptr : find(id);
+                             if (ready != nullptr) {
+                               ready->reading = false;
+                               static_cast<void>(read_once(id));
+                               read_later(id);
+                             }
+                           });
+}
+
+// False if there is nothing more to read, for now or forever.
+bool WorkerChannel::read_once(channel::ConnectionId id) {
+  Guest* const guest = find(id);
+  if (guest == nullptr || guest->held) {
+    return false;
+  }
+  std::array<char, kReadBytes> bytes{};
+  const auto count = ::recv(guest->socket.native_handle(), bytes.data(), bytes.size(), 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return false;
+  }
+  if (count <= 0) {
+    core_.closed(id);
+    guests_.erase(id);
+    return false;
+  }
+  channel::Effects effects;
+  core_.received(steady_now(), id, {bytes.data(), static_cast<std::size_t>(count)}, effects);
+  perform(effects);
+  return true;
+}
+
+void WorkerChannel::write(channel::ConnectionId id) {
+  Guest* const guest = find(id);
+  if (guest == nullptr || guest->writing) {
+    return;
+  }
+  const std::string_view text = core_.unsent(id);
+  const auto count =
+      ::send(guest->socket.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  core_.sent(id, count > 0 ? static_cast<std::size_t>(count) : 0);
+  // A closed peer is detected when we read.
+  if (core_.unsent(id).empty() || (count < 0 && errno != EAGAIN)) {
+    return;
+  }
+  guest->writing = true;
+  guest->socket.async_wait(asio::posix::stream_descriptor::wait_write,
+                           [this, id](const asio::error_code& error) {
+                             Guest* const ready = error ? nullptr : find(id);
+                             if (ready != nullptr) {
+                               ready->writing = false;
+                               write(id);
+                             }
+                           });
+}
+
+void WorkerChannel::end_round() {
+  if (name_.empty()) {
+    return;
+  }
+  core_.end_round();
+  for (int i = 0; i < kChannelBacklog && accept_one(); ++i) {
+  }
+  std::vector<channel::ConnectionId> ids;
+  for (const auto& [id, guest] : guests_) {
+    ids.push_back(id);
+  }
+  for (const channel::ConnectionId id : ids) {
+    resume(id);
+    for (int i = 0; i < kDrainReads && read_once(id); ++i) {
+    }
+  }
+}
+
+// -- effects of the core ----------------------------------------------------------------------
+
+void WorkerChannel::perform(const channel::Effects& effects) {
+  for (const channel::Effect& effect : effects) {
+    std::visit(
+        [this]<class Wanted>(const Wanted& wanted) {
+          if constexpr (std::is_same_v<Wanted, channel::Greet>) {
+            greet(wanted);
+          } else if constexpr (std::is_same_v<Wanted, channel::Flush>) {
+            write(wanted.connection);
+          } else if constexpr (std::is_same_v<Wanted, channel::Hold>) {
+            hold(wanted);
+          } else if constexpr (std::is_same_v<Wanted, channel::Close>) {
+            close(wanted);
+          } else if constexpr (std::is_same_v<Wanted, channel::Warn>) {
+            events_.say(LogLevel::warning, wanted.text);
+          } else {
+            static_assert(std::is_same_v<Wanted, channel::Said>);
+            say(wanted);
+          }
+        },
+        effect);
+  }
+}
+
+// The buffer of a new socket is large enough. Without a page (limits), a worker reports its steps
+// in frames.
+void WorkerChannel::greet(const channel::Greet& wanted) {
+  Guest* const guest = find(wanted.connection);
+  auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));
+  if (!page) {
+    if (auto made = channel::ProgressPage::make()) {
+      page = std::move(*made);
+    }
+  }
+  const int fd = guest->socket.native_handle();
+  const int page_fd = page ? page->fd() : -1;
+  if (!page || !send_with_fds(fd, wanted.text, {&page_fd, 1})) {
+    static_cast<void>(
+        ::send(fd, wanted.text.data(), wanted.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  }
+}
+
+void WorkerChannel::hold(const channel::Hold& wanted) {
+  Guest* const guest = find(wanted.connection);
+  if (guest == nullptr) {
+    return;
+  }
+  guest->held = true;
+  guest->timer.expires_at(wanted.until);
+  guest->timer.async_wait([this, id = wanted.connection](const asio::error_code& error) {
+    if (!error) {
+      resume(id);
+    }
+  });
+}
+
+void WorkerChannel::resume(channel::ConnectionId id) {
+  Guest* const guest = find(id);
+  if (guest != nullptr && std::exchange(guest->held, false)) {
+    guest->timer.cancel();
+    channel::Effects effects;
+    core_.resumed(steady_now(), id, effects);
+    perform(effects);
+    read_later(id);
+  }
+}
+
+void WorkerChannel::close(const channel::Close& wanted) {
+  if (Guest* const guest = find(wanted.connection)) {
+    static_cast<void>(::send(guest->socket.native_handle(),
+                             wanted.text.data(),
+                             wanted.text.size(),
+                             MSG_NOSIGNAL | MSG_DONTWAIT));
+    guests_.erase(wanted.connection);
+  }
+}
+
+void WorkerChannel::say(const channel::Said& said) {
+  const int rank = said.rank;
+  const int local_rank = said.local_rank;
+  std::visit(
+      [&]<class What>(const What& what) {
+        if constexpr (std::is_same_v<What, channel::Healthy>) {
+          events_.tell(event::WorkerHealthy{rank, local_rank});
+        } else if constexpr (std::is_same_v<What, channel::Unhealthy>) {
+          events_.tell(
+              event::WorkerUnhealthy{rank, local_rank, printable(what.why, channel::kWhyBytesMax)});
+        } else if constexpr (std::is_same_v<What, channel::WorkerEvent>) {
+          events_.tell(event::WorkerToldEvent{rank, local_rank, what.data});
+        } else {
+          static_assert(std::is_same_v<What, channel::Ready>);
+          events_.tell(event::WorkerReady{rank, local_rank});
+        }
+      },
+      said.what);
+}
+
+// -- news of the round ------------------------------------------------------------------------
+
+void WorkerChannel::take(const JobEvent& event) {
+  std::visit(
+      [&]<class What>(const What& what) {
+        if constexpr (std::is_same_v<What, event::RoundBegun>) {
+          begin_round(event, what);
+        } else if constexpr (std::is_same_v<What, event::WorkerStarted>) {
+          core_.worker_started(steady_now(), what.local_rank, what.pid);
+        } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
+          end_worker(event, what);
+        } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
+          regroup(event, what);
+        } else if constexpr (std::is_same_v<What, event::SignalTaken>) {
+          reason_ = reason_.empty() ? signal_name(what.signo) : reason_;
+        } else if constexpr (std::is_same_v<What, event::WorkersSignalled>) {
+          if (asks_to_end(what.signo)) {
+            channel::Effects effects;
+            core_.tell(channel::Stop{std::chrono::duration<double>(grace_).count(), reason_},
+                       effects);
+            perform(effects);
+          }
+        }
+      },
+      event.what);
+}
+
+void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& begun) {
+  const Assignment& here = begun.assignment;
+  channel::Round round;
+  round.epoch = event.round;
+  round.rank = here.rank_first;
+  round.world_size = here.world_size;
+  round.local_world_size = here.local_world_size;
+  round.group_rank = here.group_rank;
+  round.group_world_size = here.group_world_size;
+  round.restarts = here.restart_count;
+  round.store_address = here.master_addr;
+  round.store_port = here.master_port;
+  round.left = begun.change.left;
+  round.joined = begun.change.joined;
+  reason_.clear();
+  pages_.clear();
+  pages_.resize(static_cast<std::size_t>(here.local_world_size));
+  channel::Effects effects;
+  core_.begin_round(steady_now(), round, effects);
+  perform(effects);
+}
+
+void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& ended) {
+  const ExitStatus& status = ended.exit.status;
+  const std::string why =
+      "rank " + std::to_string(ended.rank) + " on '" + event.node + "' " + status.describe();
+  if (!status.success() && reason_.empty()) {
+    reason_ = why;
+  }
+  channel::Effects effects;
+  core_.tell(channel::Gone{event.round, ended.rank, 1, !status.success(), why}, effects);
+  perform(effects);
+}
+
+void WorkerChannel::regroup(const JobEvent& event, const event::RegroupAsked& asked) {
+  reason_ = reason_.empty() ? asked.reason : reason_;
+  if (asked.gone.count > 0) {
+    channel::Effects effects;
+    core_.tell(channel::Gone{event.round, asked.gone.first, asked.gone.count, true, asked.reason},
+               effects);
+    perform(effects);
+  }
+}
+
+// -- progress ---------------------------------------------------------------------------------
+
+std::vector<channel::Progress> WorkerChannel::progress() {
+  const TimePoint now = steady_now();
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    const int local_rank = static_cast<int>(i);
+    const auto told = pages_[i] ? pages_[i]->load(core_.started(local_rank), now) : std::nullopt;
+    if (told) {
+      core_.take_step(local_rank, *told);
+    }
+  }
+  return core_.progress();
+}
+
+std::vector<std::optional<std::uint64_t>> WorkerChannel::steps() {
+  std::vector<std::optional<std::uint64_t>> out;
+  for (const channel::Progress& one : progress()) {
+    out.push_back(one.step);
+  }
+  return out;
+}
+
+}  // namespace muster

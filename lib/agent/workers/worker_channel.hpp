@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// WorkerChannel: the agent's socket for its workers (worker/channel/CHANNEL.md), which MUSTER_AGENT
+// names. The shell around ChannelCore: accepts, reads, writes, and gets the peer's credentials from
+// the kernel. Emits the workers' messages as events, and as a sink it receives news of the round.
+// Never blocks. Owned by the agent; lives on its loop. Resource.
+#pragma once
+
+#include "agent/events/event_stream.hpp"
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "worker/channel/channel_core.hpp"
+#include "worker/channel/progress_page.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster {
+
+// Connections of all workers together: the size of a burst, and the rate per second.
+inline constexpr int kChannelAcceptsBurst = 1000;
+inline constexpr int kChannelAcceptsPerSecond = 1000;
+
+class WorkerChannel final : public EventSink {
+ public:
+  // `grace`: time between a stop request to the workers and SIGKILL.
+  WorkerChannel(asio::io_context& loop, EventStream& events, Duration grace);
+  ~WorkerChannel() override;
+  WorkerChannel(const WorkerChannel&) = delete;
+  WorkerChannel& operator=(const WorkerChannel&) = delete;
+
+  // Call before the first round. After an error the workers run without a channel.
+  [[nodiscard]] Result<void> open(std::string_view random);
+
+  // Name of the socket in the abstract namespace; empty if it could not be opened.
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+  void take(const JobEvent& event) override;
+
+  // Progress of each worker on this node, by local rank. Reads the shared pages.
+  [[nodiscard]] std::vector<channel::Progress> progress();
+
+  // Only the last step that each worker reported.
+  [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
+
+  // Call when a round's workers have exited, before the round's last event. Reads their last
+  // messages.
+  void end_round();
+
+ private:
+  struct Guest;
+
+  void listen();
+  void accept_some();
+  void accept_after(TimePoint when);
+  bool accept_one();
+  void greet(const channel::Greet& greet);
+  void read_later(channel::ConnectionId id);
+  bool read_once(channel::ConnectionId id);
+  void write(channel::ConnectionId id);
+  void hold(const channel::Hold& hold);
+  void resume(channel::ConnectionId id);
+  void close(const channel::Close& close);
+  void say(const channel::Said& said);
+  void perform(const channel::Effects& effects);
+  void begin_round(const JobEvent& event, const event::RoundBegun& begun);
+  void regroup(const JobEvent& event, const event::RegroupAsked& asked);
+  void end_worker(const JobEvent& event, const event::WorkerEnded& ended);
+  [[nodiscard]] Guest* find(channel::ConnectionId id);
+  [[nodiscard]] std::optional<int> speaker(int fd) const;
+
+  asio::io_context& loop_;
+  EventStream& events_;
+  Duration grace_;
+  std::string name_;
+  asio::posix::stream_descriptor listener_;
+  asio::steady_timer accept_later_;
+  channel::Pacer accepts_{kChannelAcceptsBurst, kChannelAcceptsPerSecond};
+  bool is_short_ = false;  // no descriptor or memory for another connection
+  channel::ChannelCore core_;
+  std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
+  channel::ConnectionId last_id_ = 0;
+  std::vector<std::optional<channel::ProgressPage>> pages_;  // by local rank
+  std::string reason_;                                       // why this round stops
+};
+
+}  // namespace muster

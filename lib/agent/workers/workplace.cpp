@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/workers/workplace.hpp"
+
+#include "agent/failures/error_file.hpp"
+#include "agent/workers/files.hpp"
+#include "process/start/exec_search.hpp"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+// The path that execvp would find for this name.
+std::string path_of(const std::string& program, const Environ& environ) {
+  for (const std::string& path : program_paths(program, environ.to_block())) {
+    if (::access(path.c_str(), X_OK) == 0) {
+      return path;
+    }
+  }
+  return program;
+}
+
+}  // namespace
+
+Result<std::vector<ProcessSpec>> RunPlace::prepare_round(const Assignment& assignment) {
+  if (const auto ready = prepare(assignment.attempt); !ready) {
+    return std::unexpected(ready.error());
+  }
+  return process_specs(setup_.config, setup_.environ, assignment, context_);
+}
+
+Result<void> RunPlace::prepare(int attempt) {
+  const auto made = make(attempt);
+  if (!made && !std::exchange(begun_, true)) {
+    return made;  // a wrong --log-dir, reported before any worker has run
+  }
+  begun_ = true;
+  if (!made) {
+    make_again(attempt, made.error());
+  }
+  context_ = PlanContext{.run_dir = run_dir_.path(),
+                         .hostname = setup_.hostname,
+                         .stderr_is_terminal = setup_.stderr_is_terminal,
+                         .stdout_is_torn = setup_.stdout_is_torn,
+                         .one_sink = setup_.one_sink,
+                         .stdin_is_terminal = setup_.stdin_is_terminal,
+                         .agent_socket = agent_socket_};
+  if (setup_.config.watch_hangs) {
+    context_.flights = run_dir_.place_of_pipes(attempt);
+  }
+  return {};
+}
+
+Result<void> RunPlace::make(int attempt) {
+  if (run_dir_.path().empty()) {
+    auto made = RunDir::make(setup_.config, setup_.environ, setup_.random);
+    if (!made) {
+      return std::unexpected(made.error());
+    }
+    run_dir_ = std::move(*made);
+  }
+  return run_dir_.make_attempt(attempt, setup_.config.nproc);
+}
+
+// The directory holds only optional files, so losing it must not end the job.
+void RunPlace::make_again(int attempt, const Error& why) {
+  const std::string lost = run_dir_.path();
+  run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);
+  if (run_dir_.path().empty()) {
+    notice_(LogLevel::warning, why.message + "; workers now run without log files and error files");
+  } else if (run_dir_.path() != lost || !setup_.config.log_dir.empty()) {
+    notice_(LogLevel::warning,
+            fmt::format("lost the run directory '{}': {}; files of this attempt are in '{}'",
+                        lost,
+                        why.message,
+                        run_dir_.path()));
+  } else {
+    notice_(LogLevel::info, "the run directory '" + lost + "' was removed; recreated it");
+  }
+}
+
+void RunPlace::add_record(WorkerFailure& failure) {
+  if (failure.spawn_error) {
+    return;
+  }
+  const std::string path = error_file_path(context_, failure.attempt, failure.local_rank);
+  failure.record = parse_error_file(read_some(path, kErrorFileBytesMax + 1));
+  failure.error_file = failure.record ? path : std::string();
+}
+
+void RunPlace::add_stderr_tail(WorkerFailure& failure) {
+  if (!failure.spawn_error) {
+    failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
+    const std::string& python = setup_.config.program.python;
+    failure.python = python.empty() ? "" : path_of(python, setup_.environ);
+  }
+}
+
+std::string RunPlace::clean_up(bool failed) {
+  return run_dir_.clean_up(failed) ? run_dir_.path() : std::string();
+}
+
+std::string RunPlace::kept_logs() const {
+  return setup_.config.log_dir.empty() ? std::string() : run_dir_.path();
+}
+
+}  // namespace muster

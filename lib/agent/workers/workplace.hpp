@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workplace: the run directory, the files planned for it and those that workers leave there.
+// RunPlace is the real one; tests of SharedRounds use a fake. Owned by the agent. Resource.
+#pragma once
+
+#include "agent/agent_setup.hpp"
+#include "agent/failures/failure.hpp"
+#include "agent/workers/run_dir.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "plan/process_specs.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+class Workplace {
+ public:
+  virtual ~Workplace() = default;
+  // Creates directories and process specs for the next attempt.
+  [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
+      const Assignment& assignment) = 0;
+  // Adds a worker's evidence: its error file, or the last lines of its stderr.
+  virtual void add_record(WorkerFailure& failure) = 0;
+  virtual void add_stderr_tail(WorkerFailure& failure) = 0;
+  // Empty before the first round, and without a run directory.
+  [[nodiscard]] virtual const std::string& run_folder() const = 0;
+  // The directory of this node's logs; empty if they are not kept.
+  [[nodiscard]] virtual std::string kept_logs() const = 0;
+};
+
+class RunPlace final : public Workplace {
+ public:
+  explicit RunPlace(const AgentSetup& setup) : setup_(setup) {}
+
+  // Sets the runner, which has the workers' output. Call before the first worker runs.
+  void use(ProcessRunner& runner) { runner_ = &runner; }
+
+  // `notice` is called when the run directory has disappeared.
+  void set_notice(std::function<void(LogLevel, const std::string&)> notice) {
+    notice_ = std::move(notice);
+  }
+
+  // The name of the agent's socket; empty without a socket.
+  void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
+
+  Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
+  void add_record(WorkerFailure& failure) override;
+  void add_stderr_tail(WorkerFailure& failure) override;
+
+  const std::string& run_folder() const override { return run_dir_.path(); }
+
+  std::string kept_logs() const override;
+
+  // Call after the last round. Returns the path if the directory still has content, else empty.
+  [[nodiscard]] std::string clean_up(bool failed);
+
+ private:
+  [[nodiscard]] Result<void> prepare(int attempt);
+  [[nodiscard]] Result<void> make(int attempt);
+  void make_again(int attempt, const Error& why);
+
+  const AgentSetup& setup_;
+  ProcessRunner* runner_ = nullptr;
+  std::function<void(LogLevel, const std::string&)> notice_ = [](LogLevel, const std::string&) {};
+  std::string agent_socket_;
+  bool begun_ = false;  // a round has begun
+
+  RunDir run_dir_;
+  PlanContext context_;
+};
+
+}  // namespace muster

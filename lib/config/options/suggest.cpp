@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/options/suggest.hpp"
+
+#include "base/text.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace muster {
+namespace {
+
+// Variables of the libraries that workers use; they are not ours to judge.
+constexpr std::string_view kLibraryPrefix = "MUSTER_COLLECTIVE_";
+
+// What other launchers call the option that users look for most.
+bool means_workers(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kNames{
+      "n", "np", "nprocs", "nproc", "num-processes", "num-workers", "gpus", "num-gpus", "ngpus"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
+// A name of six letters may have two wrong ones.
+std::size_t largest_distance(std::string_view name) {
+  return std::max<std::size_t>(1, name.size() / 3);
+}
+
+std::string_view only_continuation(std::string_view name,
+                                   const std::vector<std::string_view>& candidates) {
+  std::string_view found;
+  for (const std::string_view candidate : candidates) {
+    const bool continues = candidate.size() > name.size() && candidate.starts_with(name) &&
+                           (candidate[name.size()] == '-' || candidate[name.size()] == '_');
+    if (continues && !found.empty()) {
+      return {};
+    }
+    found = continues ? candidate : found;
+  }
+  return found;
+}
+
+template <typename IsCandidate>
+const Option* nearest_of(std::string_view name, IsCandidate is_candidate) {
+  if (means_workers(name)) {
+    return &option(OptionId::nproc_per_node);
+  }
+  std::vector<std::string_view> candidates;
+  for (const Option& row : all_options()) {
+    if (is_candidate(row)) {
+      candidates.push_back(row.name);
+    }
+  }
+  const std::string_view nearest = nearest_name(name, candidates);
+  return nearest.empty() ? nullptr : find_option(nearest);
+}
+
+// "PET_NNODE" -> "nnode"
+std::string option_name(std::string_view variable) {
+  std::string name = to_lower(variable.substr(variable.find('_') + 1));
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+std::string variable_of(const Option& row, bool pet) {
+  return pet ? pet_variable(row) : muster_variable(row);
+}
+
+}  // namespace
+
+std::string_view nearest_name(std::string_view name,
+                              const std::vector<std::string_view>& candidates) {
+  std::string_view best;
+  std::size_t best_distance = largest_distance(name) + 1;
+  for (const std::string_view candidate : candidates) {
+    if (const auto distance = edit_distance(name, candidate); distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best.empty() ? only_continuation(name, candidates) : best;
+}
+
+const Option* nearest_option(std::string_view name, Personality personality) {
+  return nearest_of(name,
+                    [&](const Option& row) { return !row.hidden && is_offered(row, personality); });
+}
+
+const Option* nearest_setting(std::string_view name, Personality personality) {
+  return nearest_of(name, [&](const Option& row) {
+    return row.kind != ValueKind::action && is_offered(row, personality);
+  });
+}
+
+std::string_view instead_of_foreign(std::string_view name) {
+  static constexpr auto kForeign = std::to_array<std::pair<std::string_view, std::string_view>>({
+      {"num-machines", "--nnodes=N is its name here"},
+      {"machine-rank", "--node-rank=N is its name here"},
+      {"num-processes",
+       "--nproc-per-node=N counts the workers of one machine, so give it num_processes divided by "
+       "the machines"},
+      {"main-process-ip", "--master-addr=ADDRESS is its name here"},
+      {"main-process-port", "--master-port=PORT is its name here"},
+      {"gpu-ids", "set CUDA_VISIBLE_DEVICES=0,1"},
+      {"num-cpu-threads-per-process", "set OMP_NUM_THREADS=N"},
+      {"machinefile", "--hostfile=FILE is its name here"},
+      {"f", "--hostfile=FILE is its name here"},
+      {"genv", "-x NAME=VALUE is its name here"},
+      {"launcher-exec", "--rsh=COMMAND is its name here"},
+      {"npernode", "--nproc-per-node=N is its name here"},
+      {"ppn", "--nproc-per-node=N is its name here"},
+  });
+  const auto* const found =
+      std::ranges::find(kForeign, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == kForeign.end() ? std::string_view() : found->second;
+}
+
+std::vector<std::string> mistyped_variables(const Environ& environ, Personality personality) {
+  std::vector<std::string> warnings;
+  for (const auto& [variable, value] : environ.all()) {
+    const bool pet = variable.starts_with("PET_");
+    if ((!pet && !variable.starts_with("MUSTER_")) || variable.starts_with(kLibraryPrefix)) {
+      continue;
+    }
+    const std::string name = option_name(variable);
+    if (find_option(name) != nullptr) {
+      continue;  // read, or an option of ours that torchrun has no variable for
+    }
+    const Option* meant = nearest_setting(name, personality);
+    const std::string other = meant == nullptr ? "" : variable_of(*meant, pet);
+    if (!other.empty()) {
+      warnings.push_back(
+          fmt::format("the variable {} is not read; did you mean {}?", variable, other));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace muster

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/resolve/resolve.hpp"
+
+#include "config/files/accelerate_config.hpp"
+#include "config/files/config_file.hpp"
+#include "config/options/suggest.hpp"
+#include "config/resolve/resolution.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace muster {
+namespace {
+
+// Of --config or of --accelerate-config.
+struct ConfigFile : FileValues {
+  std::map<std::string, std::string> variables;
+};
+
+// What the administrator of this machine has set, for all users. It may be missing.
+constexpr const char* kSiteConfig = "/etc/muster/config.toml";
+
+std::string path_of(OptionId id, const CommandLine& line, const Environ& environ) {
+  const auto typed = line.options.find(id);
+  return typed != line.options.end()
+             ? typed->second
+             : std::string(environ.get(muster_variable(option(id))).value_or(""));
+}
+
+Result<void> parse_into(ConfigFile& file, OptionId id, const Machine& machine) {
+  const auto text = machine.read_file(file.path);
+  if (!text) {
+    return failure(Errc::usage, long_flag(option(id)) + ": " + text.error().message);
+  }
+  if (id == OptionId::config) {
+    auto values = parse_config_file(*text, file.path);
+    if (!values) {
+      return std::unexpected(values.error());
+    }
+    file.values = std::move(*values);
+    return {};
+  }
+  auto parsed = parse_accelerate_config(*text, file.path);
+  if (!parsed) {
+    return std::unexpected(parsed.error());
+  }
+  file.values = std::move(parsed->values);
+  file.variables = std::move(parsed->variables);
+  return {};
+}
+
+Result<ConfigFile> read_config_file(const CommandLine& line,
+                                    const Environ& environ,
+                                    const Machine& machine) {
+  ConfigFile file;
+  const std::string other = path_of(OptionId::accelerate_config, line, environ);
+  file.path = path_of(OptionId::config, line, environ);
+  if (!file.path.empty() && !other.empty()) {
+    return failure(Errc::usage,
+                   "--config and --accelerate-config: only one file can be used; put the options "
+                   "of one on the command line");
+  }
+  const OptionId id = other.empty() ? OptionId::config : OptionId::accelerate_config;
+  file.path += other;
+  if (file.path.empty()) {
+    return file;
+  }
+  if (auto parsed = parse_into(file, id, machine); !parsed) {
+    return std::unexpected(parsed.error());
+  }
+  return file;
+}
+
+Result<FileValues> read_site_config(const Machine& machine) {
+  FileValues file{.path = kSiteConfig, .values = {}};
+  if (machine.file_kind(file.path) == FileKind::missing) {
+    return file;
+  }
+  const auto text = machine.read_file(file.path);
+  auto values = text ? parse_config_file(*text, file.path) : std::unexpected(text.error());
+  if (!values) {
+    return std::unexpected(values.error());
+  }
+  file.values = std::move(*values);
+  return file;
+}
+
+// Without the one that an old operator misspelled, and that is read for it.
+std::vector<std::string> mistyped(const Environ& environ,
+                                  Personality personality,
+                                  const PlatformPlan& plan) {
+  Environ rest = environ;
+  if (plan.workers) {
+    rest.erase(plan.workers->origin);
+  }
+  return mistyped_variables(rest, personality);
+}
+
+// Options of torchrun that ask for something which only Python could do.
+Result<void> check_accepted(const Resolution& r) {
+  const auto& layers = r.layers;
+  const std::string& handler = layers.text(OptionId::event_log_handler);
+  if (handler != "null") {
+    return layers.refuse(OptionId::event_log_handler,
+                         "event handlers are Python plug-ins; use --log-level=info for what "
+                         "happens, and the error report in the log folder");
+  }
+  const std::string& specs = layers.text(OptionId::logs_specs);
+  if (!specs.empty() && specs != "default") {
+    return layers.refuse(OptionId::logs_specs,
+                         "logs specs are Python plug-ins; use --log-dir, --redirects and --tee");
+  }
+  if (const auto interval = layers.text(OptionId::monitor_interval);
+      interval.find_first_of("123456789") == std::string::npos || interval.find('-') == 0) {
+    return layers.refuse(OptionId::monitor_interval, "must be greater than 0");
+  }
+  for (const OptionId id : {OptionId::monitor_interval,
+                            OptionId::start_method,
+                            OptionId::run_path,
+                            OptionId::event_log_handler,
+                            OptionId::logs_specs}) {
+    r.config().accepted.emplace(option(id).name, layers.text(id));
+  }
+  return {};
+}
+
+void note_origins(const Resolution& r) {
+  for (const Option& row : all_options()) {
+    if (row.kind != ValueKind::action && is_offered(row, r.line.personality)) {
+      r.config().origins.emplace(row.name, r.layers.of(row.id).origin);
+    }
+  }
+}
+
+// LOGLEVEL, as for torchrun, comes after our own option; a level that we do not know is no reason
+// to refuse a job.
+Result<void> resolve_log_level(const Resolution& r) {
+  r.config().log_level = parse_log_level(r.layers.text(OptionId::log_level)).value();
+  const auto inherited = r.environ.get("LOGLEVEL");
+  if (r.layers.is_given(OptionId::log_level) || !inherited || inherited->empty()) {
+    return {};
+  }
+  const auto level = parse_log_level(*inherited);
+  if (!level) {
+    r.warn(fmt::format("ignoring LOGLEVEL={}: {}", *inherited, level.error().message));
+    return {};
+  }
+  r.config().log_level = *level;
+  r.set_origin(OptionId::log_level, "LOGLEVEL");
+  return {};
+}
+
+}  // namespace
+
+Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const Machine& machine) {
+  const auto file = read_config_file(line, environ, machine);
+  if (!file) {
+    return std::unexpected(file.error());
+  }
+  auto site = read_site_config(machine);
+  if (!site) {
+    return std::unexpected(site.error());
+  }
+  auto layers = Layers::collect(line, environ, {*file, *std::move(site)});
+  if (!layers) {
+    return std::unexpected(layers.error());
+  }
+  Resolved out;
+  out.config.personality = line.personality;
+  out.config.config_file = file->path;
+  out.environ = environ;
+  for (const auto& [name, value] : file->variables) {
+    out.environ.set(name, value);
+  }
+  const Resolution resolution{line, out.environ, machine, *layers, out};
+  if (auto done = resolve_hosts(resolution, file->variables); !done) {
+    return std::unexpected(done.error());
+  }
+  if (out.hosts) {
+    std::ranges::move(mistyped(environ, line.personality, {}), std::back_inserter(out.warnings));
+    return out;
+  }
+  if (auto done = resolve_devices(machine, *layers, out); !done) {
+    return std::unexpected(done.error());
+  }
+  if (auto done = resolve_platform(line, out.environ, machine, *layers, out); !done) {
+    return std::unexpected(done.error());
+  }
+  if (!out.command.empty()) {
+    return out;
+  }
+  std::ranges::move(mistyped(environ, line.personality, out.config.platform),
+                    std::back_inserter(out.warnings));
+  note_origins(resolution);
+  // The order in which torchrun looks at its settings, so that the first error is the same one.
+  for (const auto step : {resolve_rendezvous,
+                          resolve_stopping,
+                          resolve_workers,
+                          resolve_numa,
+                          resolve_output,
+                          resolve_program,
+                          resolve_ports,
+                          resolve_http,
+                          check_accepted,
+                          resolve_log_level}) {
+    if (const auto done = step(resolution); !done) {
+      return std::unexpected(done.error());
+    }
+  }
+  return out;
+}
+
+}  // namespace muster

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// --numa-binding: from the policy's name to the masks of this machine's workers.
+#include "base/check.hpp"
+#include "config/resolve/resolution.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr auto kPolicies = std::to_array<std::pair<std::string_view, NumaPolicy>>({
+    {"none", NumaPolicy::none},
+    {"auto", NumaPolicy::automatic},
+    {"node", NumaPolicy::node},
+    {"socket", NumaPolicy::socket},
+    {"exclusive", NumaPolicy::exclusive},
+    {"core-complex", NumaPolicy::core_complex},
+});
+
+// One launcher for each worker knows nothing of its neighbours' CPUs; who started it does.
+Result<void> leave_to_platform(const Resolution& r, NumaPolicy policy) {
+  if (policy == NumaPolicy::automatic) {
+    r.config().numa_plan.reason = r.config().platform.what + " places its tasks itself";
+    return {};
+  }
+  return r.layers.refuse(
+      OptionId::numa_binding,
+      fmt::format("{} started a launcher for each worker, and each sees only itself; let it bind "
+                  "(srun --cpu-bind, mpirun --bind-to), or start one launcher on each machine",
+                  r.config().platform.what));
+}
+
+}  // namespace
+
+Result<void> resolve_numa(const Resolution& r) {
+  r.config().numa_binding = r.layers.text(OptionId::numa_binding);
+  const auto row = std::ranges::find(
+      kPolicies, r.config().numa_binding, &std::pair<std::string_view, NumaPolicy>::first);
+  MUSTER_CHECK(row != kPolicies.end());  // the table's choices were checked
+  if (row->second == NumaPolicy::none) {
+    return {};
+  }
+  if (r.config().task) {
+    return leave_to_platform(r, row->second);
+  }
+  auto plan = r.machine.numa_plan(row->second, r.config().nproc, r.environ);
+  if (!plan) {
+    return r.layers.refuse(OptionId::numa_binding, plan.error().message);
+  }
+  r.config().numa_plan = std::move(*plan);
+  return {};
+}
+
+}  // namespace muster

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.hpp"
+#include "base/time.hpp"
+#include "config/options/values.hpp"
+#include "config/resolve/resolution.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <limits>
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+
+Result<void> resolve_restarts(const Resolution& r) {
+  const auto restarts = r.layers.integer(OptionId::max_restarts);
+  if (restarts < 0 || restarts > std::numeric_limits<int>::max()) {
+    return r.layers.refuse(OptionId::max_restarts, "must be at least 0");
+  }
+  r.config().max_restarts = static_cast<int>(restarts);
+  return {};
+}
+
+Result<void> resolve_quick_failures(const Resolution& r) {
+  const std::string text(trim(r.layers.text(OptionId::quick_failures)));
+  const auto number = parse_int(text);
+  if (text != "off" && (!number || *number < 1 || *number > std::numeric_limits<int>::max())) {
+    return r.layers.refuse(OptionId::quick_failures, "must be at least 1, or off");
+  }
+  r.config().quick_failures = text == "off" ? 0 : static_cast<int>(*number);
+  return {};
+}
+
+void resolve_child_death(const Resolution& r) {
+  const bool fails = r.layers.text(OptionId::on_child_death) == "fail";
+  r.config().on_child_death = fails ? OnChildDeath::fail : OnChildDeath::ignore;
+}
+
+Result<void> resolve_hangs(const Resolution& r) {
+  const std::string text(trim(r.layers.text(OptionId::hang_timeout)));
+  LaunchConfig& config = r.config();
+  const std::string& what = r.layers.text(OptionId::on_hang);
+  config.on_hang = what == "stop"      ? OnHang::stop
+                   : what == "restart" ? OnHang::restart
+                                       : OnHang::report;
+  if (text == "off" || text == "auto") {
+    config.watch_hangs = text == "auto";
+    return {};
+  }
+  const auto limit = parse_duration(text);
+  if (!limit || *limit < std::chrono::seconds(1)) {
+    return r.layers.refuse(OptionId::hang_timeout, "must be at least 1 second, auto or off");
+  }
+  config.watch_hangs = true;
+  config.hang_timeout = *limit;
+  return {};
+}
+
+Result<void> resolve_timeout(const Resolution& r) {
+  const auto inherited = r.environ.get(kTimeoutVariable);
+  const bool from_variable =
+      inherited && !inherited->empty() && !r.layers.is_given(OptionId::shutdown_timeout);
+  const std::string text = from_variable ? *inherited : r.layers.text(OptionId::shutdown_timeout);
+  const auto timeout = parse_duration(trim(text));
+  if (!timeout) {
+    return failure(
+        Errc::usage,
+        fmt::format(
+            "{}={}: must be a time of at least 0 seconds", kTimeoutVariable, shell_quoted(text)));
+  }
+  r.config().shutdown_timeout = *timeout;
+  if (from_variable) {
+    r.set_origin(OptionId::shutdown_timeout, std::string(kTimeoutVariable));
+  }
+  return {};
+}
+
+Result<void> resolve_signals(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  config.signals_to_handle_text = r.layers.text(OptionId::signals_to_handle);
+  for (const std::string& name : split(config.signals_to_handle_text, ',')) {
+    const auto number = signal_number(name);
+    if (!number || *number == SIGCHLD) {
+      r.warn(fmt::format("ignoring signal '{}' of --signals-to-handle: {}",
+                         trim(name),
+                         number ? "muster needs it itself" : "there is no such signal"));
+      continue;
+    }
+    if (*number == SIGKILL || *number == SIGSTOP) {
+      return r.layers.refuse(OptionId::signals_to_handle,
+                             fmt::format("{} cannot be caught by any program", trim(name)));
+    }
+    if (std::ranges::find(config.signals_to_handle, *number) == config.signals_to_handle.end()) {
+      config.signals_to_handle.push_back(*number);
+    }
+  }
+  return {};
+}
+
+bool is_slurm_step(const PlatformPlan& plan) {
+  return plan.name == "slurm" && plan.starter.empty();
+}
+
+void resolve_delivery(const Resolution& r) {
+  const std::string& how = r.layers.text(OptionId::signal_delivery);
+  const bool step = how == "auto" && is_slurm_step(r.config().platform);
+  if (step) {
+    r.config().signal_delivery = SignalDelivery::slurm_step;
+    r.set_origin(OptionId::signal_delivery, r.config().platform.what);
+  } else if (how == "group") {
+    r.config().signal_delivery = SignalDelivery::group;
+  }
+  const auto& ends = r.config().platform.ends;
+  const bool chosen = r.config().origins.at("shutdown-timeout") != "default";
+  if (r.config().signal_delivery != SignalDelivery::leader && ends && !chosen) {
+    r.config().job_ends = ends->value;
+  }
+}
+
+}  // namespace
+
+Result<void> resolve_stopping(const Resolution& r) {
+  if (auto done = resolve_quick_failures(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_restarts(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_timeout(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_hangs(r); !done) {
+    return done;
+  }
+  if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
+    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not built yet");
+  }
+  resolve_child_death(r);
+  resolve_delivery(r);
+  return resolve_signals(r);
+}
+
+}  // namespace muster

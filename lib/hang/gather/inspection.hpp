@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inspection: one pass over the workers of this node: their processes and stacks, each thread's CPU
+// time between two samples, their collective operations. It never blocks: stacks come from child
+// processes with time limits, and no worker is stopped for longer than a few milliseconds. Runs on
+// the loop's thread. Resource.
+#pragma once
+
+#include "base/time.hpp"
+#include "collective/recorder/flight_recorder.hpp"
+#include "hang/evidence.hpp"
+#include "hang/gather/proc_evidence.hpp"
+#include "hang/gather/stack_collector.hpp"
+#include "hang/gather/torch_recorders.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster::hang {
+
+// Time limit for all stacks together; then the evidence is what has arrived.
+inline constexpr Duration kInspectionMax = std::chrono::seconds(25);
+
+struct InspectionTools {
+  std::string py_spy = "py-spy";                                       // a path, or a name for PATH
+  std::vector<std::string> environment;                                // for the stack dumpers
+  std::function<std::vector<collective::FlightLog>()> read_recorders;  // of the workers
+};
+
+class Inspection {
+ public:
+  using Done = std::function<void(Evidence)>;
+
+  Inspection(asio::io_context& loop, InspectionTools tools);
+
+  // Adds its findings to `evidence`, which has what is already known of the ranks. `pids` are their
+  // workers' pids in the same order, 0 for a worker that has exited. Calls `done` later, once,
+  // within `within` but not before the second sample. Drops an earlier inspection.
+  void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
+
+  // Ranks that print lines because begin() queried them.
+  [[nodiscard]] const std::set<int>& loud() const { return torch_recorders_.loud(); }
+
+  // No callback runs afterwards.
+  void cancel();
+
+ private:
+  using Step = void (Inspection::*)();
+  void after(Duration delay, Step step);
+  void window_is_over();
+  void time_is_up();
+  void conclude_if_all_there();
+  void conclude();
+  void add_positions();
+
+  InspectionTools tools_;
+  StackCollector collector_;
+  TorchRecorders torch_recorders_;
+  asio::steady_timer timer_;
+  Evidence evidence_;
+  std::vector<pid_t> pids_;
+  Duration within_{};
+  Done done_;
+  std::map<pid_t, ThreadUse> before_;
+  TimePoint before_at_{};
+  bool stacks_there_ = false;
+  bool torch_there_ = false;
+  bool window_over_ = false;
+  std::shared_ptr<int> alive_;  // stale callbacks are ignored
+};
+
+}  // namespace muster::hang

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verdict on a job with many nodes: what a node reports of its evidence, and the conclusion
+// from all nodes. Used by the agent on the leader node. Pure.
+#pragma once
+
+#include "hang/evidence.hpp"
+#include "hang/report/verdict_text.hpp"
+#include "hang/verdict.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster::hang {
+
+// Ranks per node; further ranks are not reported.
+inline constexpr int kRanksOfNodeMax = 4096;
+
+// Each rank judged in isolation, with its position in the collective operations, without processes.
+[[nodiscard]] Evidence summary_of(const Evidence& evidence);
+
+// A node's participation.
+enum class NodeState : std::uint8_t {
+  answered,
+  finished,    // all its ranks exited successfully
+  silent,      // it has sent nothing
+  late,        // it is alive but did not answer
+  off,         // --hang-timeout is off there
+  unreadable,  // its answer is invalid
+};
+
+struct NodeFindings {
+  std::string name;
+  int rank_first = 0;
+  int ranks = 0;
+  NodeState state = NodeState::answered;
+  double waited = 0;  // silent, late: seconds
+  Evidence evidence{};
+};
+
+struct WholeVerdict {
+  bool counts = false;    // false: a rank makes progress or is alive, check again later
+  int acting_rank = -1;   // its node carries out the action; -1: none can
+  std::string told_by{};  // the node that shows the whole block
+  Verdict verdict{};
+  VerdictFacts facts{};
+  bool operator==(const WholeVerdict&) const = default;
+};
+
+[[nodiscard]] WholeVerdict judge_all(const std::vector<NodeFindings>& nodes);
+
+}  // namespace muster::hang

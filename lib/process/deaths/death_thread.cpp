@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/deaths/death_thread.hpp"
+
+#include "base/blocked_signals.hpp"
+#include "base/futex.hpp"
+
+#include <vector>
+
+#include <unistd.h>
+
+namespace muster {
+
+Result<std::unique_ptr<DeathThread>> DeathThread::start(LivenessPage& page, int news_fd) {
+  std::unique_ptr<DeathThread> out(new DeathThread(page, news_fd));
+  pthread_t thread{};
+  // The new thread inherits the mask, so only the loop's thread receives signals.
+  const BlockedSignals blocked;
+  const int error = ::pthread_create(&thread, nullptr, main, out.get());
+  if (error != 0) {
+    return std::unexpected(
+        system_error("cannot start the thread that detects worker deaths", error));
+  }
+  out->thread_ = thread;
+  return out;
+}
+
+DeathThread::~DeathThread() {
+  if (!thread_) {
+    return;  // the thread never started
+  }
+  stop_.store(1);
+  // Store before waking: if the thread is about to sleep, the kernel sees that the value differs
+  // and returns EAGAIN.
+  futex_wake_all(stop_);
+  ::pthread_join(*thread_, nullptr);
+}
+
+void* DeathThread::main(void* self) {
+  ::pthread_setname_np(::pthread_self(), "job-deaths");
+  run_promptly();
+  static_cast<DeathThread*>(self)->watch();
+  return nullptr;
+}
+
+// If a word changes after it was read, the wait returns at once, so no death is missed. The thread
+// exits if the kernel cannot wait for several words (before 5.16); deaths are then detected when
+// workers are reaped.
+void DeathThread::watch() {
+  std::vector<FutexWatch> watches;
+  do {
+    bool any_died = false;
+    watches.assign({{&stop_, 0}});
+    for (const auto& word : page_.words) {
+      watches.push_back({&word, word.load()});
+      any_died = any_died || (watches.back().value & kOwnerDied) != 0;
+    }
+    if (any_died) {
+      // A dead word stays marked until another worker takes it, so this may report the same death
+      // again. The reader keeps track of those already seen.
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const auto written = ::write(news_fd_, &one, sizeof(one));
+    }
+  } while (stop_.load() == 0 && futex_wait_any(watches));
+}
+
+}  // namespace muster

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlightRecorderKeeper: holds the flight recorders of workers that use the collective library
+// (base/liveness_page.hpp), so that `musterctl flights PID` can read them after all workers were
+// killed. Never reads them itself. Bounded; part of LinuxRunner, on its thread. Resource.
+#pragma once
+
+#include "base/fd.hpp"
+#include "process/loop/poller.hpp"
+
+#include <functional>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+// Keeps those of the first communicator and of the newest others; one for each, whatever the number
+// of workers.
+inline constexpr std::size_t kMaxFlightRecorders = 16;
+
+class FlightRecorderKeeper final : public Watcher {
+ public:
+  FlightRecorderKeeper(Poller& poller, std::function<bool(pid_t)> is_worker);
+  ~FlightRecorderKeeper() override;
+  FlightRecorderKeeper(const FlightRecorderKeeper&) = delete;
+  FlightRecorderKeeper& operator=(const FlightRecorderKeeper&) = delete;
+
+  // A worker connects or sends a recorder.
+  void on_ready() override;
+
+  // Call before new workers are started: drops the recorders of the old ones.
+  void forget_all() { kept_.clear(); }
+
+  [[nodiscard]] std::size_t count() const { return kept_.size(); }
+
+  // Valid until the next call.
+  [[nodiscard]] std::vector<int> descriptors() const;
+
+ private:
+  void admit();
+  // True if this client has sent its recorder or will not send one.
+  [[nodiscard]] bool served(int guest);
+
+  Poller& poller_;
+  std::function<bool(pid_t)> is_worker_;
+  UniqueFd asked_;
+  std::vector<UniqueFd> guests_;  // workers that have not sent anything yet
+  std::vector<UniqueFd> kept_;
+};
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Console: muster's standard output and error as two sinks, or as one sink if both are the same
+// file. Everything that the agent prints passes through here: OutputPump writes the workers'
+// output, and `say` writes muster's own messages. A stalled reader therefore cannot block the
+// agent, and lines are never interleaved. Owned by LinuxRunner; resource; lives on the loop's
+// thread.
+#pragma once
+
+#include "process/output/console_sink.hpp"
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace muster {
+
+class Console {
+ public:
+  explicit Console(Poller& poller) : poller_(poller) {}
+
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  // Called when a full sink can accept data again.
+  void set_on_room(std::function<void()> on_room) { on_room_ = std::move(on_room); }
+
+  // The sink for descriptor 1 (output) or 2 (error).
+  [[nodiscard]] ConsoleSink& sink(int stream);
+
+  // Prints muster's own lines on standard error. Never blocks.
+  void say(std::string_view text) { sink(2).say(text); }
+
+  // Blocks until everything is written or the wait expires.
+  void write_all(ConsoleWait& wait);
+
+  // Called at the end of the job, before the last lines. Drops unread output and reports on
+  // standard error how much was dropped.
+  void tell_unshown();
+
+  // True if the console refused worker output (for example, disk full) that no log file contains.
+  [[nodiscard]] bool has_lost_output() const;
+
+ private:
+  [[nodiscard]] std::unique_ptr<ConsoleSink> open(int fd);
+  void tell_refused();
+
+  Poller& poller_;
+  std::function<void()> on_room_ = [] {};
+  std::unique_ptr<ConsoleSink> error_;   // created first because most jobs print ...
+  std::unique_ptr<ConsoleSink> output_;  // ... no output of their own; null if both share a sink
+  bool one_place_ = false;
+};
+
+}  // namespace muster

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// LogSpace: detects that the file system of the workers' log files is full. Workers write these
+// files directly, so muster sees no error: a full disk looks like a worker that prints nothing.
+// Probes the file system after a file is opened, some time after it has grown, and at the end of an
+// attempt. Part of OutputPump; resource; lives on the loop's thread.
+#pragma once
+
+#include "base/fd.hpp"
+#include "process/loop/poller.hpp"
+
+#include <functional>
+#include <string>
+
+namespace muster {
+
+class LogSpace final : public Watcher {
+ public:
+  // `on_full` is called once, with the directory and the errno of a write to it.
+  LogSpace(Poller& poller, std::function<void(const std::string&, int)> on_full);
+  ~LogSpace() override;
+  LogSpace(const LogSpace&) = delete;
+  LogSpace& operator=(const LogSpace&) = delete;
+
+  // A worker writes to this file from now on.
+  void note_file(const std::string& path);
+
+  // A file has grown. Data that no longer fits does not change the file, so a later check follows.
+  void note_growth();
+
+  void check();
+
+  void on_ready() override;
+
+ private:
+  void stop_timer();
+
+  Poller& poller_;
+  std::function<void(const std::string&, int)> on_full_;
+  std::string folder_;  // empty if no worker writes files
+  UniqueFd timer_;      // set while a check is due
+  bool done_ = false;
+};
+
+// The errno of writing one page to a new temporary file in `folder`; 0 if there is space, or if the
+// check is not possible.
+[[nodiscard]] int full_disk_error(const std::string& folder);
+
+}  // namespace muster

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/output/output_source.hpp"
+
+#include "process/values/process_runner.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace muster {
+
+void SharedFile::flush() {
+  std::string_view rest = buffer;
+  while (!rest.empty()) {
+    const auto count = ::write(fd.get(), rest.data(), rest.size());
+    if (count <= 0 && errno != EINTR) {
+      why = why == 0 ? errno : why;  // usually the disk is full
+      lost_lines += static_cast<std::uint64_t>(std::ranges::count(rest, '\n'));
+      break;
+    }
+    rest.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  }
+  buffer.clear();
+}
+
+void TailKeeper::add(std::string_view bytes) {
+  if (bytes.size() > kStderrTailBytesMax) {
+    bytes.remove_prefix(bytes.size() - kStderrTailBytesMax);
+    kept_.clear();
+    cut_ = true;
+  }
+  kept_.append(bytes);
+  if (kept_.size() > 2 * kStderrTailBytesMax) {
+    kept_.erase(0, kept_.size() - kStderrTailBytesMax);
+    cut_ = true;
+  }
+}
+
+std::string TailKeeper::lines() const {
+  const bool too_long = kept_.size() > kStderrTailBytesMax;
+  std::string_view tail = kept_;
+  if (too_long) {
+    tail.remove_prefix(tail.size() - kStderrTailBytesMax);
+  }
+  if (const auto newline = tail.find('\n'); (too_long || cut_) && newline + 1 < tail.size()) {
+    tail.remove_prefix(newline + 1);  // npos + 1 is 0: a single overlong line stays as it is
+  }
+  return std::string(tail);
+}
+
+long OutputSource::read(char* buffer, std::size_t limit) {
+  return setup_.file != nullptr ? setup_.file->read(buffer, limit) : ::read(fd(), buffer, limit);
+}
+
+void OutputSource::hide() {
+  hidden_ = true;
+  sink().note_unshown(lines_.drop_partial());
+}
+
+void OutputSource::take(std::string_view bytes) {
+  taken_ += bytes.size();
+  if (setup_.keeps_tail) {
+    tail_.add(bytes);
+  }
+  if (!setup_.is_shown) {
+    return;
+  }
+  if (hidden_) {
+    sink().note_unshown(bytes.size());
+  } else if (raw_) {
+    sink().buffer().append(bytes);
+  } else {
+    lines_.feed(bytes, sink().buffer());
+  }
+  if (setup_.filtered != nullptr) {
+    filtered_lines_.feed(bytes, setup_.filtered->buffer);
+  }
+  flush();
+}
+
+void OutputSource::drained() {
+  if (!raw_) {
+    lines_.progress(sink().buffer());
+    if (setup_.prompts && setup_.is_shown) {
+      lines_.prompt(sink().buffer());
+    }
+    sink().flush();
+  }
+}
+
+void OutputSource::finish() {
+  lines_.finish(sink().buffer());
+  if (setup_.filtered != nullptr) {
+    filtered_lines_.finish(setup_.filtered->buffer);
+  }
+  flush();
+}
+
+void OutputSource::flush() const {
+  sink().flush();
+  if (setup_.filtered != nullptr) {
+    setup_.filtered->flush();
+  }
+}
+
+std::size_t OutputSource::available() const {
+  if (setup_.file != nullptr) {
+    return setup_.file->available();
+  }
+  int count = 0;
+  ::ioctl(fd(), FIONREAD, &count);
+  return static_cast<std::size_t>(std::max(count, 0));
+}
+
+Result<UniqueFd> open_output_file(const std::string& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOCTTY;
+  UniqueFd fd(::open(path.c_str(), kFlags, 0666));
+  if (!fd && errno == EMFILE) {
+    return std::unexpected(system_error("cannot write '" + path + "'", errno));
+  }
+  if (!fd && errno == ENOENT) {
+    std::error_code ignored;  // the second open reports the error
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    fd = UniqueFd(::open(path.c_str(), kFlags, 0666));
+  }
+  if (!fd) {
+    return failure(Errc::not_possible, "cannot write '" + path + "': " + errno_text(errno));
+  }
+  return fd;
+}
+
+std::string tail_of(WorkerFile& file) {
+  TailKeeper tail;
+  tail.add(file.last_bytes(kStderrTailBytesMax + 1));  // the extra byte reveals truncation
+  return tail.lines();
+}
+
+}  // namespace muster

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// EndQueue: worker exits that were detected but not reported yet. Decides the order in which the
+// first exits of an attempt are reported, because the agent treats the first failure as the root
+// cause: a worker with much memory is reaped long after the peers that exit because of its death.
+// Part of LinuxRunner, which queries the kernel. Pure; value-like.
+#pragma once
+
+#include "base/time.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace muster {
+
+// The first failure of an attempt waits at most this long for another worker whose exit status the
+// kernel does not show yet. The kernel frees 10 GiB per second.
+inline constexpr Duration kUnknownEndTime = std::chrono::seconds(2);
+
+struct WorkerEnd {
+  WorkerExit exit;
+  bool reaped = false;       // if false, its memory is still being freed
+  bool seen_ending = false;  // before another worker's failure was reaped
+};
+
+class EndQueue {
+ public:
+  void begin_attempt() { judged_ = false; }
+
+  void add(WorkerEnd end) { ends_.push_back(std::move(end)); }
+
+  // True if the first failure of this attempt is about to be reported. The caller then checks all
+  // other workers and adds those that are known to be dying of a failure.
+  [[nodiscard]] bool needs_look() const;
+
+  // The exits to report now, in this order; empty while the first failure waits. `unknown`: another
+  // worker is exiting, and the kernel does not show its status.
+  [[nodiscard]] std::vector<WorkerEnd> take(TimePoint now, bool unknown);
+
+  // While the first failure waits: the deadline for calling take.
+  [[nodiscard]] std::optional<TimePoint> held_until() const { return held_until_; }
+
+ private:
+  std::vector<WorkerEnd> ends_;
+  std::optional<TimePoint> held_until_;
+  bool judged_ = false;  // a failure of this attempt has been reported
+};
+
+}  // namespace muster

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/run/linux_runner.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "process/deaths/flight_recorder_keeper.hpp"
+#include "process/loop/interval_timer.hpp"
+#include "process/loop/poller.hpp"
+#include "process/output/output_pump.hpp"
+#include "process/output/unread_input.hpp"
+#include "process/run/end_watch.hpp"
+#include "process/run/terminal_watch.hpp"
+#include "process/run/worker_table.hpp"
+#include "process/start/inherited_state.hpp"
+#include "process/start/spawn.hpp"
+#include "process/tree/descendants.hpp"
+#include "process/tree/sweeper.hpp"
+#include "process/warm/zygote_keeper.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+// Which descendants are killed until none is left.
+enum class KillScope { none, killed_groups, everything };
+
+constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
+
+Result<UniqueFd> open_child_signals() {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // tests may not have called prepare_process
+  UniqueFd fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) {
+    return std::unexpected(system_error("cannot create the signalfd for SIGCHLD", errno));
+  }
+  return fd;
+}
+
+bool group_is_empty(pid_t group) {
+  return ::kill(-group, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& loop,
+       ProcessObserver& process_observer,
+       Poller queue,
+       UniqueFd deaths,
+       const LinuxRunnerSettings& wishes)
+      : io(loop),
+        observer(process_observer),
+        poller(std::move(queue)),
+        child_signals(std::move(deaths)),
+        settings(wishes),
+        console(poller),
+        pump(poller, console, wishes.colours),
+        ends(loop, poller, workers, [this] { tell(); }),
+        flights(poller, [this](pid_t pid) { return workers.find(pid) != nullptr; }),
+        terminal(loop, {::getppid(), [this] { return live_input_owner(); }, wishes.signal_job}),
+        waiter(loop),
+        zygote(loop, poller, sweeper),
+        group_timer(poller, *this, kLeaderlessCheck) {}
+
+  ~Impl() override {
+    if (waiter.is_open()) {
+      waiter.release();  // the poller owns the descriptor
+    }
+  }
+
+  asio::io_context& io;
+  ProcessObserver& observer;
+  Poller poller;
+  UniqueFd child_signals;
+  LinuxRunnerSettings settings;
+  Console console;
+  OutputPump pump;
+  WorkerTable workers;
+  EndWatch ends;
+  FlightRecorderKeeper flights;
+  Sweeper sweeper;
+  KillScope scope = KillScope::none;
+  pid_t input_owner = 0;  // the worker that has or had our standard input
+  TerminalWatch terminal;
+  bool turn_posted = false;
+  asio::posix::stream_descriptor waiter;
+  std::optional<UnreadInput> unread_input;
+  ZygoteKeeper zygote;
+  IntervalTimer group_timer;  // runs while there are groups whose worker is gone
+
+  Result<void> start();
+  void look_for_input();
+  pid_t live_input_owner() const;
+  void wait();
+  void post_turn();
+  void run_turn();
+  void on_ready() override;
+  void reap();
+  void note_end(const siginfo_t& info);
+  void forget_empty_groups();
+  void tell();
+  bool nothing_left() const;
+  Result<pid_t> spawn(const ProcessSpec& spec);
+  Result<pid_t> fork_or_spawn(const ProcessSpec& spec, const ChildStreams& streams);
+  Result<ChildStreams> open_streams(const ProcessSpec& spec);
+  void signal_groups(int signo);
+  bool is_ours(pid_t group) const;
+  void end(KillScope how);
+  void kill(KillScope what);
+  void keep_killing();
+};
+
+Result<void> LinuxRunner::Impl::start() {
+  if (auto watched = poller.watch_input(child_signals.get(), *this); !watched) {
+    return watched;
+  }
+  std::error_code error;
+  waiter.assign(poller.fd(), error);
+  if (error) {
+    return failure(Errc::system, "cannot watch workers: " + error.message());
+  }
+  look_for_input();
+  terminal.check();
+  wait();
+  return {};
+}
+
+void LinuxRunner::Impl::look_for_input() {
+  if (settings.tell_unread_input) {
+    unread_input.emplace(0, poller, [this] {
+      console.say(log_line(LogLevel::warning,
+                           "standard input has data, but no worker reads it because there are "
+                           "several workers. Pass --stdin-rank=N to select one, or "
+                           "--stdin-rank=none to ignore it"));
+    });
+  }
+}
+
+pid_t LinuxRunner::Impl::live_input_owner() const {
+  return workers.find(input_owner) == nullptr ? 0 : input_owner;
+}
+
+void LinuxRunner::Impl::wait() {
+  waiter.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [weak = weak_from_this()](const std::error_code& error) {
+                      if (const auto self = weak.lock(); self && !error) {
+                        self->poller.dispatch(0);
+                        self->run_turn();
+                        self->wait();
+                      }
+                    });
+}
+
+void LinuxRunner::Impl::post_turn() {
+  if (!std::exchange(turn_posted, true)) {
+    asio::post(io, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->turn_posted = false;
+        self->run_turn();
+      }
+    });
+  }
+}
+
+void LinuxRunner::Impl::run_turn() {
+  if (pump.turn()) {
+    post_turn();
+  }
+  ends.look_for_dying();
+  tell();
+}
+
+// One SIGCHLD may stand for several deaths.
+void LinuxRunner::Impl::on_ready() {
+  signalfd_siginfo info{};
+  while (::read(child_signals.get(), &info, sizeof(info)) > 0) {
+  }
+  if (group_timer.take_tick()) {
+    forget_empty_groups();
+  }
+  reap();
+}
+
+void LinuxRunner::Impl::reap() {
+  ends.look_for_dying();
+  settings.before_reaping();
+  bool any = false;
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
+      break;
+    }
+    any = true;
+    note_end(info);
+  }
+  if (any) {
+    forget_empty_groups();
+    keep_killing();
+  }
+}
+
+void LinuxRunner::Impl::note_end(const siginfo_t& info) {
+  MUSTER_CHECK(info.si_pid > 1);
+  sweeper.reaped(info.si_pid);
+  zygote.note_reaped(info.si_pid);
+  const auto worker = workers.take(info.si_pid);
+  if (!worker) {
+    return;  // an adopted orphan
+  }
+  workers.leaderless().emplace(info.si_pid, worker->killed_by_us);
+  ends.note_reaped(info.si_pid, *worker, ExitStatus::from_wait(info.si_code, info.si_status));
+}
+
+// The kernel does not reuse a pgid while its group has members, so a pgid is ours until the group
+// is empty. We check after each reaping. The last member may also leave by creating its own
+// session, or be reaped by a parent outside the group. The kernel reports neither, so only this
+// rare state is polled with a timer. If there is no timer, the agent's deadline ends the wait.
+void LinuxRunner::Impl::forget_empty_groups() {
+  std::erase_if(workers.leaderless(),
+                [](const auto& group) { return group_is_empty(group.first); });
+  group_timer.run(!workers.leaderless().empty());
+}
+
+void LinuxRunner::Impl::tell() {
+  const auto self = shared_from_this();  // the observer may release the runner
+  if (!ends.tell(observer)) {
+    return;
+  }
+  if (workers.take_groups_empty()) {
+    observer.on_groups_empty();
+  }
+  if (scope != KillScope::none && nothing_left()) {
+    scope = KillScope::none;
+    observer.on_nothing_left();
+  }
+}
+
+Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
+  ChildStreams streams;
+  if (spec.standard_input == InputKind::none) {
+    const auto null = pump.empty_input();
+    if (!null) {
+      return std::unexpected(null.error());
+    }
+    streams.in = *null;
+  }
+  const auto out = pump.open_stream(spec.local_rank, 1, spec.standard_output);
+  if (!out) {
+    return std::unexpected(out.error());
+  }
+  const auto err = pump.open_stream(spec.local_rank, 2, spec.standard_error);
+  if (!err) {
+    return std::unexpected(err.error());
+  }
+  streams.out = *out;
+  streams.err = *err;
+  return streams;
+}
+
+Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
+  MUSTER_CHECK(spec.local_rank >= 0);
+  if (workers.live().empty()) {
+    ends.begin_attempt();
+    flights.forget_all();
+  }
+  auto streams = open_streams(spec);
+  auto pid =
+      streams ? fork_or_spawn(spec, *streams) : Result<pid_t>(std::unexpected(streams.error()));
+  pump.close_child_side(spec.local_rank, pid ? *pid : 0);
+  if (pid && spec.standard_input == InputKind::inherit) {
+    input_owner = *pid;
+  }
+  if (pid) {
+    workers.add(*pid, spec.local_rank);
+    post_turn();
+  }
+  return pid;
+}
+
+// -- the zygote --------------------------------------------------------------------------------
+
+// While a zygote runs, the kernel never reports ECHILD, so we check the list of our children. An
+// orphan appears in it before its dead parent disappears, because the parent disappears only when
+// we reap it.
+bool LinuxRunner::Impl::nothing_left() const {
+  return zygote.pid() != 0 ? !sweeper.any_left() : !has_children();
+}
+
+Result<pid_t> LinuxRunner::Impl::fork_or_spawn(const ProcessSpec& spec,
+                                               const ChildStreams& streams) {
+  const auto forked = spec.warm ? zygote.fork(spec, streams) : std::nullopt;
+  return forked ? *forked : spawn_process(spec, streams, inherited_state(), settings.traceable);
+}
+
+bool LinuxRunner::Impl::is_ours(pid_t group) const {
+  return std::ranges::any_of(descendants(),
+                             [&](const ProcessRow& row) { return row.group == group; });
+}
+
+void LinuxRunner::Impl::signal_groups(int signo) {
+  MUSTER_CHECK(signo > 0 && signo < NSIG);
+  const bool may_be_stopped = signo != SIGSTOP && signo != SIGCONT && signo != SIGKILL;
+  const auto send = [&](pid_t group) {
+    MUSTER_CHECK(group > 1);
+    ::kill(-group, signo);
+    if (may_be_stopped) {
+      ::kill(-group, SIGCONT);
+    }
+  };
+  for (const pid_t pid : workers.live()) {
+    if (signo == SIGKILL) {
+      workers.mark_killed(pid);
+    }
+    send(pid);
+  }
+  // The last member may have been reaped by a parent outside the group without our knowledge, and
+  // the pgid may have been reused by a foreign process.
+  std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
+  std::ranges::for_each(std::views::keys(workers.leaderless()), send);
+  post_turn();
+}
+
+void LinuxRunner::Impl::end(KillScope how) {
+  scope = how;
+  keep_killing();
+  post_turn();
+}
+
+// The sweeper kills and names processes through /proc. Without /proc we still know the groups.
+void LinuxRunner::Impl::kill(KillScope what) {
+  workers.mark_all_killed();
+  if (!proc_is_ours()) {
+    signal_groups(SIGKILL);
+  }
+  end(what);
+}
+
+void LinuxRunner::Impl::keep_killing() {
+  if (scope != KillScope::everything) {
+    sweeper.kill_groups(workers.killed_groups());
+  } else if (has_children()) {
+    sweeper.kill_all();
+  }
+}
+
+LinuxRunner::LinuxRunner(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+LinuxRunner::~LinuxRunner() = default;
+
+Result<std::unique_ptr<LinuxRunner>> LinuxRunner::open(asio::io_context& io,
+                                                       ProcessObserver& observer,
+                                                       const LinuxRunnerSettings& settings) {
+  auto poller = Poller::open();
+  if (!poller) {
+    return std::unexpected(poller.error());
+  }
+  auto child_signals = open_child_signals();
+  if (!child_signals) {
+    return std::unexpected(child_signals.error());
+  }
+  auto impl =
+      std::make_shared<Impl>(io, observer, std::move(*poller), std::move(*child_signals), settings);
+  if (auto started = impl->start(); !started) {
+    return std::unexpected(started.error());
+  }
+  return std::unique_ptr<LinuxRunner>(new LinuxRunner(std::move(impl)));
+}
+
+Result<pid_t> LinuxRunner::spawn(const ProcessSpec& spec) {
+  return impl_->spawn(spec);
+}
+
+void LinuxRunner::prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer) {
+  impl_->zygote.prepare(spec, observer);
+}
+
+void LinuxRunner::signal_groups(int signo) {
+  impl_->signal_groups(signo);
+}
+
+void LinuxRunner::signal_workers(int signo) {
+  for (const pid_t pid : impl_->workers.live()) {
+    if (signo == SIGKILL) {
+      impl_->workers.mark_killed(pid);
+    }
+    ::kill(pid, signo);
+  }
+}
+
+void LinuxRunner::await_nothing_left() {
+  impl_->end(KillScope::killed_groups);
+}
+
+void LinuxRunner::kill_workers() {
+  impl_->kill(KillScope::killed_groups);
+}
+
+void LinuxRunner::kill_everything() {
+  impl_->kill(KillScope::everything);
+}
+
+std::vector<Leftover> LinuxRunner::ask_leftovers() {
+  return impl_->sweeper.ask_all();
+}
+
+std::vector<Leftover> LinuxRunner::leftovers() const {
+  return impl_->sweeper.leftovers();
+}
+
+bool LinuxRunner::only_deaf_left() const {
+  return impl_->sweeper.only_deaf_left();
+}
+
+std::vector<Leftover> LinuxRunner::take_killed() {
+  return impl_->sweeper.take_killed();
+}
+
+std::vector<Survivor> LinuxRunner::survivors() const {
+  auto rows = descendants();
+  std::erase_if(rows, [&](const ProcessRow& row) { return row.pid == impl_->zygote.pid(); });
+  return survivors_among(rows);
+}
+
+std::string LinuxRunner::stderr_tail(int local_rank) {
+  return impl_->pump.stderr_tail(local_rank);
+}
+
+std::optional<std::uint64_t> LinuxRunner::output_bytes(int local_rank) const {
+  return impl_->pump.output_bytes(local_rank);
+}
+
+std::vector<int> LinuxRunner::flight_recorders() const {
+  return impl_->flights.descriptors();
+}
+
+bool LinuxRunner::take_terminal_signal(int signo) {
+  return impl_->terminal.take_signal(signo);
+}
+
+void LinuxRunner::kill_worker(int local_rank) {
+  for (const pid_t pid : impl_->workers.live()) {
+    if (impl_->workers.find(pid)->local_rank == local_rank) {
+      impl_->workers.mark_killed(pid);
+      ::kill(proc_is_ours() ? pid : -pid, SIGKILL);
+    }
+  }
+  impl_->keep_killing();
+}
+
+std::uint64_t LinuxRunner::output_bytes() const {
+  return impl_->pump.bytes_read();
+}
+
+void LinuxRunner::finish_output(Duration timeout) {
+  ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
+  impl_->pump.finish(wait);
+}
+
+void LinuxRunner::say(std::string_view text) {
+  impl_->console.say(text);
+}
+
+void LinuxRunner::finish_console(Duration timeout) {
+  ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
+  impl_->console.write_all(wait);
+}
+
+void LinuxRunner::tell_unshown() {
+  impl_->console.tell_unshown();
+}
+
+bool LinuxRunner::has_lost_output() const {
+  return impl_->console.has_lost_output();
+}
+
+}  // namespace muster

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/start/helper_process.hpp"
+
+#include "base/fd.hpp"
+#include "process/start/inherited_state.hpp"
+#include "process/start/spawn.hpp"
+
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kHelperPieceBytes = std::size_t{64} * 1024;
+
+// Kept in memory, so that the program can read at its own pace and no writer blocks.
+Result<UniqueFd> open_input(const std::string& text) {
+  if (text.empty()) {
+    UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return null ? Result<UniqueFd>(std::move(null))
+                : std::unexpected(system_error("cannot open /dev/null", errno));
+  }
+  UniqueFd memory(::memfd_create("muster input", MFD_CLOEXEC));
+  if (!memory ||
+      ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    return std::unexpected(system_error("cannot store a program's input", errno));
+  }
+  return memory;
+}
+
+}  // namespace
+
+struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
+  explicit Impl(asio::io_context& loop) : output(loop), timer(loop) {}
+
+  asio::posix::stream_descriptor output;
+  asio::steady_timer timer;
+  UniqueFd process;  // a pidfd: the runner may reap it, and the pid may be reused
+  Done done;
+  std::size_t bytes_max = 0;
+  std::string text;
+  std::array<char, kHelperPieceBytes> piece{};
+
+  void kill() const {
+    if (process) {
+      ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0U);
+    }
+  }
+
+  void finish() {
+    timer.cancel();
+    std::error_code ignored;
+    output.close(ignored);
+    if (Done call = std::exchange(done, nullptr)) {
+      call(std::move(text));
+    }
+  }
+
+  void give_up() {
+    kill();
+    finish();
+  }
+
+  void read() {
+    output.async_read_some(asio::buffer(piece),
+                           [self = shared_from_this()](std::error_code error, std::size_t count) {
+                             self->text.append(self->piece.data(), count);
+                             if (!error && self->text.size() <= self->bytes_max) {
+                               self->read();
+                             } else if (error != asio::error::operation_aborted) {
+                               self->give_up();
+                             }
+                           });
+  }
+
+  void limit(Duration timeout) {
+    timer.expires_after(timeout);
+    timer.async_wait([self = shared_from_this()](std::error_code error) {
+      if (!error) {
+        self->give_up();
+      }
+    });
+  }
+};
+
+HelperProcess::HelperProcess(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+HelperProcess::~HelperProcess() {
+  impl_->done = nullptr;
+  impl_->give_up();
+}
+
+Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& loop,
+                                                            const HelperSpec& spec,
+                                                            Done done) {
+  auto pipe = make_pipe();
+  const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const auto input = open_input(spec.input);
+  if (!pipe || !null || !input) {
+    return std::unexpected(!pipe   ? pipe.error()
+                           : !null ? system_error("cannot open /dev/null", errno)
+                                   : input.error());
+  }
+  ProcessSpec process;
+  process.argv = spec.argv;
+  process.environment = spec.environment;
+  std::erase_if(process.environment, [](const auto& one) { return one.starts_with("RANK="); });
+  const int out = pipe->write.get();
+  const ChildStreams streams{
+      .in = input->get(), .out = out, .err = spec.with_errors ? out : null.get()};
+  const auto pid = spawn_process(process, streams, inherited_state());
+  if (!pid) {
+    return std::unexpected(pid.error());
+  }
+  auto impl = std::make_shared<Impl>(loop);
+  impl->process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0U)));
+  impl->done = std::move(done);
+  impl->bytes_max = spec.bytes_max;
+  std::error_code error;
+  impl->output.assign(pipe->read.get(), error);
+  if (error) {
+    impl->kill();
+    return std::unexpected(system_error("cannot watch a pipe", error.value()));
+  }
+  static_cast<void>(pipe->read.release());
+  impl->read();
+  impl->limit(spec.timeout);
+  return std::unique_ptr<HelperProcess>(new HelperProcess(std::move(impl)));
+}
+
+}  // namespace muster

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sweeper: stops the processes that workers leave behind, with SIGTERM once, or with SIGKILL until
+// none is left. Our children keep their pid until we reap them, so they cannot be confused with
+// other processes. Every orphan becomes our child because we are a subreaper. Used by the guard
+// (blocking) and by LinuxRunner (after each SIGCHLD). Single-threaded; resource without
+// descriptors.
+#pragma once
+
+#include "base/time.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+class Sweeper {
+ public:
+  explicit Sweeper(std::set<pid_t> spared = {}) : spared_(std::move(spared)) {}
+
+  // Sends SIGKILL to all descendants except the spared ones. Call again whenever children were
+  // reaped, because orphans of killed processes have become our children by then.
+  void kill_all();
+
+  // Sends SIGKILL to the leaders of these process groups and to the members that do not ignore
+  // SIGTERM. Helpers such as Python's resource tracker ignore it; they clean up and exit on their
+  // own once the processes that they serve are gone. Call again like kill_all.
+  void kill_groups(const std::set<pid_t>& groups);
+
+  // Sends SIGTERM once, and SIGCONT for stopped processes, to all descendants except the spared
+  // ones. Processes that a handler starts to finish its work do not get it. Returns those that do
+  // not ignore it.
+  std::vector<Leftover> ask_all();
+
+  // Processes killed since the last call.
+  [[nodiscard]] std::vector<Leftover> take_killed();
+
+  void reaped(pid_t pid) {
+    killed_.erase(pid);
+    spared_.erase(pid);
+  }
+
+  [[nodiscard]] bool is_spared(pid_t pid) const { return spared_.contains(pid); }
+
+  // Leaves this child and its descendants alone from now on.
+  void spare(pid_t pid) { spared_.insert(pid); }
+
+  // All running descendants except the spared ones.
+  [[nodiscard]] std::vector<Leftover> leftovers() const;
+
+  // True if all descendants except the spared ones ignore SIGTERM, so waiting longer is pointless.
+  [[nodiscard]] bool only_deaf_left() const;
+
+  // True if a child that is not spared may be left.
+  [[nodiscard]] bool any_left() const;
+
+ private:
+  struct Target;
+  using Visit = std::function<void(const Target&)>;
+
+  void walk(pid_t parent, const Visit& visit) const;
+  [[nodiscard]] bool all_are_deaf() const;
+  void kill(const Target& target);
+
+  std::set<pid_t> spared_;
+  std::set<pid_t> killed_;  // killed but not reaped yet
+  std::vector<Leftover> killed_leftovers_;
+};
+
+// "2 processes that workers left running: 4711 (rsync, rank 0), 4712 (bash)". Long lists are
+// shortened. Does not use fmt, because the guard uses it as well. Pure.
+[[nodiscard]] std::string describe_leftovers(const std::vector<Leftover>& processes);
+
+struct SweepResult {
+  bool none_left = false;           // no children except the spared ones
+  std::vector<Survivor> survivors;  // the remaining processes
+};
+
+// Kills and reaps until only spared processes are left, or until the timeout. Blocks; SIGCHLD must
+// be blocked.
+[[nodiscard]] SweepResult kill_descendants_until_none(const std::set<pid_t>& spared,
+                                                      Duration timeout);
+
+// Like kill_descendants_until_none, but first gives processes a moment to exit on their own, then
+// sends SIGTERM and waits up to `grace`.
+class PatientSweep {
+ public:
+  // Blocks until a child may have exited or until `until`; false: do not wait any longer.
+  using Wait = std::function<bool(TimePoint until)>;
+
+  PatientSweep(const std::set<pid_t>& spared, Duration grace, Wait wait)
+      : sweeper_(spared), grace_(grace), wait_(std::move(wait)), has_spared_(!spared.empty()) {}
+
+  [[nodiscard]] SweepResult run(Duration kill_timeout);
+
+  // The processes that were sent SIGTERM, and all killed processes.
+  [[nodiscard]] const std::vector<Leftover>& asked() const { return asked_; }
+
+  [[nodiscard]] const std::vector<Leftover>& killed() const { return killed_; }
+
+ private:
+  enum class End { none_left, time_over, hurry };
+
+  [[nodiscard]] bool any_left();
+  [[nodiscard]] End await_none(TimePoint until);
+  [[nodiscard]] End await_asked();
+
+  Sweeper sweeper_;
+  Duration grace_;
+  Wait wait_;
+  bool has_spared_;
+  std::vector<Leftover> asked_;
+  std::vector<Leftover> killed_;
+};
+
+}  // namespace muster

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProcessRunner: the interface to real or simulated processes. LinuxRunner is the real one; the
+// simulator has its own. Used by agent/ on the loop's thread only. Observers are called from the
+// loop, never from within a call to the runner.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/time.hpp"
+#include "process/values/exit_status.hpp"
+#include "process/values/process_spec.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster {
+
+inline constexpr std::size_t kStderrTailBytesMax = std::size_t{64} * 1024;
+
+struct WorkerExit {
+  int local_rank = 0;
+  pid_t pid = 0;
+  ExitStatus status;
+  bool out_of_memory = false;  // the memory cgroup counted an OOM kill during this worker's life
+  std::string memory_usage;    // "limit 512 MiB, peak 512 MiB" if the cgroup reports it
+  // "process 123 (python3)": the descendant that died like this, for which the worker was killed
+  // (--on-child-death). Empty if the worker itself died.
+  std::string lost_child = {};
+};
+
+// A process that still exists although it was killed. State as in /proc/<pid>/stat.
+struct Survivor {
+  pid_t pid = 0;
+  char state = '?';
+  std::string command;
+};
+
+// A process that a worker left running, and that worker's rank if known.
+struct Leftover {
+  pid_t pid = 0;
+  std::string command;
+  std::optional<int> rank;
+  bool operator==(const Leftover&) const = default;
+};
+
+// Time for leftover processes to exit on their own after the worker is gone. Python's resource
+// tracker and torch_shm_manager remove shared memory when their pipe reaches EOF. They need
+// milliseconds, but up to this long on an overloaded machine.
+inline constexpr Duration kSelfExitTime = std::chrono::seconds(1);
+
+class ProcessObserver {
+ public:
+  virtual ~ProcessObserver() = default;
+  virtual void on_worker_exit(const WorkerExit& exit) = 0;
+
+  // A worker is dying of this failure, but the kernel is still freeing its memory: it has not been
+  // reaped and still holds its resources. on_worker_exit follows. Called only for workers that use
+  // the collective library and for those that were dying before the first failure was reported.
+  virtual void on_worker_dying(const WorkerExit& /*exit*/) {}
+
+  // Called once after the last worker was reaped and its process group (all processes that received
+  // our signals) is empty, and again after each later spawn. Descendants that left their group may
+  // remain.
+  virtual void on_groups_empty() = 0;
+  // Called once after await_nothing_left, kill_workers or kill_everything, when this process has no
+  // descendants left.
+  virtual void on_nothing_left() = 0;
+};
+
+class ProcessRunner {
+ public:
+  virtual ~ProcessRunner() = default;
+
+  // Starts a worker in its own session and process group. Errors come from the child's last system
+  // call before exec: not_found (the program), not_possible, system.
+  [[nodiscard]] virtual Result<pid_t> spawn(const ProcessSpec& spec) = 0;
+
+  // Signals every process in the groups of all workers, including groups whose leader is dead.
+  virtual void signal_groups(int signo) = 0;
+
+  // Signals only the main process of each live worker.
+  virtual void signal_workers(int signo) = 0;
+
+  // Requests a call to on_nothing_left.
+  virtual void await_nothing_left() = 0;
+
+  // Sends SIGKILL to the workers and their process groups. Spares helpers that ignore SIGTERM and
+  // exit on their own when they are no longer needed.
+  virtual void kill_workers() = 0;
+
+  // Sends SIGKILL to every descendant of this process, including those that left their group or
+  // session, until none is left.
+  virtual void kill_everything() = 0;
+
+  // Sends SIGTERM once to every descendant. Returns those that do not ignore it.
+  virtual std::vector<Leftover> ask_leftovers() = 0;
+
+  // Descendants that are currently running.
+  [[nodiscard]] virtual std::vector<Leftover> leftovers() const = 0;
+
+  // True if all descendants ignore SIGTERM.
+  [[nodiscard]] virtual bool only_deaf_left() const = 0;
+
+  // Descendants that were killed since the last call.
+  [[nodiscard]] virtual std::vector<Leftover> take_killed() = 0;
+
+  // Descendants that still exist, for the message about processes that could not be killed.
+  [[nodiscard]] virtual std::vector<Survivor> survivors() const = 0;
+
+  // The last bytes (at most kStderrTailBytesMax, whole lines) that a worker wrote to its standard
+  // error, captured or in a file; empty if it was inherited.
+  [[nodiscard]] virtual std::string stderr_tail(int local_rank) = 0;
+
+  // Forwards the workers' remaining output to the console and closes the files. Blocks at most
+  // `timeout` in total for the console, and counts what it did not accept. Called after an attempt.
+  virtual void finish_output(Duration timeout) = 0;
+};
+
+}  // namespace muster

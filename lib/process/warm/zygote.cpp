@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/warm/zygote.hpp"
+
+#include "base/clock.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kAnswerBytesMax = 4096;
+constexpr std::size_t kFiles = 5;  // same as in zygote.py
+
+struct Pipe {
+  UniqueFd out;
+  UniqueFd in;
+};
+
+Result<Pipe> open_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return std::unexpected(system_error("cannot create a pipe for a worker", errno));
+  }
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+// An environment may be larger than a message, so it is sent as an unnamed file.
+Result<UniqueFd> file_of(const std::string& text) {
+  UniqueFd file(::memfd_create("worker", MFD_CLOEXEC));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::lseek(file.get(), 0, SEEK_SET) != 0) {
+    return std::unexpected(system_error("cannot store a worker's environment", errno));
+  }
+  return file;
+}
+
+bool send_files(int socket, std::string_view text, const std::array<int, kFiles>& files) {
+  iovec part{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(files))> room{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = room.data();
+  message.msg_controllen = room.size();
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(files));
+  std::memcpy(CMSG_DATA(rights), files.data(), sizeof(files));
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+// Receives one message; empty if the other end is closed.
+std::string receive(int socket) {
+  std::array<char, kAnswerBytesMax> buffer{};
+  const auto count = ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
+  return count <= 0 ? "" : std::string(buffer.data(), static_cast<std::size_t>(count));
+}
+
+// Signals are blocked in the launcher or handled by its loop, so none interrupts the wait.
+bool wait_for_answer(int socket, Duration timeout) {
+  const auto until = steady_now() + timeout;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
+    pollfd one{.fd = socket, .events = POLLIN, .revents = 0};
+    const int count = ::poll(&one, 1, static_cast<int>(std::max<long>(0, left.count())));
+    if (count >= 0 || errno != EINTR) {
+      return count > 0;
+    }
+  }
+}
+
+// "forked 17"
+Result<pid_t> pid_of(const std::string& answer) {
+  constexpr std::string_view kForked = "forked ";
+  pid_t pid = 0;
+  if (answer.starts_with(kForked)) {
+    std::from_chars(answer.data() + kForked.size(), answer.data() + answer.size(), pid);
+  }
+  if (pid > 1) {
+    return pid;
+  }
+  return failure(
+      Errc::system,
+      "the --warm parent process " + (answer.empty() ? "has exited" : "answered '" + answer + "'"));
+}
+
+Zygote::News news_of(const std::string& answer) {
+  using What = Zygote::News::What;
+  const auto space = std::min(answer.find(' '), answer.size());
+  const std::string kind = answer.substr(0, space);
+  std::string detail = answer.substr(std::min(space + 1, answer.size()));
+  if (kind == "ready") {
+    return {What::ready, {}};
+  }
+  for (const auto& [name, what] : {std::pair{"stale", What::stale},
+                                   std::pair{"refused", What::refused},
+                                   std::pair{"unknown", What::unknown}}) {
+    if (kind == name) {
+      return {what, std::move(detail)};
+    }
+  }
+  return {What::ended, {}};
+}
+
+}  // namespace
+
+std::string encode_worker(const ProcessSpec& spec) {
+  std::string text = std::to_string(spec.argv.size()) + '\0';
+  text.append(spec.cpus.describe()).push_back('\0');
+  text.append(spec.memory.describe()).push_back('\0');
+  for (const auto* list : {&spec.argv, &spec.environment}) {
+    for (const std::string& word : *list) {
+      text.append(word).push_back('\0');
+    }
+  }
+  return text;
+}
+
+Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
+                                              const ProcessSpec& spec,
+                                              const InheritedState& inherited,
+                                              Sink sink) {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return std::unexpected(system_error("cannot create a socket for warm workers", errno));
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const auto pid = spawn_process(spec, {.in = theirs.get()}, inherited);
+  if (!pid) {
+    return std::unexpected(pid.error());
+  }
+  std::unique_ptr<Zygote> zygote(new Zygote(poller, std::move(ours), *pid, std::move(sink)));
+  if (auto watched = poller.watch_input(zygote->control_.get(), *zygote); !watched) {
+    return std::unexpected(watched.error());
+  }
+  zygote->ask();
+  return zygote;
+}
+
+Zygote::Zygote(Poller& poller, UniqueFd control, pid_t pid, Sink sink)
+    : poller_(poller), control_(std::move(control)), pid_(pid), sink_(std::move(sink)) {}
+
+Zygote::~Zygote() {
+  poller_.forget(control_.get());
+  if (!reaped_) {
+    ::kill(pid_, SIGKILL);
+  }
+}
+
+void Zygote::ask() {
+  constexpr std::string_view kQuestion = "prepare";
+  // A failure shows up as a closed connection.
+  ::send(control_.get(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Zygote::on_ready() {
+  const Sink sink = sink_;  // it may destroy this object
+  sink(news_of(receive(control_.get())));
+}
+
+// The worker waits for the go-ahead. If we give up on the zygote, we close the pipe instead, and a
+// worker that it forks later exits before doing anything.
+Result<pid_t> Zygote::fork(const ProcessSpec& spec, const ChildStreams& streams) {
+  auto go_ahead = open_pipe();
+  auto text = file_of(encode_worker(spec));
+  if (!go_ahead || !text) {
+    return std::unexpected(go_ahead ? text.error() : go_ahead.error());
+  }
+  const auto or_ours = [](int fd, int ours) { return fd >= 0 ? fd : ours; };
+  const std::array<int, kFiles> files{text->get(),
+                                      or_ours(streams.in, STDIN_FILENO),
+                                      or_ours(streams.out, STDOUT_FILENO),
+                                      or_ours(streams.err, STDERR_FILENO),
+                                      go_ahead->out.get()};
+  if (!send_files(control_.get(), "fork", files)) {
+    return std::unexpected(system_error("cannot request a forked worker", errno));
+  }
+  if (!wait_for_answer(control_.get(), kForkTimeout)) {
+    return failure(Errc::system, "the --warm parent process does not respond");
+  }
+  auto pid = pid_of(receive(control_.get()));
+  if (pid && ::write(go_ahead->in.get(), "!", 1) != 1) {
+    return std::unexpected(system_error("cannot start a forked worker", errno));
+  }
+  return pid;
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Zygote: a Python process that imports modules once and forks workers from itself, so that they
+// start in milliseconds and share its memory. It runs zygote.py. The workers are children of the
+// launcher, not of the zygote: they are signalled, reaped and swept like any other. Part of
+// LinuxRunner, on the loop's thread; resource.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "base/time.hpp"
+#include "process/loop/poller.hpp"
+#include "process/start/inherited_state.hpp"
+#include "process/start/spawn.hpp"
+#include "process/values/process_spec.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+namespace muster {
+
+// The zygote's program, for `python -u -c`.
+[[nodiscard]] std::string_view zygote_source();
+
+// Encodes a worker for the zygote: the number of arguments, its CPUs and memory nodes as lists, the
+// arguments, the environment, each terminated by a NUL. Pure.
+[[nodiscard]] std::string encode_worker(const ProcessSpec& spec);
+
+// On a busy machine the kernel forks a large process in tens of milliseconds. We wait without
+// serving the loop, so not for long; then the worker is started cold.
+inline constexpr Duration kForkTimeout = std::chrono::seconds(2);
+
+class Zygote final : public Watcher {
+ public:
+  struct News {
+    enum class What {
+      ready,    // workers can be forked
+      stale,    // a module was reinstalled: `detail` names it
+      refused,  // it must not fork: `detail` is the reason
+      unknown,  // no such module on the command line: `detail` says which
+      ended,    // it has exited
+    };
+    What what = What::ended;
+    std::string detail;
+  };
+
+  // Called from the poller with the answer to each ask(), or the reason why there will be none.
+  using Sink = std::function<void(const News&)>;
+
+  // The first answer follows when the imports are done. Errors: those of spawn_process, system.
+  [[nodiscard]] static Result<std::unique_ptr<Zygote>> start(Poller& poller,
+                                                             const ProcessSpec& spec,
+                                                             const InheritedState& inherited,
+                                                             Sink sink);
+  // Sends SIGKILL unless it was reaped.
+  ~Zygote() override;
+  Zygote(const Zygote&) = delete;
+  Zygote& operator=(const Zygote&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  // The zygote is our child and is reaped with the workers. After this call its pid may be reused.
+  void note_reaped() { reaped_ = true; }
+
+  // Asks whether workers can still be forked.
+  void ask();
+
+  // Only after `ready`. Error: system; then it must not be used again.
+  [[nodiscard]] Result<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
+
+  void on_ready() override;
+
+ private:
+  Zygote(Poller& poller, UniqueFd control, pid_t pid, Sink sink);
+
+  Poller& poller_;
+  UniqueFd control_;
+  pid_t pid_;
+  Sink sink_;
+  bool reaped_ = false;
+};
+
+}  // namespace muster

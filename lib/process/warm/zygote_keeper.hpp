@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// ZygoteKeeper: keeps a zygote running while one is wanted, and ensures that its imported modules
+// are current. Part of LinuxRunner, on the loop's thread; resource.
+#pragma once
+
+#include "process/tree/sweeper.hpp"
+#include "process/warm/zygote.hpp"
+#include "process/warm/zygote_observer.hpp"
+
+#include <asio/steady_timer.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace asio {
+class io_context;
+}
+
+namespace muster {
+
+// Limit for the imports. They may come from a slow file system, and a cold worker would wait for
+// them without a limit.
+inline constexpr Duration kImportTimeout = std::chrono::minutes(10);
+
+// Limit for checking that its modules are current: a stat of some hundred files.
+inline constexpr Duration kLookTimeout = std::chrono::seconds(5);
+
+class ZygoteKeeper {
+ public:
+  // The zygote outlives attempts: `sweeper` spares it.
+  ZygoteKeeper(asio::io_context& io, Poller& poller, Sweeper& sweeper)
+      : poller_(poller), sweeper_(sweeper), answer_timer_(io) {}
+
+  // See LinuxRunner::prepare_zygote.
+  void prepare(const ProcessSpec& spec, ZygoteObserver& observer);
+
+  // 0 if there is none.
+  [[nodiscard]] pid_t pid() const { return zygote_ ? zygote_->pid() : 0; }
+
+  void note_reaped(pid_t pid);
+
+  // None if there is no zygote or it fails now; then start the worker cold.
+  [[nodiscard]] std::optional<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
+
+ private:
+  void start();
+  void limit(Duration timeout);
+  void take(const Zygote::News& news);
+  void lose(const std::string& why);
+
+  Poller& poller_;
+  Sweeper& sweeper_;
+  asio::steady_timer answer_timer_;
+  std::unique_ptr<Zygote> zygote_;
+  ProcessSpec spec_;
+  ZygoteObserver* observer_ = nullptr;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards against a late timer
+};
+
+}  // namespace muster

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// ChannelCore: the agent's side of the channel to its workers. Takes connections, bytes and news of
+// the round, and decides what to send, close and report. The connecting process determines which
+// worker speaks, never the content of a frame. Named limits ensure that one worker cannot harm the
+// others. Pure: no I/O, time is an argument, effects go to the caller's list.
+#pragma once
+
+#include "worker/channel/frames.hpp"
+#include "worker/channel/pacer.hpp"
+#include "worker/channel/progress.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace muster::channel {
+
+// Includes connections of a worker's descendants.
+inline constexpr std::size_t kConnectionsPerWorker = 16;
+// Rate limit for one worker's frames: initial burst, then frames per second. Excess frames wait.
+inline constexpr int kFramesBurst = 1000;
+inline constexpr int kFramesPerSecond = 100;
+// Limit for unsent bytes of one connection.
+inline constexpr std::size_t kUnreadBytesMax = std::size_t{64} * 1024;
+// One worker's quota in the job's events, so that the log has space for others.
+inline constexpr std::size_t kEventBytesPerWorker = std::size_t{256} * 1024;
+// Limit for a worker's `why` text in the events.
+inline constexpr std::size_t kWhyBytesMax = 500;
+// A late subscriber receives at most this number of the round's latest Gone frames.
+inline constexpr std::size_t kEndsRepeatedMax = 128;
+// How many generations a process may be away from its worker.
+inline constexpr int kGenerationsMax = 64;
+
+using ConnectionId = std::uint64_t;
+
+// -- effects ----------------------------------------------------------------------------------
+
+// Send this at once, together with the worker's page.
+struct Greet {
+  ConnectionId connection = 0;
+  int local_rank = 0;
+  std::string text;
+  bool operator==(const Greet&) const = default;
+};
+
+// unsent() has new bytes.
+struct Flush {
+  ConnectionId connection = 0;
+  bool operator==(const Flush&) const = default;
+};
+
+// Do not read this connection before that time; then call resumed().
+struct Hold {
+  ConnectionId connection = 0;
+  TimePoint until{};
+  bool operator==(const Hold&) const = default;
+};
+
+// The core has dropped the connection. Send `text` first, as far as the kernel accepts it without
+// blocking.
+struct Close {
+  ConnectionId connection = 0;
+  std::string text;
+  bool operator==(const Close&) const = default;
+};
+
+// One line for the user.
+struct Warn {
+  std::string text;
+  bool operator==(const Warn&) const = default;
+};
+
+// For the job's stream of events.
+struct Said {
+  int local_rank = 0;
+  int rank = 0;
+  std::variant<Healthy, Unhealthy, WorkerEvent, Ready> what;
+  bool operator==(const Said&) const = default;
+};
+
+using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said>;
+using Effects = std::vector<Effect>;
+
+// -- identifying the sender --------------------------------------------------------------------
+
+struct Family {
+  pid_t parent = 0;
+  pid_t group = 0;
+};
+
+// Looks up a process in the kernel; empty if it is gone or cannot be inspected.
+using AskFamily = std::function<std::optional<Family>(pid_t)>;
+
+class ChannelCore {
+ public:
+  // Starts a round of this node's workers. `mine` is local rank 0's; the other ranks follow from
+  // it.
+  void begin_round(TimePoint now, const Round& mine, Effects& out);
+  void worker_started(TimePoint now, int local_rank, pid_t pid);
+
+  // The round's workers have exited. Their last frames are exempt from the rate limit, because they
+  // cannot flood anyone and must not wait until the next round. Resume held connections next.
+  void end_round() { paced_ = false; }
+
+  // A rank exited on this or another node. Subscribers receive each one only once.
+  void tell(const Gone& gone, Effects& out);
+  void tell(const Stop& stop, Effects& out);
+
+  // The worker that a process speaks for: the process itself or its ancestor.
+  [[nodiscard]] std::optional<int> worker_of(pid_t pid, const AskFamily& family) const;
+
+  // `local_rank` is empty if the process belongs to no worker.
+  void opened(ConnectionId id, std::optional<int> local_rank, Effects& out);
+  void received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out);
+  void resumed(TimePoint now, ConnectionId id, Effects& out);
+
+  void closed(ConnectionId id) { connections_.erase(id); }
+
+  [[nodiscard]] std::string_view unsent(ConnectionId id) const;
+  void sent(ConnectionId id, std::size_t bytes);
+
+  // Takes a step that was read from a worker's page.
+  void take_step(int local_rank, const StepTold& told);
+  [[nodiscard]] TimePoint started(int local_rank) const;
+  // One entry per local rank of this node.
+  [[nodiscard]] std::vector<Progress> progress() const;
+
+ private:
+  struct Connection {
+    int local_rank = 0;
+    bool subscribed = false;
+    bool held = false;
+    LineReader lines;
+    std::string unsent;
+  };
+
+  struct Worker {
+    TimePoint started{};
+    std::optional<std::uint64_t> step;
+    TimePoint step_time{};
+    std::optional<std::string> unhealthy;
+    bool ready = false;
+    bool warned = false;
+    bool events_ended = false;
+    std::size_t event_bytes = 0;  // over the whole job
+    Pacer pacer{kFramesBurst, kFramesPerSecond};
+  };
+
+  [[nodiscard]] Round round_of(int local_rank) const;
+
+  [[nodiscard]] int rank_of(int local_rank) const { return round_.rank + local_rank; }
+
+  [[nodiscard]] Worker& worker(int local_rank);
+  [[nodiscard]] std::vector<ConnectionId> subscribers() const;
+  void send(ConnectionId id, const AgentFrame& frame, Effects& out);
+  void subscribe(ConnectionId id, Effects& out);
+  void send_to_subscribers(const AgentFrame& frame, Effects& out);
+  void refuse(ConnectionId id, const std::string& why, Effects& out);
+  void warn(int local_rank, const std::string& what, Effects& out);
+  void read_frames(TimePoint now, ConnectionId id, Effects& out);
+  [[nodiscard]] bool hold(TimePoint now, ConnectionId id, Effects& out);
+  void take(TimePoint now, ConnectionId id, const WorkerFrame& frame, Effects& out);
+  void note(int local_rank, std::size_t bytes, const Said& said, Effects& out);
+
+  Round round_;  // of local rank 0
+  bool paced_ = true;
+  std::vector<Worker> workers_;
+  std::map<pid_t, int> pids_;
+  // What this round's subscribers have received; repeated for late subscribers.
+  std::vector<Gone> gone_;
+  std::optional<Stop> stop_;
+  std::map<ConnectionId, Connection> connections_;
+};
+
+}  // namespace muster::channel

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/channel/progress_page.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace muster::channel {
+namespace {
+
+Result<ProgressWords*> map_words(int fd) {
+  void* const page = ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) {
+    return std::unexpected(system_error("cannot map a worker's progress page", errno));
+  }
+  return static_cast<ProgressWords*>(page);
+}
+
+}  // namespace
+
+// Sealed, because a worker that shrinks it would crash us with SIGBUS. F_SEAL_SEAL prevents a
+// worker from adding a write seal.
+Result<ProgressPage> ProgressPage::make() {
+  UniqueFd fd(::memfd_create("muster-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd || ::ftruncate(fd.get(), kProgressPageBytes) != 0 ||
+      ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return std::unexpected(system_error("cannot create a worker's progress page", errno));
+  }
+  const auto words = map_words(fd.get());
+  if (!words) {
+    return std::unexpected(words.error());
+  }
+  return ProgressPage(std::move(fd), *words);
+}
+
+Result<ProgressPage> ProgressPage::map(UniqueFd fd) {
+  struct stat status {};
+
+  if (::fstat(fd.get(), &status) != 0 || status.st_size < static_cast<off_t>(kProgressPageBytes)) {
+    return failure(Errc::protocol, "the progress descriptor is too small for a page");
+  }
+  const auto words = map_words(fd.get());
+  if (!words) {
+    return std::unexpected(words.error());
+  }
+  return ProgressPage(std::move(fd), *words);
+}
+
+ProgressPage::ProgressPage(ProgressPage&& other) noexcept
+    : fd_(std::move(other.fd_)), words_(std::exchange(other.words_, nullptr)) {}
+
+ProgressPage& ProgressPage::operator=(ProgressPage&& other) noexcept {
+  if (this != &other) {
+    unmap();
+    fd_ = std::move(other.fd_);
+    words_ = std::exchange(other.words_, nullptr);
+  }
+  return *this;
+}
+
+ProgressPage::~ProgressPage() {
+  unmap();
+}
+
+void ProgressPage::unmap() {
+  if (words_ != nullptr) {
+    ::munmap(words_, kProgressPageBytes);
+  }
+}
+
+std::optional<StepTold> ProgressPage::load(TimePoint started, TimePoint now) const {
+  const std::uint64_t time = words_->time.load(std::memory_order_acquire);
+  if (time == 0) {
+    return std::nullopt;
+  }
+  const auto most = static_cast<std::uint64_t>(now.time_since_epoch().count());
+  const TimePoint told{Duration(static_cast<Duration::rep>(std::min(time, most)))};
+  return StepTold{words_->step.load(std::memory_order_relaxed), std::max(told, started)};
+}
+
+}  // namespace muster::channel

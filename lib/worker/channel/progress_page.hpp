@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A page that an agent shares with one worker. The worker stores its step there without a system
+// call, and the agent reads it on demand. The agent creates it (a sealed memfd) and passes its
+// descriptor with the first frame of a connection. Its contents are untrusted: a worker may write
+// any number. ProgressPage is a resource; one thread stores at a time.
+#pragma once
+
+#include "base/error.hpp"
+#include "base/fd.hpp"
+#include "worker/channel/progress.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace muster::channel {
+
+// Documented in CHANNEL.md: two 64-bit numbers in native byte order.
+struct ProgressWords {
+  std::atomic<std::uint64_t> step;
+  std::atomic<std::uint64_t> time;  // CLOCK_MONOTONIC in nanoseconds; 0: no step reported yet
+};
+
+inline constexpr std::size_t kProgressPageBytes = 4096;
+static_assert(sizeof(ProgressWords) == 16 && std::atomic<std::uint64_t>::is_always_lock_free);
+
+class ProgressPage {
+ public:
+  // For the agent. Error: system.
+  [[nodiscard]] static Result<ProgressPage> make();
+  // For the worker. The received descriptor must have the size of a page.
+  [[nodiscard]] static Result<ProgressPage> map(UniqueFd fd);
+
+  ProgressPage(ProgressPage&& other) noexcept;
+  ProgressPage& operator=(ProgressPage&& other) noexcept;
+  ProgressPage(const ProgressPage&) = delete;
+  ProgressPage& operator=(const ProgressPage&) = delete;
+  ~ProgressPage();
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+  void store(std::uint64_t step, TimePoint now) {
+    words_->step.store(step, std::memory_order_relaxed);
+    words_->time.store(static_cast<std::uint64_t>(now.time_since_epoch().count()),
+                       std::memory_order_release);
+  }
+
+  // The last step. Its time is clamped to the interval from `started` to `now`.
+  [[nodiscard]] std::optional<StepTold> load(TimePoint started, TimePoint now) const;
+
+ private:
+  ProgressPage(UniqueFd fd, ProgressWords* words) : fd_(std::move(fd)), words_(words) {}
+
+  void unmap();
+
+  UniqueFd fd_;
+  ProgressWords* words_ = nullptr;
+};
+
+}  // namespace muster::channel

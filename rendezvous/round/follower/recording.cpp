@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// LinkCore's record: a round is recorded before it is accepted, and a restarted agent starts from
+// the record of the agents before it on this host (rendezvous/round/README.md).
+#include "base/mark.hpp"
+#include "base/mutate.hpp"
+#include "rendezvous/round/follower/link_core.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+// Act as the previous agent that has lost its coordinator. That coordinator counted the previous
+// agent, so it may have granted leases until a moment ago.
+void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
+  if (MUSTER_MUTATE("records ignored")) {
+    return;
+  }
+  MUSTER_MARK("a node recalls what its predecessor has promised");
+  const RoundPtr& last = memory.accepted->id.number > 0 ? memory.accepted : memory.started;
+  inherits_ = {last->job, std::max(memory.started->id, memory.accepted->id), memory.ids, true};
+  quiet_at_ = now + settings_.lease;
+  lost_touch_ = true;
+  const auto as_ours = [&](const RoundPtr& round) {
+    auto changed = std::make_shared<Round>(*round);
+    for (NodeInfo& member : changed->members) {
+      member = std::ranges::count(memory.ids, member.id) > 0 ? self_ : member;
+    }
+    return changed;
+  };
+  started_ = as_ours(memory.started);
+  accepted_ = as_ours(memory.accepted);
+  accepted_base_ = as_ours(memory.base);
+  record(out);  // our successor inherits from us too
+}
+
+// No node that we have met knows the job of our record.
+void LinkCore::forget_other_job(const Round& proposed) {
+  if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
+    started_ = std::make_shared<const Round>();
+    accepted_ = started_;
+    accepted_base_ = started_;
+    inherits_ = {};
+  }
+}
+
+// After it accepts, a node may be started by that coordinator until it abandons it. So it accepts
+// nothing while its workers run, and no round older than its last one. Group rank 0 opens the store
+// first; the others learn its address from Start.
+void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
+  forget_other_job(*propose.round);
+  const bool is_newer = propose.round->id.number > started_->id.number;
+  const auto self = std::ranges::find(propose.round->members, self_.id, &NodeInfo::id);
+  if (work_ != Work::none || leaving_ || !is_newer || self == propose.round->members.end()) {
+    return;
+  }
+  accepted_ = propose.round;
+  accepted_base_ = propose.base;
+  accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
+  recording_ = accepted_->id;
+  record(out);
+  if (!settings_.records || MUSTER_MUTATE("accepted before recorded")) {
+    accept_recorded(now, recording_, out);
+  }
+}
+
+// Ids of earlier agents are kept: a coordinator may only know an older round with one of them.
+void LinkCore::record(NodeEffects& out) const {
+  if (settings_.records) {
+    std::vector<NodeId> ids = inherits_.ids;
+    ids.push_back(self_.id);
+    if (ids.size() > kMaxFormerIds) {
+      ids.erase(ids.begin(), ids.end() - kMaxFormerIds);
+    }
+    out.emplace_back(RecordRound{Memory{started_, accepted_, accepted_base_, std::move(ids)}});
+  }
+}
+
+// A node that accepts before the record is on disk could forget it, and then deny it.
+void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
+  const bool is_wanted = round == recording_ && round == accepted_->id && round.number > 0;
+  if (!is_wanted || state_ != State::attached || work_ != Work::none || leaving_) {
+    return;
+  }
+  recording_ = {};
+  if (accepted_rank_ == 0) {
+    out.emplace_back(OpenStore{accepted_->id});
+    return;
+  }
+  accept_sent_ = now;
+  send(Accept{accepted_->id, "", 0}, out);
+}
+
+// The older record still exists and would be a false testimony.
+void LinkCore::record_failed(const RecordFailed& failed, NodeEffects& out) {
+  if (failed.round == accepted_->id && state_ != State::ended) {
+    send(Leave{failed.error.message, true}, out);
+    end(EndFailed{failed.error}, out);
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoundCore and joining nodes: refuses them, welcomes them, and sends what they missed.
+#include "base/mark.hpp"
+#include "rendezvous/round/leader/round_core.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::size_t kRivalsMax = 256;
+
+}  // namespace
+
+// Any peer can ask, so this repeats the peer's job id and reveals nothing about ours.
+Refuse other_job(const std::string& theirs) {
+  return Refuse{Refusal::wrong_job,
+                fmt::format("the endpoint serves a different job than '{}'; use another port for "
+                            "another job, or the same --rdzv-id",
+                            theirs)};
+}
+
+// -- attachment -------------------------------------------------------------------------------
+
+std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) const {
+  const JobTerms& ours = settings_.terms;
+  const JobTerms& theirs = hello.terms;
+  // Both sides print this.
+  const auto differ = [](std::string_view what, const auto& job, const auto& node) {
+    return Refuse{
+        Refusal::wrong_terms,
+        fmt::format("{} is {} in the job and {} on the refused node; all nodes need the same "
+                    "command line",
+                    what,
+                    job,
+                    node)};
+  };
+  if (theirs.job_id != ours.job_id) {
+    return other_job(theirs.job_id);
+  }
+  if (theirs.version != ours.version) {
+    return Refuse{Refusal::wrong_version,
+                  fmt::format("muster is version {} in the job and {} on the refused node; all "
+                              "nodes need the same",
+                              ours.version,
+                              theirs.version)};
+  }
+  if (theirs.backend != ours.backend) {
+    return differ("--rdzv-backend", ours.backend, theirs.backend);
+  }
+  if (theirs.nodes_min != ours.nodes_min || theirs.nodes_max != ours.nodes_max) {
+    return differ("--nnodes",
+                  fmt::format("{}:{}", ours.nodes_min, ours.nodes_max),
+                  fmt::format("{}:{}", theirs.nodes_min, theirs.nodes_max));
+  }
+  if (theirs.max_restarts != ours.max_restarts) {
+    return differ("--max-restarts", ours.max_restarts, theirs.max_restarts);
+  }
+  if (theirs.leader_ports != ours.leader_ports) {
+    return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
+  }
+  const bool is_compared =
+      theirs.program != 0 && ours.program != 0 && hello.node.role == self_.role;
+  if (is_compared && theirs.program != ours.program) {
+    return Refuse{Refusal::wrong_terms,
+                  fmt::format("the job runs '{}' and the refused node '{}'; start another job with "
+                              "another --rdzv-id and port; if one job runs both, set "
+                              "--rdzv-conf=any_program=true on all nodes",
+                              ours.command,
+                              theirs.command)};
+  }
+  return refusal_of_place(now, hello);
+}
+
+// Each node needs a separate node_rank if the back end is static or the platform numbers the nodes.
+// On a platform, a silent holder may be the node that is returning.
+const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
+  const NodeInfo& comes = hello.node;
+  const bool is_static = settings_.terms.backend == "static";
+  if (!is_static && (!settings_.nodes_are_numbered || comes.node_rank < 0)) {
+    return nullptr;
+  }
+  const auto found = std::ranges::find_if(nodes_, [&](const auto& entry) {
+    const auto& [id, node] = entry;
+    const bool is_there = is_static ? node.attached : live_link_of(now, id).has_value();
+    const bool is_itself = id == comes.id || std::ranges::count(hello.inherits.ids, id) > 0;
+    return is_there && !is_itself && node.info.node_rank == comes.node_rank;
+  });
+  return found != nodes_.end() ? &found->second : nullptr;
+}
+
+std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& hello) const {
+  const NodeInfo& comes = hello.node;
+  const Node* const holder = holder_of_place(now, hello);
+  if (holder == nullptr) {
+    return std::nullopt;
+  }
+  return Refuse{Refusal::wrong_terms,
+                fmt::format("--node-rank={} is taken by '{}' ({}), and '{}' ({}) requests it too; "
+                            "each node needs a different one",
+                            comes.node_rank,
+                            holder->info.name,
+                            holder->info.address,
+                            comes.name,
+                            comes.address)};
+}
+
+// A lost pod or host may return under another address before its old connection has been silent for
+// long. The current holder counts as a rival only if it sends a message after the newcomer arrived.
+// Until then the newcomer is turned away without an answer, and retries.
+bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
+  const Node* const holder = holder_of_place(now, hello);
+  if (holder == nullptr || settings_.terms.backend == "static") {
+    return false;
+  }
+  if (rivals_.size() >= kRivalsMax) {
+    rivals_.clear();
+  }
+  const TimePoint since = rivals_.try_emplace(hello.node.id, now).first->second;
+  return holder->heard <= since;
+}
+
+// The refused node has exited. Without it, too few nodes would wait until the join timeout. After
+// the first round, a refused node does not end the job.
+void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out) {
+  const bool is_first = base_->id.number == 0 && accepted_.empty();
+  const auto least = static_cast<std::size_t>(settings_.terms.nodes_min);
+  if (phase_ != Phase::gathering || !is_first || nodes_.size() >= least) {
+    return;
+  }
+  Close ending;
+  ending.exit_code = kUsageExitCode;
+  ending.reason = reason;
+  close(now, std::move(ending), out);
+}
+
+// A node with the same program and arguments belongs to this job, but was started with other
+// options or another muster. A node with another program may belong to another job, and a node with
+// a taken node_rank may be a restarted one. Those do not end the job.
+void RoundCore::refuse(
+    TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
+  MUSTER_MARK("a node is refused");
+  refused_.insert_or_assign(hello.node.name, why.text);
+  send(link, why, out);
+  out.emplace_back(CloseLink{link});
+  const bool is_ours = hello.terms.job_id == settings_.terms.job_id && hello.terms.program != 0 &&
+                       hello.terms.program == settings_.terms.program;
+  if (is_ours && !refusal_of_place(now, hello)) {
+    give_up_refused(now, fmt::format("refused node '{}': {}", hello.node.name, why.text), out);
+  }
+}
+
+void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& out) {
+  if (const auto refused = refusal_of(now, hello)) {
+    if (is_place_in_doubt(now, hello)) {
+      out.emplace_back(CloseLink{link});
+      return;
+    }
+    refuse(now, link, hello, *refused, out);
+    return;
+  }
+  succeed(now, hello, out);
+  const NodeId id = hello.node.id;
+  if (phase_ == Phase::closed && !is_member(id)) {
+    send(link, Refuse{Refusal::closed, "the job has ended"}, out);
+    out.emplace_back(CloseLink{link});
+    return;
+  }
+  if (phase_ == Phase::stopping && deaf_.contains(id)) {
+    out.emplace_back(CloseLink{link});  // else the round would wait for it again
+    return;
+  }
+  const bool is_new = !nodes_.contains(id);
+  Node& node = nodes_[id];
+  if (is_new) {
+    node.order = ++arrivals_;
+  } else if (node.attached && node.link != link) {
+    MUSTER_MARK("a node comes back on a new connection");
+    links_.erase(node.link);
+    out.emplace_back(CloseLink{node.link});
+  }
+  // Its last coordinator may have granted leases to other nodes until a moment ago.
+  if (is_new && id != self_.id && !hello.waited && hello.lost != self_.id) {
+    quiet_since_ = std::max(quiet_since_, now);
+  }
+  node.info = hello.node;
+  node.link = link;
+  node.attached = true;
+  node.live = id == self_.id;
+  node.heard = now;
+  node.pongs = {{0, now}};
+  links_[link] = id;
+  // Checking all members for each joining node would be quadratic.
+  if (const auto loss = losses_.find(id); loss != losses_.end()) {
+    expected_ += loss->second.given_up && is_member(id) ? 1U : 0U;
+    losses_.erase(loss);
+  }
+  asker_.forget(id, out);
+  refused_.erase(hello.node.name);
+  rivals_.erase(id);
+  send(link, Welcome{self_, settings_.lease}, out);
+  const auto is_known = [&](const RoundId& round) {
+    return round <= base_->id ||
+           std::ranges::any_of(accepted_, [&](const auto& known) { return known->id == round; });
+  };
+  // The first proposal makes a node drop a record of another job.
+  node.knows_past =
+      is_of_other_job(hello.inherits) || (is_known(hello.started) && is_known(hello.accepted));
+  confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);
+  if (!node.knows_past) {
+    MUSTER_MARK("a node knows rounds that its coordinator does not");
+    send(link, ShowRounds{}, out);
+  }
+  recount(node);
+  resume(now, node, hello, out);
+}
+
+// If another node led its round, it stops its workers itself.
+void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
+  if (hello.running && hello.started.coordinator == self_.id) {
+    MUSTER_MARK("a node comes back with the workers of a round that has ended");
+    send(node.link, Regroup{"the round has ended"}, out);
+  }
+}
+
+// Sends the current state to a returning node or a member of the last round.
+void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffects& out) {
+  switch (phase_) {
+    case Phase::idle:
+    case Phase::gathering:
+      set_state(node, State::unknown);
+      end_old_round(node, hello, out);
+      return;
+    case Phase::proposing:
+      set_state(node, State::unknown);
+      end_old_round(node, hello, out);
+      if (is_in(*proposal_, node.info.id)) {
+        abandon(now, out);
+      }
+      return;
+    case Phase::running:
+      if (!is_in_base(node.info.id)) {
+        set_state(node, State::unknown);
+        send(node.link, Rounds{base_, std::make_shared<const Round>(), base_}, out);
+        return;
+      }
+      if (hello.started != base_->id && hello.accepted == base_->id) {
+        // Its Ready is on the way. A Start that crosses it would leave the node running alone.
+        MUSTER_MARK("the order to start was lost with its connection");
+        set_state(node, State::unknown);
+        regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);
+        return;
+      }
+      set_state(node, finished_.contains(node.info.id) ? State::finished : State::running);
+      return;
+    case Phase::stopping:
+      if (is_in_base(node.info.id)) {
+        set_state(node, State::running);
+        send(node.link, regroup_, out);
+      }
+      return;
+    case Phase::closed:
+      send(node.link, *close_, out);
+      return;
+  }
+}
+
+// A later round that another coordinator started replaces ours.
+void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
+  for (const RoundPtr& round : {rounds.started, rounds.base}) {
+    if (round && round->id > base_->id) {
+      set_base(inherited(round));
+      // A failure counted in the previous round does not belong to this one.
+      restart_count_ = round->restart_count;
+    }
+  }
+  if (rounds.accepted) {
+    accepted_.push_back(inherited(rounds.accepted));
+  }
+  const auto drop_older = [&] {
+    std::erase_if(accepted_, [&](const RoundPtr& round) { return round->id <= base_->id; });
+  };
+  drop_older();
+  if (base_->id.number == 0 && !accepted_.empty()) {
+    // No round has started yet. All proposals depend on the first one (RoundCore::abandon).
+    set_base(*std::ranges::min_element(accepted_, {}, [](const auto& round) { return round->id; }));
+    drop_older();
+  }
+  restart_count_ = std::max(restart_count_, base_->restart_count);
+  number_ = std::max(number_, base_->id.number);
+  for (const RoundPtr& round : accepted_) {
+    number_ = std::max(number_, round->id.number);
+    restart_count_ = std::max(restart_count_, round->restart_count);
+  }
+  policy_ = RestartPolicy(limits_of(settings_), restart_count_);
+  await_missing(now);
+  quorum_until_.reset();
+  quorum_checked_ = TimePoint::min();
+  count_expected(now);
+}
+
+}  // namespace muster

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/questions/asker.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace muster {
+
+void Asker::want(TimePoint now, const NodeInfo& node) {
+  add(now, {node.id, 0}, node.address, node.port);
+}
+
+void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endpoint) {
+  add(now, {0, index}, endpoint.host, endpoint.port.value_or(0));
+}
+
+void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
+  Target& target =
+      targets_.try_emplace(key, Target{.host = host, .port = port, .due = now}).first->second;
+  target.once = false;  // a claim may have added it before
+}
+
+// For claims of strangers: bounded, and never instead of our own targets.
+void Asker::want_once(TimePoint now, const NodeInfo& node) {
+  const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
+  if (static_cast<std::size_t>(asked) < kAskOnceMax) {
+    targets_.try_emplace({node.id, 0},
+                         Target{.host = node.address, .port = node.port, .due = now, .once = true});
+  }
+}
+
+void Asker::forget_if_once(const Key& key) {
+  const auto found = targets_.find(key);
+  if (found != targets_.end() && found->second.once) {
+    targets_.erase(found);
+  }
+}
+
+void Asker::forget(NodeId node, NodeEffects& out) {
+  drop({node, 0}, out);
+}
+
+void Asker::forget_endpoint(std::size_t index, NodeEffects& out) {
+  drop({0, index}, out);
+}
+
+void Asker::drop(Key key, NodeEffects& out) {
+  const auto found = targets_.find(key);
+  if (found == targets_.end()) {
+    return;
+  }
+  if (found->second.link != 0) {
+    links_.erase(found->second.link);
+    out.emplace_back(CloseLink{found->second.link});
+  }
+  targets_.erase(found);
+}
+
+void Asker::forget_all(NodeEffects& out) {
+  while (!targets_.empty()) {
+    drop(targets_.begin()->first, out);
+  }
+}
+
+// They accepted the connection but send nothing: stopped, or lost since.
+void Asker::drop_silent(TimePoint now, NodeEffects& out) {
+  for (auto at = targets_.begin(); at != targets_.end();) {
+    auto& [key, target] = *at;
+    if (target.link == 0 || target.due > now) {
+      ++at;
+      continue;
+    }
+    out.emplace_back(CloseLink{target.link});
+    links_.erase(target.link);
+    target.link = 0;
+    pause_after(now, key, target, LinkEnd::unreachable);
+    at = target.once ? targets_.erase(at) : std::next(at);
+  }
+}
+
+void Asker::tick(TimePoint now, NodeEffects& out) {
+  drop_silent(now, out);
+  for (auto& [key, target] : targets_) {
+    if (links_.size() >= kAsksMax) {
+      return;
+    }
+    if (target.link != 0 || target.due > now) {
+      continue;
+    }
+    target.link = next_link_;
+    next_link_ += 4;                     // other users of links have the other ids
+    target.due = now + 2 * kAskTimeout;  // for both connect and reply
+    links_.emplace(target.link, key);
+    out.emplace_back(OpenLink{target.link, target.host, target.port, kAskTimeout});
+  }
+}
+
+// At the connection limit, other targets wait for an answer, not for a time.
+std::optional<TimePoint> Asker::next_deadline() const {
+  std::optional<TimePoint> next;
+  const bool is_full = links_.size() >= kAsksMax;
+  for (const auto& [key, target] : targets_) {
+    if (target.link != 0 || !is_full) {
+      next = next ? std::min(*next, target.due) : target.due;
+    }
+  }
+  return next;
+}
+
+void Asker::opened(LinkId link, const Hello& hello, NodeEffects& out) const {
+  Hello question = hello;
+  question.purpose = Purpose::ask;
+  send_to(link, std::move(question), out);
+}
+
+std::optional<AskResult> Asker::received(TimePoint now,
+                                         LinkId link,
+                                         const RoundMessage& message,
+                                         NodeEffects& out) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) {
+    return std::nullopt;
+  }
+  const Key key = found->second;
+  links_.erase(found);
+  out.emplace_back(CloseLink{link});
+  Target& target = targets_.at(key);
+  target.link = 0;
+  target.due = now + kAskInterval;
+  target.soon = kAskSoonFirst;
+  target.refused_since.reset();
+  const auto* claim = std::get_if<Claim>(&message);
+  AskResult result{AskResult::What::alive, key.first, key.second, std::nullopt};
+  if (claim != nullptr) {
+    result.claim = *claim;
+    // Another agent listens there now, so the agent that we asked for has exited, with its guard.
+    if (key.first != 0 && claim->node.id != key.first) {
+      result.what = AskResult::What::gone;
+    }
+  } else if (key.first != 0 && std::holds_alternative<Refuse>(message)) {
+    result.what = AskResult::What::gone;  // an agent of another job
+  }
+  forget_if_once(key);
+  return result;
+}
+
+// A node's own port that refuses is the proof that we are looking for, and is reported. A refusing
+// endpoint may be restarting: retry soon at first, then less and less often.
+void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
+  if (how != LinkEnd::refused || key.first != 0) {
+    target.refused_since.reset();
+    target.due = now + kAskInterval;
+    return;
+  }
+  const TimePoint since = target.refused_since.value_or(now);
+  target.refused_since = since;
+  target.due =
+      now + std::clamp((now - since) / kAskRefusedShare, kAskRefusedFirst, kAskRefusedMost);
+}
+
+std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
+  const auto found = links_.find(link);
+  if (found == links_.end()) {
+    return std::nullopt;
+  }
+  const Key key = found->second;
+  links_.erase(found);
+  Target& target = targets_.at(key);
+  target.link = 0;
+  // Closed without an answer: a guard that is still killing a dead agent's workers, or a node that
+  // is exiting.
+  if (how == LinkEnd::closed && key.first != 0) {
+    target.due = now + target.soon;
+    target.soon = std::min(target.soon * 2, kAskSoonMost);
+    forget_if_once(key);
+    return std::nullopt;
+  }
+  pause_after(now, key, target, how);
+  forget_if_once(key);
+  const bool gone = how == LinkEnd::refused && key.first != 0;
+  return AskResult{
+      gone ? AskResult::What::gone : AskResult::What::silent, key.first, key.second, std::nullopt};
+}
+
+}  // namespace muster

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/questions/inquiry.hpp"
+
+#include <utility>
+
+namespace muster {
+
+std::optional<TimePoint> Inquiry::next_deadline() const {
+  if (state_ == State::asking) {
+    return std::min(scan_due_, asked_at_ + kAnswerMax);
+  }
+  return wanted_ && state_ == State::idle ? std::optional(not_before_) : std::nullopt;
+}
+
+void Inquiry::drop() {
+  state_ = State::idle;
+  round_ = nullptr;
+  wanted_ = false;
+  answers_.clear();
+  awaited_.clear();
+  last_ = nullptr;
+}
+
+// -- asking -----------------------------------------------------------------------------------
+
+void Inquiry::stalled(TimePoint now,
+                      LinkId from,
+                      const Stalled& said,
+                      const InquiryMembers& members,
+                      NodeEffects& out) {
+  if (state_ != State::idle) {
+    return;  // it will receive the current verdict
+  }
+  if (last_ && said.heard < number_) {  // it asked before the verdict arrived, or missed it
+    out.emplace_back(SendMessage{from, last_});
+    return;
+  }
+  if (now < not_before_) {
+    wanted_ = true;
+    round_ = members.round;
+    return;
+  }
+  begin(now, members, out);
+}
+
+void Inquiry::begin(TimePoint now, const InquiryMembers& members, NodeEffects& out) {
+  state_ = State::asking;
+  round_ = members.round;
+  wanted_ = false;
+  last_ = nullptr;
+  ++number_;
+  asked_at_ = now;
+  scan_due_ = now + inquiry_scan(lease_);
+  answers_.clear();
+  awaited_.clear();
+  std::int64_t rank = 0;
+  for (const NodeInfo& member : round_->members) {
+    const auto first = static_cast<std::int32_t>(std::min<std::int64_t>(rank, INT32_MAX));
+    NodeAnswer answer{.name = member.name, .ranks = {first, member.nproc}};
+    rank += member.nproc;
+    const MemberContact contact = members.contact(member.id);
+    if (contact.finished) {
+      answer.presence = Presence::finished;
+    } else {
+      awaited_.emplace(member.id, answers_.size());
+      if (contact.link) {
+        ask(*contact.link, out);
+      }
+    }
+    answers_.push_back(std::move(answer));
+  }
+  conclude(out);
+}
+
+void Inquiry::ask(LinkId link, NodeEffects& out) const {
+  const Look look{round_->id, number_, kAnswerWithin, findings_max(round_->members.size())};
+  send_to(link, look, out);
+}
+
+void Inquiry::attached(NodeId id, const InquiryMembers& members, NodeEffects& out) {
+  if (state_ != State::asking || !awaited_.contains(id)) {
+    return;
+  }
+  if (const MemberContact contact = members.contact(id); contact.link) {
+    ask(*contact.link, out);
+  }
+}
+
+// -- answers ----------------------------------------------------------------------------------
+
+void Inquiry::take(NodeId from, const Looked& said, NodeEffects& out) {
+  const auto found = awaited_.find(from);
+  if (state_ != State::asking || said.inquiry != number_ || found == awaited_.end() ||
+      said.findings.size() > findings_max(answers_.size())) {
+    return;
+  }
+  NodeAnswer& answer = answers_[found->second];
+  answer.presence = Presence::answered;
+  answer.findings = said.findings;
+  awaited_.erase(found);
+  conclude(out);
+}
+
+void Inquiry::tick(TimePoint now, const InquiryMembers& members, NodeEffects& out) {
+  if (state_ == State::asking && now >= *next_deadline()) {
+    scan(now, members);
+    conclude(out);
+  } else if (state_ == State::idle && wanted_ && now >= not_before_) {
+    begin(now, members, out);
+  }
+}
+
+// Gives up on nodes that will not answer.
+void Inquiry::scan(TimePoint now, const InquiryMembers& members) {
+  scan_due_ = now + inquiry_scan(lease_);
+  const bool over = now >= asked_at_ + kAnswerMax;
+  std::erase_if(awaited_, [&](const auto& entry) {
+    NodeAnswer& answer = answers_[entry.second];
+    const MemberContact contact = members.contact(entry.first);
+    if (contact.finished) {
+      answer.presence = Presence::finished;
+      return true;
+    }
+    const Duration silent = std::max(now - contact.heard, Duration::zero());
+    if (silent < silent_after(lease_) && !over) {
+      return false;
+    }
+    const bool beats = silent < silent_after(lease_);
+    answer.presence = beats ? Presence::late : Presence::silent;
+    answer.silent_for = beats ? now - asked_at_ : silent;
+    return true;
+  });
+}
+
+void Inquiry::conclude(NodeEffects& out) {
+  if (!awaited_.empty()) {
+    return;
+  }
+  state_ = State::judging;
+  out.emplace_back(JudgeNow{round_->id, number_, std::exchange(answers_, {})});
+}
+
+// -- the end ----------------------------------------------------------------------------------
+
+void Inquiry::judged(TimePoint now,
+                     const Judged& said,
+                     const InquiryMembers& members,
+                     NodeEffects& out) {
+  if (state_ != State::judging || said.inquiry != number_ || said.round != round_->id) {
+    return;
+  }
+  state_ = State::idle;
+  not_before_ = now + kBetweenInquiries;
+  last_ = std::make_shared<const RoundMessage>(said);
+  for (const NodeInfo& member : round_->members) {
+    if (const MemberContact contact = members.contact(member.id); contact.link) {
+      out.emplace_back(SendMessage{*contact.link, last_});
+    }
+  }
+}
+
+}  // namespace muster

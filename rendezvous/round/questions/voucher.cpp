@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/round/questions/voucher.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr std::string_view kTranslated =
+    "if addresses are translated between the nodes, use --store-via=proxy";
+
+// The zone of a link-local address has a different name on another host.
+std::string_view without_zone(std::string_view address) {
+  return address.substr(0, address.find('%'));
+}
+
+// If several nodes share an address: a refusal from a node that knows the connection is more
+// informative than one from a node that does not.
+bool says_more(VouchAnswer left, VouchAnswer right) {
+  const auto weight = [](VouchAnswer answer) {
+    return answer == VouchAnswer::other_user || answer == VouchAnswer::other_process;
+  };
+  return weight(left) && !weight(right);
+}
+
+}  // namespace
+
+std::string describe_refusal(const Vouched& said, const std::string& client) {
+  switch (said.answer) {
+    case VouchAnswer::other_user:
+      return fmt::format("it belongs to another user of node '{}'", said.node);
+    case VouchAnswer::other_process:
+      return fmt::format("it belongs to a process of node '{}' that is not part of this job",
+                         said.node);
+    case VouchAnswer::no_socket:
+      return fmt::format("node '{}' has no such connection; {}", said.node, kTranslated);
+    case VouchAnswer::unknown_address:
+      return fmt::format("no node of this job has the address {}; {}", client, kTranslated);
+    case VouchAnswer::out_of_touch:
+      return fmt::format("the node with the address {} is out of contact", client);
+    case VouchAnswer::ours:
+    case VouchAnswer::cannot_tell:
+      break;
+  }
+  return {};
+}
+
+// -- the asking node --------------------------------------------------------------------------
+
+void Voucher::want(TimePoint now,
+                   const VouchWanted& wanted,
+                   std::optional<LinkId> to,
+                   NodeEffects& out) {
+  if (waiting_.size() >= kVouchesMax) {
+    end(wanted.client,
+        Error{Errc::not_possible, "too many clients are waiting for verification"},
+        out);
+    return;
+  }
+  if (waiting_.empty()) {
+    again_ = now + vouch_again_after(lease_);
+  }
+  Waiting& waiting = waiting_[wanted.client];
+  waiting.client = wanted.connection;
+  waiting.give_up = now + vouch_within(lease_);
+  if (to) {
+    ask(waiting, wanted.client, *to, out);
+  }
+}
+
+void Voucher::ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects& out) {
+  by_sequence_.erase(waiting.sequence);
+  waiting.sequence = ++sequence_;
+  waiting.noes = 0;
+  by_sequence_.emplace(waiting.sequence, client);
+  out.emplace_back(SendMessage{
+      to,
+      std::make_shared<const RoundMessage>(Vouch{
+          .asker = self_, .sequence = waiting.sequence, .asked = 0, .client = waiting.client})});
+}
+
+// One yes is enough. A no is final once all nodes with the address have answered no. A node that is
+// out of contact has not answered and is asked again.
+void Voucher::take(const Vouched& said, NodeEffects& out) {
+  const auto found = by_sequence_.find(said.sequence);
+  if (said.asker != self_ || found == by_sequence_.end()) {
+    return;
+  }
+  const std::uint64_t client = found->second;
+  Waiting& waiting = waiting_.at(client);
+  if (said.answer == VouchAnswer::cannot_tell && !std::exchange(warned_, true)) {
+    out.emplace_back(SayNode{fmt::format(
+        "the kernel of node '{}' does not report the owners of connections: every process there "
+        "can use the workers' store",
+        said.node)});
+  }
+  if (said.answer == VouchAnswer::ours || said.answer == VouchAnswer::cannot_tell) {
+    end(client, std::nullopt, out);
+    return;
+  }
+  if (waiting.noes == 0 || says_more(said.answer, waiting.last.answer)) {
+    waiting.last = said;
+  }
+  if (said.answer == VouchAnswer::out_of_touch) {
+    return;
+  }
+  ++waiting.noes;
+  if (waiting.noes >= said.asked) {
+    end(client,
+        Error{Errc::not_possible, describe_refusal(waiting.last, waiting.client.host)},
+        out);
+  }
+}
+
+void Voucher::end(std::uint64_t client, std::optional<Error> refused, NodeEffects& out) {
+  if (const auto found = waiting_.find(client); found != waiting_.end()) {
+    by_sequence_.erase(found->second.sequence);
+    waiting_.erase(found);
+  }
+  out.emplace_back(VouchKnown{client, std::move(refused)});
+}
+
+void Voucher::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
+  again_ = now + vouch_again_after(lease_);
+  if (to) {
+    for (auto& [client, waiting] : waiting_) {
+      ask(waiting, client, *to, out);
+    }
+  }
+}
+
+// All have the same timeout, so the oldest one expires first.
+void Voucher::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
+  while (!waiting_.empty() && waiting_.begin()->second.give_up <= now) {
+    const Waiting& oldest = waiting_.begin()->second;
+    end(waiting_.begin()->first,
+        Error{Errc::timed_out,
+              fmt::format("the node with the address {} did not report its owner in time",
+                          oldest.client.host)},
+        out);
+  }
+  if (!waiting_.empty() && again_ <= now) {
+    ask_all(now, to, out);
+  }
+}
+
+std::optional<TimePoint> Voucher::next_deadline() const {
+  if (waiting_.empty()) {
+    return std::nullopt;
+  }
+  return std::min(again_, waiting_.begin()->second.give_up);
+}
+
+// -- the coordinator --------------------------------------------------------------------------
+
+void AddressBook::begin(const RoundPtr& round) {
+  round_ = round;
+  nodes_.clear();
+}
+
+void AddressBook::add(std::string_view address, NodeId node) {
+  const std::string key(without_zone(address));
+  if (key.empty()) {  // not known yet
+    return;
+  }
+  const auto [first, last] = nodes_.equal_range(key);
+  if (std::none_of(first, last, [node](const auto& entry) { return entry.second == node; })) {
+    nodes_.emplace(key, node);
+  }
+}
+
+std::vector<NodeId> AddressBook::find(std::string_view address) const {
+  std::vector<NodeId> out;
+  const auto [first, last] = nodes_.equal_range(without_zone(address));
+  std::transform(
+      first, last, std::back_inserter(out), [](const auto& entry) { return entry.second; });
+  return out;
+}
+
+}  // namespace muster

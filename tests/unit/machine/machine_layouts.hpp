@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machines as their makers document them: nodes, sockets, cores, caches, and where GPUs are. For
+// the tests of binding, which have the expected masks. The .cpp says what each of them is.
+#pragma once
+
+#include "unit/machine/sysfs_tree.hpp"
+
+#include <string>
+#include <vector>
+
+namespace muster::testing {
+
+using Addresses = std::vector<std::string>;
+
+extern const Addresses kDgxH100Gpus;
+extern const Addresses kDgxA100Gpus;
+extern const Addresses kMi300xGpus;
+extern const Addresses kFrontierGpus;
+extern const Addresses kGb200Gpus;
+extern const Addresses kPower9Gpus;
+extern const Addresses kCloudGpus;
+
+[[nodiscard]] SysfsTree dgx_h100();
+[[nodiscard]] SysfsTree dgx_h100_without_threads();
+[[nodiscard]] SysfsTree dgx_a100();
+[[nodiscard]] SysfsTree mi300x();
+[[nodiscard]] SysfsTree frontier();
+[[nodiscard]] SysfsTree gb200();
+[[nodiscard]] SysfsTree power9();
+[[nodiscard]] SysfsTree sub_numa_clusters();
+[[nodiscard]] SysfsTree cloud();
+[[nodiscard]] SysfsTree alternating();
+[[nodiscard]] SysfsTree two_sockets();
+
+}  // namespace muster::testing
