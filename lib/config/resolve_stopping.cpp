@@ -86,7 +86,7 @@ Result<void> resolve_signals(const Resolution& r) {
     if (!number || *number == SIGCHLD) {
       r.warn(fmt::format("ignoring signal '{}' of --signals-to-handle: {}",
                          trim(name),
-                         number ? "muster needs it itself" : "there is no such signal"));
+                         number ? "muster uses it internally" : "no such signal"));
       continue;
     }
     if (*number == SIGKILL || *number == SIGSTOP) {
@@ -136,7 +136,7 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
-    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not built yet");
+    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not supported");
   }
   resolve_child_death(r);
   resolve_delivery(r);

@@ -249,13 +249,13 @@ for number in range(0, 2000, 2):
         self.assert_nothing_left(job)
 
     def test_settings_that_cannot_go_together_are_refused(self):
-        for args, said in ((["--hosts", "a", "--hostfile", "b"], "give one of the two"),
+        for args, said in ((["--hosts", "a", "--hostfile", "b"], "use only one of them"),
                            (["--hosts", "a:0"], "number of workers"),
                            (["--hosts", "-oProxyCommand=x"], "needs a value"),
                            (["--hosts=-oProxyCommand=x"], "is no name of a machine"),
                            (["--hosts", "a,b", "--nnodes=3"], "--hosts names 2"),
-                           (["--hosts", "a", "--standalone"], "is for one machine"),
-                           (["--hosts", "a", "--node-rank=1"], "is the place in --hosts"),
+                           (["--hosts", "a", "--standalone"], "is for one node"),
+                           (["--hosts", "a", "--node-rank=1"], "is set by the order of --hosts"),
                            (["--hosts", "a:4", "--nproc-per-node=2"], "a has 4 slots"),
                            (["--hosts", "a", "-x", "NO_SUCH_VARIABLE"], "is not set here"),
                            (["--hosts", "a", "--rsh", "ssh 'x"], "a quote is not closed"),
