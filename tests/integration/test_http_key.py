@@ -187,10 +187,10 @@ class Key(JobCase):
         self.assertIn("has another key", ctl("status", *there, "--http-key", other, code=1))
         other.write_text("a\rb")
         for path in (other, self.folder / "none"):
-            self.assertIn(f"no key can be read from '{path}'",
+            self.assertIn(f"cannot read a key from '{path}'",
                           ctl("status", *there, "--http-key", path, code=1))
         said = ctl("status", "--endpoint", view.url, code=2)
-        self.assertIn("leave ?key=... out", said)
+        self.assertIn("omit ?key=...", said)
         self.assertNotIn(KEY, said)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"),
@@ -207,8 +207,8 @@ class Key(JobCase):
                             line)
         self.assertEqual(lines[len(GUARDED):], [f"{path} 200" for path in OPEN])
         copy = "/proc/self/fd/0"  # the build folder may be closed to others
-        for args, said in ((["status", "--endpoint", url], "needs a key: run musterctl on"),
-                           (["url"], "no job of yours"),
+        for args, said in ((["status", "--endpoint", url], "needs a key. Run musterctl on"),
+                           (["url"], "no running job"),
                            (["url", "--pid", str(self.running.process.pid)], "no such job")):
             with open(MUSTERCTL, "rb") as program:
                 done = subprocess.run([*OTHER_USER, copy, *args], stdin=program,
