@@ -59,7 +59,7 @@ class Key(JobCase):
                 answer = view.get_with({}, path)
                 self.assertEqual(answer.status, 401)
                 self.assertEqual(answer.headers["WWW-Authenticate"], "Bearer")
-                self.assertIn("open the URL that muster printed", answer.text)
+                self.assertIn("Open the URL that muster printed", answer.text)
                 self.assertEqual(answer.text.count("\n"), 1)
         for wrong in (view.key[1:], view.key + "0", view.key[:-1] + "g", ""):
             headers = {"Authorization": f"Bearer {wrong}"}
@@ -203,7 +203,7 @@ class Key(JobCase):
         self.assertEqual(done.returncode, 0, done)
         lines = done.stdout.splitlines()
         for line, path in zip(lines, GUARDED):
-            self.assertTrue(line.startswith(f"{path} 401 this page needs a key: open the URL that"),
+            self.assertTrue(line.startswith(f"{path} 401 this page needs a key. Open the URL that"),
                             line)
         self.assertEqual(lines[len(GUARDED):], [f"{path} 200" for path in OPEN])
         copy = "/proc/self/fd/0"  # the build folder may be closed to others
