@@ -127,7 +127,7 @@ void RshChildren::tick(TimePoint now) {
   }
 }
 
-// Several deaths may have become one signal.
+// Several child exits may coalesce into one signal.
 void RshChildren::on_ready() {
   signalfd_siginfo signal{};
   while (::read(deaths_.get(), &signal, sizeof(signal)) > 0) {
