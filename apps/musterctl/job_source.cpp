@@ -78,7 +78,7 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
                    fmt::format("the job on {} {}. Run musterctl on its host as its user, or pass "
                                "the key in a file (--http-key FILE); musterctl url prints it there",
                                endpoint ? endpoint->describe() : kJobSocketHost,
-                               key.empty() ? "needs a key" : "has another key"));
+                               key.empty() ? "needs a key" : "needs a different key"));
   }
   const auto text = answer->read_all(deadline);
   return failure(Errc::protocol,

@@ -87,7 +87,7 @@ struct LaunchConfig {
   bool nodes_are_numbered = false;      // node_rank is from the platform, so it is unique per node
   std::vector<std::string> rank_order;  // node names of --rank-order; empty: natural order
   std::string iface;                    // as typed; its address is in local_addr
-  // Workers of many nodes get GLOO_SOCKET_IFNAME, and with --iface NCCL_SOCKET_IFNAME.
+  // Workers in multi-node jobs get GLOO_SOCKET_IFNAME, and with --iface NCCL_SOCKET_IFNAME.
   bool socket_ifname = true;
   std::string local_addr;  // this node's address, from --local-addr or --iface; empty: automatic
   // Inclusive range for all listening sockets. None: any free port.

@@ -281,7 +281,7 @@ void add_workers(const Step& s) {
   if (plan.gpus && (seen.count == 0 || seen.count >= plan.gpus->value)) {
     s.layers.add(OptionId::nproc_per_node,
                  std::to_string(plan.gpus->value),
-                 "one for each GPU: " + plan.gpus->origin);
+                 "one per GPU: " + plan.gpus->origin);
     return;
   }
   if (plan.gpus) {
@@ -293,7 +293,7 @@ void add_workers(const Step& s) {
   }
   if (seen.count > 0) {
     s.layers.add(
-        OptionId::nproc_per_node, std::to_string(seen.count), "one for each GPU: " + seen.reason);
+        OptionId::nproc_per_node, std::to_string(seen.count), "one per GPU: " + seen.reason);
   }
 }
 

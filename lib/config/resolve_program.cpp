@@ -236,7 +236,7 @@ Result<void> resolve_warm(const Resolution& r) {
   }
   if (r.config().program.kind == ProgramKind::executable) {
     return r.layers.is_typed(OptionId::warm)
-               ? r.layers.refuse(OptionId::warm, "is for Python programs")
+               ? r.layers.refuse(OptionId::warm, "needs a Python program")
                : Result<void>{};
   }
   std::vector<std::string> modules;

@@ -144,7 +144,7 @@ void warn_of_idle_keys(const Resolution& r, const std::map<std::string, std::str
     }
   }
   if (!idle.empty()) {
-    r.warn(fmt::format("--rdzv-conf: {} {} no effect with --rdzv-backend={}, which waits for {}=",
+    r.warn(fmt::format("--rdzv-conf: {} {} no effect with --rdzv-backend={}, which uses {}",
                        join(idle, ", "),
                        idle.size() == 1 ? "has" : "have",
                        r.config().rdzv_backend,

@@ -132,7 +132,7 @@ std::vector<std::string> mistyped_variables(const Environ& environ, Personality 
     const std::string other = meant == nullptr ? "" : variable_of(*meant, pet);
     if (!other.empty()) {
       warnings.push_back(
-          fmt::format("the variable {} is not read; did you mean {}?", variable, other));
+          fmt::format("ignoring unknown variable {}; did you mean {}?", variable, other));
     }
   }
   return warnings;

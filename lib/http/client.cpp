@@ -31,7 +31,7 @@ Result<void> send_all(int fd, std::string_view text, TimePoint deadline) {
     if (count > 0) {
       text.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno != EAGAIN && errno != EINTR) {
-      return std::unexpected(system_error("sending the request", errno));
+      return std::unexpected(system_error("cannot send the request", errno));
     } else if (!wait_ready(fd, POLLOUT, deadline)) {
       return no_answer();
     }

@@ -14,7 +14,7 @@ namespace muster {
 
 struct HostsSetup {
   HostsRequest request;
-  Environ environ;      // for the remote shells themselves
+  Environ environ;      // for the remote shells
   std::string version;  // of muster; must be the same on all hosts
   std::string token{};  // for the agents; empty: none
 };

@@ -184,7 +184,7 @@ class Key(JobCase):
         self.assertIn("worker_started", ctl("events", *there, "--http-key", file))
         other = self.folder / "other"
         other.write_text(KEY[::-1])
-        self.assertIn("has another key", ctl("status", *there, "--http-key", other, code=1))
+        self.assertIn("needs a different key", ctl("status", *there, "--http-key", other, code=1))
         other.write_text("a\rb")
         for path in (other, self.folder / "none"):
             self.assertIn(f"cannot read a key from '{path}'",

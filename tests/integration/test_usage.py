@@ -81,7 +81,7 @@ class Usage(JobCase):
                              env={**os.environ, "PET_NNODE": "2"})
         self.assertEqual(ended.code, 0, ended)
         self.assertEqual(ended.err.splitlines(), [
-            "muster: warning: the variable PET_NNODE is not read; did you mean PET_NNODES?",
+            "muster: warning: ignoring unknown variable PET_NNODE; did you mean PET_NNODES?",
             "muster: warning: ignoring unknown key lst_call_timeout in --rdzv-conf; did you mean "
             "last_call_timeout?"])
 

@@ -360,12 +360,12 @@ TEST_CASE("resolve: a setting without an effect in this run is named in one warn
   args.emplace_back("--rdzv-conf=join_timeout=5,last_call_timeout=3,lease=4");
   CHECK(Launch{args, {}}.warnings() ==
         std::vector<std::string>{"--rdzv-conf: join_timeout, last_call_timeout have no effect with "
-                                 "--rdzv-backend=static, which waits for timeout="});
+                                 "--rdzv-backend=static, which uses timeout"});
   args = {"--nnodes=2", "--rdzv-endpoint=h", "--rdzv-conf=timeout=5", "--master-port=7"};
   CHECK(Launch{args, {}}.warnings() ==
         std::vector<std::string>{
-            "--rdzv-conf: timeout has no effect with --rdzv-backend=c10d, which waits for "
-            "join_timeout=",
+            "--rdzv-conf: timeout has no effect with --rdzv-backend=c10d, which uses "
+            "join_timeout",
             "--master-port has no effect with --rdzv-backend=c10d, which uses --rdzv-endpoint"});
   CHECK(Launch{{"--rdzv-conf=timeout=5"}, {}}.warnings().empty());
 }

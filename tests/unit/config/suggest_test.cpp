@@ -18,9 +18,9 @@ std::vector<std::string> warnings_for(const std::string& variable) {
 TEST_CASE("suggest: a mistyped variable is named with the one that was meant") {
   CHECK(warnings_for("MUSTER_NPROC") ==
         std::vector<std::string>{
-            "the variable MUSTER_NPROC is not read; did you mean MUSTER_NPROC_PER_NODE?"});
+            "ignoring unknown variable MUSTER_NPROC; did you mean MUSTER_NPROC_PER_NODE?"});
   CHECK(warnings_for("PET_NNODE") ==
-        std::vector<std::string>{"the variable PET_NNODE is not read; did you mean PET_NNODES?"});
+        std::vector<std::string>{"ignoring unknown variable PET_NNODE; did you mean PET_NNODES?"});
   CHECK(warnings_for("MUSTER_MAX_RESTART").size() == 1);
   CHECK(warnings_for("PET_NODE").front().ends_with("PET_NODE_RANK?"));
   // The user hears of it, once.
