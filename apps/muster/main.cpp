@@ -231,7 +231,7 @@ int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
 
 // Runs nvidia-smi, because a static program cannot load the driver's library.
 std::string ask_smi(const Environ& environ) {
-  constexpr Duration kTimeout = std::chrono::seconds(20);  // without its daemon it inits all GPUs
+  constexpr Duration kTimeout = std::chrono::seconds(20);  // it may have to initialise all GPUs
   constexpr std::size_t kBytesMax = std::size_t{256} * 1024;
   for (const char* name : {"nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"}) {
     auto text = program_output({{name, "-L"}, environ.to_block(), kTimeout, kBytesMax});

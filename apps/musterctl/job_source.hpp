@@ -23,7 +23,7 @@ struct JobSource {
   std::string key{};                 // from --http-key; empty: none
 
   // Starts a GET. Errors: those of connecting and of HttpStream::get; not_possible if the key is
-  // missing or wrong; protocol for other statuses than 200.
+  // missing or wrong; protocol for any status except 200.
   [[nodiscard]] Result<HttpStream> ask(const std::string& target, TimePoint deadline) const;
 
   // The complete response body.

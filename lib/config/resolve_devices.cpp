@@ -67,13 +67,14 @@ Result<std::string> Choice::entry(const std::string& typed) const {
   if (!visible.empty()) {
     return *place < visible.size()
                ? Result<std::string>(std::string(trim(visible[*place])))
-               : layers.refuse(OptionId::devices,
-                               fmt::format("GPU {} does not exist: {} GPUs are visible by {}={}, "
-                                           "and indices refer to that list, from 0",
-                                           typed,
-                                           visible.size(),
-                                           visible_by,
-                                           join(visible, ",")));
+               : layers.refuse(
+                     OptionId::devices,
+                     fmt::format("GPU {} does not exist: {} GPUs are visible through {}={}, "
+                                 "and indices refer to that list, from 0",
+                                 typed,
+                                 visible.size(),
+                                 visible_by,
+                                 join(visible, ",")));
   }
   if (present > 0 && *place >= static_cast<std::size_t>(present)) {
     return layers.refuse(

@@ -91,7 +91,7 @@ Result<void> resolve_signals(const Resolution& r) {
     }
     if (*number == SIGKILL || *number == SIGSTOP) {
       return r.layers.refuse(OptionId::signals_to_handle,
-                             fmt::format("{} cannot be caught by any program", trim(name)));
+                             fmt::format("{} cannot be caught", trim(name)));
     }
     if (std::ranges::find(config.signals_to_handle, *number) == config.signals_to_handle.end()) {
       config.signals_to_handle.push_back(*number);

@@ -160,7 +160,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .value_name = "SPEC",
      .default_value = "0",
      .group = HelpGroup::output,
-     .help = "log to files: 1 stdout, 2 stderr, 3 both; 0:3,1:2",
+     .help = "log to files: 1 stdout, 2 stderr, 3 both; per local rank: 0:3,1:2",
      .in_torchrun = true,
      .has_pet = true},
     {.id = OptionId::tee,
@@ -336,7 +336,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .default_value = "direct",
      .choices = "direct|proxy|open",
      .group = HelpGroup::nodes,
-     .help = "store access: direct, proxy or open"},
+     .help = "access to the workers' store: direct, proxy or open"},
     {.id = OptionId::rank_order,
      .name = "rank-order",
      .value_name = "file:PATH",
@@ -538,7 +538,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .default_value = "none",
      .choices = "node|socket|exclusive|core-complex|none|auto",
      .group = HelpGroup::workers,
-     .help = "NUMA binding of workers near their GPUs",
+     .help = "bind workers to CPUs and memory near their GPUs",
      .in_torchrun = true},
 });
 

@@ -120,7 +120,8 @@ std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpAccess&
     return plain_response(405, "only GET and HEAD are supported");
   }
   if (access.loopback_only && !names_loopback(request.host)) {
-    return plain_response(403, "this server listens on a loopback address. Use localhost as host");
+    return plain_response(403,
+                          "this server listens on a loopback address. Use localhost in the URL");
   }
   return check_key(request, access);
 }

@@ -88,8 +88,7 @@ double spread_of(std::size_t host, int failures) {
 }
 
 std::string describe(const RshEnd& end) {
-  const std::string with =
-      end.behind == 0 ? "" : fmt::format("; {} more hosts depend on it", end.behind);
+  const std::string with = end.behind == 0 ? "" : fmt::format("; dependent hosts: {}", end.behind);
   return describe_one(end) + with;
 }
 

@@ -408,7 +408,7 @@ class Many(JobCase):
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
         self.assertEqual(ended.err, f"muster: error: cannot reach down1 with '{RSH} down1': "
                                     "ssh: connect to host down1 port 22: No route to host; "
-                                    "3 more hosts depend on it (from b)\n")
+                                    "dependent hosts: 3 (from b)\n")
         self.assert_nothing_left(job)
 
     def test_hundreds_of_machines_are_started_as_a_tree(self):

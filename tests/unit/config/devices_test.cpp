@@ -52,7 +52,7 @@ TEST_CASE("devices: numbers choose from the list that is there, UUIDs stay as th
   const Launch uuid{{"--devices=GPU-ab"}, {{"CUDA_VISIBLE_DEVICES", "5"}}};
   CHECK(variable(uuid, "CUDA_VISIBLE_DEVICES") == "GPU-ab");
   CHECK(contains(Launch{{"--devices=2"}, {{"CUDA_VISIBLE_DEVICES", "5,6"}}}.error(),
-                 "GPU 2 does not exist: 2 GPUs are visible by CUDA_VISIBLE_DEVICES=5,6"));
+                 "GPU 2 does not exist: 2 GPUs are visible through CUDA_VISIBLE_DEVICES=5,6"));
   CHECK(contains(error({"--devices=4"}), "GPU 4 does not exist: this node has 4, numbered from 0"));
 }
 

@@ -34,7 +34,7 @@ TEST_CASE("rsh failure: one line with the command and its own last words") {
   RshEnd head = ended(255, "reset", true);
   head.behind = 7;
   CHECK(describe(head) ==
-        "b: the connection broke (ssh -o 'X=a b' me@b: reset); 7 more hosts depend on it");
+        "b: the connection broke (ssh -o 'X=a b' me@b: reset); dependent hosts: 7");
 }
 
 TEST_CASE("rsh failure: what may pass is tried again, a refused login or a missing muster is not") {
