@@ -57,7 +57,7 @@ class Streams {
   posix_spawn_file_actions_t actions_;
 };
 
-// The process and all below it.
+// Kills the process and all its descendants.
 void kill_family(pid_t pid) {
   std::vector<pid_t> family{pid};
   for (std::size_t i = 0; i < family.size(); ++i) {
@@ -83,7 +83,7 @@ Result<Child> Child::start(std::vector<std::string> argv, int out) {
   const int failed = posix_spawnp(
       &pid, argv.front().c_str(), streams.get(), nullptr, pointers(argv).data(), environ);
   if (failed != 0) {
-    return std::unexpected(system_error("starting " + argv.front(), failed));
+    return std::unexpected(system_error("cannot start " + argv.front(), failed));
   }
   return Child(pid);
 }

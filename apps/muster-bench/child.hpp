@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A started program that is timed: spawned by vfork (posix_spawn), waited for with a blocking wait
-// (a polling one would be measured too). Called by the tool `time`. Resource type.
+// A program under measurement: spawned with vfork (posix_spawn), awaited with a blocking wait,
+// because polling would distort the time. Called by the tool `time`. Resource type.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,18 +12,18 @@
 
 namespace muster::bench {
 
-// Killed and waited for when it goes out of scope.
+// Killed and reaped when it goes out of scope.
 class Child {
  public:
-  // argv: what PATH finds, or a path, and its arguments. `out` becomes its stdout; -1: /dev/null.
+  // argv: a path or a name in PATH, and arguments. `out` becomes its stdout; -1 means /dev/null.
   [[nodiscard]] static Result<Child> start(std::vector<std::string> argv, int out);
   Child(Child&& other) noexcept;
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child();
 
-  // Blocks until it ends; what a shell would show in $?. A child that hangs so long (one peer does
-  // so now and then) is killed with all its family: then 137.
+  // Blocks until it exits and returns the code that a shell shows in $?. After the timeout (one
+  // peer hangs occasionally) kills the child and its descendants and returns 137.
   [[nodiscard]] int wait(int timeout_ms);
 
  private:
@@ -32,7 +32,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// Moves this process to one cpu; -1 leaves it where it is.
+// Pins this process to one CPU; -1 does nothing.
 void pin_to(int cpu);
 
 }  // namespace muster::bench

@@ -29,10 +29,10 @@ Result<void> wait_for(int fd, short what) {
   pollfd waiting{fd, what, 0};
   const int ready = poll(&waiting, 1, kTimeoutMs);
   if (ready < 0 && errno != EINTR) {
-    return std::unexpected(system_error("waiting for a server", errno));
+    return std::unexpected(system_error("cannot wait for a server", errno));
   }
   if (ready == 0) {
-    return failure(Errc::timed_out, "a server gave no answer within 10 s");
+    return failure(Errc::timed_out, "no answer from a server within 10 s");
   }
   return {};
 }
@@ -42,7 +42,7 @@ Result<void> wait_for(int fd, short what) {
 Result<UniqueFd> connect_to(std::uint16_t port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) {
-    return std::unexpected(system_error("making a socket", errno));
+    return std::unexpected(system_error("cannot create a socket", errno));
   }
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -50,7 +50,8 @@ Result<UniqueFd> connect_to(std::uint16_t port) {
   setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   const auto address = loopback(port);
   if (connect(fd.get(), generic(&address), sizeof address) != 0) {
-    return std::unexpected(system_error("connecting to 127.0.0.1:" + std::to_string(port), errno));
+    return std::unexpected(
+        system_error("cannot connect to 127.0.0.1:" + std::to_string(port), errno));
   }
   return fd;
 }
@@ -63,7 +64,7 @@ Result<void> send_all(int fd, std::string_view bytes) {
       continue;
     }
     if (errno != EAGAIN && errno != EINTR) {
-      return std::unexpected(system_error("sending to a server", errno));
+      return std::unexpected(system_error("cannot send to a server", errno));
     }
     if (auto ready = wait_for(fd, POLLOUT); !ready) {
       return ready;
@@ -84,7 +85,7 @@ Result<std::string> receive(int fd, std::size_t size) {
       return failure(Errc::closed, "a server closed the connection");
     }
     if (got < 0 && errno != EAGAIN && errno != EINTR) {
-      return std::unexpected(system_error("receiving from a server", errno));
+      return std::unexpected(system_error("cannot receive from a server", errno));
     }
     have += got > 0 ? static_cast<std::size_t>(got) : 0;
   }
@@ -100,7 +101,7 @@ Result<void> converse(int fd, const Exchange& step) {
     return std::unexpected(answer.error());
   }
   if (step.exact && *answer != step.reply) {
-    return failure(Errc::protocol, "a server gave a wrong answer");
+    return failure(Errc::protocol, "a server sent a wrong answer");
   }
   return {};
 }

@@ -32,16 +32,16 @@ namespace {
 constexpr Duration kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kPace = 512;
 
-// What a follower remembers of a frame: of a list with thousands of nodes only the round's id, as
-// ten thousand machines would each decode their own.
+// The number of bytes that a follower keeps of a frame. For a list of thousands of nodes this
+// covers only the round ID, since real followers would decode their lists on ten thousand hosts.
 constexpr std::size_t kKeptBytes = 64;
 
 struct Follower {
   UniqueFd fd;
-  std::string head;        // the beginning of the frame that is being read
-  std::uint64_t skip = 0;  // so much of its body is still to come
-  std::size_t greeting = kPreambleBytes + kReplyBytes;  // of the host, still to come
-  std::unique_ptr<SecureChannel> channel;               // none: in the clear
+  std::string head;                                     // the beginning of the current frame
+  std::uint64_t skip = 0;                               // remaining bytes of its body
+  std::size_t greeting = kPreambleBytes + kReplyBytes;  // remaining bytes of the host's greeting
+  std::unique_ptr<SecureChannel> channel;               // null: unencrypted
   std::uint64_t messages = 0;
   std::uint64_t beat = 0;
   std::uint64_t heard = 0;
@@ -60,7 +60,7 @@ class Followers {
 
   Result<void> join_all();
 
-  // Serves until it is so.
+  // Serves until the condition is true.
   Result<void> serve(const std::function<bool()>& condition, std::string_view what);
 
   void lose_last() {
@@ -115,7 +115,7 @@ Result<void> Followers::join_all() {
     interest.events = EPOLLIN;
     interest.data.u64 = i;
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, follower.fd.get(), &interest) != 0) {
-      return std::unexpected(system_error("watching a connection", errno));
+      return std::unexpected(system_error("cannot watch a connection", errno));
     }
     introduce(follower);
     const auto paced = [this, i] { return i + 1 - welcomed <= kPace; };
@@ -133,7 +133,7 @@ Result<void> Followers::serve(const std::function<bool()>& condition, std::strin
     const TimePoint now = steady_now();
     if (now > deadline) {
       return failure(Errc::timed_out,
-                     "after a minute nodes still wait " + std::string(what) + ": " +
+                     "nodes waited for a minute " + std::string(what) + ": " +
                          std::to_string(welcomed) + " welcomed, " + std::to_string(first_starts_) +
                          " and " + std::to_string(second_starts_) + " started");
     }
@@ -160,7 +160,7 @@ void Followers::introduce(Follower& follower) {
   send(follower, first);
 }
 
-// A few bytes at a time: the socket always has room for them.
+// Sends only a few bytes at a time, which always fit into the socket buffer.
 void Followers::send(Follower& follower, std::string_view out) {
   bytes += out.size();
   static_cast<void>(::send(follower.fd.get(), out.data(), out.size(), MSG_NOSIGNAL));
@@ -169,7 +169,7 @@ void Followers::send(Follower& follower, std::string_view out) {
 void Followers::say_hello(std::size_t number) {
   Hello hello;
   hello.terms = host_.terms();
-  // Nobody listens at that port: a node that is lost is at once known to be gone.
+  // No process listens on that port, so a lost node is detected immediately.
   hello.node = {.id = number + 2,
                 .name = "node" + std::to_string(number + 1),
                 .address = "127.0.0.1",
@@ -211,7 +211,7 @@ void Followers::read(std::size_t number) {
   hear(number, {buffer_.get(), static_cast<std::size_t>(count)});
 }
 
-// The host's reply first, then TLS if there is a token.
+// Consumes the host's reply first, then TLS records if there is a token.
 void Followers::hear(std::size_t number, std::string_view input) {
   Follower& follower = followers_[number];
   const bool is_first = follower.greeting > 0;
@@ -273,14 +273,14 @@ void Followers::take_frame(Follower& follower) {
   if (kind == kKindOf<Welcome>.number) {
     ++welcomed;
     follower.welcome = true;
-    // So that they do not all speak at the same moment later.
+    // Spreads the later heartbeats of all followers over time.
     follower.beat_at = steady_now() + beat_interval(plan_.lease);
     say(follower, Beat{.sequence = ++follower.beat, .heard = 0});
     say(follower, Ready{});
   } else if (kind == kKindOf<Pong>.number) {
     const bool is_first = std::exchange(follower.heard, load_int<std::uint64_t>(body)) == 0;
     if (is_first) {
-      // A newcomer counts once it has shown that it hears.
+      // A new node counts only after it has acknowledged a message.
       say(follower, Beat{.sequence = ++follower.beat, .heard = follower.heard});
     }
   } else if (kind == kKindOf<Propose>.number) {
@@ -305,7 +305,7 @@ Result<Crowd> measure_crowd(const CrowdPlan& plan) {
     return std::unexpected(host.error());
   }
   pin_to(1);
-  // It listens as soon as it can be reached.
+  // Wait until the host listens.
   const TimePoint until = steady_now() + kTimeout;
   while (!connect_to((*host)->port()) && steady_now() < until) {
   }

@@ -17,7 +17,7 @@
 namespace muster::bench {
 namespace {
 
-// It starts no workers: each order about them is confirmed at once.
+// An agent without workers. It confirms each request about workers immediately.
 class NoWorkers : public NodeOwner {
  public:
   void run_round(const RunRound&) override {}
@@ -65,7 +65,7 @@ RendezvousSettings settings_of(const JobTerms& terms, std::uint16_t port, Durati
   return out;
 }
 
-// The child: serves until `alive` is closed on the other side.
+// Runs in the child and serves until the parent closes `alive`.
 [[noreturn]] void serve(const RendezvousSettings& settings, UniqueFd alive) {
   pin_to_first();
   asio::io_context loop(1);
@@ -108,7 +108,7 @@ Result<std::unique_ptr<CrowdHost>> CrowdHost::start(std::size_t nodes,
   host->trust_ = std::move(trust);
   host->pid_ = ::fork();
   if (host->pid_ < 0) {
-    return std::unexpected(system_error("starting the coordinator", errno));
+    return std::unexpected(system_error("cannot start the coordinator", errno));
   }
   if (host->pid_ == 0) {
     pipe->write.reset();
@@ -127,7 +127,8 @@ CrowdHost::~CrowdHost() {
   }
 }
 
-// To the nanosecond; the ticks in its stat miss whoever runs for microseconds only.
+// Precise to the nanosecond. The ticks in /proc/PID/stat miss processes that run only for
+// microseconds at a time.
 Duration CrowdHost::cpu_time() const {
   std::ifstream file(fmt::format("/proc/{}/schedstat", pid_));
   Duration::rep nanoseconds = 0;

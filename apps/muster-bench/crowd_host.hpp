@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator of a crowd: RendezvousNode in a child process, with an agent that has no workers.
-// Resource: the child ends with it.
+// The coordinator of a crowd: a RendezvousNode in a child process, with an agent that has no
+// workers. Resource: the destructor stops the child.
 #pragma once
 
 #include "base/error.hpp"
@@ -20,7 +20,7 @@ inline constexpr const char* kJob = "crowd";
 
 class CrowdHost {
  public:
-  // Of a job for which `nodes` others have to come; it may go on with one less.
+  // Starts the coordinator of a job that needs `nodes` other nodes and can continue with one less.
   [[nodiscard]] static Result<std::unique_ptr<CrowdHost>> start(
       std::size_t nodes, Duration lease, std::shared_ptr<const JobTrust> trust);
   CrowdHost(const CrowdHost&) = delete;
@@ -31,10 +31,10 @@ class CrowdHost {
 
   [[nodiscard]] const JobTerms& terms() const { return terms_; }
 
-  // Null: nothing is sealed.
+  // Null if connections are unencrypted.
   [[nodiscard]] const JobTrust* trust() const { return trust_.get(); }
 
-  // Time that it has spent on a cpu so far.
+  // CPU time used so far.
   [[nodiscard]] Duration cpu_time() const;
 
  private:
@@ -44,7 +44,7 @@ class CrowdHost {
   std::shared_ptr<const JobTrust> trust_;
   std::uint16_t port_ = 0;
   pid_t pid_ = -1;
-  UniqueFd alive_;  // it ends when this is closed
+  UniqueFd alive_;  // closing it stops the child
 };
 
 }  // namespace muster::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one request in each protocol that the load generator speaks, and how many bytes
-// answer it. The echo dialect moves as many bytes as TCPStore's, without any meaning: it is the
-// floor below every server. Pure; called by load, storm and stream. Values.
+// The bytes of one request in each protocol of the load generator, and the length of its answer.
+// The echo protocol transfers the same number of bytes as TCPStore's without parsing them, which is
+// the lower bound for every server. Pure; called by load, storm and stream. Values.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ enum class Operation { get, set, add };
 [[nodiscard]] std::optional<Operation> parse_operation(std::string_view word);
 [[nodiscard]] std::string_view name_of(Operation operation);
 
-// What is sent, and the exact bytes that answer it. A counter's answer has a known length only:
-// then `reply` is filled with any bytes and `exact` is false.
+// A request and the exact bytes of its answer. For a counter only the length of the answer is
+// known; then `reply` has arbitrary bytes and `exact` is false.
 struct Exchange {
   std::string request;
   std::string reply;
@@ -30,17 +30,17 @@ struct Exchange {
 [[nodiscard]] std::string key_of(std::size_t number);
 [[nodiscard]] std::string value_of(std::size_t number);
 
-// The first exchange on a connection: VALIDATE and PING, PING, or the echo's announcement of how
-// many bytes each `request` has and how many bytes answer it.
+// The first exchange on a connection: VALIDATE and PING, PING, or for the echo the lengths of each
+// request and answer.
 [[nodiscard]] Exchange greeting(Protocol protocol, const Exchange& announced);
 
-// Makes the key ready for `operation`; ends with an answer, so that its arrival is known.
+// Prepares the key for `operation`. Ends with a request that has an answer, to confirm completion.
 [[nodiscard]] Exchange prepare(Protocol protocol, Operation operation, std::size_t key);
 
-// One measured request. A SET has no answer in TCPStore: there it is SET and CHECK in one segment.
+// One measured request. SET has no answer in TCPStore, so it is SET and CHECK in one segment there.
 [[nodiscard]] Exchange exchange(Protocol protocol, Operation operation, std::size_t key);
 
-// A SET as it streams: without an answer in TCPStore, and with one in redis. Not for the echo.
+// A streamed SET: without an answer in TCPStore, with one in redis. Not available for the echo.
 [[nodiscard]] Exchange streamed_set(Protocol protocol, std::size_t key);
 
 }  // namespace muster::bench

@@ -24,7 +24,7 @@ constexpr int kEvents = 256;
 constexpr std::size_t kBuffer = std::size_t{64} * 1024;
 constexpr std::size_t kAnnouncement = 2 * sizeof(std::uint32_t);
 
-// Only 12 bytes for each connection: what it announced and how much of a request is here.
+// Only 12 bytes per connection: the announced lengths and the received bytes of a request.
 struct Peer {
   std::uint32_t request = 0;
   std::uint32_t reply = 0;
@@ -58,7 +58,7 @@ Result<void> EchoServer::listen_on(std::uint16_t port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener_.get(), SOMAXCONN) != 0) {
-    return std::unexpected(system_error("listening for the echo server", errno));
+    return std::unexpected(system_error("the echo server cannot listen", errno));
   }
   epoll_event interest{};
   interest.events = EPOLLIN;
@@ -122,7 +122,7 @@ Result<void> EchoServer::run() {
   for (;;) {
     const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, -1);
     if (ready < 0 && errno != EINTR) {
-      return std::unexpected(system_error("waiting for clients of the echo server", errno));
+      return std::unexpected(system_error("the echo server cannot wait for clients", errno));
     }
     for (int i = 0; i < ready; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floor below every store: an epoll server that understands nothing. A client announces how
-// long its requests are and how many bytes answer one; from then on only lengths are counted.
-// Called by the `echo` command. A function that ends only with the process.
+// The lower bound for every store: an epoll server that does not parse anything. A client announces
+// the lengths of its requests and answers; the server then only counts bytes. Called by the `echo`
+// command. Runs until the process exits.
 #pragma once
 
 #include "base/error.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench-floor: what a launcher cannot beat, and the workers of the measurements. Plain libc, no
-// library of ours, so that it costs as little as a program can.
-//   bench-floor spawn N PROGRAM       vfork, exec N times, wait for all
-//   bench-floor crash FILE TIMES SEED worker: notes its start; rank 0 dies in the first rounds
-//   bench-floor idle FILE             worker: notes its start and sleeps until a signal
-//   bench-floor member FILE           the same of a job of many nodes: notes its pid and rank
+// bench-floor: the lower bound for a launcher, and the workers of the measurements. It uses only
+// libc and none of our libraries, to keep its cost minimal.
+//   bench-floor spawn N PROGRAM       vfork and exec N times, wait for all
+//   bench-floor crash FILE TIMES SEED worker: records its start; rank 0 dies in the first rounds
+//   bench-floor idle FILE             worker: records its start and sleeps until a signal
+//   bench-floor member FILE           the same in a multi-node job: records its pid and rank
 //   bench-floor flood BYTES           worker: writes numbered lines of 100 bytes to stdout
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ int spawn(int count, char** argv) {
   return failures != 0 ? 1 : 0;
 }
 
-// One line in one write: the file is opened for appending, so lines of all workers stay whole.
+// Writes a line with one write() in append mode, so that lines of different workers do not mix.
 void append(const char* file, const char* line, int size) {
   const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 || write(fd, line, static_cast<size_t>(size)) != size) {
@@ -94,7 +94,7 @@ void wait_milliseconds(long milliseconds) {
   nanosleep(&left, nullptr);
 }
 
-// Rank 0 dies at another phase of any polling interval each time (steps of 37 ms over 0.1 s).
+// Rank 0 dies at a different phase of any polling interval each time (steps of 37 ms over 0.1 s).
 int crash(const char* file, int times, int seed) {
   note(file, "start");
   const int attempt = atoi(variable("TORCHELASTIC_RESTART_COUNT"));
@@ -108,7 +108,7 @@ int crash(const char* file, int times, int seed) {
   }
   wait_milliseconds(250 + (attempt * 37 + seed * 13) % 100);
   note(file, "crash");
-  return 1 + attempt % 100;  // never twice the same end: that looks like a failure at start-up
+  return 1 + attempt % 100;  // different codes, since equal ones look like a startup failure
 }
 
 int idle(const char* file) {

@@ -21,7 +21,7 @@ constexpr int kTimeoutMs = 5'000;
 struct Client {
   UniqueFd fd;
   std::string batch;
-  std::size_t answer_bytes = 0;  // of one whole batch
+  std::size_t answer_bytes = 0;  // of one batch
   std::size_t missing = 0;
 };
 
@@ -63,7 +63,7 @@ Result<void> Load::add_client(const LoadPlan& plan, std::size_t number) {
   interest.events = EPOLLIN;
   interest.data.u64 = clients_.size();
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &interest) != 0) {
-    return std::unexpected(system_error("watching a connection", errno));
+    return std::unexpected(system_error("cannot watch a connection", errno));
   }
   std::string batch;
   for (std::size_t i = 0; i < plan.depth; ++i) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load generator: one thread, one epoll, N connections, each with `depth` requests in flight.
-// Measures how many requests a second a server answers. Called by the store's rows and by the
-// `load` command. Functions over values.
+// The load generator: one thread, one epoll instance, N connections with `depth` requests in flight
+// each. Measures the request rate of a server. Called by the `load` command. Functions over values.
 #pragma once
 
 #include "apps/muster-bench/dialect.hpp"
@@ -18,12 +17,12 @@ struct LoadPlan {
   Protocol protocol = Protocol::tcpstore;
   Operation operation = Operation::get;
   std::size_t clients = 1;
-  std::size_t depth = 1;  // requests sent in one piece; the next piece follows its last answer
+  std::size_t depth = 1;  // requests per batch; the next batch follows the last answer
   Duration warm_up{};
   Duration measured{};
 };
 
-// Answered requests a second. Every first answer is compared byte for byte.
+// Answered requests per second. Compares every first answer byte for byte.
 [[nodiscard]] Result<double> measure_rate(const LoadPlan& plan);
 
 struct StreamPlan {
@@ -33,8 +32,8 @@ struct StreamPlan {
   std::size_t requests = 0;  // for each client
 };
 
-// SETs a second: all clients send without waiting (answers, where the protocol has them, are read
-// and dropped), then each asks for its last key; the clock stops at the last answer.
+// SETs per second. All clients send without waiting and discard answers, if the protocol has any.
+// Then each client reads its last key; the clock stops at the last answer.
 [[nodiscard]] Result<double> measure_stream(const StreamPlan& plan);
 
 }  // namespace muster::bench

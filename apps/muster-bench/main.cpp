@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-bench: the parts of the measurements that must not be slow themselves. measure/ calls
-// them.
+// muster-bench: the performance-critical parts of the measurements. Called by measure/.
 #include "apps/muster-bench/tools.hpp"
 
 #include <sys/resource.h>
 
 namespace {
 
-// The storm needs a descriptor for each client.
+// The storm needs one descriptor per client.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -20,7 +19,7 @@ void raise_descriptor_limit() {
 
 int main(int argc, char** argv) {
   raise_descriptor_limit();
-  CLI::App app("muster-bench: load generators and stop-watch of scripts/bench");
+  CLI::App app("muster-bench: load generators and timers for scripts/bench");
   app.require_subcommand(1);
   int exit_code = 0;
   muster::bench::add_tools(app, exit_code);

@@ -22,7 +22,7 @@
 namespace muster::bench {
 namespace {
 
-// What the processes share.
+// State shared by the processes.
 struct Board {
   std::atomic<std::uint64_t> next{0};
   std::atomic<std::uint64_t> collisions{0};
@@ -43,7 +43,7 @@ UniqueFd bound_to(std::uint16_t port, bool reuse) {
   return socket;
 }
 
-// Of a port that nobody is bound to now; it is nobody's afterwards.
+// Finds a port that is free now, without keeping it bound.
 std::optional<std::uint16_t> probe(PortRange range, std::uint64_t job) {
   const int count = range.last - range.first + 1;
   for (int i = 0; i < count; ++i) {
@@ -61,19 +61,19 @@ bool serves(std::uint16_t port) {
   return socket && ::listen(socket.get(), 1) == 0;
 }
 
-// The job has the port from here until it has served on it.
+// The job owns the port from here until it has served on it.
 void use(Board& board, std::uint16_t port) {
   if (board.has_owner[port].exchange(true)) {
     board.collisions.fetch_add(1);
   }
-  ::sched_yield();  // as between a launcher's choice and its worker's listen()
+  ::sched_yield();  // stands for the time between the launcher's choice and the worker's listen()
   if (!serves(port)) {
     board.lost.fetch_add(1);
   }
   board.has_owner[port].store(false);
 }
 
-// The exit code of the process.
+// Runs jobs until all are done. Returns the exit code of the process.
 int take_turns(Board& board, const PortsPlan& plan) {
   for (std::uint64_t job = board.next.fetch_add(1); job < plan.jobs;
        job = board.next.fetch_add(1)) {
@@ -109,7 +109,7 @@ Result<PortsFound> count_collisions(const PortsPlan& plan) {
   void* const memory =
       ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return failure(Errc::system, "no memory to share");
+    return failure(Errc::system, "cannot allocate shared memory");
   }
   auto* const board = new (memory) Board;
   const TimePoint begin = steady_now();

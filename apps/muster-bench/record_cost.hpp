@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node pays for its record of a round (rendezvous/round/README.md, "Agents that are
-// restarted"): encoding, write, fsync and rename. Called by the tool `record`.
+// The cost of recording a round on a node (rendezvous/round/README.md): encoding, write, fsync and
+// rename. Called by the tool `record`.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,7 +12,7 @@
 
 namespace muster::bench {
 
-// The time of each write. `nodes`: members of the round. The folder should be on a disk.
+// The duration of each write. `nodes`: members of the round. The folder should be on a disk.
 [[nodiscard]] Result<std::vector<Duration>> measure_record(const std::string& folder,
                                                            std::size_t nodes,
                                                            std::size_t writes);

@@ -28,10 +28,10 @@ constexpr Duration kTimeout = std::chrono::seconds(20);
 struct Client {
   UniqueFd fd;
   std::string input;
-  std::deque<TimePoint> due;  // of requests without an answer
+  std::deque<TimePoint> due;  // due times of unanswered requests
 };
 
-// The size of the answer at the front, once its head is there.
+// The size of the first response, once its headers have arrived.
 Result<std::optional<std::size_t>> size_of_answer(std::string_view input) {
   const auto end = input.find(kHeadEnd);
   if (end == std::string_view::npos) {
@@ -41,7 +41,7 @@ Result<std::optional<std::size_t>> size_of_answer(std::string_view input) {
   const auto length = head.find(kLength);
   if (!head.starts_with(kFine) || length == std::string_view::npos) {
     return failure(Errc::protocol,
-                   "a scrape was answered with " + std::string(head.substr(0, head.find('\r'))));
+                   "a scrape failed: " + std::string(head.substr(0, head.find('\r'))));
   }
   const auto digits = head.substr(length + kLength.size());
   std::size_t body = 0;
@@ -94,7 +94,7 @@ Result<void> Scraper::send_due(TimePoint now) {
   return {};
 }
 
-// Until the next request is due or an answer comes.
+// Waits until the next request is due or a response arrives.
 Result<void> Scraper::wait(TimePoint now) {
   std::vector<pollfd> polled;
   for (const Client& client : clients_) {
@@ -105,10 +105,10 @@ Result<void> Scraper::wait(TimePoint now) {
   const timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
   const int ready = ppoll(polled.data(), polled.size(), &timeout, nullptr);
   if (ready < 0 && errno != EINTR) {
-    return std::unexpected(system_error("waiting for answers", errno));
+    return std::unexpected(system_error("cannot wait for responses", errno));
   }
   if (ready == 0 && sent_ == plan_.requests) {
-    return failure(Errc::timed_out, "a server left scrapes without an answer for 20 s");
+    return failure(Errc::timed_out, "a server did not answer scrapes for 20 s");
   }
   for (std::size_t i = 0; ready > 0 && i < polled.size(); ++i) {
     if (polled[i].revents != 0) {
@@ -126,7 +126,7 @@ Result<void> Scraper::take(Client& client) {
     return {};
   }
   if (got <= 0) {
-    return failure(Errc::closed, "a server closed a connection under scrapes");
+    return failure(Errc::closed, "a server closed a connection during scrapes");
   }
   client.input.append(buffer_.data(), static_cast<std::size_t>(got));
   last_answer_ = steady_now();

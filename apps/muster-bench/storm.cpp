@@ -17,15 +17,15 @@ namespace {
 constexpr int kEvents = 256;
 constexpr int kTimeoutMs = 20'000;
 
-// One phase of the storm: every connection sends one exchange and waits for its answer.
+// One phase of the storm: every connection sends one request and waits for its answer.
 class Phase {
  public:
   explicit Phase(std::size_t clients) : epoll_(epoll_create1(EPOLL_CLOEXEC)), missing_(clients) {}
 
-  // Sends on one connection and waits for its answer from now on.
+  // Sends a request on one connection and starts waiting for its answer.
   Result<void> begin(int fd, std::size_t number, const Exchange& step);
 
-  // Takes answers until at most `left` connections wait.
+  // Receives answers until at most `left` connections are waiting.
   Result<void> settle(const std::vector<UniqueFd>& connections, std::size_t left);
 
  private:
@@ -43,7 +43,7 @@ Result<void> Phase::begin(int fd, std::size_t number, const Exchange& step) {
   interest.events = EPOLLIN;
   interest.data.u64 = number;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &interest) != 0) {
-    return std::unexpected(system_error("watching a connection", errno));
+    return std::unexpected(system_error("cannot watch a connection", errno));
   }
   return send_all(fd, step.request);
 }
@@ -55,7 +55,7 @@ Result<void> Phase::take(int fd, std::size_t number) {
     return {};
   }
   if (got <= 0 || static_cast<std::size_t>(got) > missing_[number]) {
-    return failure(Errc::closed, "a server closed a connection in the storm");
+    return failure(Errc::closed, "a server closed a connection during the storm");
   }
   missing_[number] -= static_cast<std::size_t>(got);
   if (missing_[number] == 0) {
@@ -70,7 +70,7 @@ Result<void> Phase::settle(const std::vector<UniqueFd>& connections, std::size_t
   while (waiting_ > left) {
     const int ready = epoll_wait(epoll_.get(), events.data(), kEvents, kTimeoutMs);
     if (ready == 0) {
-      return failure(Errc::timed_out, "a server left connections without an answer for 20 s");
+      return failure(Errc::timed_out, "a server did not answer connections for 20 s");
     }
     for (int i = 0; i < ready; ++i) {
       const auto number = events[static_cast<std::size_t>(i)].data.u64;
@@ -82,7 +82,7 @@ Result<void> Phase::settle(const std::vector<UniqueFd>& connections, std::size_t
   return {};
 }
 
-// What each client asks for once it is connected: SET and GET of its own key in one go.
+// The request of each connected client: SET and GET of its own key in one segment.
 Exchange set_and_get(Protocol protocol, std::size_t number) {
   auto get = exchange(protocol, Operation::get, number);
   if (protocol == Protocol::echo) {

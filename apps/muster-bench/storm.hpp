@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of connections at once: all connect, all set and get, and stay; with the server's
-// memory for each of them. Also holds idle connections beside a load. Called by the store's rows.
+// Thousands of concurrent connections: all connect, set and get, and stay open, to measure the
+// server's memory per connection. Also holds idle connections during a load. Called by the `storm`
+// and `hold` commands.
 #pragma once
 
 #include "apps/muster-bench/dialect.hpp"
@@ -20,20 +21,20 @@ struct StormPlan {
   std::size_t clients = 10'000;
 };
 
-// The open connections and how long it took until the last one had its answers.
+// The open connections, and the time until the last one had its answers.
 struct Storm {
   std::vector<UniqueFd> connections;
-  Duration connected{};  // every client has met the server (greeting answered)
-  Duration whole{};      // … and has set its key and got it back
+  Duration connected{};  // until every client has its greeting answered
+  Duration whole{};      // … and has set its key and read it back
 };
 
-// At most kStormPace connects are under way at once: clients that come faster than the accept
-// queue (net.core.somaxconn) allows lose their SYN and wait for a second, whatever the server.
+// Limit for connects in progress. Clients that overflow the accept queue (net.core.somaxconn) lose
+// their SYN and wait for a second, regardless of the server.
 inline constexpr std::size_t kStormPace = 512;
 
 [[nodiscard]] Result<Storm> raise_storm(const StormPlan& plan);
 
-// Connections that have been greeted and say nothing more.
+// Opens connections that have completed the greeting and stay idle.
 [[nodiscard]] Result<std::vector<UniqueFd>> open_idle(const StormPlan& plan);
 
 }  // namespace muster::bench

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kChunk = 64;  // requests in one send
 constexpr std::size_t kKeys = 1024;
-constexpr int kChunksInTurn = 16;  // then the other connections have their turn
+constexpr int kChunksInTurn = 16;  // limit per turn, to be fair to other connections
 constexpr int kTimeoutMs = 10'000;
 
 struct Streamer {
@@ -24,8 +24,8 @@ struct Streamer {
   std::string chunk;
   std::size_t chunks_left = 0;
   std::size_t sent = 0;     // bytes of the current chunk
-  std::size_t answers = 0;  // bytes that are still to come
-  bool asked = false;       // the closing question is in the chunk
+  std::size_t answers = 0;  // expected answer bytes
+  bool asked = false;       // the final request is in the chunk
   Exchange question;
 
   [[nodiscard]] bool done() const { return chunks_left == 0 && answers == 0; }
@@ -54,7 +54,7 @@ Result<Streamer> open_streamer(const StreamPlan& plan, std::size_t number) {
   return streamer;
 }
 
-// The last chunk is followed by the closing question.
+// Advances to the next chunk. The final request follows the last chunk.
 void next_chunk(Streamer& streamer) {
   streamer.sent = 0;
   --streamer.chunks_left;
@@ -75,7 +75,7 @@ Result<void> push(Streamer& streamer) {
       return {};
     }
     if (got < 0) {
-      return std::unexpected(system_error("streaming to a server", errno));
+      return std::unexpected(system_error("cannot stream to a server", errno));
     }
     streamer.sent += static_cast<std::size_t>(got);
     if (streamer.sent == streamer.chunk.size()) {
@@ -91,7 +91,7 @@ Result<void> pull(Streamer& streamer, std::vector<char>& buffer) {
     return {};
   }
   if (got <= 0 || static_cast<std::size_t>(got) > streamer.answers) {
-    return failure(Errc::closed, "a server closed a connection in the middle of a stream");
+    return failure(Errc::closed, "a server closed a connection during a stream");
   }
   streamer.answers -= static_cast<std::size_t>(got);
   return {};

@@ -15,7 +15,7 @@
 namespace muster::bench {
 namespace {
 
-// Reads until all writers are gone; the number of lines that came.
+// Reads until all writers have closed the pipe. Returns the number of lines.
 long long drain(int fd) {
   std::vector<char> buffer(std::size_t{256} * 1024);
   long long lines = 0;
@@ -52,7 +52,8 @@ Result<Timing> measure_time(const TimingPlan& plan) {
   }
   for (std::size_t i = 0; i < children.size(); ++i) {
     if (const int code = children[i].wait(plan.timeout_ms); code != 0) {
-      return failure(Errc::system, fmt::format("{} ended with {}", plan.programs[i].front(), code));
+      return failure(Errc::system,
+                     fmt::format("{} exited with code {}", plan.programs[i].front(), code));
     }
   }
   timing.milliseconds = std::chrono::duration<double, std::milli>(steady_now() - begin).count();

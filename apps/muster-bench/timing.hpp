@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long programs run, from before the first is spawned until the last was waited for. Called by
-// the tool `time`. Functions over values.
+// The run time of programs, from before the first is spawned until the last has been reaped. Called
+// by the tool `time`. Functions over values.
 #pragma once
 
 #include "base/error.hpp"
@@ -11,9 +11,9 @@
 namespace muster::bench {
 
 struct TimingPlan {
-  std::vector<std::vector<std::string>> programs;  // all are started at once
-  int timeout_ms = 120'000;                        // of each; one that hangs is killed
-  bool drain = false;                              // one program: reads its stdout, counts lines
+  std::vector<std::vector<std::string>> programs;  // started at the same time
+  int timeout_ms = 120'000;                        // per program; a hung one is killed
+  bool drain = false;                              // one program: read its stdout, count lines
 };
 
 struct Timing {
@@ -21,7 +21,7 @@ struct Timing {
   long long lines = 0;
 };
 
-// Error: a program did not end with 0.
+// Error: a program failed.
 [[nodiscard]] Result<Timing> measure_time(const TimingPlan& plan);
 
 }  // namespace muster::bench

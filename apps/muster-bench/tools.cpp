@@ -24,7 +24,7 @@
 namespace muster::bench {
 namespace {
 
-// What all tools that talk to a server take.
+// Options of all tools.
 struct Options {
   std::uint16_t port = 0;
   std::string protocol = "tcpstore";
@@ -34,17 +34,17 @@ struct Options {
   std::size_t requests = 1'000'000;
   double seconds = 1;
   int cpu = -1;
-  // Of `time`.
+  // For `time`.
   int repeat = 1;
   int timeout_seconds = 120;
   bool drain = false;
-  bool sealed = false;  // of `crowd`
-  // Of `ports`.
+  bool sealed = false;  // for `crowd`
+  // For `ports`.
   std::uint16_t last_port = 0;
   bool probed = false;
-  // Of `scrape`.
+  // For `scrape`.
   std::string path = "/metrics";
-  std::string folder;  // of `record`
+  std::string folder;  // for `record`
   double rate = 1000;
   std::vector<std::string> command;
 };
@@ -53,7 +53,7 @@ using Shared = std::shared_ptr<Options>;
 
 void add_server_options(CLI::App& app, const Shared& options) {
   app.add_option("--port", options->port, "the server's port on 127.0.0.1")->required();
-  app.add_option("--protocol", options->protocol, "what the server speaks")
+  app.add_option("--protocol", options->protocol, "protocol of the server")
       ->check(CLI::IsMember({"tcpstore", "redis", "echo"}));
   app.add_option("--clients", options->clients, "connections");
   app.add_option("--cpu", options->cpu, "pin this process to a cpu");
@@ -112,7 +112,7 @@ int run_storm(const Options& options) {
   return 0;
 }
 
-// Holds greeted connections until its standard input ends.
+// Holds greeted connections until its standard input is closed.
 int run_hold(const Options& options) {
   pin_to(options.cpu);
   const auto held = open_idle({options.port, *parse_protocol(options.protocol), options.clients});
@@ -140,7 +140,7 @@ TimingPlan timing_plan(const Options& options) {
   return plan;
 }
 
-// Says when it begins, for those who time something else that it starts.
+// Prints its start time first, for callers that time an event in the started programs.
 int run_time(const Options& options) {
   const auto plan = timing_plan(options);
   fmt::print("{{\"begin_ns\": {}}}\n", steady_now().time_since_epoch().count());
@@ -237,11 +237,11 @@ int run_echo(const Options& options) {
 
 void add_tools(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
-  auto* echo = app.add_subcommand("echo", "serve the bare echo (the floor below every server)");
-  echo->add_option("--port", options->port, "where to listen")->required();
+  auto* echo = app.add_subcommand("echo", "serve the bare echo (lower bound for every server)");
+  echo->add_option("--port", options->port, "port to listen on")->required();
   echo->callback([options, &exit_code] { exit_code = run_echo(*options); });
 
-  auto* load = app.add_subcommand("load", "requests a second of one server");
+  auto* load = app.add_subcommand("load", "measure the requests per second of a server");
   add_server_options(*load, options);
   load->add_option("--op", options->operation, "get, set (TCPStore: SET and CHECK) or add")
       ->check(CLI::IsMember({"get", "set", "add"}));
@@ -249,54 +249,55 @@ void add_tools(CLI::App& app, int& exit_code) {
   load->add_option("--seconds", options->seconds, "how long to measure");
   load->callback([options, &exit_code] { exit_code = run_load(*options); });
 
-  auto* stream = app.add_subcommand("stream", "SETs a second that nobody waits for");
+  auto* stream = app.add_subcommand("stream", "measure unacknowledged SETs per second");
   add_server_options(*stream, options);
-  stream->add_option("--requests", options->requests, "SETs in all");
+  stream->add_option("--requests", options->requests, "total number of SETs");
   stream->callback([options, &exit_code] { exit_code = run_stream(*options); });
 
   auto* storm = app.add_subcommand("storm", "many clients connect, set and get");
   add_server_options(*storm, options);
   storm->callback([options, &exit_code] { exit_code = run_storm(*options); });
 
-  auto* hold = app.add_subcommand("hold", "keep connections open until standard input ends");
+  auto* hold = app.add_subcommand("hold", "keep connections open until standard input is closed");
   add_server_options(*hold, options);
   hold->callback([options, &exit_code] { exit_code = run_hold(*options); });
 
-  auto* time = app.add_subcommand("time", "from before programs start until the last has ended");
-  time->add_option("--repeat", options->repeat, "how often")->check(CLI::PositiveNumber);
-  time->add_option("--timeout", options->timeout_seconds, "seconds that one may take");
+  auto* time = app.add_subcommand("time", "time programs from start to the last exit");
+  time->add_option("--repeat", options->repeat, "number of runs")->check(CLI::PositiveNumber);
+  time->add_option("--timeout", options->timeout_seconds, "time limit per run, in seconds");
   time->add_flag("--drain", options->drain, "read the output and count its lines");
-  time->add_option("PROGRAM", options->command, "with its arguments; ::: between several")
+  time->add_option("PROGRAM", options->command, "program and arguments; ::: separates several")
       ->required();
   time->callback([options, &exit_code] { exit_code = run_time(*options); });
 
-  auto* ports = app.add_subcommand("ports", "many jobs take ports of one range at once");
-  ports->add_option("--port", options->port, "the first of the range")->required();
-  ports->add_option("--last-port", options->last_port, "the last of the range")->required();
-  ports->add_option("--jobs", options->requests, "jobs in all");
-  ports->add_option("--at-once", options->clients, "jobs at one time");
-  ports->add_flag("--probed", options->probed, "ports are found free, and not held");
+  auto* ports = app.add_subcommand("ports", "take ports of one range in many concurrent jobs");
+  ports->add_option("--port", options->port, "first port of the range")->required();
+  ports->add_option("--last-port", options->last_port, "last port of the range")->required();
+  ports->add_option("--jobs", options->requests, "total number of jobs");
+  ports->add_option("--at-once", options->clients, "number of concurrent jobs");
+  ports->add_flag("--probed", options->probed, "probe for free ports without holding them");
   ports->callback([options, &exit_code] { exit_code = run_ports(*options); });
 
-  auto* scrapes = app.add_subcommand("scrape", "GETs of one page, each sent when it is due");
+  auto* scrapes = app.add_subcommand("scrape", "send GETs of one page on schedule");
   scrapes->add_option("--port", options->port, "the server's port on 127.0.0.1")->required();
-  scrapes->add_option("--path", options->path, "of the page");
-  scrapes->add_option("--rate", options->rate, "requests a second")->check(CLI::PositiveNumber);
-  scrapes->add_option("--requests", options->requests, "in all")->check(CLI::PositiveNumber);
-  scrapes->add_option("--clients", options->clients, "connections, which take turns")
+  scrapes->add_option("--path", options->path, "path of the page");
+  scrapes->add_option("--rate", options->rate, "requests per second")->check(CLI::PositiveNumber);
+  scrapes->add_option("--requests", options->requests, "total number of requests")
+      ->check(CLI::PositiveNumber);
+  scrapes->add_option("--clients", options->clients, "connections, used in turn")
       ->check(CLI::PositiveNumber);
   scrapes->add_option("--cpu", options->cpu, "pin this process to a cpu");
   scrapes->callback([options, &exit_code] { exit_code = run_scrape(*options); });
 
   auto* crowd = app.add_subcommand("crowd", "many nodes join one coordinator and lose one");
-  crowd->add_option("--nodes", options->clients, "connections of followers");
-  crowd->add_flag("--sealed", options->sealed, "with a token: all is said through TLS");
+  crowd->add_option("--nodes", options->clients, "number of follower connections");
+  crowd->add_flag("--sealed", options->sealed, "use a token and TLS");
   crowd->callback([options, &exit_code] { exit_code = run_crowd(*options); });
 
-  auto* record = app.add_subcommand("record", "write the record of a round again and again");
-  record->add_option("--folder", options->folder, "where, on a local disk")->required();
+  auto* record = app.add_subcommand("record", "write the record of a round repeatedly");
+  record->add_option("--folder", options->folder, "directory on a local disk")->required();
   record->add_option("--nodes", options->clients, "members of the round");
-  record->add_option("--requests", options->requests, "how often")->required();
+  record->add_option("--requests", options->requests, "number of writes")->required();
   record->callback([options, &exit_code] { exit_code = run_record(*options); });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-store: the store server of muster on its own.
+// muster-store: muster's store server as a standalone program.
 #include "base/error.hpp"
 #include "base/stream_writer.hpp"
 #include "io/user_admission.hpp"
@@ -38,7 +38,7 @@ int fail(const Error& error) {
   return error.code == Errc::internal ? kExitInternal : kExitUnreachable;
 }
 
-// Each session is a descriptor: take as many as the system lets us.
+// Each session needs a descriptor, so raise the soft limit to the hard limit.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -47,14 +47,14 @@ void raise_descriptor_limit() {
   }
 }
 
-// Large values go back to the system when they are deleted: with its own, moving threshold malloc
-// would soon keep them in one heap, which small keys between them hold in place.
+// Returns the memory of large values to the system when they are deleted. With its dynamic
+// threshold malloc would soon place them on the heap, where small keys prevent trimming.
 void return_large_blocks() {
   // There is one thread. NOLINTNEXTLINE(concurrency-mt-unsafe)
   static_cast<void>(::mallopt(M_MMAP_THRESHOLD, 512 * 1024));
 }
 
-// Written aside and renamed, so that a reader never sees half a number.
+// Writes a temporary file and renames it, so that a reader never sees a partial number.
 Result<void> write_port_file(const std::string& path, std::uint16_t port) {
   const std::string aside = path + ".tmp";
   std::FILE* file = std::fopen(aside.c_str(), "we");

@@ -15,32 +15,32 @@
 namespace muster {
 namespace {
 
-constexpr const char* kHelp = R"(muster-store: a TCPStore server on its own
+constexpr const char* kHelp = R"(muster-store: a standalone TCPStore server
 
   muster-store                                 serve 127.0.0.1:29500
   muster-store --bind :: --port 0 --port-file p
-                                               all addresses, any free port, its number in file p
+                                               all addresses, any free port, written to file p
 
-Workers of every PyTorch from 1.13 on can use it: TCPStore("127.0.0.1", 29500, is_master=False).
-On this machine only the user who started it, and root, can connect. Other machines are not told
-apart: with a --bind that they reach, whoever can connect there can read and write all keys.
+It works with PyTorch 1.13 and later: TCPStore("127.0.0.1", 29500, is_master=False).
+On this host, only the user who started the server and root can connect. There is no authentication
+for other hosts: with a --bind address that they can reach, any client can read and write all keys.
 
 Options:
-  --bind ADDRESS     numeric address to listen on; :: is all of IPv4 and IPv6 [127.0.0.1]
-  --port PORT        0 takes any free port [29500]
-  --port-file FILE   write the port to FILE once it accepts connections
-  --uid UID|NAME     the user who may connect on this machine [your own]
-  --open             every user of this machine may
-  --version          print the version and end
-  --help, -h         print this and end
+  --bind ADDRESS     numeric address to listen on; :: means all IPv4 and IPv6 addresses [127.0.0.1]
+  --port PORT        port to listen on; 0 selects a free port [29500]
+  --port-file FILE   write the port to FILE once the server accepts connections
+  --uid UID|NAME     user on this host who may connect [the current user]
+  --open             allow all users on this host
+  --version          print the version
+  --help, -h         print this help
 
-It prints nothing while all is well, and ends with exit code 0 at SIGTERM or SIGINT.
+The server prints only warnings and errors. On SIGTERM or SIGINT it exits with code 0.
 )";
 
 constexpr std::array<std::string_view, 7> kNames{
     "--bind", "--port", "--port-file", "--uid", "--open", "--version", "--help"};
 
-// What was typed and is no option, with the nearest one that is.
+// Reports an unknown option and suggests the nearest known one.
 Error unknown(std::string_view word) {
   const auto nearest = std::ranges::min_element(
       kNames, {}, [word](std::string_view name) { return edit_distance(word, name); });
@@ -70,7 +70,7 @@ Result<std::uint16_t> parse_port(const std::string& text) {
   return static_cast<std::uint16_t>(*port);
 }
 
-// Names are those of /etc/passwd, since a static program has no others.
+// User names come from /etc/passwd, because a static program cannot use NSS modules.
 std::string passwd_text() {
   std::ifstream file("/etc/passwd");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -78,7 +78,7 @@ std::string passwd_text() {
 
 Result<uid_t> chosen_user(const std::string& text, bool is_open) {
   if (is_open) {
-    return failure(Errc::usage, "--uid and --open exclude each other: give one of them");
+    return failure(Errc::usage, "--uid and --open cannot be combined");
   }
   auto user = parse_user(text, passwd_text());
   return user ? user : std::unexpected(user.error().during("--uid"));
@@ -104,7 +104,7 @@ Result<StoreOptions> parse_store_options(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // CLI11's own exit codes mean nothing to a user: ours is 2 for all of them.
+    // CLI11's own exit codes are not useful to users, so all of them become 2.
     return std::unexpected(explain(app, error));
   }
   const auto number = parse_port(port);

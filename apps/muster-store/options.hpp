@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of muster-store as a value. Parsing starts nothing. Used by main.
+// The parsed command line of muster-store. Parsing has no side effects. Used by main.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,9 +16,9 @@ struct StoreOptions {
   std::string bind = "127.0.0.1";
   std::uint16_t port = 29500;
   std::string port_file;             // empty: none
-  std::optional<uid_t> user;         // who may connect from this machine; none: who started it
-  bool open = false;                 // anybody may
-  std::optional<std::string> print;  // --help or --version: print this and end
+  std::optional<uid_t> user;         // user on this host who may connect; none: the current user
+  bool open = false;                 // any user on this host may connect
+  std::optional<std::string> print;  // text for --help or --version
 };
 
 // Error: usage, one line that names the option.

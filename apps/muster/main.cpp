@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster, the launcher: what was typed, what it means, run it, say how it ended. Exit codes are in
-// apps/README.md.
+// muster, the launcher: parses and resolves the command line, runs the job and reports the result.
+// Exit codes are listed in apps/README.md.
 #include "agent/agent.hpp"
 #include "agent/failures/job_result.hpp"
 #include "agent/sinks/open_record.hpp"
@@ -47,9 +47,9 @@ namespace {
 constexpr int kWidthWithoutTerminal = 80;
 constexpr Duration kPagerTimeout = std::chrono::hours(1);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
-constexpr std::size_t kMessageLineBytesMax = 2000;  // names that users chose are in it
+constexpr std::size_t kMessageLineBytesMax = 2000;  // messages contain user-chosen names
 
-// Somebody may read it page by page. A reader that left has read enough.
+// Waits a long time, since the reader may be a pager. EPIPE is not an error: the reader exited.
 int print(std::string_view text) {
   if (write_within(1, text, kPagerTimeout) || errno == EPIPE) {
     return 0;
@@ -65,7 +65,7 @@ int refuse(const Error& error) {
   return exit_code_of(error);
 }
 
-// All in one go, so that a console that is not read holds us once.
+// Writes all warnings at once, so that an unread console blocks only once.
 void warn(const LaunchConfig& config, const std::vector<std::string>& warnings) {
   std::string lines;
   for (const std::string& warning : warnings) {
@@ -84,7 +84,7 @@ int terminal_width(int fd) {
   return kWidthWithoutTerminal;
 }
 
-// Where programs write in blocks and not by lines.
+// Whether programs write to this descriptor in blocks rather than lines.
 bool is_torn(int fd) {
   struct stat facts {};
 
@@ -115,8 +115,8 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
   return setup;
 }
 
-// The processes that would be started; the run folder, the port and what many nodes agree on are
-// made up, since nothing is made and no socket is opened.
+// Prints the processes that would be started. The run folder, the port and the result of the
+// rendezvous are placeholders, because nothing is created and no socket is opened.
 int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ& environ) {
   const LaunchConfig& config = setup.config;
   PlanContext context{RunDir::place_of(config, setup.environ, "........"),
@@ -142,7 +142,7 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
                (plan ? describe_plan(*specs) : describe_env(*specs, environ)));
 }
 
-// What guard and agent of a job of many nodes share: sockets and a timer from before the fork.
+// State shared by guard and agent of a multi-node job, created before the fork.
 struct Shared {
   NodeSockets sockets;
   LeaseTimer lease;
@@ -192,7 +192,7 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
   return code;
 }
 
-// Our place is taken by the program that starts us again, on each machine; it has our environment.
+// Replaces this process with the program that starts muster on each node, with our environment.
 int replace_by(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) {
@@ -206,7 +206,7 @@ int replace_by(std::vector<std::string> words) {
                       "cannot run " + words.front() + ": " + errno_text(why)});
 }
 
-// For the machines of --hosts, which need not have the same home.
+// The secret to send to the hosts of --hosts, which may not share a home directory.
 Result<std::string> token_to_send(const HostsRequest& request) {
   if (!request.sends_token) {
     return "";
@@ -221,7 +221,7 @@ Result<std::string> token_to_send(const HostsRequest& request) {
   return std::move(token->secret);
 }
 
-// --hosts: agents on other machines, none here.
+// --hosts: starts agents on other hosts, but not in this process.
 int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
   return run_guarded([&](UniqueFd link) {
     hide_command_line(argc, argv);
@@ -229,9 +229,9 @@ int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
   });
 }
 
-// It lies where the driver's library does, which a static program cannot load.
+// Runs nvidia-smi, because a static program cannot load the driver's library.
 std::string ask_smi(const Environ& environ) {
-  constexpr Duration kTimeout = std::chrono::seconds(20);  // without its daemon it wakes all GPUs
+  constexpr Duration kTimeout = std::chrono::seconds(20);  // it may have to initialise all GPUs
   constexpr std::size_t kBytesMax = std::size_t{256} * 1024;
   for (const char* name : {"nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"}) {
     auto text = program_output({{name, "-L"}, environ.to_block(), kTimeout, kBytesMax});

@@ -6,14 +6,14 @@
 namespace muster {
 
 std::string version_text() {
-  // Two lines of what it is, then what it can do: what is not named here is not built in.
+  // Two lines that identify the build, then its features. Features not listed are not built in.
   return fmt::format(
       "muster {}\n"
       "compiler    {} {}, {} build\n"
-      "nodes       any number (rendezvous back ends static and c10d)\n"
+      "nodes       any number (rendezvous backends static and c10d)\n"
       "store       TCPStore, both dialects (PyTorch up to 2.0, and later)\n"
       "devices     counted without CUDA libraries; none are linked\n"
-      "names       /etc/hosts and DNS by c-ares; no getaddrinfo\n",
+      "names       /etc/hosts and DNS through c-ares; no getaddrinfo\n",
       MUSTER_VERSION,
 #ifdef __clang__
       "clang",

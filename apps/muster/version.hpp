@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --version prints. Called by main; pure.
+// The output of --version. Called by main; pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace muster {
 
 [[nodiscard]] std::string version_text();
 
-// "0.1.0": nodes of one job have the same.
+// "0.1.0". All nodes of a job must have the same version.
 [[nodiscard]] std::string version_number();
 
 }  // namespace muster

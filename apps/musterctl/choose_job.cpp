@@ -44,12 +44,12 @@ bool serves(const FoundJob& job, const std::vector<std::string>& addresses, int 
   });
 }
 
-// Trailing line ends are left out. Error: not_possible, without a word of the key.
+// Trailing line ends are removed. Error: not_possible; its message never contains the key.
 Result<std::string> read_key(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string key;
   if (!std::getline(file, key) || key.empty() || !is_url_safe(key)) {
-    return failure(Errc::not_possible, "--http-key: no key can be read from '" + path + "'");
+    return failure(Errc::not_possible, "--http-key: cannot read a key from '" + path + "'");
   }
   return key;
 }
@@ -96,7 +96,7 @@ Error silent_error(const std::vector<FoundJob>& silent, const ControlOptions& op
   return Error{
       Errc::unreachable,
       fmt::format("no answer within {:.4g} s from the launcher{} with pid {}: stopped, or the "
-                  "machine is overloaded. musterctl stop --pid PID stops such a job",
+                  "host is overloaded. Use musterctl stop --pid PID to stop such a job",
                   std::chrono::duration<double>(options.time_to_find()).count(),
                   silent.size() == 1 ? "" : "s",
                   name_some(silent, pid_text))};
@@ -130,13 +130,13 @@ Result<FoundJob> choose_job(ChosenJobs jobs, const ControlOptions& options) {
   if (candidates.empty()) {
     const bool any = !options.pid && options.run_id.empty();
     return failure(Errc::not_found,
-                   any ? "no job of yours runs on this machine"
-                       : "no such job of yours runs on this machine: see musterctl status");
+                   any ? "you have no running job on this host"
+                       : "you have no such job on this host; see musterctl status");
   }
   if (candidates.size() > 1) {
     return failure(
         Errc::usage,
-        fmt::format("{} jobs run here: choose one by --pid; {}",
+        fmt::format("{} jobs are running here; select one with --pid: {}",
                     candidates.size(),
                     name_some(candidates, [](const FoundJob& job) { return describe(job); })));
   }

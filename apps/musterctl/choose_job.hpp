@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the jobs on this machine a command is for, by --pid and --run-id. Stateless.
+// Selects a job on this host by --pid and --run-id. Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,7 +13,7 @@ namespace muster {
 
 struct ChosenJobs {
   std::vector<FoundJob> answered;
-  std::vector<FoundJob> silent;  // that may be meant: with --run-id all of them
+  std::vector<FoundJob> silent;  // possible matches; with --run-id all silent jobs
 };
 
 [[nodiscard]] ChosenJobs chosen_jobs(const ControlOptions& options);
@@ -22,17 +22,17 @@ struct ChosenJobs {
 [[nodiscard]] Error silent_error(const std::vector<FoundJob>& silent,
                                  const ControlOptions& options);
 
-// As a warning; nothing if none is silent.
+// Prints silent_error() as a warning. Does nothing if no job is silent.
 void warn_of_silent(const std::vector<FoundJob>& silent, const ControlOptions& options);
 
-// The only one; it may be silent. Errors: not_found, usage (several), unreachable (only silent ones
-// may have this --run-id).
+// The only matching job, which may be silent. Errors: not_found, usage (several match), unreachable
+// (only silent jobs may have this --run-id).
 [[nodiscard]] Result<FoundJob> choose_job(ChosenJobs jobs, const ControlOptions& options);
 
-// The only one, which answered. Errors: as choose_job; unreachable.
+// The only matching job, which must have answered. Errors: as choose_job; unreachable.
 [[nodiscard]] Result<FoundJob> find_job(const ControlOptions& options);
 
-// The one of --endpoint, else as find_job.
+// The job at --endpoint, else as find_job.
 [[nodiscard]] Result<JobSource> find_source(const ControlOptions& options);
 
 // "pid 4242  python3, job default, running", in one line.

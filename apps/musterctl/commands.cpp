@@ -16,12 +16,12 @@ namespace {
 
 constexpr const char* kReportName = "report.json";
 
-// Of --log-dir, where a running job will leave its report.
+// Fails with the log directory in which a running job will write its report.
 Result<std::string> logs_of_job(const ControlOptions& options) {
   const auto source = find_source(options);
   if (!source && source.error().code == Errc::not_found) {
     return failure(Errc::not_found,
-                   source.error().message + "; of one that has ended: musterctl report DIR");
+                   source.error().message + "; for a finished job use musterctl report DIR");
   }
   const auto json =
       source ? source->get("/v1/status", options.timeout) : std::unexpected(source.error());
@@ -30,8 +30,8 @@ Result<std::string> logs_of_job(const ControlOptions& options) {
   }
   const std::string logs = text_of(parse_json(*json), "logs");
   return failure(Errc::not_found,
-                 logs.empty() ? "the job still runs, and keeps no logs (--log-dir)"
-                              : "the job still runs; its report will be in '" + logs + "'");
+                 logs.empty() ? "the job is still running and has no log directory (--log-dir)"
+                              : "the job is still running; its report will be in '" + logs + "'");
 }
 
 }  // namespace

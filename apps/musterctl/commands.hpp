@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What musterctl's commands do. Each prints its answer on stdout and returns the exit code, or says
-// what failed. Called once by main.
+// The commands of musterctl. Each prints its result to stdout and returns the exit code or an
+// error. Called once by main.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,13 +13,13 @@ namespace muster {
 
 inline constexpr int kExitNotThere = 1;
 
-// Lines of stacks and the like, whose names come from other programs.
+// Limit for lines with names from other programs, such as stacks.
 inline constexpr std::size_t kStackLineBytesMax = 400;
 
-// To stdout; main asks at the end whether all of it arrived.
+// Writes to stdout; main checks for write errors at the end.
 void print(std::string_view text);
 
-// One line on standard error.
+// Prints a one-line warning to standard error.
 void warn(const std::string& text);
 
 [[nodiscard]] Result<int> run_status(const ControlOptions& options);

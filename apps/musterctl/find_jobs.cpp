@@ -27,7 +27,7 @@ enum class Stage {
   connecting,  // the backlog is full
   waiting,     // for the rest of the answer
   answered,
-  gone,  // another user's, or the launcher has exited
+  gone,  // belongs to another user, or the launcher has exited
 };
 
 struct Query {
@@ -50,7 +50,7 @@ std::vector<std::string> job_sockets() {
       out.push_back(std::move(name));
     }
   }
-  // Each connection of a socket has a line, too.
+  // The table also has a line for each connection of a socket.
   std::ranges::sort(out);
   const auto rest = std::ranges::unique(out);
   out.erase(rest.begin(), rest.end());
@@ -90,8 +90,8 @@ bool any_in(const std::vector<Query>& queries, Stage stage) {
   return std::ranges::find(queries, stage, &Query::stage) != queries.end();
 }
 
-// One turn: connects where that was not possible before, then reads what arrives. A signal or an
-// error of poll() leaves everything as it is.
+// One iteration: retries pending connections, then reads available data. A signal or an error from
+// poll() changes nothing.
 void advance(std::vector<Query>& queries, TimePoint deadline) {
   std::vector<pollfd> fds;
   for (Query& query : queries) {
@@ -113,8 +113,8 @@ void advance(std::vector<Query>& queries, TimePoint deadline) {
   }
 }
 
-// Agents of this user, for root all of them, that are not among `known`. The kernel names the
-// process behind a socket only to those whose connection fits into the backlog.
+// Agents of this user (for root, of all users) that are not in `known`. The kernel reports the
+// process behind a socket only after the connection has entered the backlog.
 std::vector<FoundJob> other_agents(const std::vector<FoundJob>& known) {
   std::vector<FoundJob> out;
   for (const pid_t pid : all_pids()) {
@@ -160,7 +160,7 @@ std::vector<FoundJob> find_jobs(Duration timeout) {
     query.job.source.socket = std::move(socket);
     queries.push_back(std::move(query));
   }
-  bool last = false;  // a process that was not scheduled until the deadline still reads once
+  bool last = false;  // read once more even if this process was not scheduled until the deadline
   while (!last) {
     last = steady_now() >= deadline;
     advance(queries, deadline);

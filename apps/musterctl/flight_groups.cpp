@@ -27,7 +27,7 @@ std::string named(const Operation& operation) {
                      operation.peer < 0 ? "" : fmt::format(" with {}", operation.peer));
 }
 
-// Without times: ranks that are in the same place are told together.
+// Contains no times, so that ranks at the same position are grouped.
 std::string place_of(const Position& at) {
   const std::string after = at.recent.empty() ? "" : named(at.recent.back());
   if (!at.pending.empty()) {
@@ -38,10 +38,10 @@ std::string place_of(const Position& at) {
 
 struct Place {
   std::vector<int> ranks;
-  std::uint64_t age = 0;  // of the one that waits longest
+  std::uint64_t age = 0;  // longest wait of these ranks
 };
 
-// By how far they are, and the words.
+// Keyed by progress and description.
 std::map<std::pair<std::uint64_t, std::string>, Place> places_in(const hang::Evidence& group) {
   std::map<std::pair<std::uint64_t, std::string>, Place> out;
   for (const hang::RankEvidence& rank : group.ranks) {
@@ -53,7 +53,7 @@ std::map<std::pair<std::uint64_t, std::string>, Place> places_in(const hang::Evi
   return out;
 }
 
-// The ranks that wait, by those that they wait for.
+// Waiting ranks, keyed by the ranks that they wait for.
 std::map<std::vector<int>, std::vector<int>> waits_in(const hang::Evidence& group) {
   std::map<std::vector<int>, std::vector<int>> out;
   for (const hang::RankEvidence& rank : group.ranks) {

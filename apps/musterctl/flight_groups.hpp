@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightGroups: positions of ranks in their groups, for people and for programs: those that are in
-// the same place together, those that are furthest behind first, and who waits for whom. Pure.
+// FlightGroups: positions of ranks in their collectives, as text and JSON. Groups ranks at the same
+// position, lists those furthest behind first, and shows which ranks wait for which. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -21,7 +21,7 @@ class FlightGroups {
   [[nodiscard]] std::string json(const std::vector<std::string>& gaps) const;
 
  private:
-  std::map<std::string, hang::Evidence> groups_;  // of each rank its position there
+  std::map<std::string, hang::Evidence> groups_;  // holds the position of each rank in the group
 };
 
 }  // namespace muster

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// flights: where each rank is in its collective operations and who is behind, from the flight
-// recorders of muster's collective library and of PyTorch: of a running job, of a process and those
-// below it (also of ranks that were killed, while their launcher or another rank of their host
-// lives), or of a folder of recorders and of PyTorch's dumps.
+// flights: shows the position of each rank in its collectives and which ranks are behind, from the
+// flight recorders of muster's collective library and of PyTorch. Reads a running job, a process
+// tree (including killed ranks while their launcher or another rank on their host lives), or a
+// directory of recorders and PyTorch dumps.
 #include "base/clock.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What was found, and what could not be had.
+// The positions found, and messages about missing ones.
 struct Flights {
   FlightGroups groups;
   std::vector<std::string> gaps;
@@ -64,7 +64,7 @@ void add_job(const LocalJob& job, Flights& out) {
   std::ranges::move(evidence.gaps, std::back_inserter(out.gaps));
 }
 
-// "nccl_trace_rank_12", "trace-3.pickle": the last number of the name.
+// The last number in the file name: "nccl_trace_rank_12", "trace-3.pickle".
 std::optional<int> rank_in(const std::string& name) {
   const auto last = name.find_last_of("0123456789");
   if (last == std::string::npos) {
@@ -76,7 +76,7 @@ std::optional<int> rank_in(const std::string& name) {
   return rank && *rank <= INT32_MAX ? std::optional(static_cast<int>(*rank)) : std::nullopt;
 }
 
-// Of a dump the time at which it was written counts.
+// The time at which a dump was written.
 std::uint64_t written_ns(const fs::path& path) {
   std::error_code error;
   const auto age = fs::file_time_type::clock::now() - fs::last_write_time(path, error);
@@ -97,7 +97,7 @@ void add_dump(const fs::path& path, Flights& out) {
   std::string begin(kPickleBegin.size(), '\0');
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   if (!file || begin != kPickleBegin) {
-    return;  // something else
+    return;  // not a dump
   }
   const std::string bytes =
       begin + std::string{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -128,10 +128,9 @@ void add_places(const std::vector<std::string>& places, Flights& out) {
 }
 
 constexpr const char* kNothing =
-    "no flight recorder found: they are those of muster's collective library, and of PyTorch where "
-    "muster runs it with --hang-timeout; of other jobs give a folder "
-    "(MUSTER_COLLECTIVE_FLIGHT_DIR, or one with PyTorch's dumps) or the pid of a rank or its "
-    "launcher, as its user";
+    "no flight recorder found: jobs need muster's collective library, or PyTorch under muster with "
+    "--hang-timeout. For other jobs specify a directory (MUSTER_COLLECTIVE_FLIGHT_DIR, or one with "
+    "PyTorch's dumps) or the pid of a rank or its launcher, and run as the job's user";
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// forget: the launcher that leads a job stops waiting for a node whose death it cannot prove.
+// forget: makes the leading launcher stop waiting for a node whose death it cannot prove.
 #include "base/printable.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
@@ -27,8 +27,8 @@ Result<int> run_forget(const ControlOptions& options) {
   }
   print(fmt::format("{}: declared dead, the job no longer waits for it\n", node));
   warn(
-      fmt::format("warning: if a process of this job still runs on {}, the job runs twice, and "
-                  "both parts may write the same files: stop it there",
+      fmt::format("if a process of this job is still running on {}, the job runs twice and "
+                  "both parts may write the same files. Stop it there",
                   node));
   return 0;
 }

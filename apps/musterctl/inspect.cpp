@@ -28,8 +28,8 @@ bool is_ours(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
 }
 
-// The one beside the Python of a worker, as the launcher takes it, else that in PATH. root runs no
-// program that another user names.
+// The py-spy next to a worker's Python, as in the launcher, else the one in PATH. Root must not run
+// a program chosen by another user.
 std::string py_spy_for(const LocalJob& job) {
   for (const LocalWorker& worker : job.workers) {
     const std::string process = "/proc/" + std::to_string(worker.pid);
@@ -46,8 +46,8 @@ std::string py_spy_for(const LocalJob& job) {
   return "py-spy";
 }
 
-// Yama lets a process look at its own children only, unless it is root's; those of a job are not
-// ours.
+// With Yama a process may trace only its descendants, unless it is root. The workers of a job are
+// not descendants of musterctl.
 bool may_trace() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
   int scope = 0;
@@ -85,7 +85,7 @@ hang::Evidence inspect(const LocalJob& job) {
   loop.run();
   if (!may_trace()) {
     evidence.gaps.emplace_back(
-        "kernel.yama.ptrace_scope lets only root see stacks: sudo musterctl stacks");
+        "kernel.yama.ptrace_scope allows only root to read stacks. Use sudo musterctl stacks");
   }
   return evidence;
 }

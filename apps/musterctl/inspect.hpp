@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the workers of a running job as --hang-timeout does when they hang (lib/hang), once and
-// on demand. Nothing is stopped for longer than some milliseconds. Blocks; stateless.
+// Inspects the workers of a running job once, as --hang-timeout does for a hang (lib/hang). Pauses
+// no process for longer than a few milliseconds. Blocking; stateless.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -10,7 +10,7 @@ namespace muster {
 
 [[nodiscard]] hang::Evidence inspect(const LocalJob& job);
 
-// What PyTorch's flight recorders tell of operations, and nothing else.
+// Only the operations from PyTorch's flight recorders.
 [[nodiscard]] hang::Evidence torch_operations(const LocalJob& job);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// status, events, timeline: of a running job, or of the files of one that may have ended.
+// status, events, timeline: for a running job, or from the files of a job that may have ended.
 #include "base/clock.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
@@ -25,7 +25,7 @@ int show_status(const ControlOptions& options, const std::string& json) {
   return 0;
 }
 
-// Of a launcher that was killed nobody has written the end.
+// If the launcher was killed, the files do not contain the end of the job.
 Result<int> status_of_folder(const ControlOptions& options) {
   const auto status = read_status(options.name);
   if (!status) {
@@ -37,7 +37,7 @@ Result<int> status_of_folder(const ControlOptions& options) {
   return show_status(options, status_json(*status, status->changed));
 }
 
-// Many are a list, by which one can be chosen.
+// Lists the jobs if there are several, so that the user can select one.
 Result<int> status_of_machine(const ControlOptions& options) {
   ChosenJobs jobs = chosen_jobs(options);
   if (jobs.answered.empty() && !jobs.silent.empty()) {
@@ -58,7 +58,7 @@ void show_event(const ControlOptions& options, std::string_view line) {
   print(options.json ? std::string(line) : event_text(line.substr(0, line.find('\n'))) + "\n");
 }
 
-// A reader that is gone ends it as well.
+// Also returns when the reader of stdout exits.
 Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
   EventLines lines;
   while (std::ferror(stdout) == 0) {
@@ -86,7 +86,7 @@ Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
 
 Result<int> events_of_folder(const ControlOptions& options) {
   if (options.follow) {
-    return failure(Errc::usage, "--follow is for a running job: leave the folder out");
+    return failure(Errc::usage, "--follow needs a running job; omit the directory");
   }
   const auto path = find_in_runs(options.name, "events.jsonl");
   if (!path) {
@@ -130,7 +130,7 @@ Result<int> run_url(const ControlOptions& options) {
     return std::unexpected(url.error());
   }
   if (url->empty()) {
-    return failure(Errc::not_found, "the job has no --http: start it with muster --http=PORT");
+    return failure(Errc::not_found, "the job has no --http; start it with muster --http=PORT");
   }
   print(*url);
   return 0;

@@ -54,7 +54,7 @@ Result<UniqueFd> connect_job_socket(const std::string& name) {
   }
   const auto peer = peer_of(fd.get());
   if (!peer || (::geteuid() != 0 && peer->uid != ::geteuid())) {
-    return failure(Errc::not_possible, "the job is another user's");
+    return failure(Errc::not_possible, "the job belongs to another user");
   }
   return fd;
 }
@@ -75,14 +75,14 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
   }
   if (answer->status() == kKeyNeeded) {
     return failure(Errc::not_possible,
-                   fmt::format("the job on {} {}: run musterctl on its host as its user, or pass "
+                   fmt::format("the job on {} {}. Run musterctl on its host as its user, or pass "
                                "the key in a file (--http-key FILE); musterctl url prints it there",
                                endpoint ? endpoint->describe() : kJobSocketHost,
-                               key.empty() ? "needs a key" : "has another key"));
+                               key.empty() ? "needs a key" : "needs a different key"));
   }
   const auto text = answer->read_all(deadline);
   return failure(Errc::protocol,
-                 fmt::format("GET {} was answered with {}: {}",
+                 fmt::format("GET {} failed with status {}: {}",
                              target,
                              answer->status(),
                              text ? printable(trim(*text)) : text.error().message));

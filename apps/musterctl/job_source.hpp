@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobSource: one running job that can be asked: found on this machine by its Unix socket, or at an
-// address from elsewhere. Value.
+// JobSource: a running job that can be queried, either on this host through its Unix socket or at a
+// network address. Value.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -14,25 +14,25 @@
 
 namespace muster {
 
-// Of the Host header on a job's Unix socket.
+// The Host header for a job's Unix socket.
 inline constexpr const char* kJobSocketHost = "localhost";
 
 struct JobSource {
-  std::string socket;                // abstract name; empty: `endpoint`
-  std::optional<Endpoint> endpoint;  // of --endpoint
-  std::string key{};                 // of --http-key; empty: none
+  std::string socket;                // abstract name; empty: use `endpoint`
+  std::optional<Endpoint> endpoint;  // from --endpoint
+  std::string key{};                 // from --http-key; empty: none
 
-  // Begins a GET. Errors: those of connecting and of HttpStream::get; not_possible, where a key is
-  // missing or wrong; protocol, where it is refused.
+  // Starts a GET. Errors: those of connecting and of HttpStream::get; not_possible if the key is
+  // missing or wrong; protocol for any status except 200.
   [[nodiscard]] Result<HttpStream> ask(const std::string& target, TimePoint deadline) const;
 
-  // The whole answer.
+  // The complete response body.
   [[nodiscard]] Result<std::string> get(const std::string& target, Duration timeout) const;
 };
 
-// Connects without waiting. Anybody may listen on such a name: only our own user's launchers are
-// believed; root asks all. Errors: timed_out (the backlog is full: a later try may succeed),
-// unreachable, not_possible (another user's).
+// Connects without blocking. Any user may listen on such a name, so only launchers of our own user
+// are trusted; root queries all. Errors: timed_out (the backlog is full, a retry may succeed),
+// unreachable, not_possible (belongs to another user).
 [[nodiscard]] Result<UniqueFd> connect_job_socket(const std::string& name);
 
 }  // namespace muster

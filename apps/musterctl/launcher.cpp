@@ -18,21 +18,21 @@
 namespace muster {
 namespace {
 
-// Who answers may claim anything: root must signal nothing for others that is not theirs.
+// The status is untrusted. Root must not signal a process on behalf of a user who does not own it.
 bool is_launcher_of(pid_t launcher, pid_t agent) {
   const auto above = read_process_status(launcher);
   const auto below = read_process_status(agent);
   return above && below && below->parent == launcher && below->user == above->user;
 }
 
-// The descriptor first: what has this number later is another process.
+// Opens the pidfd before the check, so that a reused pid cannot be signalled.
 Result<UniqueFd> hold_launcher(const FoundJob& job) {
   UniqueFd launcher(
       job.launcher_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, job.launcher_pid, 0)) : -1);
   if (!launcher || !is_launcher_of(job.launcher_pid, job.agent_pid)) {
     return failure(Errc::not_possible,
-                   fmt::format("the launcher of {} is not seen from here: stop it where it runs "
-                               "(another container?)",
+                   fmt::format("the launcher of {} is not visible from here (in another "
+                               "container?). Stop it there",
                                describe(job)));
   }
   return launcher;
@@ -52,7 +52,7 @@ Result<void> end_launcher(const FoundJob& job, const ControlOptions& options) {
       options.timeout_given ? steady_now() + options.timeout : TimePoint::max();
   if (!wait_ready(launcher->get(), POLLIN, deadline)) {
     return failure(Errc::timed_out,
-                   fmt::format("{}: asked to stop, and still there after {}",
+                   fmt::format("{}: still running {} after the stop request",
                                describe(job),
                                muster::describe(options.timeout)));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends the launcher of a job of this machine, for stop and drain. Stateless.
+// Stops the launcher of a job on this host, for stop and drain. Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// SIGTERM, as if the user had sent it; then waits until it has ended. Errors: not_possible (it is
-// not the launcher that it claims to be, or not seen from here), system, timed_out.
+// Sends SIGTERM, as the user could, and waits for the exit. Errors: not_possible (the process is
+// not the launcher of the job, or is not visible from here), system, timed_out.
 [[nodiscard]] Result<void> end_launcher(const FoundJob& job, const ControlOptions& options);
 
 }  // namespace muster

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kGenerationsMax = 64;
 
-// Who answers may claim anything: only what is below the process that the kernel names counts.
+// The status is untrusted, so only descendants of the process reported by the kernel count.
 bool is_below(pid_t process, pid_t agent) {
   for (int i = 0; i < kGenerationsMax && process > 1; ++i) {
     const auto row = read_process(process);
@@ -57,7 +57,7 @@ Result<LocalJob> find_local_job(const ControlOptions& options) {
   LocalJob out{std::move(*job), static_cast<int>(number_of(status, "world_size")), {}};
   out.workers = workers_in(status, out.job.agent_pid);
   if (out.workers.empty()) {
-    return failure(Errc::not_found, describe(out.job) + ": no worker of it runs here just now");
+    return failure(Errc::not_found, describe(out.job) + ": no worker is currently running here");
   }
   return out;
 }
@@ -69,7 +69,7 @@ Result<void> keep_ranks(LocalJob& job, const std::vector<int>& ranks) {
   const auto missing = std::ranges::find_if_not(ranks, here);
   if (missing != ranks.end()) {
     return failure(Errc::not_found,
-                   fmt::format("rank {} does not run on this machine; here run {}",
+                   fmt::format("rank {} does not run on this host; local ranks: {}",
                                *missing,
                                name_some(job.workers, [](const LocalWorker& worker) {
                                  return std::to_string(worker.rank);

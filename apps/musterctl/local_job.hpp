@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of a running job of this machine: what stacks and flights look at. Value.
+// The workers of a running job on this host, inspected by stacks and flights. Value.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,13 +21,14 @@ struct LocalWorker {
 struct LocalJob {
   FoundJob job;
   int world_size = 0;
-  std::vector<LocalWorker> workers;  // those that run
+  std::vector<LocalWorker> workers;  // running workers only
 };
 
-// The job of --pid, --run-id, or the only one. Errors: those of find_job; not_found (no workers).
+// The job selected by --pid or --run-id, or the only one. Errors: those of find_job; not_found (no
+// workers).
 [[nodiscard]] Result<LocalJob> find_local_job(const ControlOptions& options);
 
-// Only the workers of these ranks; all where there are none. Error: not_found.
+// Keeps only the workers with these ranks; an empty list keeps all. Error: not_found.
 [[nodiscard]] Result<void> keep_ranks(LocalJob& job, const std::vector<int>& ranks);
 
 }  // namespace muster

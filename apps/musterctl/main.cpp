@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// musterctl: shows jobs, and looks into stores, names, failure reports and flight recorders.
+// musterctl: inspects and controls jobs; reads stores, failure reports and flight recorders.
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
@@ -16,7 +16,7 @@ namespace {
 constexpr int kExitUsage = 2;
 constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
-constexpr std::size_t kMessageLineBytesMax = 2000;  // names of files and hosts are in it
+constexpr std::size_t kMessageLineBytesMax = 2000;  // messages contain file and host names
 
 void print_error(const std::string& message) {
   static_cast<void>(std::fputs(
@@ -86,7 +86,7 @@ int run(int argc, const char* const* argv) {
     return exit_code(code.error().code);
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    print_error("cannot write to the standard output");
+    print_error("cannot write standard output");
     return kOutputLostCode;
   }
   return *code;

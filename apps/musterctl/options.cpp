@@ -16,69 +16,69 @@
 namespace muster {
 namespace {
 
-constexpr const char* kHelp = R"(musterctl: shows jobs, looks into stores, names and failure reports
+constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, stores and reports
 
-  musterctl status [DIR]     what the job on this machine is doing; of several, a list of them
-  musterctl top              the same, live, until the job ends or q is pressed
-  musterctl events [DIR]     what has happened, one event a line; --follow: and what happens next
-  musterctl timeline [DIR]   rounds, nodes and workers as a picture: --svg FILE (-: stdout)
-  musterctl report [DIR]     the failure report (JSON) of the newest run in a log folder
-  musterctl stacks [RANK]…   what the workers here do just now: their stacks, equal ones together
-  musterctl flights [DIR]    where each rank is in its collective operations, and who is behind
-  musterctl stop             end the job here as SIGTERM to its launcher does, and wait for it
+  musterctl status [DIR]     show the state of the job on this host, or list several jobs
+  musterctl top              show the state live until the job ends or q is pressed
+  musterctl events [DIR]     print all events of the job, one per line; --follow: wait for new ones
+  musterctl timeline [DIR]   draw rounds, nodes and workers as an image: --svg FILE (-: stdout)
+  musterctl report [DIR]     print the failure report (JSON) of the newest run in a log directory
+  musterctl stacks [RANK]…   print the stacks of the workers on this host, equal ones grouped
+  musterctl flights [DIR]    show the position of each rank in its collectives and who is behind
+  musterctl stop             stop the job: send SIGTERM to its launcher and wait for its exit
   musterctl url              print the URL of the job's --http with its key
-  musterctl drain NODE       let this machine's node leave a job of several, by the same signal
-  musterctl forget NODE      declare a lost node dead: the job waits for it no longer
+  musterctl drain NODE       make this host's node leave a multi-node job, also by SIGTERM
+  musterctl forget NODE      declare a lost node dead, so that the job stops waiting for it
 
-Jobs are found on this machine and asked over a socket of their own, which answers their user and
-root. All launchers on the machine are queried at the same time; those that do not answer within 1 s
-are reported (--timeout changes the limit, except for stop and drain). stop --pid also stops a job
-whose launcher does not answer. With DIR, a log folder or a folder of such, their files are read
-instead, also after the end.
-In a job of many nodes the launcher of each node tells what that node knows; stop ends the part of
-this node, and what the others then do is theirs to decide (--nnodes). drain does the same where
-there are others; a node of another machine is drained there.
+musterctl finds the jobs on this host and queries each over its socket, which accepts only the owner
+and root. It queries all launchers on the host in parallel and reports those that do not answer
+within 1 s (--timeout changes the limit, except for stop and drain). stop --pid also stops a job
+whose launcher does not answer. With DIR, a log directory or a parent of log directories, musterctl
+reads the files there instead, also after the job has ended.
+In a multi-node job the launcher of each node reports the view of that node. stop stops the workers
+on this node; whether the other nodes continue depends on --nnodes. drain does the same if there are
+other nodes. To drain a node on another host, run it on that host.
 forget is for a job that waits for a node that died out of contact and returned without its record.
-Run it on the node that leads the job. If NODE still runs, the job then runs twice: be certain that
-its machine was rebooted or is off.
+Run it on the node that leads the job. If NODE is still running, the job then runs twice, so make
+sure that its host was rebooted or is off.
 
-stacks needs py-spy (Python) and eu-stack (all else), and root or kernel.yama.ptrace_scope=0. It
-stops a process for some milliseconds at most. flights reads the recorders of muster's collective
-library and, of a job with --hang-timeout, of PyTorch; the folder for it is that of
-MUSTER_COLLECTIVE_FLIGHT_DIR, or one with dumps that PyTorch wrote, or instead of it the pids of
-ranks or their launchers.
+stacks needs py-spy (Python) and eu-stack (other code), and root or kernel.yama.ptrace_scope=0. It
+pauses a process for a few milliseconds at most. flights reads the flight recorders of muster's
+collective library and, for jobs with --hang-timeout, of PyTorch. Its DIR is the directory of
+MUSTER_COLLECTIVE_FLIGHT_DIR or one with PyTorch's dumps. It also accepts pids of ranks or their
+launchers.
 
-  --pid PID            the job whose launcher (or its child job-agent) has this pid
-  --run-id ID          the job with this --rdzv-id
-  --endpoint URL       the job that muster --http serves there: http://HOST:PORT; for status, top,
-                       events, timeline and report
+  --pid PID            select the job by the pid of its launcher (or of its child job-agent)
+  --run-id ID          select the job by its --rdzv-id
+  --endpoint URL       select the job that muster --http serves at http://HOST:PORT; for status,
+                       top, events, timeline and report
   --http-key FILE      with --endpoint: the file with the key of that job, as for muster --http-key.
-                       Not needed for your own jobs on this machine
-  --json               for programs: the status object, events as they are in events.jsonl; stacks
-                       and flights as one object
-  --follow             events: go on until the job ends
-  --svg FILE           timeline: where to write the picture
+                       Not needed for your own jobs on this host
+  --json               JSON output: the status object, events as in events.jsonl; stacks and flights
+                       as one object
+  --follow             events: continue until the job ends
+  --svg FILE           timeline: output file of the image
 
-  musterctl store ping HOST:PORT             is a TCPStore server there?
-  musterctl store keys HOST:PORT             print the keys, one on each line
-  musterctl store count HOST:PORT            print how many keys there are
-  musterctl store get HOST:PORT KEY          print a key's value as it is, once it exists
+  musterctl store ping HOST:PORT             check that a TCPStore server answers
+  musterctl store keys HOST:PORT             print the keys, one per line
+  musterctl store count HOST:PORT            print the number of keys
+  musterctl store get HOST:PORT KEY          wait for a key and print its value unchanged
   musterctl store set HOST:PORT KEY VALUE
   musterctl store append HOST:PORT KEY VALUE
-  musterctl store add HOST:PORT KEY NUMBER   add to a counter, print the sum
-  musterctl store check HOST:PORT KEY…       exit code 0 if all keys are there, else 1
-  musterctl store wait HOST:PORT KEY…        until all keys are there
-  musterctl store delete HOST:PORT KEY       exit code 0 if it was there, else 1
-  musterctl resolve NAME                     addresses of a name, as muster would dial it
+  musterctl store add HOST:PORT KEY NUMBER   add to a counter and print the sum
+  musterctl store check HOST:PORT KEY…       exit with 0 if all keys exist, else 1
+  musterctl store wait HOST:PORT KEY…        wait until all keys exist
+  musterctl store delete HOST:PORT KEY       exit with 0 if the key existed, else 1
+  musterctl resolve NAME                     print the addresses to which muster resolves a name
 
 Options:
   --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [1 s for the launchers on this
-                       machine, then 5 s]; with stop and drain, for the exit [no limit]
-  --version            print the version and end
-  --help, -h           print this and end
+                       host, then 5 s]; with stop and drain, for the exit [no limit]
+  --version            print the version
+  --help, -h           print this help
 
-Exit codes: 0 done, 1 not there, 2 usage, 69 no answer, 70 internal error,
-74 the output cannot be written.
+Exit codes: 0 success, 1 not found, 2 usage error, 69 no answer, 70 internal error,
+74 output could not be written.
 )";
 
 struct StoreCommand {
@@ -101,11 +101,11 @@ constexpr std::array<StoreCommand, 10> kStoreCommands{{{"add", Command::store_ad
                                                        {"set", Command::store_set, 2, 2},
                                                        {"wait", Command::store_wait, 1, kKeysMax}}};
 
-// What CLI11 fills in, before anything is checked by us.
+// Values filled in by CLI11, not yet validated.
 struct Typed {
   bool help = false;
   bool version = false;
-  std::string endpoint;  // of a store
+  std::string endpoint;  // address of a store
   std::string timeout;
   std::string pid;
   std::string url;
@@ -190,12 +190,12 @@ std::string one_line(const std::string& text) {
 
 constexpr std::string_view kHttp = "http://";
 
-// "http://HOST:PORT", with or without a slash behind it.
+// "http://HOST:PORT", with or without a trailing slash.
 Result<Endpoint> parse_url(const std::string& url) {
   if (url.find('?') != std::string::npos) {
     return failure(Errc::usage,
-                   "leave ?key=... out, since other users can see command lines: your own jobs on "
-                   "this machine need no key here; for others, --http-key FILE");
+                   "omit ?key=..., since other users can see command lines; your own jobs on this "
+                   "host need no key, for others use --http-key FILE");
   }
   std::string text = url.starts_with(kHttp) ? url.substr(kHttp.size()) : url;
   if (text.ends_with('/')) {
@@ -212,7 +212,7 @@ Result<void> finish_job_options(const Typed& typed, ControlOptions& options) {
   if (!typed.pid.empty()) {
     options.pid = parse_int(typed.pid);
     if (!options.pid || *options.pid <= 0) {
-      return failure(Errc::usage, "--pid: '" + typed.pid + "' is no pid");
+      return failure(Errc::usage, "--pid: '" + typed.pid + "' is not a pid");
     }
   }
   if (!typed.url.empty()) {
@@ -225,26 +225,27 @@ Result<void> finish_job_options(const Typed& typed, ControlOptions& options) {
   for (const std::string& text : typed.ranks) {
     const auto rank = parse_int(text);
     if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max()) {
-      return failure(Errc::usage, "'" + text + "' is no rank");
+      return failure(Errc::usage, "'" + text + "' is not a rank");
     }
     options.ranks.push_back(static_cast<int>(*rank));
   }
   if (options.command == Command::flights && !options.args.empty() &&
       (options.pid || !options.run_id.empty())) {
-    return failure(Errc::usage, "give folders or pids, or --pid and --run-id, not both");
+    return failure(Errc::usage, "directories and pids cannot be combined with --pid and --run-id");
   }
   if (!options.http_key_file.empty() && !options.endpoint) {
-    return failure(Errc::usage, "--http-key is for --endpoint");
+    return failure(Errc::usage, "--http-key needs --endpoint");
   }
   const int chosen = (options.name.empty() ? 0 : 1) + (options.endpoint ? 1 : 0) +
                      (options.pid || !options.run_id.empty() ? 1 : 0);
   if (chosen > 1) {
-    return failure(Errc::usage, "give a folder, or --endpoint, or --pid and --run-id, not several");
+    return failure(Errc::usage,
+                   "a directory, --endpoint, and --pid or --run-id cannot be combined");
   }
   return {};
 }
 
-// The checks that CLI11 does not do.
+// Validates values beyond what CLI11 checks.
 Result<ControlOptions> finish(Typed typed) {
   auto& options = typed.options;
   if (!typed.timeout.empty()) {
@@ -312,7 +313,7 @@ Result<ControlOptions> parse_control_options(int argc, const char* const* argv) 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    problem = one_line(error.what());  // CLI11's own exit codes mean nothing to a user
+    problem = one_line(error.what());  // CLI11's own exit codes are not useful to users
   }
   if (typed.help || typed.version) {
     typed.options.command = Command::print;

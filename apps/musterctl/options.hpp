@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of musterctl as a value. Parsing starts nothing. Used by main.
+// The parsed command line of musterctl. Parsing has no side effects. Used by main.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -44,19 +44,20 @@ inline constexpr Duration kFindTimeout = std::chrono::seconds(1);
 struct ControlOptions {
   Command command = Command::print;
   std::string text;               // print
-  std::string name;               // resolve: the name; report, status …: the folder, or empty
+  std::string name;               // resolve: the name; report, status …: the directory, or empty
   Endpoint store;                 // store commands
   std::vector<std::string> args;  // store commands: key, value; flights: places
   Duration timeout = std::chrono::seconds(5);
   bool timeout_given = false;
 
-  // For all launchers on this machine together. With stop and drain, --timeout is for the exit.
+  // Timeout for querying all launchers on this host. With stop and drain, --timeout limits the exit
+  // instead.
   [[nodiscard]] Duration time_to_find() const {
     const bool is_for_end = command == Command::stop || command == Command::drain;
     return timeout_given && !is_for_end ? timeout : kFindTimeout;
   }
 
-  // Which running job.
+  // Selection of a running job.
   std::optional<std::int64_t> pid;   // of its launcher
   std::string http_key_file;         // --http-key
   std::string run_id;                // --rdzv-id of the job

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pids of this machine, and the user of a process, from /proc. Stateless.
+// All pids on this host, and the parent and user of a process, from /proc. Stateless.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct ProcessStatus {
   uid_t user = 0;  // effective
 };
 
-// From /proc/PID/status, which is readable also where the files of the process belong to root.
+// Reads /proc/PID/status, which is readable even if the process's files belong to root.
 [[nodiscard]] std::optional<ProcessStatus> read_process_status(pid_t process);
 
 [[nodiscard]] std::vector<pid_t> all_pids();

@@ -31,7 +31,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return out;
 }
 
-// The process and all below it.
+// The process and all its descendants.
 std::set<pid_t> family(pid_t root) {
   std::set<pid_t> out{root};
   for (const ProcessRow& row : descendants(root)) {
@@ -42,7 +42,7 @@ std::set<pid_t> family(pid_t root) {
 
 using FileId = std::pair<dev_t, ino_t>;
 
-// Ranks of a host and their launcher hold the same memory.
+// Identifies a recorder. Ranks on a host and their launcher share the same memory.
 FileId file_of(const fs::path& path) {
   struct stat facts {};
 

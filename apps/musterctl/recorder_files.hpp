@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flight recorders of muster's collective library, found in folders and in processes. Stateless.
+// Reads flight recorders of muster's collective library from directories and processes. Stateless.
 #pragma once
 
 #include "collective/recorder/flight_recorder.hpp"
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Of each folder or pid (with all processes below it); each recorder once.
+// Reads each directory or process tree (by pid). Returns each recorder once.
 [[nodiscard]] std::vector<collective::FlightLog> read_recorders(
     const std::vector<std::string>& places);
 

@@ -38,13 +38,13 @@ std::optional<fs::path> newest_of(const fs::path& folder, const char* name) {
 Result<std::string> find_in_runs(const std::string& folder, const char* name) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return failure(Errc::not_found, "cannot open '" + folder + "': not a folder");
+    return failure(Errc::not_found, "cannot open '" + folder + "': not a directory");
   }
   const auto path = newest_of(folder, name);
   if (!path) {
     return failure(Errc::not_found,
                    "no " + std::string(name) + " in '" + folder +
-                       "' or the folders in it: muster leaves one below its --log-dir" +
+                       "' or its subdirectories: muster writes one to its --log-dir" +
                        (std::string_view(name) == "report.json" ? ", if the job fails" : ""));
   }
   return path->string();

@@ -11,15 +11,15 @@
 
 namespace muster {
 
-// The file of this name in the folder itself, else in the newest of the runs directly below it.
-// Error: not_found.
+// The file with this name in the folder itself, else in its newest subfolder that has one. Error:
+// not_found.
 [[nodiscard]] Result<std::string> find_in_runs(const std::string& folder, const char* name);
 
-// Each whole line of the file, with its line break. Error: not_possible.
+// Passes each complete line of the file, including its line break. Error: not_possible.
 [[nodiscard]] Result<void> read_lines(const std::string& path,
                                       const std::function<void(std::string_view)>& take);
 
-// What the events of events.jsonl in a run's folder add up to.
+// The job status that results from the events in events.jsonl.
 [[nodiscard]] Result<JobStatus> read_status(const std::string& folder);
 
 }  // namespace muster

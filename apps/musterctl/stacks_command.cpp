@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stacks: what the workers of a job do just now; those that do the same together, the odd ones
-// first.
+// stacks: prints the current stacks of a job's workers. Groups equal ones, outliers first.
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "hang/judge/judge.hpp"
@@ -14,9 +13,9 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kIndent = 2;  // of a verdict's groups, below its first line
+constexpr std::size_t kIndent = 2;  // indentation of the groups in a verdict
 
-// Of a job that need not hang a thread that runs is no news.
+// The job may not be hung, so a running thread is normal.
 std::string without_blame(const std::string& reason) {
   constexpr std::string_view kSpinning = "spinning in ";
   return reason.starts_with(kSpinning) ? "runs in " + reason.substr(kSpinning.size()) : reason;

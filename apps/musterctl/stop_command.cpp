@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stop: the launcher of a job gets SIGTERM, as if the user had sent it, and is waited for. drain:
-// the same for that of one node of many, which then leaves the job.
+// stop: sends SIGTERM to the launcher of a job, as the user could, and waits for its exit. drain:
+// does the same for one node of a multi-node job, which then leaves the job.
 #include "base/printable.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// As the launcher of one of them tells: of several on one machine each has a name of its own there.
+// Node names as reported by one launcher. Several nodes on one host have different names.
 struct NodeNames {
   std::set<std::string> own;
   std::set<std::string> others;
@@ -28,13 +28,13 @@ NodeNames nodes_of(const FoundJob& job) {
   for (const Json& node : field(status, "nodes")) {
     (flag_of(node, "here") ? out.own : out.others).insert(text_of(node, "name"));
   }
-  if (out.own.empty()) {  // it is in no round
+  if (out.own.empty()) {  // not part of a round
     out.own.insert(text_of(status, "node"));
   }
   return out;
 }
 
-// Of the launchers here, that of the node.
+// The local launcher of this node.
 Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<FoundJob>& jobs) {
   std::vector<FoundJob> here;
   std::set<std::string> elsewhere;
@@ -54,21 +54,21 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
   const std::string name = printable(node);
   if (here.size() > 1) {
     return failure(Errc::usage,
-                   fmt::format("{} jobs run on {} here: choose one by --pid; {}",
+                   fmt::format("{} jobs are running on {} here; select one with --pid: {}",
                                here.size(),
                                name,
                                name_some(here, [](const FoundJob& job) { return describe(job); })));
   }
   if (elsewhere.contains(node)) {
     return failure(Errc::not_possible,
-                   fmt::format("{} is another machine: run musterctl drain {} there, as the job's "
+                   fmt::format("{} is on another host. Run musterctl drain {} there as the job's "
                                "user",
                                name,
                                name));
   }
   return failure(
       Errc::not_found,
-      fmt::format("no node '{}' in your jobs on this machine; they have {}",
+      fmt::format("no node '{}' in your jobs on this host; they have {}",
                   name,
                   name_some(known, [](const std::string& one) { return printable(one); })));
 }
@@ -76,7 +76,7 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
 }  // namespace
 
 Result<int> run_stop(const ControlOptions& options) {
-  // A silent one, too: its guard takes the signal.
+  // Also works for a silent launcher, because its guard handles the signal.
   const auto job = choose_job(chosen_jobs(options), options);
   if (!job) {
     return std::unexpected(job.error());
@@ -102,10 +102,11 @@ Result<int> run_drain(const ControlOptions& options) {
     return std::unexpected(job.error());
   }
   if (nodes_of(*job).others.empty()) {
-    return failure(Errc::not_possible,
-                   fmt::format("{} has no other node: to drain it would end the job, which is what "
-                               "musterctl stop does",
-                               describe(*job)));
+    return failure(
+        Errc::not_possible,
+        fmt::format("{} has no other node, so draining would stop the job. Use musterctl "
+                    "stop for that",
+                    describe(*job)));
   }
   if (const auto ended = end_launcher(*job, options); !ended) {
     return std::unexpected(ended.error());

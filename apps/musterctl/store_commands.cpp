@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// Each turns what the store said into the printed answer and the exit code.
+// Each overload prints a result from the store and returns the exit code.
 Result<int> show(const Result<void>& done) {
   return done ? Result<int>(0) : std::unexpected(done.error());
 }
@@ -43,14 +43,14 @@ Result<int> show(const Result<std::vector<std::string>>& keys) {
   return 0;
 }
 
-// The server does not answer a SET; asking for the key afterwards shows that it arrived.
+// The server does not acknowledge a SET, so check the key afterwards.
 Result<int> show_written(Store& store, const Result<void>& sent, const std::string& key) {
   if (!sent) {
     return std::unexpected(sent.error());
   }
   const auto there = store.check({key});
   if (there && !*there) {
-    return failure(Errc::protocol, "the store does not hold '" + key + "' after it was set");
+    return failure(Errc::protocol, "the store does not contain '" + key + "' after setting it");
   }
   return show(there);
 }
@@ -77,7 +77,7 @@ Result<int> run_command(const ControlOptions& options, Store& store) {
     case Command::store_wait:
       return show(store.wait(args, options.timeout));
     default:
-      return 0;  // ping: that it let us connect says it
+      return 0;  // ping: a successful connection is enough
   }
 }
 

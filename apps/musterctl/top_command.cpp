@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// top: the status on one screen, drawn again whenever an event comes or a second has passed, until
-// the job ends or q is pressed. The terminal is left as it was.
+// top: shows the status on one screen and redraws it on each event and every second, until the job
+// ends or q is pressed. Restores the terminal.
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "choose_job.hpp"
@@ -27,7 +27,8 @@ namespace {
 
 constexpr Duration kRefresh = std::chrono::seconds(1);
 
-// The other screen, keys one by one, signals as input; all undone by the destructor.
+// Switches to the alternate screen, unbuffered keys, and signals through a signalfd. The destructor
+// restores everything.
 class Terminal {
  public:
   Terminal() {
@@ -61,10 +62,10 @@ class Terminal {
 
   [[nodiscard]] int signals() const { return signals_.get(); }
 
-  // Where keys come from; -1, which poll leaves out: nobody types here.
+  // The descriptor for keys; -1, which poll ignores, if stdin is not a terminal.
   [[nodiscard]] int keys() const { return changed_ ? 0 : -1; }
 
-  // Whether a key or a signal says that it is enough.
+  // Whether a key or a signal requests the exit.
   [[nodiscard]] bool asked_to_end() const {
     char key = 0;
     if (changed_ && wait_ready(0, POLLIN, steady_now()) && ::read(0, &key, 1) == 1 &&
@@ -100,8 +101,8 @@ ScreenSize screen_size() {
   return {size.ws_col, size.ws_row};
 }
 
-// Draws until somebody asks to end (true) or the job has ended (false). What came on the stream is
-// added to `seen`.
+// Redraws until the user quits (true) or the job has ended (false). Adds events from the stream to
+// `seen`.
 Result<bool> watch(const ControlOptions& options,
                    const JobSource& source,
                    HttpStream& stream,
@@ -143,7 +144,7 @@ Result<bool> watch(const ControlOptions& options,
 
 Result<int> run_top(const ControlOptions& options) {
   if (::isatty(1) != 1) {
-    return failure(Errc::usage, "top needs a terminal: use musterctl status");
+    return failure(Errc::usage, "top needs a terminal; use musterctl status");
   }
   const auto source = find_source(options);
   if (!source) {

@@ -18,7 +18,7 @@ std::optional<int> stream_bits(std::string_view text) {
   return text[0] - '0';
 }
 
-// "12" but neither "+12" nor " 12".
+// Accepts "12", but not "+12" or " 12".
 std::optional<int> rank_number(std::string_view text) {
   const auto number = parse_int(text);
   const bool digits = std::ranges::all_of(text, [](char c) { return '0' <= c && c <= '9'; });

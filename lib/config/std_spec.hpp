@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StdSpec: which streams of which local ranks --redirects or --tee means. Value type, pure.
+// StdSpec: the streams and local ranks selected by --redirects or --tee. Value type, pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -11,7 +11,7 @@ namespace muster {
 
 // Bits as torchrun numbers them: 1 stdout, 2 stderr, 3 both, 0 none.
 struct StdSpec {
-  int all = 0;  // for ranks without an own entry
+  int all = 0;  // for ranks not in by_rank
   std::map<int, int> by_rank;
 
   [[nodiscard]] int of(int local_rank) const;
@@ -23,7 +23,7 @@ struct StdSpec {
   bool operator==(const StdSpec&) const = default;
 };
 
-// "0" … "3", or "rank:value,rank:value" with local ranks of any number of digits. Error: usage.
+// "0" … "3", or "rank:value,rank:value". Local ranks may have several digits. Error: usage.
 [[nodiscard]] Result<StdSpec> parse_std_spec(std::string_view text);
 
 }  // namespace muster

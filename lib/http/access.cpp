@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// 127.x.y.z and nothing that merely begins so ("127.0.0.1.example.org").
+// Matches only 127.x.y.z, not names with that prefix ("127.0.0.1.example.org").
 bool is_loopback_v4(std::string_view host) {
   const auto parts = split(host, '.');
   return parts.size() == 4 && parts[0] == "127" &&
@@ -23,8 +23,8 @@ constexpr std::string_view kKeyField = "key=";
 constexpr std::string_view kBearer = "bearer ";
 constexpr int kHttpPort = 80;
 
-// A browser sends the cookies of one host name to all of its ports. The port in the name keeps the
-// keys of several jobs apart, also behind forwarded ports.
+// Browsers send the cookies of a host name to all of its ports. The port in the cookie's name keeps
+// the keys of several jobs apart, also with forwarded ports.
 std::string cookie_name(const HttpRequest& request) {
   const auto host = parse_endpoint(request.host);
   return "muster-key-" + std::to_string(host ? host->port.value_or(kHttpPort) : kHttpPort);
@@ -51,7 +51,7 @@ bool query_has_key(const HttpRequest& request, std::string_view key) {
   });
 }
 
-// A path of this host: "//host" and "http://host" would lead a browser to another one.
+// A path on this host. "//host" and "http://host" would redirect a browser to another host.
 std::string clean_target(const HttpRequest& request) {
   std::string out =
       request.path.starts_with('/') && !request.path.starts_with("//") ? request.path : "/";
@@ -66,7 +66,7 @@ std::string clean_target(const HttpRequest& request) {
 }
 
 HttpResponse redirect_with_cookie(const HttpRequest& request, const std::string& key) {
-  HttpResponse out = plain_response(303, "the key is kept as a cookie");
+  HttpResponse out = plain_response(303, "the key is stored as a cookie");
   out.location = clean_target(request);
   out.set_cookie = cookie_name(request) + "=" + key + "; Path=/; HttpOnly; SameSite=Strict";
   return out;
@@ -85,7 +85,7 @@ std::optional<HttpResponse> check_key(const HttpRequest& request, const HttpAcce
   }
   return plain_response(
       401,
-      "this page needs a key: open the URL that muster printed when the job "
+      "this page needs a key. Open the URL that muster printed when the job "
       "started (musterctl url prints it again), or send Authorization: Bearer KEY");
 }
 
@@ -117,10 +117,11 @@ bool names_loopback(std::string_view host) {
 
 std::optional<HttpResponse> refuse(const HttpRequest& request, const HttpAccess& access) {
   if (!request.get) {
-    return plain_response(405, "only GET and HEAD are answered");
+    return plain_response(405, "only GET and HEAD are supported");
   }
   if (access.loopback_only && !names_loopback(request.host)) {
-    return plain_response(403, "this listens on a loopback address: ask for it as localhost");
+    return plain_response(403,
+                          "this server listens on a loopback address. Use localhost in the URL");
   }
   return check_key(request, access);
 }

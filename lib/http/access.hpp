@@ -13,24 +13,24 @@
 namespace muster {
 
 struct HttpAccess {
-  // The listener is on a loopback address: a request must name this machine so. A web page from
-  // elsewhere whose name was made to resolve to 127.0.0.1 (DNS rebinding) names its own.
+  // True for a listener on a loopback address: the Host header must be a loopback name. This blocks
+  // DNS rebinding, where a foreign name resolves to 127.0.0.1.
   bool loopback_only = false;
-  std::string key{};                      // empty: no key is needed
-  std::vector<std::string> open_paths{};  // answered without the key
+  std::string key{};                      // empty: no key needed
+  std::vector<std::string> open_paths{};  // served without the key
 };
 
-// Whether a Host header names this machine by a loopback address or as localhost, with any port.
+// Whether a Host header is localhost or a loopback address, with any port.
 [[nodiscard]] bool names_loopback(std::string_view host);
 
-// Compares without an early exit, so that the time does not depend on the position of a mismatch.
+// Constant-time comparison: the time does not depend on the position of a mismatch.
 [[nodiscard]] bool same_secret(std::string_view given, std::string_view secret);
 
-// Whether the key can be part of a URL and of a cookie as it is.
+// Whether the key can be used in a URL and a cookie without escaping.
 [[nodiscard]] bool is_url_safe(std::string_view key);
 
-// The answer that refuses the request, or redirects a browser that brought the key in its URL. None
-// if the request may pass.
+// The response that rejects the request, or redirects a browser that sent the key in the URL. None
+// if the request is allowed.
 [[nodiscard]] std::optional<HttpResponse> refuse(const HttpRequest& request,
                                                  const HttpAccess& access);
 

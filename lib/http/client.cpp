@@ -22,7 +22,7 @@ std::unexpected<Error> no_answer() {
 }
 
 std::unexpected<Error> too_long() {
-  return failure(Errc::protocol, "the answer is too long");
+  return failure(Errc::protocol, "the response is too long");
 }
 
 Result<void> send_all(int fd, std::string_view text, TimePoint deadline) {
@@ -31,7 +31,7 @@ Result<void> send_all(int fd, std::string_view text, TimePoint deadline) {
     if (count > 0) {
       text.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno != EAGAIN && errno != EINTR) {
-      return std::unexpected(system_error("sending the request", errno));
+      return std::unexpected(system_error("cannot send the request", errno));
     } else if (!wait_ready(fd, POLLOUT, deadline)) {
       return no_answer();
     }
@@ -73,12 +73,12 @@ struct HttpStream::Impl {
     return out;
   }
 
-  // Reads once, waiting for it.
+  // Waits for data, then reads once.
   Result<void> read(TimePoint deadline) {
     return wait_ready(socket.get(), POLLIN, deadline) ? read_ready() : no_answer();
   }
 
-  // Reads once what is there.
+  // Reads once without waiting.
   Result<void> read_ready() {
     static const http_parser_settings kSettings = settings();
     std::array<char, kClientReadBytes> bytes;
@@ -91,11 +91,11 @@ struct HttpStream::Impl {
     }
     http_parser_execute(&parser, &kSettings, bytes.data(), static_cast<std::size_t>(count));
     if (HTTP_PARSER_ERRNO(&parser) != HPE_OK && !over) {
-      return count == 0 ? failure(Errc::closed, "the connection ended before the answer did")
-                        : failure(Errc::protocol, "the answer is no HTTP");
+      return count == 0 ? failure(Errc::closed, "the connection was closed during the response")
+                        : failure(Errc::protocol, "the response is not valid HTTP");
     }
     if (count == 0 && !over) {
-      return failure(Errc::closed, "the connection ended before the answer did");
+      return failure(Errc::closed, "the connection was closed during the response");
     }
     return {};
   }
@@ -196,7 +196,7 @@ Result<std::string> EventLines::feed(std::string_view part) {
   }
   rest_.erase(0, begin);
   if (rest_.size() > kEventLineBytesMax) {
-    return failure(Errc::protocol, "an event of the answer is too long");
+    return failure(Errc::protocol, "an event in the response is too long");
   }
   return out;
 }

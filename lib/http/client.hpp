@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpStream: one GET over a connected socket, for programs that may wait (musterctl). The answer
-// comes from another program and is checked and bounded like any bytes from outside. Resource.
+// HttpStream: one blocking GET over a connected socket, for musterctl. The response is untrusted
+// and therefore validated and bounded. Resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -14,21 +14,22 @@
 
 namespace muster {
 
-// Of an answer that is read as a whole; a stream of events may go on for as long as its job.
+// Limit for a response that is read completely. An event stream may last as long as its job.
 inline constexpr std::size_t kAnswerBytesMax = std::size_t{64} << 20;
 
 class HttpStream {
  public:
-  // `socket` is connected and non-blocking; `key` is a bearer token, empty for none. Returns when
-  // the head of the answer is there. Errors: timed_out, closed, protocol.
+  // `socket` is connected and non-blocking; `key` is a bearer token, empty for none. Returns after
+  // the response headers have arrived. Errors: timed_out, closed, protocol.
   [[nodiscard]] static Result<HttpStream> get(UniqueFd socket,
                                               std::string_view host,
                                               std::string_view target,
                                               TimePoint deadline,
                                               std::string_view key = {});
 
-  // For one thread that queries several servers: begin sends the request; take_ready reads what has
-  // arrived, without waiting, and returns whether the answer is complete. read_all then returns it.
+  // For one thread that queries several servers: begin sends the request; take_ready reads
+  // available data without waiting and returns whether the response is complete. read_all then
+  // returns it.
   [[nodiscard]] static Result<HttpStream> begin(UniqueFd socket,
                                                 std::string_view host,
                                                 std::string_view target,
@@ -42,13 +43,13 @@ class HttpStream {
 
   [[nodiscard]] int status() const;
 
-  // The next part of the body, as it comes; empty at its end. Error: as get.
+  // The next part of the body as it arrives; empty at its end. Errors: as get.
   [[nodiscard]] Result<std::string> read_some(TimePoint deadline);
 
-  // All of the rest, if it is no more than kAnswerBytesMax.
+  // The rest of the body, at most kAnswerBytesMax.
   [[nodiscard]] Result<std::string> read_all(TimePoint deadline);
 
-  // Readable when read_some would not wait.
+  // Readable when read_some would not block.
   [[nodiscard]] int fd() const;
 
  private:
@@ -57,14 +58,14 @@ class HttpStream {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of one line of a stream: more than any event of ours has.
+// Limit for one line of a stream, larger than any event of muster.
 inline constexpr std::size_t kEventLineBytesMax = std::size_t{4} << 20;
 
-// The data of server-sent events, one for each event, from the parts of a stream as they come.
+// Extracts the data lines of server-sent events from a stream that arrives in parts.
 class EventLines {
  public:
-  // The data lines that `part` completes, each with its line break. Error: protocol, where a line
-  // does not end.
+  // The data lines completed by `part`, each with its line break. Error: protocol if a line is too
+  // long.
   [[nodiscard]] Result<std::string> feed(std::string_view part);
 
  private:

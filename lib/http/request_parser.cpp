@@ -23,8 +23,8 @@ struct RequestParser::Impl {
   http_parser parser{};
   HttpRequest request;
   std::string target;
-  std::string name;   // of the header that is being read
-  std::string value;  // of it
+  std::string name;   // of the current header
+  std::string value;  // of the current header
   bool in_value = false;
   bool complete = false;
   std::size_t bytes = 0;
@@ -37,7 +37,7 @@ struct RequestParser::Impl {
 
   static Impl& of(http_parser* parser) { return *static_cast<Impl*>(parser->data); }
 
-  // Ends the parsing, since a callback that fails does.
+  // Stops the parser, because a failing callback does.
   int refuse(int status) {
     refusal = refusal == 0 ? status : refusal;
     return 1;
@@ -105,7 +105,7 @@ struct RequestParser::Impl {
     out.on_headers_complete = [](http_parser* p) { return of(p).take_head() == 0 ? 0 : -1; };
     out.on_message_complete = [](http_parser* p) {
       of(p).complete = true;
-      http_parser_pause(p, 1);  // the next request is another one's
+      http_parser_pause(p, 1);  // the rest belongs to the next request
       return 0;
     };
     return out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestParser: the bytes of one request into a value, by libhttp_parser. Bytes come from anybody:
-// what is longer than the limit, or no HTTP, is refused with the status of the answer. Pure.
+// RequestParser: parses the bytes of one request with libhttp_parser. The bytes are untrusted:
+// requests that exceed the limit or are not valid HTTP are rejected with a response status. Pure.
 #pragma once
 
 #include "http/site.hpp"
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// First line and headers together.
+// Limit for request line and headers together.
 inline constexpr std::size_t kRequestHeadBytesMax = 8192;
 
 class RequestParser {
@@ -24,12 +24,12 @@ class RequestParser {
   // Returns how many bytes belong to this request; the rest belongs to the next one.
   [[nodiscard]] std::size_t feed(std::string_view bytes);
 
-  // Some bytes have come, but not all.
+  // The request has started but is not complete.
   [[nodiscard]] bool begun() const;
   [[nodiscard]] bool complete() const;
-  // The status of the answer that refuses it; 0: nothing is wrong so far.
+  // The response status if the request is invalid, else 0.
   [[nodiscard]] int refusal() const;
-  // Once it is complete; begins the next one.
+  // Returns the complete request and resets the parser for the next one.
   [[nodiscard]] HttpRequest take();
 
  private:

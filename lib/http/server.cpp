@@ -25,9 +25,9 @@ constexpr int kAcceptsAtOnce = 8;
 constexpr int kSendsAtOnce = 4;
 constexpr std::size_t kSendBytesMax = std::size_t{64} * 1024;
 constexpr Duration kTick = std::chrono::seconds(1);
-// Events come in crowds: a round starts all workers within a few milliseconds.
+// Events arrive in bursts: a round starts all workers within a few milliseconds.
 constexpr Duration kGatherEvents = std::chrono::milliseconds(50);
-constexpr int kLastSends = 64;  // when all is closed
+constexpr int kLastSends = 64;  // limit for each connection when the server closes
 
 bool would_block(int error) {
   return error == EAGAIN || error == EINTR;
@@ -41,10 +41,10 @@ bool is_own_user(int fd) {
 struct Connection {
   asio::posix::stream_descriptor socket;
   HttpSession session;
-  bool reading = false;  // waits until there is something to read
+  bool reading = false;  // a wait for readability is pending
   bool writing = false;
   bool closed = false;
-  bool shut = false;  // we said our last word
+  bool shut = false;  // our sending side is shut down
 };
 
 using ConnectionPtr = std::shared_ptr<Connection>;
@@ -83,7 +83,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
                         });
   }
 
-  // Without descriptors nobody can be let in; the next try is made with the next tick.
+  // If no descriptors are available, retries at the next tick.
   void accept_some() {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
       UniqueFd fd(
@@ -115,7 +115,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     begin_ticking();
   }
 
-  // Closes whoever has been idle for longest; false where nobody is.
+  // Closes the connection that has been idle for longest. False if none is idle.
   bool make_room() {
     const auto older = [](const ConnectionPtr& a, const ConnectionPtr& b) {
       const bool idle_a = a->session.is_idle();
@@ -138,7 +138,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     std::erase(connections, one);
   }
 
-  // Sends what there is, then waits for whatever comes next.
+  // Sends pending output, then waits for the next event.
   void go_on(const ConnectionPtr& one) {
     if (!send_some(*one)) {
       drop(one);
@@ -149,14 +149,15 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
       return;
     }
     if (one->session.close_wanted() && !one->shut) {
-      // The other side closes first, so that no answer is lost with bytes that we have not read.
+      // Let the client close first. Closing with unread input would send a reset and could discard
+      // the response.
       ::shutdown(one->socket.native_handle(), SHUT_WR);
       one->shut = true;
     }
     wait_to_read(one);
   }
 
-  // False: the connection is broken.
+  // False if the connection is broken.
   static bool send_some(Connection& one, int times = kSendsAtOnce) {
     for (int i = 0; i < times && !one.session.output().empty(); ++i) {
       const std::string_view part = one.session.output().substr(0, kSendBytesMax);
@@ -198,7 +199,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
 
   void read(const ConnectionPtr& one) {
     if (!one->session.output().empty()) {
-      return;  // the answer first; go_on waits for more
+      return;  // finish the response first; go_on then waits for input
     }
     std::array<char, kReadBytes> bytes{};
     const ssize_t count =
@@ -214,7 +215,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     go_on(one);
   }
 
-  // While anybody is connected: who has been slow for too long?
+  // Checks deadlines every second while any client is connected.
   void begin_ticking() {
     if (std::exchange(ticking, true)) {
       return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpServer: the sockets of one listener on the loop: accepts, reads, writes, drops who is slow.
-// Each turn does a bounded piece of work, so the loop's other users never wait for long; nothing
-// costs anything while nobody is connected. Resource; one thread.
+// HttpServer: the sockets of one listener on the event loop. Accepts, reads, writes, and drops slow
+// clients. Each turn does a bounded amount of work, so that other users of the loop are not
+// delayed. It costs nothing while no client is connected. Resource; single-threaded.
 #pragma once
 
 #include "base/fd.hpp"
@@ -28,16 +28,16 @@ struct HttpListener {
 
 class HttpServer {
  public:
-  // `site` outlives it.
+  // `site` must outlive the server.
   HttpServer(asio::io_context& loop, HttpListener listener, HttpSite& site);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // The site has events that open streams have not had; they get them a little later, many at once.
+  // Notifies the server of new events on the site. Open streams get them shortly after, in batches.
   void events_came();
 
-  // What can be sent without waiting is sent, and all is closed.
+  // Sends what can be sent without blocking, then closes all connections.
   void close();
 
   [[nodiscard]] const HttpCounts& counts() const;

@@ -40,7 +40,7 @@ std::string_view reason_of(int status) {
   }
 }
 
-// The page needs nothing from elsewhere, no frame around it, and no other site may read it.
+// The page loads nothing from other hosts, must not be framed, and must not be read by other sites.
 constexpr std::string_view kSecurity =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -105,7 +105,7 @@ std::string_view HttpSession::output() const {
 void HttpSession::take(std::string_view bytes, TimePoint now) {
   last_active_ = now;
   if (closing_ || streaming_) {
-    return;  // whoever has been answered for the last time, or listens, has nothing to say
+    return;  // ignore input after the last response and during a stream
   }
   if (!parser_.begun()) {
     request_begun_ = now;
@@ -131,7 +131,7 @@ void HttpSession::sent(std::size_t bytes, TimePoint now) {
   }
 }
 
-// Up to the next answer.
+// Parses buffered input up to the next request and answers it.
 void HttpSession::go_on(TimePoint now) {
   answer_begun_ = now;
   const std::size_t taken = parser_.feed(input_);
@@ -140,7 +140,7 @@ void HttpSession::go_on(TimePoint now) {
     answer(parser_.take(), now);
   } else if (parser_.refusal() != 0) {
     ++counts_.refused;
-    respond(plain_response(parser_.refusal(), "this request cannot be answered"), false, false);
+    respond(plain_response(parser_.refusal(), "invalid or unsupported request"), false, false);
   }
 }
 
@@ -153,7 +153,7 @@ void HttpSession::answer(const HttpRequest& request, TimePoint now) {
   const HttpResponse response = site_.answer(request);
   if (response.events && counts_.streams >= kHttpStreamsMax) {
     ++counts_.refused;
-    respond(plain_response(503, "too many streams of events are open"), request.head, false);
+    respond(plain_response(503, "too many open event streams"), request.head, false);
     return;
   }
   ++counts_.answered;

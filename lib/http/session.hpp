@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpSession: one connection's talk: bytes in, bytes out, and until when it may go on like this.
-// One request is answered at a time; the bytes behind it wait. No sockets and no clock: HttpServer
-// has them. Pure.
+// HttpSession: the protocol state of one connection: bytes in, bytes out, and a deadline. Requests
+// are answered one at a time; further input waits. Uses neither sockets nor a clock, which
+// HttpServer provides. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -16,49 +16,50 @@
 
 namespace muster {
 
-// From its first byte to its last one.
+// For a request, from its first byte to its last.
 inline constexpr Duration kRequestTimeout = std::chrono::seconds(10);
-// Between two requests, and before the first one.
+// Idle time between two requests, and before the first one.
 inline constexpr Duration kIdleTimeout = std::chrono::seconds(60);
-// For a client that takes no byte of its answer.
+// For a client that reads no byte of its response.
 inline constexpr Duration kSendTimeout = std::chrono::seconds(10);
-// For all of an answer but an open stream: nobody may hold a place by taking it byte by byte.
+// For a complete response, except for an event stream. Keeps a client from occupying a connection
+// by reading byte by byte.
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(60);
-// For the other side to close, after the last answer.
+// For the client to close after the last response.
 inline constexpr Duration kLingerTimeout = std::chrono::seconds(2);
-// An open stream without events gets an empty line so often, which shows who is gone.
+// Interval of empty lines on a stream without events, which detect dead clients.
 inline constexpr Duration kHeartbeat = std::chrono::seconds(15);
 
-// Open streams stay for as long as their clients like: they must not take all places.
+// Event streams have no time limit, so they must not occupy all connections.
 inline constexpr std::size_t kHttpStreamsMax = 48;
 
 struct HttpCounts {
   std::uint64_t answered = 0;
   std::uint64_t refused = 0;
-  std::size_t streams = 0;  // open now; the server counts them
+  std::size_t streams = 0;  // currently open; set by the server
 };
 
 class HttpSession {
  public:
   HttpSession(HttpSite& site, const HttpAccess& access, HttpCounts& counts, TimePoint now);
 
-  // What came. Not called while there is output.
+  // Takes received bytes. Must not be called while there is output.
   void take(std::string_view bytes, TimePoint now);
-  // Not yet sent. Where there is none, and close_wanted, the connection is over.
+  // Pending output. If empty and close_wanted(), the connection is finished.
   [[nodiscard]] std::string_view output() const;
-  // So many bytes of it are on their way.
+  // Reports that this number of output bytes was sent.
   void sent(std::size_t bytes, TimePoint now);
-  // There may be events for an open stream; also the heartbeat.
+  // Fetches new events for an open stream and sends heartbeats.
   void poll_events(TimePoint now);
 
   [[nodiscard]] bool close_wanted() const { return closing_; }
 
   [[nodiscard]] bool streams() const { return streaming_; }
 
-  // Nobody loses an answer if it is closed now.
+  // Closing the connection now would not lose a response.
   [[nodiscard]] bool is_idle() const { return output().empty() && !streaming_; }
 
-  // Then it is to be closed; TimePoint::max(): never.
+  // When to close the connection; TimePoint::max() means never.
   [[nodiscard]] TimePoint deadline() const;
 
   [[nodiscard]] TimePoint last_active() const { return last_active_; }
@@ -72,10 +73,10 @@ class HttpSession {
   HttpAccess access_;
   HttpCounts& counts_;
   RequestParser parser_;
-  std::string input_;  // behind the request that is being answered
-  std::string head_;   // of the answer; for a stream also its events
+  std::string input_;  // bytes after the current request
+  std::string head_;   // response headers; for a stream also its events
   HttpBody body_;
-  std::size_t sent_ = 0;  // of head_ and then of body_
+  std::size_t sent_ = 0;  // bytes sent of head_ and then of body_
   bool closing_ = false;
   bool streaming_ = false;
   bool follow_ = true;

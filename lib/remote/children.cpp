@@ -28,7 +28,7 @@ Result<void> RshChildren::open(std::function<void(pid_t, ExitStatus)> on_other) 
   sigaddset(&child, SIGCHLD);  // blocked since prepare_process
   deaths_ = UniqueFd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!deaths_) {
-    return std::unexpected(system_error("creating the signalfd for SIGCHLD", errno));
+    return std::unexpected(system_error("cannot create the signalfd for SIGCHLD", errno));
   }
   return poller_.watch_input(deaths_.get(), *this);
 }
@@ -80,7 +80,7 @@ bool RshChildren::all_gone() const {
                              [](const Slot& slot) { return slot.child->is_gone() && !slot.again; });
 }
 
-// -- further attempts ---------------------------------------------------------------------------
+// -- retries --------------------------------------------------------------------------------------
 
 RshChildren::Slot& RshChildren::slot_of(const RshChild& child) {
   const auto found =
@@ -127,7 +127,7 @@ void RshChildren::tick(TimePoint now) {
   }
 }
 
-// Several deaths may have become one signal.
+// Several child exits may coalesce into one signal.
 void RshChildren::on_ready() {
   signalfd_siginfo signal{};
   while (::read(deaths_.get(), &signal, sizeof(signal)) > 0) {

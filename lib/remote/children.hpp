@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RshChildren: the remote shells that one machine has started, and the route to each machine behind
-// them. A remote shell that fails in a way that may pass is started again for a while. Reaps all
-// children of the process. Resource; one thread, the Poller's.
+// RshChildren: the remote shells started by this process, and the route to each host behind them.
+// Remote shells with transient failures are retried until a deadline. Reaps all children of the
+// process. Resource; single-threaded, in the Poller's thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -30,18 +30,18 @@ class RshChildren final : public Watcher, private RshObserver {
   RshChildren(const RshChildren&) = delete;
   RshChildren& operator=(const RshChildren&) = delete;
 
-  // Before the first start. `on_other` hears of the ends of other children.
+  // Call before the first start(). `on_other` is called when any other child exits.
   [[nodiscard]] Result<void> open(std::function<void(pid_t, ExitStatus)> on_other);
 
-  // Starts one, and tells it its place.
+  // Starts a remote shell and sends its setup.
   [[nodiscard]] Result<void> start(RshChild::Place place, const SetupMessage& setup);
 
-  // To the machine, by the one that leads to it; nothing where there is none.
+  // Sends a frame to this host through the remote shell that leads to it. No-op if none does.
   void send(std::uint16_t host, RemoteFrameKind kind, std::string payload);
   void send_all(RemoteFrameKind kind, const std::string& payload);
   void close_all();
 
-  // Until then a failure that may pass is followed by a further attempt; before the first start.
+  // Transient failures are retried until then. Call before the first start().
   void retry_until(TimePoint when) { retry_until_ = when; }
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -57,7 +57,7 @@ class RshChildren final : public Watcher, private RshObserver {
     RshChild::Place place;
     SetupMessage setup;
     int failures = 0;
-    std::optional<TimePoint> again;  // the child is gone and is started again then
+    std::optional<TimePoint> again;  // when to restart the child, if it has failed
   };
 
   void on_frame(RshChild& child, const Frame& frame) override;

@@ -27,7 +27,7 @@ void append_frame(std::string& out, const Frame& frame) {
   out += frame.payload;
 }
 
-// False: it may still come.
+// False if the greeting has not arrived yet.
 Result<bool> FrameReader::find_greeting() {
   const auto at = bytes_.find(kGreeting);
   if (at != std::string::npos) {
@@ -35,7 +35,7 @@ Result<bool> FrameReader::find_greeting() {
     return true;
   }
   if (bytes_.size() > kNoiseBytesMax) {
-    return failure(Errc::protocol, "something else than muster answers");
+    return failure(Errc::protocol, "the other end is not muster");
   }
   return false;
 }
@@ -55,7 +55,7 @@ Result<std::optional<Frame>> FrameReader::next() {
   const auto kind = load_int<std::uint8_t>(view);
   const auto size = load_int<std::uint32_t>(view.substr(4));
   if (!is_kind(kind) || size > kFrameBytesMax) {
-    return failure(Errc::protocol, "bytes that are no frame");
+    return failure(Errc::protocol, "received an invalid frame");
   }
   if (view.size() < kHeaderBytes + size) {
     return std::nullopt;
@@ -83,7 +83,7 @@ Result<std::vector<std::string>> unpack(std::string_view payload) {
     const bool has_size = payload.size() >= sizeof(std::uint32_t);
     const std::size_t size = has_size ? load_int<std::uint32_t>(payload) : 0;
     if (!has_size || size > payload.size() - sizeof(std::uint32_t)) {
-      return failure(Errc::protocol, "a list that is cut off");
+      return failure(Errc::protocol, "received a truncated list");
     }
     texts.emplace_back(payload.substr(sizeof(std::uint32_t), size));
     payload.remove_prefix(sizeof(std::uint32_t) + size);

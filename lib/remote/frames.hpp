@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames: what goes through a remote shell's standard input and output, between the launcher that
-// was typed and the agents that it started on other machines. README.md has the format. The other
-// end is a program of ours, but a login script may have written before it. Pure.
+// Frames: the messages on a remote shell's standard input and output, between the launcher and the
+// agents that it started on other hosts. README.md documents the format. The other end is muster,
+// but a login script may have printed output before it starts. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,46 +16,46 @@
 namespace muster {
 
 enum class RemoteFrameKind : std::uint8_t {
-  setup = 1,     // down: the first; whose place this is, and whom it starts further down
+  setup = 1,     // down, first: the receiver's index and the hosts that it must start
   start,         // down: what to run
-  signal,        // down, for all: a number
-  hello,         // up: the agent's machine is there
+  signal,        // down, to all hosts: a signal number
+  hello,         // up: the agent is running
   output,        // up: bytes of standard output
   error_output,  // up: bytes of standard error
-  ended,         // up: the launcher there has ended; its exit code
-  lost,          // up: a machine further down cannot be reached, or no longer; why
-  beat,          // up: nothing, so that a dead connection is noticed
-  credit,        // down: how many more bytes of output may be sent
+  ended,         // up: the launcher on that host has exited, with its exit code
+  lost,          // up: a host further down is unreachable or was lost, with the reason
+  beat,          // up: empty, to detect dead connections
+  credit,        // down: number of further output bytes that may be sent
 };
 
 struct Frame {
   RemoteFrameKind kind{};
-  std::uint16_t host = 0;  // by its place in the list
+  std::uint16_t host = 0;  // index in the host list
   std::string payload;
   bool operator==(const Frame&) const = default;
 };
 
-// Arguments and variables of a job have to fit into one.
+// All arguments and variables of a job must fit into one frame.
 inline constexpr std::size_t kFrameBytesMax = std::size_t{8} * 1024 * 1024;
-// What login scripts may print before the agent speaks.
+// Limit for output of login scripts before the greeting.
 inline constexpr std::size_t kNoiseBytesMax = std::size_t{64} * 1024;
 
-// What an agent writes first.
+// The first bytes that an agent writes.
 inline constexpr std::string_view kGreeting = "muster-remote/1\n";
 
 void append_frame(std::string& out, const Frame& frame);
 
 class FrameReader {
  public:
-  // Frames begin at once, or behind a greeting.
+  // `greeted`: frames start immediately, without a greeting before them.
   explicit FrameReader(bool greeted) : greeted_(greeted) {}
 
   void feed(std::string_view bytes) { bytes_ += bytes; }
 
-  // None: there is no whole one yet. Error: protocol, and nothing more is to be read.
+  // None if no complete frame is available yet. Error: protocol; stop reading then.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
-  // What was printed where the greeting was expected.
+  // The output received instead of the greeting.
   [[nodiscard]] const std::string& noise() const { return bytes_; }
 
   [[nodiscard]] bool greeted() const { return greeted_; }
@@ -67,7 +67,7 @@ class FrameReader {
   bool greeted_;
 };
 
-// A list of texts as a payload.
+// Encodes a list of strings as a payload.
 [[nodiscard]] std::string pack(const std::vector<std::string>& texts);
 [[nodiscard]] Result<std::vector<std::string>> unpack(std::string_view payload);
 

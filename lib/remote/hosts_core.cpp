@@ -65,7 +65,8 @@ void HostsCore::hello(TimePoint now,
   if (message.version != settings_.version) {
     lost(now,
          host,
-         fmt::format("{}: it has muster {}, and here is {}; --rsh-muster=PATH names another one",
+         fmt::format("{} has muster {}, but this host has {}. Use --rsh-muster=PATH to select "
+                     "another one",
                      settings_.names[host],
                      message.version,
                      settings_.version),
@@ -92,7 +93,8 @@ void HostsCore::lost(TimePoint now, std::size_t host, const std::string& why, Ho
   look_at_answers(now, out);
 }
 
-// Nothing is started before all have answered: no world that is smaller than it should be.
+// Starts nothing until all hosts have answered, so that a job never runs with fewer hosts than
+// requested.
 void HostsCore::look_at_answers(TimePoint now, HostsEffects& out) {
   if (count(State::expected) > 0) {
     deadline_ = noticed_ ? reach_end_ : std::min(reach_end_, *deadline_);
@@ -113,7 +115,8 @@ void HostsCore::retrying(std::size_t host, const std::string& why) {
   trouble_[host] = why;
 }
 
-// Machines that are lost with one that was to start them have its reason.
+// If the parent in the launch tree fails, all hosts behind it have the same reason, so report it
+// once.
 void HostsCore::add_unreached(const std::string& why) {
   if (std::ranges::find(unreached_, why) == unreached_.end()) {
     unreached_.push_back(why);
@@ -128,14 +131,14 @@ void HostsCore::say_unreached(HostsEffects& out) {
   if (shown < unreached_.size()) {
     out.emplace_back(
         Say{LogLevel::error,
-            fmt::format("{} more machines cannot be reached either", unreached_.size() - shown)});
+            fmt::format("{} more hosts cannot be reached", unreached_.size() - shown)});
   }
 }
 
 std::string HostsCore::last_trouble() const {
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (states_[i] == State::expected && !trouble_[i].empty()) {
-      return "; trying again: " + trouble_[i];
+      return "; retrying: " + trouble_[i];
     }
   }
   return {};
@@ -145,7 +148,7 @@ void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
   if (now < reach_end_) {
     if (!std::exchange(noticed_, true)) {
       out.emplace_back(Say{LogLevel::warning,
-                           fmt::format("waiting for {} of {} machines to answer: {}{}",
+                           fmt::format("waiting for {} of {} hosts to answer: {}{}",
                                        count(State::expected),
                                        states_.size(),
                                        names_of(State::expected),
@@ -162,15 +165,15 @@ void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
   say_unreached(out);
   if (unreached_.empty()) {
     out.emplace_back(Say{LogLevel::error,
-                         fmt::format("no answer within {} from {}: is it up, and does the remote "
-                                     "shell ask for something?",
+                         fmt::format("no answer within {} from {}: the host may be down, or the "
+                                     "remote shell may be waiting at a prompt",
                                      describe(kReachTimeout),
                                      names_of(State::expected))});
   }
   close(now, kUnreachable, out);
 }
 
-// With too few machines left the others would wait for one that nobody starts again.
+// If too few hosts remain, stop the job; the others would wait for an agent that is not restarted.
 void HostsCore::lose_running(TimePoint now, const std::string& why, HostsEffects& out) {
   const std::size_t left = states_.size() - count(State::lost);
   const bool enough = left >= settings_.nodes_min;
@@ -201,8 +204,8 @@ void HostsCore::ended(TimePoint now, std::size_t host, int code, HostsEffects& o
   end_if_over(now, out);
 }
 
-// Every launcher ends with the code of the job's root cause. Where machines may be missing, those
-// that went to the end speak for the job.
+// Every launcher exits with the code of the job's root cause. If hosts may be missing, the job
+// succeeds if enough launchers succeeded.
 int HostsCore::job_code() const {
   if (own_code_) {
     return *own_code_;
@@ -231,8 +234,8 @@ void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
   }
 }
 
-// The first request leaves the workers their grace, a second one none: a remote shell that hangs
-// must not hold the user's shell.
+// The first request gives the workers their grace period. A second one does not, so that a hung
+// remote shell cannot block the user's terminal.
 void HostsCore::hurry(TimePoint now, int signo) {
   interrupt_ = interrupt_.value_or(signo);
   const TimePoint end = now + (ending_ ? kHurriedEndTimeout : settings_.grace + kEndExtra);
@@ -283,8 +286,8 @@ void HostsCore::tick(TimePoint now, HostsEffects& out) {
       break;
     case Phase::running:
       out.emplace_back(Say{LogLevel::error,
-                           fmt::format("{} did not end in time; the connection is closed, which "
-                                       "ends what runs there",
+                           fmt::format("{} did not stop in time; closing the connection, which "
+                                       "kills its processes",
                                        names_of(State::here))});
       close(now, job_code(), out);
       break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostsCore: when the agents of other machines are started, what the loss of one means, when the
-// job is over and with which code. Pure: events and the time come in, effects come out; the shell
-// around it is HostsLauncher.
+// HostsCore: decides when the agents on other hosts start, how to handle a lost host, when the job
+// is over and its exit code. Pure: consumes events and times, produces effects. HostsLauncher is
+// the I/O shell around it.
 #pragma once
 
 #include "base/log.hpp"
@@ -16,35 +16,35 @@
 
 namespace muster {
 
-// Nobody has answered for so long: said once.
+// Report once that hosts have not answered for this long.
 inline constexpr Duration kReachNotice = std::chrono::seconds(5);
-// A remote shell that neither exits nor answers is given up, this long after the last attempts.
+// Give up on a remote shell that neither exits nor answers, this long after the last attempts.
 inline constexpr Duration kReachTimeout = std::chrono::seconds(60);
-// After the first machine that cannot be reached, others may say so too.
+// After the first unreachable host, how long to collect further failures.
 inline constexpr Duration kMoreFailures = std::chrono::seconds(2);
-// From the end of its input to SIGKILL, for a remote shell.
+// From closing a remote shell's input to SIGKILL.
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(5);
-// The same after a second Ctrl-C, and how long launchers have to kill their workers then.
+// The same after a second Ctrl-C, and how long launchers then have to kill their workers.
 inline constexpr Duration kHurriedCloseTimeout = std::chrono::milliseconds(300);
 inline constexpr Duration kHurriedEndTimeout = std::chrono::seconds(1);
-// Beyond the grace that the workers have.
+// Added to the workers' grace period.
 inline constexpr Duration kEndExtra = std::chrono::seconds(10);
 inline constexpr std::size_t kNamesShown = 8;
 
 struct HostsCoreSettings {
-  std::vector<std::string> names;  // of the machines, by place
+  std::vector<std::string> names;  // of the hosts, by index
   std::size_t nodes_min = 1;
   Duration grace{};
-  Duration retry{};     // for further attempts to reach a machine
-  std::string version;  // that all must have
+  Duration retry{};     // how long to retry unreachable hosts
+  std::string version;  // required on all hosts
 };
 
 namespace hosts_effect {
-struct StartAll {};  // every agent is there: tell each what to run
+struct StartAll {};  // all agents have answered: send each its start message
 
 struct PassSignal {
   int signo = 0;
-  bool is_own = false;  // we stop the job, and have said why
+  bool is_own = false;  // muster stops the job and has reported why
 };
 
 struct Say {
@@ -52,9 +52,9 @@ struct Say {
   std::string text;
 };
 
-struct CloseAll {};  // end the input of all remote shells: what is behind them ends at once
+struct CloseAll {};  // close the input of all remote shells, which kills all remote processes
 
-struct Finish {  // whatever is left is killed
+struct Finish {  // kill all remaining processes
   int code = 0;
 };
 }  // namespace hosts_effect
@@ -71,24 +71,24 @@ class HostsCore {
   HostsCore(HostsCoreSettings settings, TimePoint now);
 
   void hello(TimePoint now, std::size_t host, const HelloMessage& message, HostsEffects& out);
-  // The launcher on that machine has ended.
+  // The launcher on that host has exited.
   void ended(TimePoint now, std::size_t host, int code, HostsEffects& out);
-  // The machine cannot be reached, or no longer. Means nothing after its end.
+  // The host is unreachable or was lost. Ignored after its launcher has exited.
   void lost(TimePoint now, std::size_t host, const std::string& why, HostsEffects& out);
-  // An attempt to reach it has failed, and another one follows.
+  // An attempt to reach the host has failed and will be retried.
   void retrying(std::size_t host, const std::string& why);
   void signal(TimePoint now, int signo, HostsEffects& out);
-  // Nobody is left who could be asked to end.
+  // The guard has died, so no further signals will arrive.
   void guard_lost(TimePoint now, HostsEffects& out);
-  // Nothing can be started: `why`.
+  // The job cannot be started because of `why`.
   void give_up(TimePoint now, const std::string& why, HostsEffects& out);
-  // No remote shell is left.
+  // All remote shells have exited.
   void all_gone(HostsEffects& out);
   void tick(TimePoint now, HostsEffects& out);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return deadline_; }
 
-  // The job is to end: output that nobody takes must not hold it.
+  // The job is stopping, so unread output must not block it.
   [[nodiscard]] bool is_ending() const { return ending_ || phase_ >= Phase::closing; }
 
  private:
@@ -112,17 +112,17 @@ class HostsCore {
   HostsCoreSettings settings_;
   Phase phase_ = Phase::reaching;
   std::vector<State> states_;
-  std::vector<std::string> unreached_;  // why, in the order of failing
-  std::vector<std::string> trouble_;    // by machine: why its last attempt failed
+  std::vector<std::string> unreached_;  // reasons, in the order of failures
+  std::vector<std::string> trouble_;    // by host: why its last attempt failed
   std::string last_loss_;
   TimePoint reach_end_;
   bool noticed_ = false;
-  bool ending_ = false;            // all were asked to end
-  bool hurried_ = false;           // and asked again
-  std::optional<int> interrupt_;   // by this signal of the user
-  std::size_t ended_well_ = 0;     // machines
-  std::optional<int> first_code_;  // of a launcher that did not end well
-  std::optional<int> own_code_;    // what the launchers say does not count
+  bool ending_ = false;            // all launchers were asked to stop
+  bool hurried_ = false;           // and asked a second time
+  std::optional<int> interrupt_;   // by this signal from the user
+  std::size_t ended_well_ = 0;     // number of launchers that succeeded
+  std::optional<int> first_code_;  // of the first launcher that failed
+  std::optional<int> own_code_;    // overrides the codes of the launchers
   int code_ = 0;
   std::optional<TimePoint> deadline_;
 };

@@ -25,8 +25,8 @@
 namespace muster {
 namespace {
 
-constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // as a job of this machine
-// Output that the console has not taken, of all machines; each has a share.
+constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // as for a local job
+// Limit for pending console output of all hosts, of which each has a share.
 constexpr std::size_t kUnshownBytesMax = std::size_t{64} * 1024 * 1024;
 constexpr std::size_t kShareBytesMin = std::size_t{64} * 1024;
 constexpr std::size_t kShareBytesMax = std::size_t{1024} * 1024;
@@ -102,12 +102,12 @@ class HostsLauncher final : public RshObserver {
   RepeatedMessages messages_;
   MachineLines output_{console_.sink(1).is_terminal(), messages_};
   MachineLines error_{console_.sink(2).is_terminal(),
-                      messages_};  // unused where both are one place
-  HelloMessage first_;             // of the first machine
-  std::string caller_;             // this machine, as another one sees it
+                      messages_};  // unused if both streams go to the same file
+  HelloMessage first_;             // from the first host
+  std::string caller_;             // address of this host as seen by another one
   std::string folder_;
-  std::size_t share_;              // bytes that a machine may have sent and the console not taken
-  std::vector<std::size_t> owed_;  // by machine: of these, what it may send again
+  std::size_t share_;              // limit for pending output per host, in bytes
+  std::vector<std::size_t> owed_;  // by host: credit that has not been granted yet
   std::optional<int> code_;
 };
 
@@ -188,7 +188,7 @@ void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
     case RemoteFrameKind::start:
     case RemoteFrameKind::signal:
     case RemoteFrameKind::credit:
-      child.fail("a message that goes the other way");
+      child.fail("received a message for the other direction");
       break;
   }
 }
@@ -202,19 +202,19 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
   if (frame.host == 0) {
     first_ = *message;
   }
-  // Only of machines that were reached from here; an agent on this one has our own SSH_CONNECTION.
+  // Only from hosts contacted directly. An agent on this host inherits our own SSH_CONNECTION.
   if (frame.host == child.branch().head && !setup_.request.hosts[frame.host].is_local) {
     caller_ = message->caller;
   }
   core_.hello(steady_now(), frame.host, *message, effects_);
 }
 
-// Of several machines whole lines, of a single one bytes as they arrive. At the end of the job,
-// what the console does not take is counted instead.
+// Shows whole lines if there are several hosts, else bytes as they arrive. While the job is
+// stopping, output that the console does not accept is only counted.
 void HostsLauncher::show(const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
   owed_[frame.host] += frame.payload.size();
-  sink.note_unfiled();  // whether machines have log files is not known here
+  sink.note_unfiled();  // it is unknown here whether the hosts have log files
   if (!sink.has_room() && core_.is_ending()) {
     sink.note_unshown(frame.payload.size());
   } else {
@@ -228,8 +228,8 @@ void HostsLauncher::show(const Frame& frame, int stream) {
   grant(frame.host);
 }
 
-// Small amounts are granted together. While the console takes nothing no machine may send more, but
-// all are read, so that the end of a machine is seen.
+// Grants small amounts together. While the console is blocked, no host gets credit, but all
+// connections are still read, so that the exit of a host is noticed.
 void HostsLauncher::grant(std::size_t host) {
   const bool room = console_.sink(1).has_room() && console_.sink(2).has_room();
   if ((room || core_.is_ending()) && owed_[host] >= share_ / 4) {
@@ -286,13 +286,13 @@ void HostsLauncher::read_link() {
     core_.guard_lost(steady_now(), effects_);
     return;
   }
-  // The guard writes each as a whole, and a pipe gives no part of what fits.
+  // The guard writes each notice atomically, so there are no partial reads.
   for (std::size_t i = 0; i < static_cast<std::size_t>(count) / sizeof(SignalNotice); ++i) {
     core_.signal(steady_now(), notices[i].signo, effects_);
   }
 }
 
-// Effects may bring about more of them.
+// Effects may produce further effects.
 void HostsLauncher::perform() {
   do {
     for (const HostsEffect& effect : std::exchange(effects_, {})) {
@@ -323,7 +323,7 @@ void HostsLauncher::pass(const hosts_effect::PassSignal& signal) {
     messages_.hide_interruption(signal_name(signal.signo));
   }
   children_.send_all(RemoteFrameKind::signal, std::to_string(signal.signo));
-  grant_all();  // the job may be ending now
+  grant_all();  // the job may be stopping now
 }
 
 void HostsLauncher::on_retry(RshChild& child) {
@@ -335,8 +335,9 @@ void HostsLauncher::start_agents() {
   const std::size_t count = setup_.request.hosts.size();
   if (endpoint.empty() && count > 1) {
     core_.give_up(steady_now(),
-                  "the other machines cannot reach " + setup_.request.hosts.front().name() +
-                      ", the first one: name it as they know it, or give --rdzv-endpoint",
+                  "the other hosts cannot reach the first one, " +
+                      setup_.request.hosts.front().name() +
+                      ". Use a name that they can resolve, or --rdzv-endpoint",
                   effects_);
     return;
   }
@@ -345,8 +346,8 @@ void HostsLauncher::start_agents() {
   }
 }
 
-// With > log 2>&1 a machine sends one stream, so its lines keep their order. Messages of several
-// machines are told from output by the stream or by the labels, so one of the two is needed.
+// With > log 2>&1 a host sends one stream, so its lines keep their order. With several hosts,
+// messages are distinguished from output by stream or by label, so one of the two is needed.
 bool HostsLauncher::is_one_stream() {
   const bool is_told = setup_.request.hosts.size() == 1 || setup_.request.label;
   return is_told && &console_.sink(1) == &console_.sink(2);
@@ -360,7 +361,7 @@ void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
   }
   std::string payload = encode(message);
   if (payload.size() > kFrameBytesMax) {
-    core_.give_up(steady_now(), "the arguments and variables of the job are too long", effects_);
+    core_.give_up(steady_now(), "the job's arguments and variables are too long", effects_);
     return;
   }
   children_.send(static_cast<std::uint16_t>(host), RemoteFrameKind::start, std::move(payload));

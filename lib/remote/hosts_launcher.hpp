@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostsLauncher: what `muster --hosts` does in the agent's place: starts the remote shells, shows
-// what comes back, passes signals on. The shell around HostsCore. Called once, by main, in the
-// process that run_guarded made.
+// HostsLauncher: runs in place of the agent for `muster --hosts`. Starts the remote shells, shows
+// their output and forwards signals. The I/O shell around HostsCore. Called once, by main, in the
+// process created by run_guarded.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,12 +14,12 @@ namespace muster {
 
 struct HostsSetup {
   HostsRequest request;
-  Environ environ;      // for the remote shells themselves
-  std::string version;  // of muster: all machines have the same
+  Environ environ;      // for the remote shells
+  std::string version;  // of muster; must be the same on all hosts
   std::string token{};  // for the agents; empty: none
 };
 
-// Returns the launcher's exit code; everything that there is to say was said.
+// Returns the launcher's exit code, after all messages have been printed.
 [[nodiscard]] int run_hosts(const HostsSetup& setup, UniqueFd link);
 
 }  // namespace muster

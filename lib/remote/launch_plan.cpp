@@ -31,7 +31,7 @@ std::string conf_for(const HostsRequest& request, std::size_t host) {
   return request.rdzv_conf.empty() ? own : request.rdzv_conf + "," + own;
 }
 
-// Each rank's line begins with the machine's name as it was typed.
+// Prefixes each rank's lines with the host name as typed.
 std::string label_for(const JobHost& host) {
   return fmt::format("--log-line-prefix-template=[{}:${{rank}}]:", host.name());
 }
@@ -156,28 +156,28 @@ std::vector<std::string> agent_args(const HostsRequest& request,
     out.push_back(label_for(self));
   }
   add_meeting(request, host, endpoint, out);
-  // Standard input stays with the launcher that was typed.
+  // Standard input stays with the local launcher.
   out.insert(out.end(), {"--platform=none", "--stdin-rank=none", "--"});
   std::ranges::copy(request.program, std::back_inserter(out));
   return out;
 }
 
 std::string describe_hosts(const HostsRequest& request) {
-  std::string out = fmt::format("# {} machines", request.hosts.size());
+  std::string out = fmt::format("# {} hosts", request.hosts.size());
   const auto direct = branches(0, request.hosts.size(), static_cast<std::size_t>(request.fanout));
   if (direct.size() < request.hosts.size()) {
-    out += fmt::format(", {} started from here, the others by them", direct.size());
+    out += fmt::format(", {} started from here, the others by these", direct.size());
   }
-  out += "; ADDRESS:PORT is what the first one answers\n";
+  out += "; the first host reports ADDRESS:PORT\n";
   for (std::size_t i = 0; i < request.hosts.size(); ++i) {
-    out += fmt::format("\nmachine {}: {}\n", i, request.hosts[i].name());
+    out += fmt::format("\nhost {}: {}\n", i, request.hosts[i].name());
     out += "  " + quoted(start_argv(request, request.hosts[i])) + "\n";
     const std::string place =
         request.rdzv_endpoint.empty() ? "ADDRESS:PORT" : request.rdzv_endpoint;
-    out += "  there: muster " + quoted(agent_args(request, i, place)) + "\n";
+    out += "  runs: muster " + quoted(agent_args(request, i, place)) + "\n";
   }
   if (!request.environment.empty()) {
-    out += "\nvariables that go along:";
+    out += "\nforwarded variables:";
     for (const auto& [name, value] : request.environment) {
       out += " " + name;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MachineLines: the output of several machines on one console, as whole lines. An unfinished line
-// is shown after a short pause; another machine's text then begins on a new line. Used by
-// HostsLauncher, one for each place that its standard output and error lead to. Pure.
+// MachineLines: merges the output of several hosts on one console, line by line. An unfinished line
+// is shown after a short pause; output of another host then starts on a new line. HostsLauncher has
+// one for each distinct destination of its standard output and error. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// A line without an end is shown after this pause: dots, a prompt.
+// An unfinished line, such as dots or a prompt, is shown after this pause.
 inline constexpr Duration kUnfinishedAfter = std::chrono::milliseconds(100);
 
 class MachineLines {
@@ -26,13 +26,13 @@ class MachineLines {
   MachineLines(bool terminal, RepeatedMessages& messages)
       : terminal_(terminal), messages_(messages) {}
 
-  // Bytes that machine `host` wrote on stream 1 or 2. Appends to `out` what is to be shown.
+  // Takes bytes from `host` on stream 1 or 2. Appends the text to show to `out`.
   void feed(TimePoint now, std::size_t host, int stream, std::string_view bytes, std::string& out);
 
-  // There is nothing more of this machine.
+  // No more output will arrive from this host.
   void finish(std::size_t host, std::string& out);
 
-  // Other text follows: ends an unfinished line that is shown.
+  // Ends a shown unfinished line because other text follows.
   void break_line(std::string& out);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -43,7 +43,7 @@ class MachineLines {
 
   struct Line {
     LineAssembler lines;
-    bool is_bar = false;  // it holds carriage returns: LineAssembler moves it
+    bool is_bar = false;  // contains carriage returns, so LineAssembler handles it
     std::optional<TimePoint> show_at;
   };
 
@@ -52,7 +52,7 @@ class MachineLines {
   bool terminal_;
   RepeatedMessages& messages_;
   std::map<Key, Line> lines_;
-  std::optional<Key> unfinished_;  // whose line is shown without an end
+  std::optional<Key> unfinished_;  // source of the line that is shown unfinished
 };
 
 }  // namespace muster

@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 std::unexpected<Error> unreadable(const char* what) {
-  return failure(Errc::protocol, std::string("a ") + what + " message that cannot be read");
+  return failure(Errc::protocol, std::string("received an invalid ") + what + " message");
 }
 
 std::optional<std::int64_t> number(const std::string& text, std::int64_t max) {
@@ -25,7 +25,7 @@ constexpr std::int64_t kPortMax = std::numeric_limits<std::uint16_t>::max();
 constexpr std::int64_t kFanoutMax = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kSecondsMax = std::numeric_limits<std::int32_t>::max();
 
-// Texts [from, from + count) of a list that holds at least as many.
+// Elements [from, from + count) of a list, which must have that many.
 std::vector<std::string> part(const std::vector<std::string>& texts,
                               std::size_t from,
                               std::size_t count) {

@@ -34,14 +34,14 @@ namespace {
 
 constexpr Duration kAgentSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
-// So often something is sent up, so that the kernel notices a connection that nobody answers.
+// Interval of heartbeats, which let the kernel detect a dead connection.
 constexpr Duration kBeatInterval = std::chrono::seconds(30);
 constexpr std::size_t kReadBytes = std::size_t{32} * 1024;
-// No launcher grants more at once.
+// The maximum credit that a launcher grants at once.
 constexpr std::int64_t kCreditMax = std::int64_t{1} << 30;
 constexpr int kFailed = 70;
 
-// Where the nodes meet: a port that is kept for the first node's launcher. Empty: any free one.
+// Reserves the rendezvous port for the first node's launcher. An empty range means any free port.
 Result<HeldPort> hold_port(const std::string& range) {
   if (range.empty()) {
     return HeldPort::take(PortRange{});
@@ -59,8 +59,8 @@ std::pair<std::string, std::string> addresses_of_connection(const Environ& envir
   return words.size() == 4 ? std::pair(words[0], words[2]) : std::pair<std::string, std::string>();
 }
 
-// Standard input with the job's token: memory that only this user's processes can open, and that is
-// gone with them. Without a token there is nothing to read.
+// Standard input with the job's token, as anonymous memory that only this user's processes can
+// open. Empty without a token.
 Result<UniqueFd> input_with(const std::string& token) {
   if (token.empty()) {
     return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -69,7 +69,7 @@ Result<UniqueFd> input_with(const std::string& token) {
   const auto size = static_cast<ssize_t>(token.size());
   if (!fd || ::fchmod(fd.get(), 0600) != 0 ||
       ::write(fd.get(), token.data(), token.size()) != size) {
-    return std::unexpected(system_error("passing on the job's token", errno));
+    return std::unexpected(system_error("cannot pass the job's token", errno));
   }
   return fd;
 }
@@ -98,7 +98,7 @@ class RemoteAgent final : public RshObserver {
     void on_ready() override { act(); }
   };
 
-  // What the launcher of this machine writes.
+  // One output stream of the launcher on this host.
   struct Stream {
     Port port;
     RemoteFrameKind kind{};
@@ -134,19 +134,19 @@ class RemoteAgent final : public RshObserver {
   FrameReader frames_{true};
   SetupMessage place_;
   bool placed_ = false;
-  std::optional<HeldPort> held_;  // until the end, for a rendezvous that moves away and comes back
+  std::optional<HeldPort> held_;  // kept until the end, since the rendezvous may move back to it
   std::array<Stream, 2> streams_;
   pid_t launcher_ = 0;
-  bool ended_ = false;      // and told so
-  std::size_t credit_ = 0;  // bytes of output that the other end has room for
+  bool ended_ = false;      // the launcher has exited and its exit was sent
+  std::size_t credit_ = 0;  // bytes of output that may be sent
   std::string up_;
   bool up_watched_ = false;
-  bool broken_ = false;  // nobody is there any more
+  bool broken_ = false;  // the connection is lost
   TimePoint next_beat_;
 };
 
 Result<void> RemoteAgent::open() {
-  // What the launcher leaves when it is killed becomes ours, to be killed.
+  // If the launcher is killed, its orphaned processes are reparented to us, so we can kill them.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int fd : {0, 1}) {
     if (auto set = set_nonblocking(fd); !set) {
@@ -192,7 +192,8 @@ void RemoteAgent::beat() {
   }
 }
 
-// Our own words go to standard error, which the other end shows if we then end without an answer.
+// Prints errors to standard error, which the other end shows if this process exits without an
+// answer.
 void RemoteAgent::fail(const std::string& why) {
   write_within(2, why + "\n", kMessageTimeout);
   broken_ = true;
@@ -226,7 +227,7 @@ void RemoteAgent::take(const Frame& frame) {
   if (frame.kind == RemoteFrameKind::setup && !placed_) {
     take_setup(frame);
   } else if (!placed_) {
-    fail("the first message is no setup");
+    fail("the first message is not a setup");
   } else if (frame.kind == RemoteFrameKind::signal) {
     take_signal(frame);
   } else if (frame.host != place_.host) {
@@ -295,7 +296,7 @@ Result<void> RemoteAgent::start_share() {
 void RemoteAgent::take_start(const Frame& frame) {
   const auto message = decode_start(frame.payload);
   if (!message || launcher_ != 0 || ended_) {
-    fail(message ? "a second job for one machine" : message.error().message);
+    fail(message ? "received a second start message" : message.error().message);
     return;
   }
   if (auto started = start_launcher(*message); !started) {
@@ -307,7 +308,7 @@ void RemoteAgent::take_start(const Frame& frame) {
 
 Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
   if (::chdir(message.folder.c_str()) != 0) {
-    return std::unexpected(system_error("changing to " + message.folder, errno));
+    return std::unexpected(system_error("cannot change to " + message.folder, errno));
   }
   Environ environ = setup_.environ;
   for (const std::string& variable : message.environment) {
@@ -359,8 +360,8 @@ void RemoteAgent::take_signal(const Frame& frame) {
   children_.send_all(RemoteFrameKind::signal, frame.payload);
 }
 
-// What the other end has no room for stays in the launcher's pipes. Frames other than output need
-// no credit, so the end of this machine is never queued behind output that no reader takes.
+// Without credit, output stays in the launcher's pipes. Other frames need no credit, so the exit of
+// this host never queues behind unread output.
 void RemoteAgent::watch_streams() {
   for (Stream& stream : streams_) {
     const bool wanted = credit_ > 0 && stream.fd;
@@ -392,8 +393,8 @@ void RemoteAgent::read_stream(Stream& stream) {
   stream.fd.reset();
 }
 
-// It has swept before it exited, so no other process writes to its pipes. What they hold, a bounded
-// amount, is sent without credit.
+// The launcher has killed its descendants before it exited, so no other process writes to its
+// pipes. Their remaining content is bounded and is sent without credit.
 void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
   if (pid != launcher_ || ended_) {
     return;
@@ -452,12 +453,12 @@ void RemoteAgent::write_up() {
   }
 }
 
-// From further down: passed on as it is. Its size is bounded by the credit that those have.
+// Forwards frames from hosts further down unchanged. Their credit bounds the size.
 void RemoteAgent::on_frame(RshChild& /*child*/, const Frame& frame) {
   send_up(frame);
 }
 
-// The other end knows which of them have ended.
+// Reports all hosts of the branch. The receiver ignores those that have already exited.
 void RemoteAgent::on_gone(RshChild& child) {
   const std::string why = fmt::format("{} (from {})", child.describe_end(), place_.name);
   for (std::size_t host = child.branch().head; host < child.branch().end; ++host) {

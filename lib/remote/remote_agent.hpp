@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteAgent: what a remote shell starts on another machine (`muster --remote-agent`). It reads
-// what to do from its standard input, runs the launcher of this machine below itself, starts its
-// share of further machines, and answers with frames on its standard output. When its input ends,
-// whoever asked for the job is gone, and everything below it is killed. Called once, by main.
+// RemoteAgent: the process that a remote shell starts on another host (`muster --remote-agent`). It
+// reads frames from standard input, runs the launcher for this host as a child process, starts its
+// share of further hosts, and writes frames to standard output. When its input is closed, the
+// launching muster is gone, and it kills all its descendants. Called once, by main.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,7 +14,7 @@ namespace muster {
 struct RemoteAgentSetup {
   Environ environ;
   std::string version;
-  std::string own_path;  // by which this program was started
+  std::string own_path;  // path of this program
 };
 
 [[nodiscard]] int run_remote_agent(const RemoteAgentSetup& setup);

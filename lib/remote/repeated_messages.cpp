@@ -9,8 +9,8 @@ constexpr std::string_view kContinued = "  ";
 
 constexpr std::string_view kInterrupted = "muster: interrupted by ";
 
-// A request to end comes to each launcher from a process of its own machine: that number is
-// nobody's here.
+// Removes the sender's pid. On each host the sender is a different local process, so the pid would
+// make equal messages differ.
 std::string_view without_sender(std::string_view line) {
   const auto sender = line.find(" from pid ");
   return line.starts_with(kInterrupted) ? line.substr(0, sender) : line;

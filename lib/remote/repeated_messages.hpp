@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RepeatedMessages: the launchers of a job all say how it ended, each for its own console. Where
-// there is one console, what a machine says that another one has said already is left out: a line
-// that begins as muster's messages do, with the indented lines behind it. Pure.
+// RepeatedMessages: every launcher of a job prints the same report. On a shared console, this drops
+// a message that another host has already printed: a line that begins like a muster message, and
+// the indented lines that follow it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace muster {
 
 class RepeatedMessages {
  public:
-  // Appends to `out` those of `lines`, whole ones that machine `host` wrote, that are new.
+  // Takes whole lines from `host` and appends the new ones to `out`.
   void take(std::size_t host, std::string_view lines, std::string& out);
 
-  // We stop the launchers ourselves and have reported why: leave out their reports of our signal.
+  // Drops the launchers' reports of this signal, because muster sent it and has reported why.
   void hide_interruption(std::string_view signal);
 
  private:
@@ -25,9 +25,9 @@ class RepeatedMessages {
 
   static constexpr std::size_t kRememberedMax = 1024;
 
-  std::map<std::string, std::size_t, std::less<>> first_;  // who said it first
-  std::set<std::size_t> skipping_;                         // in the middle of such a message
-  std::string hidden_;                                     // how a message begins; empty: none
+  std::map<std::string, std::size_t, std::less<>> first_;  // first host to print the message
+  std::set<std::size_t> skipping_;                         // hosts inside a dropped message
+  std::string hidden_;                                     // prefix to drop; empty: none
 };
 
 }  // namespace muster

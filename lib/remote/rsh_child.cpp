@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kRshReadBytes = std::size_t{64} * 1024;
-constexpr int kReadsInARow = 8;  // then the others have their turn
+constexpr int kReadsInARow = 8;  // limit per turn, to be fair to other connections
 constexpr std::size_t kTailBytes = std::size_t{8} * 1024;
 
 }  // namespace
@@ -45,7 +45,7 @@ Result<std::unique_ptr<RshChild>> RshChild::start(Poller& poller,
   return child;
 }
 
-// A session of its own, so it cannot ask for a password at our terminal, and gets no Ctrl-C.
+// Starts it in a separate session, so that it cannot prompt on our terminal and gets no Ctrl-C.
 Result<void> RshChild::spawn() {
   std::array<PipeEnds, 3> pipes;
   for (PipeEnds& pipe : pipes) {
@@ -105,7 +105,7 @@ void RshChild::write_queue() {
       return;
     }
     if (count < 0) {
-      queue_.clear();  // it has ended, which is told by itself
+      queue_.clear();  // the process has exited, which is reported when it is reaped
       input_ends_ = true;
       break;
     }
@@ -130,7 +130,7 @@ void RshChild::read_output() {
       return;
     }
     if (count <= 0) {
-      close_output();  // also where somebody else holds the pipe of a remote shell that has ended
+      close_output();  // also if another process still holds the pipe of an exited remote shell
       break;
     }
     frames_.feed({bytes.data(), static_cast<std::size_t>(count)});
@@ -181,7 +181,7 @@ void RshChild::tell_frames() {
       return;
     }
     if ((*frame)->host < place_.branch.head || (*frame)->host >= place_.branch.end) {
-      fail("it speaks for a machine that is not behind it");
+      fail("received a frame for a host of another branch");
       return;
     }
     observer_.on_frame(*this, **frame);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RshChild: one running remote shell and the frames that go through it. Its standard error is kept
-// for the message about its end. Used by HostsLauncher, and by RemoteAgent for those that it starts
-// further down; one thread, the Poller's. Resource.
+// RshChild: one remote shell process and its frames. Keeps the tail of its standard error for the
+// error message. Used by HostsLauncher and, for hosts further down the tree, by RemoteAgent.
+// Single-threaded, in the Poller's thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -27,17 +27,17 @@ class RshObserver {
  public:
   virtual ~RshObserver() = default;
   virtual void on_frame(RshChild& child, const Frame& frame) = 0;
-  // It has exited and all its frames have been passed on; the last call.
+  // The process has exited and all its frames have been delivered. Always the last call.
   virtual void on_gone(RshChild& child) = 0;
 
-  // It has failed in a way that may pass, and is started again.
+  // The process had a transient failure and will be restarted.
   virtual void on_retry(RshChild& /*child*/) {}
 };
 
 class RshChild {
  public:
   struct Place {
-    Branch branch;  // the machines behind it
+    Branch branch;  // the hosts behind it
     std::string name;
     std::vector<std::string> argv;
     std::vector<std::string> environment;
@@ -52,13 +52,13 @@ class RshChild {
 
   void send(const Frame& frame);
 
-  // After what is queued; ends what is behind it.
+  // Closes the input after queued frames, which kills the remote processes.
   void close_input();
 
-  // The caller has reaped it.
+  // Call after reaping the process.
   void reaped(ExitStatus status);
 
-  // SIGKILL, for one that breaks the format; its end is told as `why`.
+  // Kills the process after a protocol error and uses `why` as the reason.
   void fail(const std::string& why);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -69,7 +69,7 @@ class RshChild {
 
   [[nodiscard]] RshEnd end() const;
 
-  // How it ended, for people.
+  // A description of how it ended, for messages.
   [[nodiscard]] std::string describe_end() const { return describe(end()); }
 
  private:
@@ -100,7 +100,7 @@ class RshChild {
   Port input_port_;
   Port output_port_;
   Port error_port_;
-  std::string queue_;  // to be written
+  std::string queue_;  // pending output
   bool queue_watched_ = false;
   bool input_ends_ = false;
   bool gone_ = false;

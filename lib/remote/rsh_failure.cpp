@@ -22,7 +22,7 @@ constexpr int kOtherFailed = 1;  // kubectl exec, docker exec
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr int kDoublingsMax = 3;
 
-// What ssh prints when a further attempt cannot help.
+// Messages of ssh for permanent failures.
 constexpr auto kLasting = std::to_array<std::string_view>({"Permission denied",
                                                            "Host key verification failed",
                                                            "Too many authentication failures",
@@ -44,7 +44,7 @@ std::string last_line_of(std::string_view text) {
 
 namespace {
 
-// The command is shown without what it runs over there.
+// Shows the command without the remote command.
 std::string describe_one(const RshEnd& end) {
   const std::span<const std::string> words(end.argv);
   const std::string command =
@@ -57,13 +57,13 @@ std::string describe_one(const RshEnd& end) {
       !end.status.signaled && (end.status.value == kNotFound || end.status.value == kNotExecutable);
   if (no_muster) {
     return fmt::format(
-        "{}: muster cannot be started there ({}: {}); it has to be at the same path as here, or "
-        "where --rsh-muster=PATH says",
+        "{}: cannot start muster there ({}: {}). Install it at the same path as here, or use "
+        "--rsh-muster=PATH",
         end.name,
         command,
         why);
   }
-  return fmt::format("{} cannot be reached by '{}': {}", end.name, command, why);
+  return fmt::format("cannot reach {} with '{}': {}", end.name, command, why);
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ double spread_of(std::size_t host, int failures) {
 }
 
 std::string describe(const RshEnd& end) {
-  const std::string with = end.behind == 0 ? "" : fmt::format("; {} more behind it", end.behind);
+  const std::string with = end.behind == 0 ? "" : fmt::format("; dependent hosts: {}", end.behind);
   return describe_one(end) + with;
 }
 

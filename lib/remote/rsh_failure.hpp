@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a machine cannot be reached, on one line: the command, how it ended, and its own last words;
-// and whether to try again. Pure.
+// Describes in one line why a host is unreachable (the command, its exit and its last message), and
+// decides whether to retry. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -13,30 +13,30 @@
 
 namespace muster {
 
-// How a remote shell ended that was to carry an agent.
+// How the remote shell of an agent ended.
 struct RshEnd {
-  std::string name;               // of the machine
-  std::vector<std::string> argv;  // of the remote shell; the last word is the command over there
+  std::string name;               // of the host
+  std::vector<std::string> argv;  // of the remote shell; the last word is the remote command
   ExitStatus status;
-  std::string last_line;   // of its standard error, else what it printed instead of an answer
-  bool answered = false;   // the agent was there before
-  std::size_t behind = 0;  // machines that it has started, or was to start
+  std::string last_line;   // of its standard error, else of its unexpected standard output
+  bool answered = false;   // the agent had answered before
+  std::size_t behind = 0;  // number of hosts that it has started or should have started
 };
 
 [[nodiscard]] std::string describe(const RshEnd& end);
 
-// Whether the same command may succeed later: the host is still booting, or a server refuses some
-// of many connections. A refused login or a missing muster does not pass.
+// Whether the failure is transient: the host may still be booting, or a server may refuse some of
+// many connections. A refused login or a missing muster is permanent.
 [[nodiscard]] bool may_pass(const RshEnd& end);
 
-// The pause before attempt `failures` + 1 grows; `spread`, from 0 to 1, keeps hosts that failed
-// together from failing together again.
+// The delay before attempt `failures` + 1. It grows, and `spread`, from 0 to 1, keeps hosts that
+// failed together from retrying together.
 [[nodiscard]] Duration retry_delay(int failures, double spread);
 
-// Far from those of the hosts beside it, and another one for each attempt.
+// Differs strongly between adjacent hosts and between attempts.
 [[nodiscard]] double spread_of(std::size_t host, int failures);
 
-// The last line with something in it, made printable and cut at a sensible length.
+// The last non-empty line, made printable and truncated.
 [[nodiscard]] std::string last_line_of(std::string_view text);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder that we run in, as other machines are to be told of it.
+// The working directory under the path that other hosts can use.
 #pragma once
 
 #include "base/environ.hpp"
@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// $PWD where it is this folder, since a path through links and automounts may be the only one that
-// other machines have; else the kernel's path; "/" where it has none.
+// $PWD if it is this directory, because other hosts may know only the path through symlinks and
+// automounts. Otherwise the kernel's path, or "/" if there is none.
 [[nodiscard]] std::string working_folder(const Environ& environ);
 
 }  // namespace muster

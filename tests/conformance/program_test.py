@@ -54,7 +54,7 @@ class CommandLine(unittest.TestCase):
         self.check_error(['--port'], 2, '--port')
         self.check_error(['--uid', 'no such'], 2, "no user 'no such' in /etc/passwd", 'id -u')
         self.check_error(['--uid=4294967295'], 2, '--uid: invalid user ID 4294967295')
-        self.check_error(['--uid=0', '--open'], 2, '--uid and --open exclude each other')
+        self.check_error(['--uid=0', '--open'], 2, '--uid and --open cannot be combined')
         self.check_error(['--bind', 'localhost'], 2, "'localhost'", 'not a numeric address')
 
     def test_what_the_system_refuses_exits_69(self):

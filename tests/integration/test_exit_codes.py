@@ -79,7 +79,7 @@ class ExitCodes(JobCase):
         prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o noexec none mount && '
                   'cd mount && echo "#!/bin/sh" >program && chmod 755 program && '
                   'cp program program0 && cd .. && exec "$@"', "sh"]
-        where = "on a file system that is mounted noexec"
+        where = "on a file system mounted noexec"
         for args, said in ((["mount/program"], f"mount/program is {where}; copy it"),
                            # Known only once the rank is.
                            (["mount/program${local_rank}"], f"it is {where}; copy it"),

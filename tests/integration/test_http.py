@@ -231,7 +231,7 @@ class OneNode(JobCase):
                       ended.err)
 
     def test_wrong_addresses_are_usage_errors(self):
-        for value, said in (("x", "a port is missing"), ("host:80", "'host' is no address"),
+        for value, said in (("x", "a port is missing"), ("host:80", "'host' is not a numeric"),
                             ("70000", "65535"), ("127.0.0.1", "a port is missing")):
             ended = self.run_job("--http", value, *self.puppets(1, "exit", "0"))
             self.assertEqual(ended.code, 2, ended)

@@ -59,7 +59,7 @@ class Key(JobCase):
                 answer = view.get_with({}, path)
                 self.assertEqual(answer.status, 401)
                 self.assertEqual(answer.headers["WWW-Authenticate"], "Bearer")
-                self.assertIn("open the URL that muster printed", answer.text)
+                self.assertIn("Open the URL that muster printed", answer.text)
                 self.assertEqual(answer.text.count("\n"), 1)
         for wrong in (view.key[1:], view.key + "0", view.key[:-1] + "g", ""):
             headers = {"Authorization": f"Bearer {wrong}"}
@@ -184,13 +184,13 @@ class Key(JobCase):
         self.assertIn("worker_started", ctl("events", *there, "--http-key", file))
         other = self.folder / "other"
         other.write_text(KEY[::-1])
-        self.assertIn("has another key", ctl("status", *there, "--http-key", other, code=1))
+        self.assertIn("needs a different key", ctl("status", *there, "--http-key", other, code=1))
         other.write_text("a\rb")
         for path in (other, self.folder / "none"):
-            self.assertIn(f"no key can be read from '{path}'",
+            self.assertIn(f"cannot read a key from '{path}'",
                           ctl("status", *there, "--http-key", path, code=1))
         said = ctl("status", "--endpoint", view.url, code=2)
-        self.assertIn("leave ?key=... out", said)
+        self.assertIn("omit ?key=...", said)
         self.assertNotIn(KEY, said)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"),
@@ -203,12 +203,12 @@ class Key(JobCase):
         self.assertEqual(done.returncode, 0, done)
         lines = done.stdout.splitlines()
         for line, path in zip(lines, GUARDED):
-            self.assertTrue(line.startswith(f"{path} 401 this page needs a key: open the URL that"),
+            self.assertTrue(line.startswith(f"{path} 401 this page needs a key. Open the URL that"),
                             line)
         self.assertEqual(lines[len(GUARDED):], [f"{path} 200" for path in OPEN])
         copy = "/proc/self/fd/0"  # the build folder may be closed to others
-        for args, said in ((["status", "--endpoint", url], "needs a key: run musterctl on"),
-                           (["url"], "no job of yours"),
+        for args, said in ((["status", "--endpoint", url], "needs a key. Run musterctl on"),
+                           (["url"], "no running job"),
                            (["url", "--pid", str(self.running.process.pid)], "no such job")):
             with open(MUSTERCTL, "rb") as program:
                 done = subprocess.run([*OTHER_USER, copy, *args], stdin=program,

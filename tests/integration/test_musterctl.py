@@ -61,7 +61,7 @@ class Printing(JobCase):
             done = subprocess.run([MUSTERCTL, "--help"], stdout=full, stderr=subprocess.PIPE,
                                   text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (
-            74, "musterctl: error: cannot write to the standard output\n"))
+            74, "musterctl: error: cannot write standard output\n"))
 
 
 class Jobs(JobCase):
@@ -89,14 +89,14 @@ class Jobs(JobCase):
             self.assertIn("no such job", ctl(command, "--pid", 1, code=1))
 
     def test_wrong_command_lines(self):
-        for args, said in ((("status", "--pid", "x"), "'x' is no pid"),
+        for args, said in ((("status", "--pid", "x"), "'x' is not a pid"),
                            (("stop", "--endpoint", "http://h:1"), "--endpoint"),
                            (("status", "--endpoint", "http://h"), "needs a port"),
-                           (("status", "/tmp", "--pid", "1"), "not several"),
-                           (("events", "--follow", "/tmp"), "leave the folder out"),
+                           (("status", "/tmp", "--pid", "1"), "cannot be combined"),
+                           (("events", "--follow", "/tmp"), "omit the directory"),
                            (("timeline",), "--svg"), (("top",), "terminal"),
-                           (("stacks", "x"), "'x' is no rank"), (("stacks", "-1"), "-1"),
-                           (("flights", "/tmp", "--pid", "1"), "not both"),
+                           (("stacks", "x"), "'x' is not a rank"), (("stacks", "-1"), "-1"),
+                           (("flights", "/tmp", "--pid", "1"), "cannot be combined"),
                            (("stats",), "unknown command stats (did you mean status?); see"),
                            (("wrong",), "unknown command wrong; see"),
                            (("drain",), "NODE"), (("flight", "/tmp"), "flight")):
@@ -104,9 +104,9 @@ class Jobs(JobCase):
                 self.assertIn(said, ctl(*args, code=2))
 
     def test_a_report_that_is_not_there_says_where_one_would_be(self):
-        self.assertIn("; of one that has ended: musterctl report DIR",
+        self.assertIn("; for a finished job use musterctl report DIR",
                       ctl("report", "--run-id", "none", code=1))
-        self.assertIn("muster leaves one below its --log-dir, if the job fails",
+        self.assertIn("muster writes one to its --log-dir, if the job fails",
                       ctl("report", self.folder, code=1))
 
     def test_nobody_listens_at_the_endpoint(self):
@@ -122,7 +122,7 @@ class Jobs(JobCase):
         for command in (["status"], ["events"], ["events", "--follow"],
                         ["timeline", "--svg", "-"]):
             with self.subTest(command):
-                self.assertIn("was answered with 501", ctl(*command, "--endpoint", url, code=69))
+                self.assertIn("failed with status 501", ctl(*command, "--endpoint", url, code=69))
 
     def test_another_user_is_turned_away(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
@@ -134,7 +134,7 @@ class Jobs(JobCase):
             done = subprocess.run([*other, copy, "status", *map(str, self.pid(job))],
                                   stdin=program, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (1, ""), done)
-        self.assertIn("no such job of yours", done.stderr)
+        self.assertIn("no such job", done.stderr)
         asked = subprocess.run([*other, "python3", "-c", STRANGER, str(job.agent())],
                                capture_output=True, text=True)
         self.assertIn(asked.stdout, ("connected\n", "connected\nb''\n"), asked)
@@ -174,19 +174,19 @@ class Jobs(JobCase):
         pid = ["--pid", parent.pid]
         eventually(lambda: subprocess.run([MUSTERCTL, "status", *map(str, pid)],
                                           capture_output=True).returncode == 0, "it answers")
-        self.assertIn("is not seen from here", ctl("stop", *pid, code=1))
+        self.assertIn("is not visible from here", ctl("stop", *pid, code=1))
         self.assertIsNone(parent.poll())
 
     def test_stop_says_when_it_takes_too_long(self):
         job = self.job(*self.by_rank("trap '' TERM; touch $DIR/up; while :; do $PUPPET wait; done",
                                      options=["--shutdown-timeout", 60]))
         self.wait_for("up")
-        self.assertIn("asked to stop, and still there",
+        self.assertIn("after the stop request",
                       ctl("stop", "--timeout", 0.2, *self.pid(job), code=69))
 
     def test_stacks_of_ranks_that_do_not_run_here(self):
         job = self.running()
-        self.assertIn("rank 7 does not run on this machine; here run 0, 1",
+        self.assertIn("rank 7 does not run on this host; local ranks: 0, 1",
                       ctl("stacks", 0, 7, *self.pid(job), code=1))
 
     def test_a_job_without_recorders_has_no_flights(self):
@@ -196,8 +196,8 @@ class Jobs(JobCase):
         job = self.running()
         node = status_of(job)["node"]
         said = ctl("drain", node, *self.pid(job), code=1)
-        self.assertIn("it would end the job, which is what musterctl stop does", said)
-        self.assertIn(f"no node 'other' in your jobs on this machine; they have {node}",
+        self.assertIn("so draining would stop the job", said)
+        self.assertIn(f"no node 'other' in your jobs on this host; they have {node}",
                       ctl("drain", "other", *self.pid(job), code=1))
         self.assertTrue(status_of(job)["ready"])
 
@@ -246,7 +246,7 @@ class ManyNodes(NodesCase):
         self.assertEqual([line.split()[1] for line in lines],
                          sorted((str(node.process.pid) for node in nodes), key=int))
         said = ctl("events", "--run-id", job.name, code=2)
-        self.assertIn("2 jobs run here: choose one by --pid", said)
+        self.assertIn("2 jobs are running here; select one with --pid", said)
         self.assertEqual(said.count("\n"), 1)
         text = ctl("status", "--pid", nodes[0].process.pid)
         self.assertEqual(len(re.findall(r"(?m)^\S+.* in_round", text)), 2, text)
@@ -259,7 +259,7 @@ class ManyNodes(NodesCase):
         status = wait_for_status(second, lambda status: len(status["nodes"]) == 2, "it runs")
         node, = (node["name"] for node in status["nodes"] if node["here"])
         other, = (node["name"] for node in status["nodes"] if not node["here"])
-        self.assertIn(f"{other} is another machine: run musterctl drain {other} there",
+        self.assertIn(f"{other} is on another host. Run musterctl drain {other} there",
                       ctl("drain", other, "--pid", second.process.pid, code=1))
         self.assertEqual(ctl("drain", node, "--run-id", job.name),
                          f"{node}: drained, its launcher (pid {second.process.pid}) has left the "

@@ -197,7 +197,7 @@ class ManyNodes(NodesCase):
         said = ctl("drain", node, "--run-id", job.name, code=1)
         self.assertRegex(said, r"(?m)^musterctl: warning: no answer within 1 s .*"
                                rf"\b{second.process.pid}\b")
-        self.assertIn("is another machine", said)
+        self.assertIn("is on another host", said)
         os.kill(second.agent(), signal.SIGCONT)
         job.finish(first, second)
 

@@ -180,7 +180,7 @@ for number in range(0, 2000, 2):
                          options=["--hosts-timeout=0"])
         ended = job.end()
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
-        self.assertEqual(ended.err, f"muster: error: down7 cannot be reached by '{RSH} down7': "
+        self.assertEqual(ended.err, f"muster: error: cannot reach down7 with '{RSH} down7': "
                                     "ssh: connect to host down7 port 22: No route to host\n")
         self.assert_nothing_left(job)
 
@@ -221,7 +221,7 @@ for number in range(0, 2000, 2):
         ended = self.run_hosts("127.0.0.1", *self.shell("echo started"),
                                options=["--rsh-muster", "/no/such/muster"])
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
-        self.assertRegex(ended.err, r"^muster: error: 127\.0\.0\.1: muster cannot be started there "
+        self.assertRegex(ended.err, r"^muster: error: 127\.0\.0\.1: cannot start muster there "
                                     r"\(.*/no/such/muster: not found\).*--rsh-muster=PATH.*\n$")
 
     def test_a_remote_shell_that_does_not_exist_is_told(self):
@@ -237,7 +237,7 @@ for number in range(0, 2000, 2):
         rsh.chmod(0o755)
         ended = self.run_job("--hosts", "a", "--rsh", rsh, "/bin/true", cwd=gone)
         self.assertEqual((ended.code, ended.out), (70, ""), ended)
-        self.assertEqual(ended.err, f"muster: error: a: changing to {gone}: "
+        self.assertEqual(ended.err, f"muster: error: a: cannot change to {gone}: "
                                     "No such file or directory\n")
 
     def test_ctrl_c_ends_the_wait_for_a_machine_that_does_not_answer(self):
@@ -249,13 +249,13 @@ for number in range(0, 2000, 2):
         self.assert_nothing_left(job)
 
     def test_settings_that_cannot_go_together_are_refused(self):
-        for args, said in ((["--hosts", "a", "--hostfile", "b"], "give one of the two"),
+        for args, said in ((["--hosts", "a", "--hostfile", "b"], "use only one of them"),
                            (["--hosts", "a:0"], "number of workers"),
                            (["--hosts", "-oProxyCommand=x"], "needs a value"),
                            (["--hosts=-oProxyCommand=x"], "not a host name"),
                            (["--hosts", "a,b", "--nnodes=3"], "--hosts names 2"),
-                           (["--hosts", "a", "--standalone"], "is for one machine"),
-                           (["--hosts", "a", "--node-rank=1"], "is the place in --hosts"),
+                           (["--hosts", "a", "--standalone"], "is for one node"),
+                           (["--hosts", "a", "--node-rank=1"], "is set by the order of --hosts"),
                            (["--hosts", "a:4", "--nproc-per-node=2"], "a has 4 slots"),
                            (["--hosts", "a", "-x", "NO_SUCH_VARIABLE"], "is not set here"),
                            (["--hosts", "a", "--rsh", "ssh 'x"], "a quote is not closed"),
@@ -393,7 +393,7 @@ for number in range(0, 2000, 2):
     def test_the_plan_is_explained_and_nothing_is_started(self):
         ended = self.run_hosts("a:4,b:2", "train.py", "--lr=0.1 ", options=["--explain"])
         self.assertEqual((ended.code, ended.err), (0, ""), ended)
-        self.assertIn(f"\nmachine 1: b\n  {RSH} b 'exec {MUSTER} --remote-agent'\n", ended.out)
+        self.assertIn(f"\nhost 1: b\n  {RSH} b 'exec {MUSTER} --remote-agent'\n", ended.out)
         self.assertIn("--nproc-per-node=2 ", ended.out)
         self.assertIn(" -- train.py '--lr=0.1 '\n", ended.out)
         self.assertEqual(self.calls(), [])
@@ -406,9 +406,9 @@ class Many(JobCase):
                        "--hosts-timeout=0", "/bin/true", env=env)
         ended = job.end()
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
-        self.assertEqual(ended.err, f"muster: error: down1 cannot be reached by '{RSH} down1': "
+        self.assertEqual(ended.err, f"muster: error: cannot reach down1 with '{RSH} down1': "
                                     "ssh: connect to host down1 port 22: No route to host; "
-                                    "3 more behind it (from b)\n")
+                                    "dependent hosts: 3 (from b)\n")
         self.assert_nothing_left(job)
 
     def test_hundreds_of_machines_are_started_as_a_tree(self):

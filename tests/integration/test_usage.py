@@ -81,15 +81,15 @@ class Usage(JobCase):
                              env={**os.environ, "PET_NNODE": "2"})
         self.assertEqual(ended.code, 0, ended)
         self.assertEqual(ended.err.splitlines(), [
-            "muster: warning: the variable PET_NNODE is not read; did you mean PET_NNODES?",
-            "muster: warning: the key lst_call_timeout of --rdzv-conf is unknown and ignored; did "
-            "you mean last_call_timeout?"])
+            "muster: warning: ignoring unknown variable PET_NNODE; did you mean PET_NNODES?",
+            "muster: warning: ignoring unknown key lst_call_timeout in --rdzv-conf; did you mean "
+            "last_call_timeout?"])
 
     def test_a_command_line_of_many_nodes_that_cannot_meet_is_refused_at_once(self):
         for args, said in ((["--nnodes=2", "--rdzv-backend=c10d"], "needs --rdzv-endpoint="),
                             (["--nnodes=2"], "needs a rendezvous"),
                             (["--nnodes=2", "--master-addr=::1"], "needs --node-rank on every"),
-                            (["--nnodes=2", "--standalone"], "is for one machine"),
+                            (["--nnodes=2", "--standalone"], "is for one node"),
                             ([*MANY, "--iface=none0"], "127.0.0.1")):
             ended = self.run_job(*args, "/bin/true")
             self.assertEqual((ended.code, ended.out), (2, ""), ended)

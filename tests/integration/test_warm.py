@@ -185,7 +185,7 @@ class Refused(WarmCase):
     def test_an_executable(self):
         ended = self.run_job("--warm", "--no-python", "true")
         self.assertEqual(ended.code, 2, ended)
-        self.assertEqual(ended.err, "muster: --warm=auto: is for Python programs\n")
+        self.assertEqual(ended.err, "muster: --warm=auto: needs a Python program\n")
         env = {**self.env, "MUSTER_WARM": "1"}
         self.assertEqual(self.run_job("--no-python", "true", env=env).code, 0)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the measured blocks of muster-bench and writes tables, CSV and plots."""
+"""Runs the benchmark blocks of muster-bench and writes tables, CSV and plots."""

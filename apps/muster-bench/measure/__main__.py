@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m measure [OPTIONS] BLOCK…, as scripts/bench calls it."""
+"""Command line: python -m measure [OPTIONS] BLOCK…, called by scripts/bench."""
 import argparse
 import os
 import resource
@@ -26,15 +26,15 @@ BLOCKS = {'launch': measure_launch, 'restart': measure_restart, 'warm': measure_
           'scale': measure_scale, 'store': measure_store, 'collective': measure_collective,
           'ddp': measure_ddp, 'pump': measure_pump, 'ports': measure_ports,
           'insight': measure_insight}
-REPEATING_S = 300  # after these no disturbed column is repeated
+REPEATING_S = 300  # repeat no disturbed columns after this time
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog='measure', description=__doc__)
-    parser.add_argument('--build', type=Path, default='build/release', help='build folder')
+    parser.add_argument('--build', type=Path, default='build/release', help='build directory')
     parser.add_argument('--torch-env', default='', help='virtual environment with PyTorch')
     parser.add_argument('--ft-env', default='', help='virtual environment with ft_launcher')
-    parser.add_argument('--out', help='folder for results.md, results.csv and the plots')
+    parser.add_argument('--out', help='directory for results.md, results.csv and the plots')
     parser.add_argument('--quick', action='store_true', help='fewer rounds, shorter spans')
     parser.add_argument('blocks', nargs='+', choices=[*BLOCKS, 'all'], metavar='BLOCK')
     return parser.parse_args()
@@ -57,7 +57,7 @@ def conditions(quick, effort):
 
 def main():
     arguments = parse_arguments()
-    # The storm needs a descriptor for each client; what we start inherits it.
+    # The storm needs one descriptor per client. Started programs inherit the limit.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     effort = replace(QUICK if arguments.quick else Effort(),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that the bench starts, and what it asks the kernel about them. What is timed to the
-microsecond is started by `muster-bench time` instead."""
+"""Starts programs and reads their resource use from the kernel. Programs that need timing to the
+microsecond are started by `muster-bench time` instead."""
 import json
 import os
 import signal
@@ -13,11 +13,11 @@ HUNG_S = 120
 
 
 class Failed(Exception):
-    """A measurement that did not come about; the text goes to stderr and into no table."""
+    """A failed measurement. The text is printed to stderr, not into a table."""
 
 
 class Scratch(tempfile.TemporaryDirectory):
-    """A folder in memory, so that no disk is measured."""
+    """A directory in memory, so that no disk is measured."""
 
     def __init__(self):
         folder = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
@@ -25,14 +25,14 @@ class Scratch(tempfile.TemporaryDirectory):
 
 
 def family_of(pid):
-    """The process and all below it."""
+    """The process and all its descendants."""
     family = [pid]
     for each in family:
         try:
             for children in Path(f'/proc/{each}/task').glob('*/children'):
                 family += map(int, children.read_text().split())
         except OSError:
-            pass  # the process or one of its threads ended meanwhile
+            pass  # the process or one of its threads has exited
     return family
 
 
@@ -45,7 +45,7 @@ def kill_family(pid):
 
 
 class Child(subprocess.Popen):
-    """A started program; killed with its family and waited for at the end of a with block."""
+    """A started program. The end of a with block kills it with its descendants and reaps it."""
 
     def __init__(self, command, environ, cpu=None, stdin=subprocess.DEVNULL,
                  stdout=subprocess.DEVNULL):
@@ -61,7 +61,7 @@ class Child(subprocess.Popen):
             os.sched_setaffinity(0, allowed)
 
     def stop(self):
-        """SIGTERM, so that it can stop its own children."""
+        """Sends SIGTERM, so that the program can stop its own children."""
         self.terminate()
         try:
             self.wait(10)
@@ -79,24 +79,24 @@ class Child(subprocess.Popen):
 
 
 def output_of(command, environ, timeout=HUNG_S):
-    """What a program prints; it must end with 0 in time."""
+    """The output of a program, which must succeed in time."""
     with Child(command, environ, stdout=subprocess.PIPE) as child:
         try:
             text, _ = child.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as error:
             raise Failed(f'{command[0]} hung for {timeout} s') from error
         if child.returncode != 0:
-            raise Failed(f'{command[0]} ended with {child.returncode}')
+            raise Failed(f'{command[0]} exited with code {child.returncode}')
         return text
 
 
 def tool(peers, *command, timeout=HUNG_S):
-    """What a tool of muster-bench prints: one JSON object on the last line."""
+    """The output of a muster-bench tool: one JSON object on the last line."""
     return json.loads(output_of([peers.tools, *command], peers.environ, timeout).split('\n')[-2])
 
 
 def wait_until(ready, timeout, what):
-    """Asks again every few milliseconds. Nothing is timed here: workers note their own times."""
+    """Polls every few milliseconds. Workers record their own times, so this affects no result."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if found := ready():
@@ -106,7 +106,7 @@ def wait_until(ready, timeout, what):
 
 
 def memory_kib(pid, field):
-    """VmRSS or VmHWM of a process; 0 when it is gone."""
+    """VmRSS or VmHWM of a process; 0 if it has exited."""
     try:
         status = Path(f'/proc/{pid}/status').read_text()
     except OSError:
@@ -116,7 +116,7 @@ def memory_kib(pid, field):
 
 
 class ForeignMeter:
-    """The share of the machine that programs other than ours used since it was made."""
+    """The CPU share that other programs have used since the meter was created."""
 
     def __init__(self):
         self._begin = self._ticks()
@@ -127,11 +127,11 @@ class ForeignMeter:
             fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
         except OSError:
             return 0
-        return sum(map(int, fields[11:15]))  # its own and those of children it waited for
+        return sum(map(int, fields[11:15]))  # of the process and its reaped children
 
     def _ticks(self):
         parts = list(map(int, Path('/proc/stat').read_text().split('\n')[0].split()[1:9]))
-        busy = parts[0] + parts[1] + parts[2] + parts[7]  # interrupts are nobody's
+        busy = parts[0] + parts[1] + parts[2] + parts[7]  # without interrupts
         return busy, sum(parts), sum(map(self._ticks_of, family_of(os.getpid())))
 
     def percent(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block collective: sums of the collective library beside those of MPI and gloo. Programs of the
-same shape (ranks/), started one after the other in each round, every result compared bit by bit."""
+"""Block collective: operations of the collective library compared with MPI and gloo. Programs of
+the same shape (ranks/) run one after the other in each round; results are compared bit by bit."""
 import os
 from dataclasses import dataclass
 from typing import Callable
@@ -12,15 +12,15 @@ from .series import QUICK, say
 from .tables import Cell, Table
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-BUCKET = 25 * MIB  # what PyTorch's DDP sends at once
-BUSY = 1.43  # a copy that is 30 % slower than the best one
-IN_A_ROW = 50  # sums that are too short for a clock
+BUCKET = 25 * MIB  # bucket size of PyTorch's DDP
+BUSY = 1.43  # limit for a copy's time over the best one: 30 % slower
+IN_A_ROW = 50  # repetitions of sums that are too short for the clock
 WIDTHS = {'f32': 4, 'bf16': 2, 'f16': 2, 'f64': 8, 'i32': 4, 'i64': 8, 'i8': 1}
 
 
 @dataclass
 class Timed:
-    """What ranks are asked to time: [OPERATION:]TYPE:BYTES; bytes of the larger buffer."""
+    """A cell for the ranks: [OPERATION:]TYPE:BYTES, with the bytes of the larger buffer."""
     bytes: int
     dtype: str = 'f32'
     operation: str = 'all_reduce'
@@ -30,8 +30,8 @@ class Timed:
         return name if self.operation == 'all_reduce' else f'{self.operation}:{name}'
 
     def word(self, ranks, slow):
-        """With how many in a row and how often. Small sums are too short for a clock: many in a
-        row, as long as values stay exact. Large ones start from fresh data each time."""
+        """The cell with its repetitions and batches. Small sums are too short for the clock, so
+        many run in a row while values stay exact. Large ones start from fresh data each time."""
         in_a_row = 1
         if self.bytes <= 4 * KIB:
             doublings = 20 if self.dtype == 'f16' else 200
@@ -50,9 +50,9 @@ class Timed:
 class Contender:
     name: str
     installed: bool
-    command: Callable  # (ranks) → how it is started
+    command: Callable  # (ranks) → command line
     slow: bool = False
-    narrow: bool = True  # it knows floats of 16 bits
+    narrow: bool = True  # supports 16-bit floats
 
 
 def contenders(peers):
@@ -79,7 +79,7 @@ def size_name(size):
 
 
 class Sweep:
-    """The same cells by every contender, one program after the other in each round."""
+    """Runs the same cells with every contender, one program after the other in each round."""
 
     def __init__(self, peers, cells, ranks=2, without=()):
         self.peers, self.cells, self.ranks = peers, cells, ranks
@@ -115,12 +115,12 @@ class Sweep:
         return table
 
     def bus_share(self, operation):
-        """Of the bytes of the larger buffer, what goes over the slowest link: nccl-tests' busbw."""
+        """The share of the larger buffer that crosses the slowest link: busbw of nccl-tests."""
         others = (self.ranks - 1) / self.ranks
         return {'all_reduce': 2 * others, 'broadcast': 1}.get(operation, others)
 
     def bandwidth_of(self, times):
-        table = Table(f'{times.id}-bandwidth', f'Bus bandwidth of the same, {self.ranks} ranks',
+        table = Table(f'{times.id}-bandwidth', f'Bus bandwidth, {self.ranks} ranks',
                       'GB/s', times.columns,
                       'busbw of nccl-tests: bytes / time (algbw) · 2(n−1)/n for all_reduce, · 1 '
                       'for broadcast, · (n−1)/n for the others.')
@@ -147,12 +147,12 @@ def measure_sizes(peers, effort):
     columns = [size_name(size) for size in sizes]
     table = sweep.fill(Table(
         'collective', 'All-reduce in place, f32 sum, 2 ranks on one host', 'µs', columns,
-        f'Slowest rank, median of the batches of a round; up to 4 KiB {IN_A_ROW} sums in a row, '
-        'above each from fresh data. Every element of every result is compared. Nobody is pinned, '
-        f'plain pages of 4 KiB. {dropped} of {effort.rounds} rounds left out because copying was '
-        '30 % slower than in the best.'))
-    ratios = Table('collective-ratios', 'How much longer the other needs, round by round', '×',
-                   columns, 'Medians of the ratios within each round; above 1 the first row of the '
+        f'Slowest rank, median over the batches of a round. Up to 4 KiB {IN_A_ROW} sums in a row, '
+        'larger ones each from fresh data. Every element of every result is compared. Ranks are '
+        f'not pinned; pages of 4 KiB. {dropped} of {effort.rounds} rounds excluded because copying '
+        'was 30 % slower than in the best round.'))
+    ratios = Table('collective-ratios', 'Time of one peer over another, round by round', '×',
+                   columns, 'Medians of the ratios within each round. Above 1, the first of the '
                    'two is slower.')
     mpi = (n.OPEN_MPI, n.MPICH)
     for name, others, peer in ((n.GLOO_OVER_PRIVATE, [n.GLOO], n.PRIVATE),
@@ -171,7 +171,7 @@ def measure_more_ranks(peers, effort):
     sizes = (KIB, 64 * KIB, MIB, BUCKET)
     sweep = Sweep(peers, [Timed(size) for size in sizes], ranks=4).run(effort.rounds)
     table = sweep.fill(Table('collective-4',
-                             f'The same with 4 ranks on {os.cpu_count()} processors', 'µs',
+                             f'All-reduce in place, 4 ranks on {os.cpu_count()} CPUs', 'µs',
                              [size_name(size) for size in sizes]))
     return noted(sweep.meter, table, sweep.bandwidth_of(table))
 
@@ -184,7 +184,7 @@ def measure_operations(peers, effort):
     table = sweep.fill(Table(
         'collective-operations', 'Other operations, f32, 2 ranks, plain memory', 'µs',
         [f'{cell.operation} {size_name(cell.bytes)}' for cell in cells],
-        'The size is that of the larger buffer. From one buffer to another; broadcast has one.'))
+        'Sizes are those of the larger buffer. Out of place, except for broadcast.'))
     return noted(sweep.meter, table, sweep.bandwidth_of(table))
 
 
@@ -192,9 +192,9 @@ def measure_types(peers, effort):
     cells = [Timed(BUCKET // 4 * width, dtype) for dtype, width in WIDTHS.items()]
     sweep = Sweep(peers, cells).run(effort.rounds)
     columns = list(WIDTHS)
-    table = sweep.fill(Table('collective-types', '6,553,600 elements of other types', 'µs',
+    table = sweep.fill(Table('collective-types', 'All-reduce of 6,553,600 elements by type', 'µs',
                              columns, 'MPI has no 16-bit floats.'), (n.MEMCPY, n.BARE_TCP))
-    ratios = Table('collective-types-ratios', 'Over f32 of the same count', '×', columns)
+    ratios = Table('collective-types-ratios', 'Time over f32 with the same count', '×', columns)
     for name in (n.PRIVATE, n.LIBRARY, n.GLOO):
         f32 = sweep.keys[:1] * len(sweep.keys)
         sweep.rounds.fill_ratio(ratios, name, [name], name, f32, other_keys=sweep.keys)
@@ -202,7 +202,7 @@ def measure_types(peers, effort):
 
 
 def take_run(cell, contender, key, command, environ):
-    """One sample from a run that prints one figure."""
+    """Takes one sample from a run that prints one figure."""
     if not contender.installed:
         cell.missing = 'not installed'
         return
@@ -214,11 +214,11 @@ def take_run(cell, contender, key, command, environ):
 
 
 def measure_deaths(peers, effort):
-    table = Table('collective-death', 'SIGKILL of one of 3 ranks until the other two have an error',
-                  'µs', ['victim of 16 MiB', 'victim of 2 GiB'])
+    table = Table('collective-death', 'From SIGKILL of one of 3 ranks until the others have an '
+                  'error', 'µs', ['victim of 16 MiB', 'victim of 2 GiB'])
     rows = [one for one in contenders(peers) if one.name in (n.PRIVATE, n.GLOO)]
     meter = ForeignMeter()
-    # Whether a time slice has to end first is luck: more samples than of anything else.
+    # Take more samples than elsewhere, because the result depends on the scheduler's time slices.
     for _ in range(3 * effort.rounds):
         for one in rows:
             for cell, mib in zip(table.row(one.name), ('16', '2048')):
@@ -227,12 +227,12 @@ def measure_deaths(peers, effort):
 
 
 def measure_overlap(peers, effort):
-    table = Table('collective-overlap', 'GradientSync, 25 MiB in 50 tensors: communication that is '
-                  'not hidden by a backward pass twice as long', '%',
+    table = Table('collective-overlap', 'GradientSync, 25 MiB in 50 tensors: communication not '
+                  'hidden by a backward pass that takes twice as long', '%',
                   ['backward on a device', 'backward on all processors'],
-                  'How much longer a step is with the sums than without, over the time of the sums '
-                  'alone. On a device: nobody uses the processors meanwhile. On all processors, '
-                  'sums take from the backward pass what they use: nothing can be hidden there.')
+                  'The additional time of a step with sums, over the time of the sums alone. With '
+                  'a device, the CPUs are idle during the backward pass. If it uses all CPUs, sums '
+                  'compete with it, so nothing can be hidden.')
     meter = ForeignMeter()
     for _ in range(effort.rounds):
         try:
@@ -249,15 +249,15 @@ def measure_overlap(peers, effort):
 
 
 def measure_gpu(_peers, _effort):
-    """Kept in sight: these processes have no GPU to measure it on."""
-    table = Table('collective-gpu', 'Our all-reduce over the bare NCCL call', 'µs', ['added'],
-                  'Measured where there is a GPU, by `scripts/gpu-check`.')
+    """A placeholder row, because this block does not use a GPU."""
+    table = Table('collective-gpu', 'Overhead of our all-reduce over the bare NCCL call', 'µs',
+                  ['added'], 'Measured on a GPU host by `scripts/gpu-check`.')
     table.row(n.NCCL)[0].missing = 'see gpu-check'
     return [table]
 
 
 def measure_collective(peers, effort):
-    """All-reduce beside MPI, gloo and memcpy; deaths; overlap."""
+    """All-reduce compared with MPI, gloo and memcpy; deaths; overlap."""
     tables = []
     for what, measure in (('sizes', measure_sizes), ('4 ranks', measure_more_ranks),
                           ('operations', measure_operations), ('types', measure_types),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block ddp: PyTorch's DistributedDataParallel and all_reduce over gloo and over "muster", compiled
-and in Python. One job for each column; its ranks go through all ways in turns (ranks/torch_ddp.py).
+and in Python. One job per column; its ranks alternate between variants (ranks/torch_ddp.py).
 """
 from . import names as n
 from .child import Failed, ForeignMeter, output_of
@@ -18,7 +18,7 @@ WAYS = {'gloo': n.GLOO, 'gloo, bucket views': n.GLOO + ', bucket views',
 
 
 def figures_of(text):
-    """(way, what): microseconds of each round."""
+    """{(variant, what): microseconds of each round}."""
     found = {}
     for line in text.splitlines():
         way, what, time_us = line.split('; ')
@@ -27,7 +27,7 @@ def figures_of(text):
 
 
 def run_job(peers, effort, ranks, words):
-    """The figures of one job, and what others used of the machine meanwhile, percent."""
+    """The figures of one job, and the CPU share of other programs in percent."""
     package = peers.ranks_ddp.parents[3] / 'lib/python'
     library = peers.build / 'lib/collective/libmuster_collective.so'
     environ = dict(peers.environ, PYTHON_EXEC=peers.torch_python, PYTHONPATH=str(package),
@@ -47,7 +47,7 @@ def fill(table, column, what, job):
 
 
 def ratios_of(table):
-    """Each way's time over gloo's of the same round."""
+    """The time of each variant over gloo's in the same round."""
     made = Table(table.id + '-ratios', table.title + ": over gloo's", '×', table.columns)
     for name, cells in table.rows.items():
         if name != n.GLOO:
@@ -62,9 +62,9 @@ def steps_table(peers, effort, ranks):
     name = 'ddp' if ranks == 2 else f'ddp-{ranks}'
     table = Table(name, f'A step of DistributedDataParallel, {ranks} ranks', 'µs',
                   list(MODELS.values()),
-                  'Of the slowest rank, the median of the steps of a round. With two ranks the '
-                  'parameters are compared with those over gloo, bit by bit. DDP of one rank is '
-                  'what DDP itself costs: less no back end can reach.')
+                  'Slowest rank, median over the steps of a round. With two ranks, the parameters '
+                  'are compared with gloo bit by bit. DDP of one rank is the cost of DDP itself, a '
+                  'lower bound for every backend.')
     for column, model in enumerate(MODELS):
         say(f'  {table.title}: {model}')
         fill(table, column, model, run_job(peers, effort, ranks, [model]))
@@ -81,7 +81,7 @@ def calls_table(peers, effort):
 
 
 def measure_ddp(peers, effort):
-    """Steps of three models with two and four ranks; calls."""
+    """Steps of three models with two and four ranks; single calls."""
     if not peers.torch_python:
         missing = Table('ddp', 'A step of DistributedDataParallel', 'µs', list(MODELS.values()))
         for cell in missing.row(n.GLOO):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures should show: each goal is a cell's median, or its ratio to another row's, and a
-limit. Printed beside the figures; never the reason of an exit code."""
+"""The goals: each compares a cell's median, or its ratio to another row's, with a limit. Printed
+with the figures; goals never affect the exit code."""
 from dataclasses import dataclass
 from typing import Optional
 
@@ -15,9 +15,9 @@ class Goal:
     row: str
     column: str
     limit: float
-    over: str = ''  # the row to compare with; empty where the goal is about the cell itself
-    at_most: bool = True  # the figure must not be greater than the limit; else not less
-    measured: Optional[float] = None  # None where a row was not measured or a peer is absent
+    over: str = ''  # the row to compare with; empty if the goal is about the cell itself
+    at_most: bool = True  # the limit is an upper bound, else a lower bound
+    measured: Optional[float] = None  # None if a row was not measured or a peer is not installed
 
     def met(self):
         if self.measured is None:
@@ -99,7 +99,8 @@ def collective_goals():
     for memory in (n.PRIVATE, n.LIBRARY):
         yield Goal(f'bf16 over f32 of the same count: {memory}', 'collective-types-ratios', memory,
                    'bf16', 0.6)
-    yield Goal('a rank of 2 GiB dies → all others know, µs', 'collective-death', n.PRIVATE,
+    yield Goal('a rank with 2 GiB dies → all others have an error, µs', 'collective-death',
+               n.PRIVATE,
                'victim of 2 GiB', 2000)
     yield Goal('GradientSync: not hidden by a backward pass on a device, %', 'collective-overlap',
                n.GRADIENT_SYNC, 'backward on a device', 15)
@@ -117,17 +118,17 @@ def ddp_goals():
 
 
 def other_goals():
-    idle = 'store, get beside 4,000 idle: rate over '
+    idle = 'store, get with 4,000 idle clients: rate over '
     yield Goal(idle + "the bare echo's", 'store-idle', n.STORE, '32', 0.9, n.ECHO, False)
     yield Goal(idle + "PyTorch's", 'store-idle', n.STORE, '32', 1, n.TORCH_STORE, False)
-    yield Goal('store, get 8 × 64 deep, requests a second', 'store-deep', n.STORE, 'get 8 × 64',
+    yield Goal('store, get 8 × 64 deep, requests per second', 'store-deep', n.STORE, 'get 8 × 64',
                4e6, at_most=False)
-    yield Goal("store, streamed SETs of 8 clients: rate over PyTorch's server's", 'store-deep',
+    yield Goal("store, streamed SETs of 8 clients: rate over PyTorch's", 'store-deep',
                n.STORE, 'SET stream × 8', 1, n.TORCH_STORE, False)
     yield Goal('10,000 clients connect, set, get: ms', 'storm', n.STORE, '10,000 clients', 3000)
     yield Goal('server memory of an idle connection, bytes', 'storm-memory', n.STORE, 'bytes each',
                4096)
-    yield Goal('ports that two jobs had at once', 'ports', n.HELD, 'collisions', 0)
+    yield Goal('ports that two jobs had at the same time', 'ports', n.HELD, 'collisions', 0)
     yield Goal("log pump: rate over tee's", 'pump', n.MUSTER, 'file and console', 0.6, n.TEE,
                False)
 
@@ -140,16 +141,16 @@ def insight_goals():
                0.1)
     for column, limit in (('answered/s', 999), ('memory grew, KiB', 256), ('rounds lost', 0),
                           ('longest, ms', 167)):
-        yield Goal(f'1,000 scrapes a second: {column}', 'insight-scrapes', n.MUSTER, column, limit,
+        yield Goal(f'1,000 scrapes/s: {column}', 'insight-scrapes', n.MUSTER, column, limit,
                    at_most=column != 'answered/s')
     for column in ('a worker, its own node', 'a worker, another node', 'a node, another node'):
         yield Goal(f'death → subscriber, {column}: ms', 'insight-feed', n.MUSTER, column, 5)
-    yield Goal('death in a server → its tree is gone, ms', 'insight-trees', n.MUSTER, 'all gone',
+    yield Goal('death in a server → its tree has exited, ms', 'insight-trees', n.MUSTER, 'all gone',
                100)
 
 
 def judge(report):
-    """All goals about tables of the report: a run of some blocks says nothing of the others."""
+    """All goals whose tables are in the report, which may contain only some blocks."""
     there = {table.id for table in report.tables}
     goals = (*launch_goals(), *warm_goals(), *node_goals(), *store_goals(), *collective_goals(),
              *ddp_goals(), *insight_goals(), *other_goals())

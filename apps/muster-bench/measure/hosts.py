@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block hosts: jobs on many machines, started from one shell. The machines are loopback addresses,
-and the remote shell runs its command here, so that what is timed is the launchers' own work."""
+"""Block hosts: multi-host jobs started from one shell. The hosts are loopback addresses, and the
+remote shell runs its command locally, so that only the launchers' own work is timed."""
 import os
 from contextlib import contextmanager
 
@@ -16,7 +16,7 @@ while [ "${1#-}" != "$1" ]; do shift; done
 shift
 exec /bin/sh -c "$*"
 '''
-LEASE_S = 300  # hundreds of agents on few processors may each wait for longer than the usual one
+LEASE_S = 300  # hundreds of agents on few CPUs may wait for longer than the default lease
 
 
 def addresses(count):
@@ -56,12 +56,12 @@ def start_by_pdsh(peers, count):
 
 
 def measure_hosts(peers, effort):
-    """2, 32, 256 machines × true, from one shell."""
-    table = Table('hosts', 'N machines from one shell, 1 × true each, start to last exit', 'ms',
+    """2, 32, 256 hosts × true, from one shell."""
+    table = Table('hosts', 'N hosts from one shell, 1 × true each, start to last exit', 'ms',
                   ['2', '32', '256'],
-                  'The remote shell runs its command on this machine. pdsh starts a command on '
-                  'each machine and nothing else: no ranks, no environment, nobody who looks '
-                  f'after them. mpiexec.hydra runs `sleep {NAP_S}`, which is taken off.')
+                  'The remote shell runs its command locally. pdsh only starts a command on each '
+                  'host: no ranks, no environment, no supervision. mpiexec.hydra runs '
+                  f'`sleep {NAP_S}`, which is subtracted.')
     for column, count in enumerate(map(int, table.columns)):
         run_column(table, column, [
             Contestant(n.MUSTER, bool(peers.muster),

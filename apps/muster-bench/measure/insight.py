@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block insight: what it costs to look at a job (scrapes, progress, the watch for hangs), and how
-soon the others know of a death."""
+"""Block insight: the cost of monitoring a job (scrapes, progress calls, the hang watch), and how
+soon other processes learn of a death."""
 import json
 import os
 import random
@@ -21,7 +21,7 @@ from .notes import notes_of
 from .series import Contestant, run_table
 from .tables import Table
 
-RATE = 1000  # scrapes a second
+RATE = 1000  # scrapes per second
 WARM_SCRAPES = 500
 STEP_MS = 10
 TREE = Path(__file__).parents[3] / 'tests/integration/server_tree.py'
@@ -29,7 +29,7 @@ TREE_SIZE = 5  # processes of a server tree
 
 
 def agent_of(launcher):
-    """The launcher's second process."""
+    """The pid of the launcher's agent process."""
     def found():
         return next((pid for pid in family_of(launcher.pid)
                      if Path(f'/proc/{pid}/comm').read_text().strip() == 'job-agent'), 0)
@@ -37,7 +37,7 @@ def agent_of(launcher):
 
 
 def processor_ns(pid):
-    """That a process of one thread has used, as its scheduler counts it."""
+    """The CPU time of a single-threaded process, as counted by the scheduler."""
     return int(Path(f'/proc/{pid}/schedstat').read_text().split()[0])
 
 
@@ -45,7 +45,7 @@ def processor_ns(pid):
 
 @contextmanager
 def two_nodes(peers, conf, *worker, per_node=1, options=((), ())):
-    """Two agents, of which the first leads, with their notes."""
+    """Two agents, the first of which leads, and their notes."""
     with Scratch() as folder, ExitStack() as stack:
         notes, port = Path(folder, 'notes'), free_port()
         agents = []
@@ -65,7 +65,7 @@ def metrics_of(port):
 
 
 def scrape(peers, effort):
-    """One job of two nodes with a lease of a second; its leader is scraped on schedule."""
+    """Scrapes the leader of a two-node job with a lease of 1 s on schedule."""
     port = free_port()
     with two_nodes(peers, ',lease=1', peers.floor, 'member',
                    options=([f'--http={port}'], [])) as (agents, _):
@@ -86,13 +86,13 @@ def scrape(peers, effort):
 
 
 def scrapes_table(peers, effort):
-    table = Table('insight-scrapes', f'/metrics of the node that leads two, {RATE:,} times a '
+    table = Table('insight-scrapes', f'/metrics of the leader of two nodes, {RATE:,} times per '
                   f'second for {effort.watched:g} s, sent on schedule', 'see columns',
                   ['answered/s', 'median, ms', '99 %, ms', 'longest, ms', 'memory grew, KiB',
                    'agent, % of a core', 'rounds lost'],
-                  'From when a scrape was due until its answer was there: the agent was never held '
-                  'up for longer than the longest. The lease is 1 s, so a beat is due each 167 ms, '
-                  'and after 450 ms without one the other node would have ended its workers.')
+                  'From the due time of a scrape to its response, so the agent was never blocked '
+                  'for longer than the longest. The lease is 1 s, so a heartbeat is due every '
+                  '167 ms; after 450 ms without one the other node would have killed its workers.')
     run_table(table, [Contestant(n.MUSTER, bool(peers.muster), lambda: [scrape(peers, effort)])],
               effort)
     return table
@@ -106,13 +106,13 @@ WATCHES = ((n.UNWATCHED, ['--hang-timeout=off'], 'quiet'),
 
 
 def take_steps(peers, options, units, effort, how):
-    """One job with a worker for each processor, all of which compute."""
+    """Runs one job with a computing worker per CPU."""
     count = max(1, int(effort.watched / 2 * 1000 / STEP_MS))
     command = [peers.muster, f'--nproc-per-node={os.cpu_count()}', *options, '--no-python',
                peers.insight, 'steps', units, count, how]
     with Child(command, peers.environ, stdout=subprocess.PIPE) as job:
         if job.stdout.readline() != 'begun\n':
-            raise Failed('a job of steps did not begin')
+            raise Failed('the job with steps did not start')
         agent = agent_of(job)
         used, begun = processor_ns(agent), time.monotonic_ns()
         mean, median = map(float, job.stdout.readline().split())
@@ -123,11 +123,11 @@ def take_steps(peers, options, units, effort, how):
 
 
 def steps_table(peers, effort):
-    table = Table('insight-steps', f'Steps of {STEP_MS} ms, {os.cpu_count()} workers that compute '
-                  f'on {os.cpu_count()} processors', 'see columns',
+    table = Table('insight-steps', f'Steps of {STEP_MS} ms, {os.cpu_count()} computing workers on '
+                  f'{os.cpu_count()} CPUs', 'see columns',
                   ['step, mean, us', 'step, median, us', 'agent, % of a core', 'agent, s/h'],
-                  'Fixed work, calibrated once. What the watch for hangs may cost a step at most, '
-                  'is what the agent uses: its processor time, in seconds for each hour.')
+                  "Fixed work, calibrated once. The agent's CPU time, in seconds per hour, is an "
+                  'upper bound for the cost of the hang watch.')
     units = [0]
 
     def steps(options, how):
@@ -142,8 +142,8 @@ def steps_table(peers, effort):
 
 
 def ratios_table(steps):
-    """Each step beside the one of the same turn that nobody watches."""
-    table = Table('insight-ratios', 'The same beside a job that tells nothing and is not watched',
+    """The time of each step over the unwatched one in the same turn."""
+    table = Table('insight-ratios', 'Step time over a job without progress calls and hang watch',
                   'ratio', ['step, mean', 'step, median'])
     bare = steps.row(n.UNWATCHED)
     for name in (n.TELLS, n.WATCHED):
@@ -170,8 +170,8 @@ FEED = ('a worker, its own node', 'a worker, another node', 'a node, another nod
 
 
 def hear_of_workers(peers, effort):
-    """Ranks 0 and 1 on one node, 2 and 3 on the other; a worker dies again and again. Milliseconds
-    from before the kill until the slowest of a node has heard of it."""
+    """Ranks 0 and 1 on one node, 2 and 3 on the other; kills a random worker repeatedly. Returns
+    milliseconds from before the kill until the slowest rank of a node has learned of it."""
     chance, out = random.Random(effort.deaths), {FEED[0]: [], FEED[1]: []}
     with two_nodes(peers, '', peers.insight, 'follow', per_node=2) as (_, notes):
         for turn in range(effort.deaths):
@@ -184,7 +184,7 @@ def hear_of_workers(peers, effort):
                 gone = [note for note in notes_of(notes.read_text()) if note.event == 'gone']
                 return gone[count - 3:] if len(gone) >= count else None
 
-            gone = wait_until(heard, START_S, 'all have heard of the death')
+            gone = wait_until(heard, START_S, 'all ranks learn of the death')
             for column, same in ((FEED[0], True), (FEED[1], False)):
                 out[column].append(max(note.nanoseconds - begun for note in gone
                                        if (note.rank // 2 == victim.rank // 2) == same) / 1e6)
@@ -200,14 +200,15 @@ def hear_of_a_node(peers):
             gone = [note for note in notes_of(notes.read_text()) if note.event == 'gone']
             return gone if len(gone) >= 2 else None
 
-        gone = wait_until(heard, START_S, 'both have heard of the loss')
+        gone = wait_until(heard, START_S, 'both ranks learn of the loss')
         return {FEED[2]: [max(note.nanoseconds for note in gone) / 1e6 - begun / 1e6]}
 
 
 def feed_table(peers, effort):
-    table = Table('insight-feed', 'From a SIGKILL until a subscriber (C++) knows of the death',
-                  'ms', list(FEED), 'Who dies, and where it is heard: by the slowest subscriber '
-                  'there. A node dies as its launcher and all below it are killed.')
+    table = Table('insight-feed', 'From SIGKILL until a subscriber (C++) learns of the death',
+                  'ms', list(FEED), 'Columns name the victim and the node of the subscribers; the '
+                  'slowest subscriber counts. A node dies by killing its launcher and all '
+                  'descendants.')
 
     def hear():
         runs = [hear_of_workers(peers, effort)]
@@ -222,18 +223,18 @@ def feed_table(peers, effort):
 
 @dataclass
 class Tree:
-    """The processes of one attempt, held so that no number is mistaken."""
+    """The processes of one attempt, referenced by pidfds to be safe against pid reuse."""
     pids: list
 
     def kill_one(self, chance):
-        """Milliseconds from the kill of a random one until all have ended."""
+        """Kills a random process. Returns milliseconds until all have exited."""
         held = [os.pidfd_open(pid) for pid in self.pids]
         try:
             begun = time.monotonic_ns()
             signal.pidfd_send_signal(chance.choice(held), signal.SIGKILL)
             for each in held:
                 if not select.select([each], [], [], START_S)[0]:
-                    raise Failed('a process of a tree is alive')
+                    raise Failed('a process of a tree is still running')
             return (time.monotonic_ns() - begun) / 1e6
         finally:
             for each in held:
@@ -251,23 +252,23 @@ def kill_trees(peers, effort):
             for turn in range(effort.deaths):
                 wait_until(lambda turn=turn: len([file for file in Path(folder).glob(f'{turn}-0-*')
                                                   if not file.suffix]) == TREE_SIZE,
-                           START_S, 'the tree is there')
+                           START_S, 'the tree is complete')
                 times.append(Tree(family_of(agent)[1:]).kill_one(chance))
     return {'all gone': times}
 
 
 def trees_table(peers, effort):
-    table = Table('insight-trees', 'From a SIGKILL of a random process of a server until all of '
-                  'its tree have ended (--on-child-death=fail)', 'ms', ['all gone'],
-                  f'{TREE_SIZE} processes in Python, one of them a daemon, one in a session of its '
-                  'own; none reacts to a request to end, or to the death of another one.')
+    table = Table('insight-trees', 'From SIGKILL of a random process of a server until its whole '
+                  'process tree has exited (--on-child-death=fail)', 'ms', ['all gone'],
+                  f'{TREE_SIZE} Python processes, one of them a daemon, one in a separate session. '
+                  'None reacts to SIGTERM or to the death of another one.')
     run_table(table, [Contestant(n.MUSTER, bool(peers.muster),
                                  lambda: [kill_trees(peers, effort)])], effort)
     return table
 
 
 def measure_insight(peers, effort):
-    """What looking costs, and how soon a death is known."""
+    """The cost of monitoring, and how soon a death is known."""
     steps = steps_table(peers, effort)
     return [scrapes_table(peers, effort), steps, ratios_table(steps),
             progress_table(peers, effort), feed_table(peers, effort), trees_table(peers, effort)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks launch, restart and pump: launchers of one machine beside each other."""
+"""Blocks launch, restart and pump: compares launchers on one host."""
 import itertools
 import os
 import signal
@@ -13,22 +13,22 @@ from .series import Contestant, run_column
 from .tables import Table
 
 FEW_WORKERS = 8
-HUNG_S = 10  # one peer does so now and then
+HUNG_S = 10  # one peer hangs occasionally
 SLOW_HUNG_S = 120
 CRASHING = 8  # workers
-CRASHES = 3  # in each launch
+CRASHES = 3  # per launch
 RANKS = 8  # of the log pump
 LINE = 100
-BLOCK = 32_000  # bench-floor writes so much at a time
+BLOCK = 32_000  # bytes per write of bench-floor
 
 
 @dataclass
 class Launcher:
-    """A launcher, and its command line for workers that are not Python."""
+    """A launcher and its command line for non-Python workers."""
     name: str
     program: str
     before: list  # options before the count
-    after: list  # between the count and the worker's command
+    after: list  # options between the count and the worker's command
     slow: bool = False
 
     def command(self, workers, *worker):
@@ -47,7 +47,7 @@ def launchers(peers):
 
 
 def times_of(peers, command, repetitions):
-    """Milliseconds from before the spawn until the program was waited for."""
+    """Milliseconds from before the spawn until the program has been reaped."""
     each = HUNG_S if repetitions > 1 else SLOW_HUNG_S
     return tool(peers, 'time', '--repeat', repetitions, '--timeout', each, '--', *command,
                 timeout=repetitions * each + 10)['ms']
@@ -90,11 +90,11 @@ def noted(path, count):
 
 
 def memory_of(peers, launcher):
-    """Peak memory of all processes of the launcher but the workers, in MB."""
+    """Peak memory of all processes of the launcher except the workers, in MB."""
     with Scratch() as scratch:
         notes = os.path.join(scratch, 'starts')
         with Child(launcher.command(2, peers.floor, 'idle', notes), peers.environ) as child:
-            wait_until(lambda: noted(notes, 2), 30, 'two workers have started')
+            wait_until(lambda: noted(notes, 2), 30, 'two workers start')
             family = family_of(child.pid)
             workers = [pid for pid in family if is_program(pid, peers.floor)]
             kib = sum(memory_kib(pid, 'VmHWM') for pid in family if pid not in workers)
@@ -112,7 +112,7 @@ def memory_of(peers, launcher):
 def memory_table(peers, effort):
     table = Table('memory', "Memory of the launcher's processes, 2 workers", 'MB', ['peak'],
                   'Sum of the peak resident sizes of all processes of the launcher.')
-    once = replace(effort, rounds=1, repeats=0)  # other programs do not change it
+    once = replace(effort, rounds=1, repeats=0)  # not affected by other programs
     run_column(table, 0, [Contestant(one.name, bool(one.program),
                                      lambda one=one: memory_of(peers, one), one.slow)
                           for one in launchers(peers) if one.name != n.FLOOR], once)
@@ -133,13 +133,13 @@ def crash_under(peers, launcher, seed):
         finally:
             recoveries = recoveries_of(notes.read_text() if notes.exists() else '', CRASHING)
     if not recoveries:
-        raise Failed(f'{launcher} made no complete restart')
+        raise Failed(f'{launcher} completed no restart')
     return recoveries
 
 
 def measure_restart(peers, effort):
-    """A worker's death until all workers of the group run again."""
-    table = Table('restart', "A worker's crash until all workers run again", 'ms',
+    """From a worker's death until all workers of the group run again."""
+    table = Table('restart', "From a worker's crash until all workers run again", 'ms',
                   [f'{CRASHING} workers'],
                   f'{CRASHES} crashes in each launch, at varied phases of any polling interval; no '
                   'other launcher here restarts workers.')
@@ -154,7 +154,7 @@ def measure_restart(peers, effort):
 
 
 def pump(peers, size, *command):
-    """Megabytes a second of the workers' output, from the start to the exit."""
+    """Output rate of the workers in MB/s, from start to exit."""
     done = tool(peers, 'time', '--drain', '--timeout', SLOW_HUNG_S, '--', *command)
     expected = RANKS * size // LINE
     if done['lines'] != expected:
@@ -163,13 +163,13 @@ def pump(peers, size, *command):
 
 
 def measure_pump(peers, effort):
-    """Lines of eight ranks to files and console at once."""
+    """Lines of eight ranks to files and console at the same time."""
     size = int(effort.flood_mib * 1024 * 1024) // BLOCK * BLOCK
     table = Table('pump', 'Output of 8 ranks that write as fast as they can', 'MB/s',
                   ['file and console'],
-                  f'{size // 1_000_000} MB from each rank in lines of {LINE} bytes; files in '
-                  'memory, the console is a pipe that the bench drains, and every line is counted '
-                  'there. muster also adds a prefix to each line; cat serves one place only.')
+                  f'{size // 1_000_000} MB per rank in lines of {LINE} bytes. Files are in memory; '
+                  'the console is a pipe that the bench drains, counting every line. muster also '
+                  'prefixes each line; cat writes to one destination only.')
 
     def muster():
         with Scratch() as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of rows that blocks, goals and plots share."""
+"""Row names shared by blocks, goals and plots."""
 MUSTER = 'muster'
 MUSTER_WARM = 'muster --warm'
 FLOOR = 'bare vfork + exec + wait'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks nodes, crowds and scale: jobs of many nodes. All agents are on this machine; followers are
-real connections of one process; simulated nodes are muster-sim's."""
+"""Blocks nodes, crowds and scale: multi-node jobs. All agents run on this host. Followers are real
+connections of one process; muster-sim simulates the nodes of scale."""
 import json
 import os
 import signal
@@ -20,7 +20,7 @@ from .tables import Table
 
 START_S = 60
 RECOVERY_S = 20
-NAP_S = 0.3  # hydra dies of SIGPIPE on shorter jobs; taken off again
+NAP_S = 0.3  # hydra dies from SIGPIPE on shorter jobs; subtracted from its time
 
 
 def free_port():
@@ -30,7 +30,7 @@ def free_port():
 
 
 def agent_command(launcher, nodes, port, leads, conf, *worker):
-    """The first agent leads, whoever is quicker."""
+    """The command line of an agent. `leads` fixes the leader, independent of startup order."""
     return [launcher, f'--nnodes={nodes}', '--nproc-per-node=1', '--max-restarts=100',
             '--rdzv-backend=c10d', '--rdzv-id=bench', f'--rdzv-endpoint=127.0.0.1:{port}',
             f'--rdzv-conf=is_host={int(leads)}{conf}', '--no-python', *worker]
@@ -52,10 +52,10 @@ def form_hydra(peers, proxies):
 
 
 def form_table(peers, effort):
-    table = Table('nodes', 'N agents on one machine, 1 × true each, start to last exit', 'ms',
+    table = Table('nodes', 'N agents on one host, 1 × true each, start to last exit', 'ms',
                   ['2', '8', '32'],
-                  f'mpiexec.hydra with as many proxies runs `sleep {NAP_S}` instead, which is '
-                  'taken off: it dies of SIGPIPE on shorter jobs.')
+                  f'mpiexec.hydra with N proxies runs `sleep {NAP_S}` instead, which is '
+                  'subtracted, because it dies from SIGPIPE on shorter jobs.')
     for column, agents in enumerate(map(int, table.columns)):
         run_column(table, column, [
             Contestant(n.MUSTER, bool(peers.muster),
@@ -72,7 +72,7 @@ def form_table(peers, effort):
 class Recovery:
     title: str
     agents: int
-    after: int  # workers that run again
+    after: int  # number of workers after the recovery
 
 
 RECOVERIES = (Recovery('worker dies, 4 agents', 4, 4), Recovery('agent dies, 4 agents', 4, 3),
@@ -83,17 +83,17 @@ def wait_for_members(notes, count, timeout):
     def enough():
         members = members_of(notes.read_text()) if notes.exists() else []
         return members if len(members) >= count else None
-    return wait_until(enough, timeout, f'{count} workers have started')
+    return wait_until(enough, timeout, f'{count} workers start')
 
 
 def join(peers, command):
-    """Starts one more agent; the nanoseconds by the monotonic clock right before that."""
+    """Starts one more agent. Also returns the monotonic time just before, in nanoseconds."""
     timed = Child([peers.tools, 'time', '--', *command], peers.environ, stdout=subprocess.PIPE)
     return timed, json.loads(timed.stdout.readline())["begin_ns"]
 
 
 def recover(peers, launcher, recovery):
-    """Milliseconds from the change to the start of the last worker of the new round."""
+    """Milliseconds from the change to the start of the last worker in the new round."""
     joins = recovery.after > recovery.agents
     with Scratch() as folder, ExitStack() as stack:
         notes = Path(folder, 'notes')
@@ -119,11 +119,11 @@ def recover(peers, launcher, recovery):
 
 def recovery_table(peers, effort):
     table = Table('nodes-recovery',
-                  'From a change until all workers run again (agents of one worker each)', 'ms',
+                  'From a change until all workers run again (one worker per agent)', 'ms',
                   [recovery.title for recovery in RECOVERIES],
-                  'An agent dies by SIGKILL together with its worker, as when a node dies; nobody '
-                  f'replaces it. "failed": not within {RECOVERY_S} s.')
-    more = replace(effort, rounds=20)  # milliseconds with muster; slow peers take fewer
+                  'An agent dies by SIGKILL together with its worker, as when a node dies, and is '
+                  f'not replaced. "failed" means not within {RECOVERY_S} s.')
+    more = replace(effort, rounds=20)  # takes milliseconds with muster; slow peers do fewer rounds
     for column, recovery in enumerate(RECOVERIES):
         run_column(table, column, [
             Contestant(name, bool(program),
@@ -135,8 +135,8 @@ def recovery_table(peers, effort):
 
 
 def record_table(peers, effort):
-    """On the disk of the current folder."""
-    table = Table('nodes-record', 'A node records a round before it accepts it', 'ms',
+    """Uses the disk of the current directory."""
+    table = Table('nodes-record', 'Recording a round on a node before accepting it', 'ms',
                   ['2 nodes', '64 nodes', '1024 nodes'],
                   'Encoding, write, fsync and rename, on the disk that holds this checkout.')
     say(f'  {table.title}')
@@ -150,7 +150,7 @@ def record_table(peers, effort):
 
 
 def measure_nodes(peers, effort):
-    """Many agents: forming and ending, whole again after a loss or a gain, the cost of records."""
+    """Multiple agents: start and exit, recovery after a loss or a join, the cost of records."""
     return [form_table(peers, effort), recovery_table(peers, effort), record_table(peers, effort)]
 
 
@@ -162,7 +162,7 @@ def measure_crowds(peers, effort):
     """1,000 and 10,000 followers of one coordinator: join, start, regroup; idle cost."""
     times = Table('crowd', 'Many followers of one coordinator (real connections)', 'ms',
                   ['all joined', 'all started', 'regrouped after one loss'])
-    idle = Table('crowd-idle', 'The same while nothing happens', 'see columns',
+    idle = Table('crowd-idle', 'Many followers of one coordinator, idle', 'see columns',
                  ['% of a core', 'bytes/s each', 'messages each to form'])
     say(f'  {times.title}')
     for nodes in (1000, effort.storm):
@@ -180,18 +180,18 @@ def measure_crowds(peers, effort):
 
 
 def simulate(peers, nodes):
-    """The figures of the simulator's line: key=number."""
+    """The key=number figures printed by the simulator."""
     facts = output_of([peers.simulator, '--nodes', nodes, '--scale'], peers.environ).split()
     return {key: float(number) for key, equals, number in (word.partition('=') for word in facts)
             if equals}
 
 
 def measure_scale(peers, effort):
-    """64 … 16,384 simulated nodes: messages and processor time for each."""
+    """64 … 16,384 simulated nodes: messages and CPU time per node."""
     columns = ['64', '256', '1024', '4096', '16384']
-    messages = Table('scale-messages', 'Simulated nodes: messages for each of N nodes', 'messages',
+    messages = Table('scale-messages', 'N simulated nodes: messages per node', 'messages',
                      columns)
-    work = Table('scale-work', 'Simulated nodes: processor time for each of N nodes', 'us', columns,
+    work = Table('scale-work', 'N simulated nodes: CPU time per node', 'us', columns,
                  'All nodes and the network in one process; the coordinator is one of them.')
     say(f'  {messages.title}')
     for column, nodes in enumerate(columns):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom we measure beside: the paths of the programs that are there, '' for those that are not
-(their rows stay, marked "not installed")."""
+"""Paths of the peers and tools; '' if a program is not installed (its row stays and is marked "not
+installed")."""
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ def in_folder(folder, name):
 
 @dataclass
 class Peers:
-    build: Path  # of the release
+    build: Path  # release build directory
     torch_env: str = ''
     ft_env: str = ''
-    environ: dict = field(default_factory=dict)  # what started programs get
+    environ: dict = field(default_factory=dict)  # environment of started programs
 
     def __post_init__(self):
         ours = self.build / 'apps'

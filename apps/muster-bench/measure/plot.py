@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bar plots of tables, as SVG: median with least and greatest, logarithmic."""
+"""Bar plots of tables as SVG: median with minimum and maximum, logarithmic scale."""
 from . import names as n
 from .tables import readable
 
 OTHERS = ('#4c6ef5', '#12b886', '#be4bdb', '#e0a800', '#0b9bd1', '#e64980')
-BAR = 0.8  # of the room that a bar has
+BAR = 0.8  # bar width as a fraction of its slot
 LEGEND_COLUMNS = 4
 
 
@@ -14,20 +14,20 @@ def matplotlib_is_there():
     except ImportError:
         return False
     matplotlib.use('svg')
-    # The same figures make the same file; text stays text.
+    # Reproducible files for equal figures; keep text as text.
     matplotlib.rcParams.update({'svg.hashsalt': 'muster', 'svg.fonttype': 'none', 'font.size': 9})
     return True
 
 
 def colour_of(at, name):
-    """Ours stands out, floors are grey, every peer has its own colour."""
+    """muster is highlighted, lower bounds are grey, every peer has its own colour."""
     if name.startswith('muster'):
         return '#e8590c'
     return '#868e96' if name in (n.FLOOR, n.ECHO) else OTHERS[at % len(OTHERS)]
 
 
 def draw_bar(axes, x, cell, colour):
-    """One bar with its range, or the reason why there is none."""
+    """Draws one bar with its range, or the reason why it is missing."""
     median = cell.median()
     if not median or median <= 0:
         axes.text(x, 0.02, cell.missing or 'not measured', rotation=90, ha='center', va='bottom',
@@ -42,7 +42,7 @@ def draw_bar(axes, x, cell, colour):
 
 
 def save_plot(table, path):
-    """Needs matplotlib_is_there() first."""
+    """Call matplotlib_is_there() first."""
     from matplotlib import pyplot
     from matplotlib.ticker import FuncFormatter
     group = len(table.rows) + 1
@@ -65,7 +65,7 @@ def save_plot(table, path):
     legend_rows = -(-len(bars) // LEGEND_COLUMNS)
     axes.set_title(table.title, loc='left', fontsize=11, fontweight='bold',
                    pad=8 + 13 * legend_rows)
-    axes.set_ylabel(f'{table.unit}; median, least and greatest')
+    axes.set_ylabel(f'{table.unit}; median, minimum and maximum')
     axes.legend(bars.values(), bars.keys(), ncols=LEGEND_COLUMNS, loc='lower left',
                 bbox_to_anchor=(0, 1), frameon=False, fontsize=7)
     figure.savefig(path, metadata={'Date': None})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block ports: many jobs take ports of one small range at once."""
+"""Block ports: many concurrent jobs take ports of one small range."""
 from dataclasses import replace
 from functools import cache
 
@@ -15,10 +15,10 @@ COLUMNS = {'collisions': 'collisions', 'could not serve': 'lost', 'µs each': 'u
 
 def measure_ports(peers, effort):
     """Ports that two jobs had at the same time."""
-    table = Table('ports', f'{effort.port_jobs:,} jobs, {AT_ONCE} at once, take ports of '
-                  f'{LAST - FIRST + 1}', 'see columns', list(COLUMNS),
-                  'Held: as --ports does. Found: bound to see that it is free, let go of, served '
-                  'on a moment later.')
+    table = Table('ports', f'{effort.port_jobs:,} jobs, {AT_ONCE} at a time, take ports from a '
+                  f'range of {LAST - FIRST + 1}', 'see columns', list(COLUMNS),
+                  'Held: as with --ports. Found: bound to check that it is free, released, and '
+                  'listened on shortly after.')
     once = replace(effort, rounds=1, repeats=0)
 
     @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole run as files: results.md, results.csv and a plot for each table."""
+"""Writes a complete run to files: results.md, results.csv and a plot per table."""
 from pathlib import Path
 
 from . import goals, plot
@@ -9,8 +9,8 @@ from .tables import QUIET_PERCENT, csv_of, markdown_of
 
 def markdown_of_report(report):
     text = ['# Measured by muster-bench', '', *(f'- {each}' for each in report.conditions), '',
-            'Median (least–greatest). A star marks a column during which other programs used more '
-            f'than {QUIET_PERCENT} % of the machine.', '', '## Goals', '',
+            'Median (minimum–maximum). A star marks columns during which other programs used more '
+            f'than {QUIET_PERCENT} % of the CPUs.', '', '## Goals', '',
             goals.markdown_of(goals.judge(report)), '## Figures', '',
             '\n'.join(map(markdown_of, report.tables))]
     return '\n'.join(text)
@@ -22,7 +22,7 @@ def save(report, folder):
     (folder / 'results.md').write_text(markdown_of_report(report))
     (folder / 'results.csv').write_text(csv_of(report))
     if not plot.matplotlib_is_there():
-        say('no plots: this python has no matplotlib - scripts/install_deps bench')
+        say('no plots: matplotlib is not installed. Run scripts/install_deps bench')
         return
     for table in report.tables:
         if table.has_samples():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of many peers taken in rounds: each round every peer once. What is compared are ratios
-within a round, since a machine that others use is not the same in the next one."""
+"""Figures of several peers, taken in rounds in which every peer runs once. Ratios are computed
+within a round, because the load of the host may change between rounds."""
 from dataclasses import dataclass, field
 
 
 def parse_figures(text):
-    """What ranks printed, "f32:1024 0.42" each line: {key: number}. Other lines are left out."""
+    """Parses lines like "f32:1024 0.42" from ranks to {key: number}. Skips other lines."""
     figures = {}
     for line in text.splitlines():
         key, _, number = line.partition(' ')
@@ -18,8 +18,8 @@ def parse_figures(text):
 
 @dataclass
 class Rounds:
-    by_peer: dict = field(default_factory=dict)  # {peer: figures of each round}, {} where it failed
-    missing: dict = field(default_factory=dict)  # {peer that is not there: why}
+    by_peer: dict = field(default_factory=dict)  # {peer: figures of each round}, {} if it failed
+    missing: dict = field(default_factory=dict)  # {missing peer: reason}
 
     def count(self):
         return max(map(len, self.by_peer.values()), default=0)
@@ -29,8 +29,8 @@ class Rounds:
         return series[turn].get(key) if turn < len(series) else None
 
     def drop_disturbed(self, peer, key, slack):
-        """Takes out, for all peers, rounds in which this one needed more than slack times its best:
-        the machine was busy. Returns how many."""
+        """Drops, for all peers, rounds in which this peer took more than slack times its best,
+        because the host was busy. Returns their number."""
         figures = [self.figure(peer, turn, key) for turn in range(self.count())]
         best = min((one for one in figures if one is not None), default=None)
         slow = [turn for turn, one in enumerate(figures) if one is not None and one > slack * best]
@@ -39,7 +39,7 @@ class Rounds:
         return len(slow)
 
     def fill_row(self, table, peer, keys):
-        """One row: a sample for each round in which the peer gave the column's key."""
+        """Fills a row with a sample for each round in which the peer printed the column's key."""
         for cell, key in zip(table.row(peer), keys):
             figures = [self.figure(peer, turn, key) for turn in range(self.count())]
             cell.samples = [one for one in figures if one is not None]
@@ -48,8 +48,8 @@ class Rounds:
                 cell.missing = self.missing.get(peer, 'failed' if failed else '')
 
     def fill_ratio(self, table, name, others, peer, keys, other_keys=None):
-        """One row: how often the peer's figure goes into the least of the others', round by round.
-        other_keys stand beside keys; the same where they are not given."""
+        """Fills a row with ratios per round: the minimum of the others' figures over the peer's.
+        other_keys are the keys for the others, by default the same as keys."""
         for cell, key, other_key in zip(table.row(name), keys, other_keys or keys):
             for turn in range(self.count()):
                 own = self.figure(peer, turn, key)

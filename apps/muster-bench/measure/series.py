@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the rows of one column in turn (A B C A B C …), watches the CPU use of others meanwhile, and
-repeats the column when it was disturbed, keeping the quietest attempt."""
+"""Runs the rows of one column in turn (A B C A B C …), measures the CPU use of other programs, and
+repeats the column if it was disturbed, keeping the quietest attempt."""
 import sys
 import time
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from .child import Failed, ForeignMeter
 from .tables import QUIET_PERCENT, Cell, Table
 
 FAILURES_MAX = 2
-BUDGET_S = 20  # of one contestant in one column
+BUDGET_S = 20  # per contestant and column
 
 
 @dataclass
 class Effort:
-    """How a block measures; smaller for a quick look."""
+    """The effort per block; smaller with --quick."""
     rounds: int = 5
-    slow_rounds: int = 5  # for peers that need seconds
-    repeat_until: float = 0  # by the monotonic clock: later nothing is repeated
-    repeats: int = 2  # of a column that others disturbed
-    seconds: float = 0.3  # of one measured rate
+    slow_rounds: int = 5  # for peers that take seconds
+    repeat_until: float = 0  # monotonic time after which nothing is repeated
+    repeats: int = 2  # of a disturbed column
+    seconds: float = 0.3  # duration of one rate measurement
     storm: int = 10_000
     flood_mib: float = 32  # written by each rank of the log pump
     port_jobs: int = 100_000
-    watched: float = 10  # seconds that a job is looked at
-    deaths: int = 40  # of workers, in one job
+    watched: float = 10  # seconds for which a job is observed
+    deaths: int = 40  # killed workers per job
 
 
 QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8,
@@ -38,7 +38,7 @@ class Contestant:
     row: str
     installed: bool
     measure: Callable  # returns the samples of one round, or raises Failed
-    slow: bool = False  # takes part in slow_rounds rounds only
+    slow: bool = False  # participates only in slow_rounds rounds
 
 
 def say(text):
@@ -46,7 +46,7 @@ def say(text):
 
 
 def take_turn(contestant, cell, spent):
-    """One round of one contestant; the seconds that it has used in all."""
+    """Runs one round of one contestant. Returns its total time so far in seconds."""
     if not contestant.installed:
         cell.missing = 'not installed'
         return spent
@@ -74,13 +74,13 @@ def attempt(contestants, effort):
 
 
 def run_column(table, column, contestants, effort):
-    """Fills one column of the table; makes the rows where they are not there yet."""
+    """Fills one column of the table; adds missing rows."""
     say(f'  {table.title}: {table.columns[column]}')
     best = attempt(contestants, effort)
     for _ in range(effort.repeats):
         if best[0] <= QUIET_PERCENT or time.monotonic() > effort.repeat_until:
             break
-        say(f'    others used {best[0]:.0f} % of the machine: once more')
+        say(f'    other programs used {best[0]:.0f} % of the CPUs; repeating')
         best = min(best, attempt(contestants, effort), key=lambda one: one[0])
     percent, cells = best
     for contestant, cell in zip(contestants, cells):
@@ -90,8 +90,8 @@ def run_column(table, column, contestants, effort):
 
 
 def run_table(table, contestants, effort):
-    """As run_column, where one run of a contestant has samples of all columns: measure returns
-    such runs, each {column: samples}."""
+    """Like run_column, for contestants whose runs have samples of all columns: measure returns runs
+    of the form {column: samples}."""
     whole = Table(table.id, table.title, table.unit, ['all columns'])
     run_column(whole, 0, contestants, effort)
     for name, (cell,) in whole.rows.items():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block store: servers beside each other under one load generator (muster-bench load, stream,
-storm, hold)."""
+"""Block store: compares servers under one load generator (muster-bench load, stream, storm,
+hold)."""
 import os
 import shutil
 import socket
@@ -19,7 +19,7 @@ from .tables import Table
 SERVER_CPU, CLIENT_CPU = 0, 1
 IDLE = 4_000
 DEEP = ('--clients', 8, '--depth', 64)
-STREAMED = 1_000_000  # SETs in one sample
+STREAMED = 1_000_000  # SETs per sample
 
 TORCH_SERVER = '''\
 import signal, sys
@@ -36,12 +36,12 @@ class Server:
     program: str
     command: list
     port: int
-    child: Optional[Child] = None  # none: not installed, or it did not start
+    child: Optional[Child] = None  # None if not installed or not started
 
 
 def torch_command(peers, folder, port):
-    """PyTorch's server asks the resolver about every client. To measure the server and not the
-    resolver, it gets an nsswitch.conf of its own that knows files only, where we may mount one."""
+    """PyTorch's server queries the resolver for every client. To measure the server and not the
+    resolver, mounts a private nsswitch.conf that uses only files, if permitted."""
     plain = [peers.torch_python, '-c', TORCH_SERVER, port]
     unshare = shutil.which('unshare')
     if not unshare or os.geteuid() != 0:
@@ -76,7 +76,7 @@ def answers(port):
 
 @contextmanager
 def running_servers(peers, cpu=None):
-    """All four on free ports of 127.0.0.1, ready, pinned to the cpu."""
+    """Starts all four servers on free ports of 127.0.0.1, pinned to the CPU, and waits for them."""
     with Scratch() as folder, ExitStack() as stack:
         servers = servers_of(peers, folder)
         for server in (one for one in servers if one.program):
@@ -101,17 +101,17 @@ def rate(peers, server, effort, *options, pinned=True):
 
 @contextmanager
 def idle_connections(peers, server, count):
-    """So many greeted connections, held by a process of their own while the block runs."""
+    """Holds `count` greeted connections in a separate process while the block runs."""
     command = [peers.tools, 'hold', '--port', server.port, '--protocol', server.protocol,
              '--clients', count, '--cpu', CLIENT_CPU]
     with Child(command, peers.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         if not holder.stdout.readline():
-            raise Failed(f'{count} connections to {server.name} could not be opened')
+            raise Failed(f'cannot open {count} connections to {server.name}')
         yield
 
 
 def contest(servers, probe):
-    """One contestant for each server; absent servers keep their rows."""
+    """One contestant per server; missing servers keep their rows."""
     def sample(server):
         if server.child is None:
             raise Failed('the server did not start')
@@ -122,12 +122,12 @@ def contest(servers, probe):
 
 def rate_table(peers, servers, operation, effort, pinned=True):
     table = Table(f'store-{operation}{"" if pinned else "-unpinned"}',
-                  f'Store: {operation}{"" if pinned else ", nothing pinned to a cpu"}',
-                  'requests/s by N clients, one request in flight each', ['1', '8', '32', '128'],
-                  'Server on cpu 0, clients on cpu 1.' if pinned
-                  else 'Server and clients run anywhere.')
+                  f'Store: {operation}{"" if pinned else ", not pinned"}',
+                  'requests/s of N clients, one request in flight each', ['1', '8', '32', '128'],
+                  'Server on CPU 0, clients on CPU 1.' if pinned
+                  else 'Server and clients run on any CPU.')
     if operation == 'set':
-        table.note += " A SET has no answer in TCPStore's protocol: there it is SET and CHECK."
+        table.note += " SET has no answer in TCPStore's protocol, so SET and CHECK are sent there."
     for column, clients in enumerate(table.columns):
         run_column(table, column, contest(
             servers, lambda server, clients=clients: rate(
@@ -137,8 +137,8 @@ def rate_table(peers, servers, operation, effort, pinned=True):
 
 
 def idle_table(peers, servers, effort):
-    table = Table('store-idle', 'Store: get, beside 4,000 idle connections',
-                  'requests/s by N clients, one request in flight each', ['8', '32'])
+    table = Table('store-idle', 'Store: get, with 4,000 idle connections',
+                  'requests/s of N clients, one request in flight each', ['8', '32'])
 
     def probe(server, clients):
         with idle_connections(peers, server, IDLE):
@@ -153,11 +153,11 @@ def idle_table(peers, servers, effort):
 def deep_table(peers, servers, effort):
     table = Table('store-deep', 'Store: many requests in flight', 'requests/s',
                   ['get 8 × 64', 'SET stream × 1', 'SET stream × 8'],
-                  'get: 8 clients, 64 requests in each piece. SET stream: nobody waits for an '
-                  'answer until the last one (redis answers each).')
+                  'get: 8 clients, 64 requests per batch. SET stream: clients wait only for the '
+                  'last answer (redis answers each).')
     run_column(table, 0, contest(servers, lambda server: rate(peers, server, effort, *DEEP)),
                effort)
-    streaming = [server for server in servers if server.name != n.ECHO]  # it understands no SET
+    streaming = [server for server in servers if server.name != n.ECHO]  # it has no SET
     for column, clients in ((1, 1), (2, 8)):
         run_column(table, column, contest(
             streaming, lambda server, clients=clients: ask(
@@ -167,15 +167,15 @@ def deep_table(peers, servers, effort):
 
 
 def storm_table(peers, servers, effort):
-    table = Table('storm', 'Store: many clients at once connect, set and get', 'ms',
-                  [f'{effort.storm:,} clients'], 'At most 512 connects are under way at once.')
+    table = Table('storm', 'Store: many concurrent clients connect, set and get', 'ms',
+                  [f'{effort.storm:,} clients'], 'At most 512 connects are in progress at a time.')
     run_column(table, 0, contest(servers, lambda server: ask(
         peers, server, 'storm', '--clients', effort.storm)['whole_ms']), effort)
     return table
 
 
 def storm_memory_table(peers, servers, effort):
-    """Fresh servers are asked once: what a server has freed, it may keep for the next ones."""
+    """Measures new servers once, because a server may keep freed memory for later connections."""
     table = Table('storm-memory', 'Server memory of an idle connection', 'bytes', ['bytes each'],
                   f"Growth of the server's resident memory with {effort.storm} greeted connections "
                   '(user space only).')
@@ -185,13 +185,13 @@ def storm_memory_table(peers, servers, effort):
         with idle_connections(peers, server, effort.storm):
             return (memory_kib(server.child.pid, 'VmRSS') - before) * 1024 / effort.storm
 
-    # Other programs do not change it.
+    # Not affected by other programs.
     run_column(table, 0, contest(servers, probe), replace(effort, rounds=1, repeats=0))
     return table
 
 
 def measure_store(peers, effort):
-    """One request in flight, beside idle connections, pipelined, streamed, storm."""
+    """One request in flight, with idle connections, pipelined, streamed, storm."""
     with running_servers(peers, SERVER_CPU) as servers:
         tables = [storm_memory_table(peers, servers, effort), storm_table(peers, servers, effort)]
         tables += [rate_table(peers, servers, operation, effort)

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, as values: a row for each peer, a column for each size, samples in the cells.
-Printed as Markdown and CSV. A peer that is absent keeps its row and says so."""
+"""Results as values: a row per peer, a column per size, samples in the cells. Printed as Markdown
+and CSV. The row of a missing peer stays and states the reason."""
 import csv
 import io
 import math
 import statistics
 from dataclasses import dataclass, field
 
-QUIET_PERCENT = 6  # a column during which others used more of the machine is marked with a star
-FEW_SAMPLES = 5  # fewer are counted in the cell
+QUIET_PERCENT = 6  # columns with more CPU use by other programs are marked with a star
+FEW_SAMPLES = 5  # the cell shows the number of samples if it is lower
 OTHERS = 'CPU used by others, %'
 
 
 @dataclass
 class Cell:
     samples: list = field(default_factory=list)
-    missing: str = ''  # why there are no samples: "not installed", "failed", "" for not measured
-    failures: int = 0  # attempts that failed or hung
+    missing: str = ''  # reason for no samples: "not installed", "failed", "" if not measured
+    failures: int = 0  # failed or hung attempts
 
     def median(self):
         return statistics.median(self.samples) if self.samples else None
@@ -24,13 +24,13 @@ class Cell:
 
 @dataclass
 class Table:
-    id: str  # names the plot's file
+    id: str  # also the file name of the plot
     title: str
     unit: str
     columns: list
     note: str = ''
-    rows: dict = field(default_factory=dict)  # name: a cell for each column
-    foreign: list = field(default_factory=list)  # for each column, percent; may be shorter
+    rows: dict = field(default_factory=dict)  # {name: a cell per column}
+    foreign: list = field(default_factory=list)  # percent per column; may be shorter
 
     def row(self, name):
         return self.rows.setdefault(name, [Cell() for _ in self.columns])
@@ -44,7 +44,7 @@ class Table:
 
 @dataclass
 class Report:
-    conditions: list  # machine, versions, options
+    conditions: list  # host, versions, options
     tables: list
 
     def cell(self, table, row, column):
@@ -95,7 +95,7 @@ HEAD = ('table', 'row', 'column', 'unit', 'median', 'least', 'greatest', 'failur
 
 
 def csv_of(report):
-    """A line for each cell, with all its samples in the last field, in the order of their time."""
+    """One line per cell, with all its samples in the last field, in chronological order."""
     out = io.StringIO()
     for condition in report.conditions:
         out.write(f'# {condition}\n')

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block warm: workers that import PyTorch, started cold and forked from a zygote (--warm)."""
+"""Block warm: workers that import PyTorch, started cold or forked from a preloaded parent (--warm).
+"""
 import time
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from .series import Contestant, run_column
 from .tables import Table
 
 WORKERS = (1, 2, 8, 16)
-CRASHES = 2  # in each launch: exits, is killed
+CRASHES = 2  # per launch: one exit, one SIGKILL
 HUNG_S = 300
 
 
 class Launch:
-    """One job of this launcher: its times and its memory."""
+    """One job of a launcher: its times and memory."""
 
     def __init__(self, peers, launcher, options, workers):
         with Scratch() as scratch:
@@ -36,11 +37,11 @@ class Launch:
 
 
 def measure_warm(peers, effort):
-    """Four tables of the same jobs."""
+    """Creates four tables from the same jobs."""
     columns = [f'{workers} workers' for workers in WORKERS]
-    first = Table('warm-first', 'Start until all workers have imported PyTorch', 'ms', columns)
+    first = Table('warm-first', 'From start until all workers have imported PyTorch', 'ms', columns)
     again = [Table('warm-restart', 'From sys.exit(1) in a worker until all have imported PyTorch '
-                   'again', 'ms', columns, 'With the end of its Python.'),
+                   'again', 'ms', columns, 'Includes the shutdown of its Python interpreter.'),
              Table('warm-killed', 'From SIGKILL to a worker until all have imported PyTorch again',
                    'ms', columns)]
     memory = Table('warm-memory', 'Memory of the workers, shared pages counted once', 'MB', columns,

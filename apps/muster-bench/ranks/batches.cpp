@@ -22,7 +22,7 @@ double microseconds(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-// The median over the batches of the slowest rank's time for one.
+// The median over all batches of the slowest rank's time.
 std::optional<double> slowest(Communicator& comm, std::vector<double> times) {
   const Buffer all{times.data(), times.size(), DType::f64};
   const auto done = comm.all_reduce(all, all, Op::max);

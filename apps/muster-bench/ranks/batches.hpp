@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all timings of a rank have in common: batches that begin after a barrier, the slowest rank's
-// time, memory by the page. One thread.
+// Common parts of all timings in a rank: batches that start after a barrier, the slowest rank's
+// time, page-aligned memory. Single-threaded.
 #pragma once
 
 #include "apps/muster-bench/ranks/ranks.hpp"
@@ -20,17 +20,17 @@ using Pages = std::unique_ptr<void, FreeDeleter>;
 
 [[nodiscard]] Pages pages(std::size_t bytes);
 
-// Microseconds of one of `count` repetitions, after a barrier; none after an error.
+// The average time of `count` repetitions after a barrier, in microseconds. None after an error.
 [[nodiscard]] std::optional<double> timed(collective::Communicator& comm,
                                           int count,
                                           const std::function<bool()>& once);
 
-// Of an operation that is no all_reduce, from one buffer to another; what came out is compared.
+// Times an operation other than all_reduce, from one buffer to another, and checks the result.
 [[nodiscard]] std::optional<double> batch_of_others(collective::Communicator& comm,
                                                     const TimedCell& cell);
 
-// Runs the batches of each cell, a short one first to warm up, and has rank 0 print the median of
-// the slowest rank's. Gives the exit code.
+// Runs the batches of each cell after a short warm-up. Rank 0 prints the median of the slowest
+// rank's times. Returns the exit code.
 [[nodiscard]] int each_cell(collective::Communicator& comm,
                             const Arguments& cells,
                             const std::function<std::optional<double>(const TimedCell&)>& batch);

@@ -34,7 +34,7 @@ int first_exponent(DType dtype) {
   return dtype == DType::f16 ? kFirstHalfExponent : kFirstExponent;
 }
 
-// Of a small integer times a power of two that f16 holds exactly.
+// The f16 bits of a small integer times a power of two, which f16 represents exactly.
 std::uint16_t half_bits(double value) {
   int exponent = 0;
   const double mantissa = std::frexp(value, &exponent);  // 0.5 … 1
@@ -47,7 +47,7 @@ void put(char* to, T value) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-// `small` times 2^exponent; integers drop the exponent and wrap.
+// Encodes `small` times 2^exponent. Integer types ignore the exponent and wrap.
 void encode(DType dtype, std::uint64_t small, int exponent, char* to) {
   const double value = std::ldexp(static_cast<double>(small), exponent);
   switch (dtype) {
@@ -62,7 +62,7 @@ void encode(DType dtype, std::uint64_t small, int exponent, char* to) {
     case DType::f16:
       return put(to, half_bits(value));
     default:
-      std::memcpy(to, &small, size_of(dtype));  // the low bytes: this machine is little-endian
+      std::memcpy(to, &small, size_of(dtype));  // the low bytes on a little-endian machine
   }
 }
 

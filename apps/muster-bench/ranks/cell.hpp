@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks are asked to time: so many operations in a row, several times, and what lies in the
-// buffers before and after. All peers use the same cells and the same values. Pure.
+// One timed cell: an operation, its repetitions in a row and batches, and the contents of the
+// buffers before and after it. All peers use the same cells and values. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -17,8 +17,8 @@ enum class Timed : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scat
 
 [[nodiscard]] std::string_view name_of(Timed operation);
 
-// "f32:1024:100:50": 50 batches of 100 in-place sums of 1024 bytes; "all_gather:f32:1024:100:50":
-// of another operation, whose larger buffer has 1024 bytes.
+// "f32:1024:100:50" means 50 batches of 100 in-place sums of 1024 bytes. For other operations, as
+// in "all_gather:f32:1024:100:50", the larger buffer has 1024 bytes.
 struct TimedCell {
   collective::DType dtype = collective::DType::f32;
   std::size_t bytes = 0;
@@ -31,21 +31,21 @@ struct TimedCell {
 
 [[nodiscard]] Result<TimedCell> parse_cell(const std::string& word);
 [[nodiscard]] std::string word_of(const TimedCell& cell);
-// Without how often: "f32:1024", "all_gather:f32:1024".
+// Without repetitions: "f32:1024", "all_gather:f32:1024".
 [[nodiscard]] std::string key_of(const TimedCell& cell);
 
 // The most in-place sums that keep all values exact, so that they can be compared bit by bit.
 [[nodiscard]] int most_in_a_row(collective::DType dtype, int ranks);
 
-// What `rank` puts into the buffer: one of four values, by the element's number. Small integers
-// times a power of two, so that all sums are exact; `sums` of them made, of so many ranks.
+// The input of `rank`, and the output after `sums` sums over `ranks` ranks. Each element is one of
+// four values, selected by its index: small integers times a power of two, so that sums are exact.
 [[nodiscard]] std::vector<char> pattern_before(collective::DType dtype, int rank);
 [[nodiscard]] std::vector<char> pattern_after(collective::DType dtype, int ranks, int sums);
 
 void fill(void* data, std::size_t bytes, const std::vector<char>& pattern);
 [[nodiscard]] bool holds(const void* data, std::size_t bytes, const std::vector<char>& pattern);
 
-// Of at least one; of an even number the mean of the two in the middle.
+// `times` must not be empty. For an even number, the mean of the two middle values.
 [[nodiscard]] double median_of(std::vector<double> times);
 
 }  // namespace muster::bench

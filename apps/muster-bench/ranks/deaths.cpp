@@ -9,7 +9,7 @@
 namespace muster::bench {
 namespace {
 
-constexpr int kSettled = 100;  // sums before all are said to be at work
+constexpr int kSettled = 100;  // sums before a rank reports that it is running
 constexpr std::size_t kPage = 4096;
 
 bool say(int fd, const std::string& line) {

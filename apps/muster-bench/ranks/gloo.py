@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer's sums: the same cells as bench-ranks, by torch.distributed over gloo, in place.
+"""The same cells as bench-ranks, with torch.distributed over gloo, in place.
 
-    python gloo.py RANKS sums CELL...     times, one line a cell
-    python gloo.py RANKS death MIB        microseconds from the SIGKILL of a rank until all others
+    python gloo.py RANKS sums CELL...     times, one line per cell
+    python gloo.py RANKS death MIB        microseconds from SIGKILL of a rank until all others
                                           have an error
 """
 import datetime
@@ -15,7 +15,7 @@ import time
 
 
 def pattern(torch, dtype, rank, ranks, sums):
-    """Four elements as in cell.cpp: what this rank puts in (sums 0), what all have after `sums`."""
+    """Four elements as in cell.cpp: the input of this rank (sums 0), or the result after `sums`."""
     small = [1 + (i + rank) % 4 for i in range(4)]
     if sums:
         small = [sum(1 + (i + r) % 4 for r in range(ranks)) * ranks ** (sums - 1)
@@ -29,7 +29,7 @@ def pattern(torch, dtype, rank, ranks, sums):
 
 
 def batch(torch, dist, data, sums):
-    """Seconds on this rank."""
+    """The time on this rank in seconds."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     data.view(-1, 4 if data.numel() % 4 == 0 else 1)[:] = \
         pattern(torch, data.dtype, rank, ranks, 0)[:4 if data.numel() % 4 == 0 else 1]
@@ -58,7 +58,7 @@ def perform(dist, operation, data, out):
 
 
 def batch_of_others(torch, dist, operation, data, times):
-    """Seconds on this rank, from one buffer to another; as operations.cpp."""
+    """The time on this rank in seconds, from one buffer to another, as in operations.cpp."""
     rank, ranks, out = dist.get_rank(), dist.get_world_size(), torch.empty_like(data)
     to_each, scatter = operation == "all_to_all", operation == "reduce_scatter"
     for i, block in enumerate(data.view(ranks, -1)):
@@ -99,7 +99,7 @@ def time_sums(torch, dist, arguments):
 
 
 def until_error(torch, dist, mib):
-    """The last rank holds so much memory and is killed by the parent while all sum."""
+    """The last rank allocates `mib` MiB and is killed by the parent while all ranks sum."""
     ballast = torch.ones(mib << 18) if dist.get_rank() == dist.get_world_size() - 1 else None
     data = torch.ones(256)
     for step in range(1 << 40):
@@ -139,7 +139,7 @@ def lines_from(fd):
 
 
 def oversee_death(pids, reports):
-    """Kills the last rank once all are at work; prints the time until all others know."""
+    """Kills the last rank once all are running; prints the time until all others have an error."""
     lines = lines_from(reports)
     for _ in pids:
         next(lines)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench-insight: workers of the block insight.
-//   bench-insight calibrate MS         prints how many units of work take so long
+// bench-insight: workers of the insight block.
+//   bench-insight calibrate MS         prints the number of work units that take MS milliseconds
 //   bench-insight steps UNITS COUNT tell|quiet
-//                                      so many steps of work; local rank 0 says "begun", and then
-//                                      their mean and median in microseconds; then all stay
-//   bench-insight progress COUNT       prints what a call of progress() takes, in nanoseconds
-//   bench-insight follow FILE          notes its own start, and when it hears of a death
+//                                      runs COUNT steps of work; local rank 0 prints "begun", then
+//                                      their mean and median in microseconds; then all wait
+//   bench-insight progress COUNT       prints the duration of a progress() call in nanoseconds
+//   bench-insight follow FILE          records its own start, and when it learns of a death
 #include "base/clock.hpp"
 #include "base/environ.hpp"
 #include "worker/worker.hpp"
@@ -38,7 +38,7 @@ int number_in(const char* name) {
   return std::atoi(environ_of_start.get(name).value_or("0").c_str());
 }
 
-// Work that no compiler leaves out and no memory slows down.
+// Work that the compiler cannot remove and that does not depend on memory speed.
 void work(long long units) {
   static volatile std::uint64_t kept = 0;
   std::uint64_t value = kept;
@@ -48,7 +48,7 @@ void work(long long units) {
   kept = value;
 }
 
-// By the quickest of many trials: the others were disturbed.
+// Uses the fastest of many trials, because the others were disturbed.
 int calibrate(long long milliseconds) {
   Duration least = Duration::max();
   for (int i = 0; i < kTrials; ++i) {
@@ -91,7 +91,7 @@ int take_steps(long long units, int count, bool tells) {
 }
 
 int time_progress(int count) {
-  muster::worker::progress(0);  // it connects
+  muster::worker::progress(0);  // the first call connects
   const auto begun = steady_now();
   for (int step = 0; step < count; ++step) {
     muster::worker::progress(static_cast<std::uint64_t>(step));
@@ -101,7 +101,7 @@ int time_progress(int count) {
   return 0;
 }
 
-// As bench-floor does it: "EVENT NUMBER RANK NANOSECONDS", one line in one write.
+// As in bench-floor: "EVENT NUMBER RANK NANOSECONDS", one line per write.
 void note(const char* file, const char* event, long long number) {
   char line[128];
   const long long now = steady_now().time_since_epoch().count();
@@ -114,7 +114,7 @@ void note(const char* file, const char* event, long long number) {
   ::close(fd);
 }
 
-// Deaf to requests to end until it has heard of the death, which may come after them.
+// Ignores SIGTERM until it has learned of the death, which may arrive after the signal.
 int follow(const char* file) {
   std::signal(SIGTERM, SIG_IGN);
   muster::worker::Rounds rounds;

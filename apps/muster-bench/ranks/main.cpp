@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench-ranks: ranks of the collective library, without a launcher, for `muster-bench collective`.
-//   bench-ranks RANKS private|library|tcp|copy|bare CELL… times, one line a cell
-//   bench-ranks RANKS overlap                            what GradientSync hides, in percent
-//   bench-ranks RANKS death MIB       from the SIGKILL of a rank until all others have an error
+// bench-ranks: ranks of the collective library, without a launcher, for the collective block.
+//   bench-ranks RANKS private|library|tcp|copy|bare CELL… times, one line per cell
+//   bench-ranks RANKS overlap                            share hidden by GradientSync, in percent
+//   bench-ranks RANKS death MIB       time from SIGKILL of a rank until all others have an error
 // Forks the ranks first, then serves their store.
 #include "apps/muster-bench/ranks/ranks.hpp"
 #include "base/clock.hpp"
@@ -64,7 +64,7 @@ int be_rank(const Job& job, int rank, int store) {
   return perform(job, *comm);
 }
 
-// Reads one line; empty at the end.
+// Reads one line. Empty at end of file.
 std::string line_from(int fd) {
   std::string line;
   for (char c = 0; read(fd, &c, 1) == 1 && c != '\n';) {
@@ -73,7 +73,7 @@ std::string line_from(int fd) {
   return line;
 }
 
-// Kills the last rank once all are at work; prints the time until all others know.
+// Kills the last rank once all are running. Prints the time until all others have an error.
 void oversee_death(const std::vector<pid_t>& ranks, int reports) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     static_cast<void>(line_from(reports));
@@ -87,7 +87,7 @@ void oversee_death(const std::vector<pid_t>& ranks, int reports) {
   fmt::print("death {:.9g}\n", static_cast<double>(last - begin) / 1e3);
 }
 
-// The worst exit code. A rank that failed takes the others with it.
+// Returns the worst exit code. If a rank fails, kills the others.
 int wait_for_all(const std::vector<pid_t>& ranks, pid_t victim) {
   int worst = 0;
   for (std::size_t left = ranks.size(); left > 0; --left) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The peers' sums: the same cells as bench-ranks, over MPI, in place. Compiled with each MPI that
- * is there. Values as in cell.cpp: small integers times powers of two, so that sums are exact. */
+ * The same cells as bench-ranks, over MPI, in place. Compiled with each installed MPI. Values as in
+ * cell.cpp: small integers times powers of two, so that sums are exact. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void put(const struct type* type, double small, int sums, char* to) {
   memcpy(to, &whole, type->width);
 }
 
-/* Four elements: what a rank puts in (sums 0), or what all have after so many sums. */
+/* Four elements: the input of a rank (sums 0), or the result on all ranks after this many sums. */
 static void pattern(const struct type* type, int sums, int who, char* four) {
   for (int i = 0; i < 4; ++i) {
     double small = 1 + (i + who) % 4;
@@ -61,7 +61,7 @@ static void fill(const struct type* type, const char* four, char* data, size_t b
   }
 }
 
-/* Ends the job when something else came out. */
+/* Aborts the job if the result is wrong. */
 static void expect(const struct type* type, const char* four, const char* data, size_t bytes) {
   for (size_t at = 0; at < bytes; at += type->width) {
     if (memcmp(data + at, four + at % (4 * type->width), type->width) != 0) {
@@ -71,7 +71,7 @@ static void expect(const struct type* type, const char* four, const char* data, 
   }
 }
 
-/* Seconds of one batch on this rank. */
+/* The time of one batch on this rank in seconds. */
 static double batch(const struct type* type, char* data, size_t bytes, int sums) {
   char four[32];
   pattern(type, 0, rank, four);
@@ -101,7 +101,7 @@ static void perform(const char* operation, MPI_Datatype type, char* in, char* ou
   }
 }
 
-/* The same of an operation that is no all_reduce, from one buffer to another: operations.cpp. */
+/* The same for other operations, from one buffer to another, as in operations.cpp. */
 static double batch_of_others(
     const char* operation, const struct type* type, char* in, size_t bytes, int times) {
   char* const out = in + bytes;
@@ -149,10 +149,10 @@ static int run(const char* word) {
   if (!type) {
     return 2;
   }
-  /* Others than all_reduce write to a second buffer behind the first. */
+  /* Operations other than all_reduce write to a second buffer after the first. */
   char* data = aligned_alloc(4096, ((operation[0] ? 2 : 1) * bytes + 4095) / 4096 * 4096);
   double* times = malloc((size_t)batches * sizeof(*times));
-  for (int i = -1; i < batches; ++i) { /* the first one warms up */
+  for (int i = -1; i < batches; ++i) { /* the first one is a warm-up */
     const int count = i < 0 && sums > 3 ? 3 : sums;
     const double spent = operation[0] ? batch_of_others(operation, type, data, bytes, count)
                                       : batch(type, data, bytes, count);

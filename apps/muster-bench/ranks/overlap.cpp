@@ -20,7 +20,7 @@ using collective::GradientSync;
 using collective::Op;
 
 constexpr int kTensors = 50;
-constexpr std::size_t kElements = 131'072;  // of each: 25 MiB in all
+constexpr std::size_t kElements = 131'072;  // per tensor, 25 MiB in total
 constexpr int kSteps = 15;
 constexpr int kBackwardOverSums = 2;
 
@@ -28,7 +28,7 @@ double microseconds(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-// Keeps a processor busy by so many steps of work.
+// Keeps a CPU busy with this number of work steps.
 void work(long long steps) {
   double x = 1;
   for (long long i = 0; i < steps; ++i) {
@@ -37,7 +37,7 @@ void work(long long steps) {
   }
 }
 
-// Steps of work that take so long while all ranks do the same.
+// The number of work steps that take `wanted_us` while all ranks do the same.
 long long steps_for(Communicator& comm, double wanted_us) {
   constexpr long long kProbe = 2'000'000;
   static_cast<void>(comm.barrier());
@@ -49,8 +49,8 @@ long long steps_for(Communicator& comm, double wanted_us) {
   return static_cast<long long>(wanted_us / spent * kProbe);
 }
 
-// One step: each gradient becomes ready after its part of the backward pass. Microseconds, of the
-// slowest rank; negative after an error.
+// One step: each gradient becomes ready after its part of the backward pass. Returns the time of
+// the slowest rank in microseconds; negative after an error.
 double step(Communicator& comm, GradientSync* sync, const std::function<void(int)>& part) {
   static_cast<void>(comm.barrier());
   const auto begin = steady_now();
@@ -74,7 +74,7 @@ double median_step(Communicator& comm,
     const auto begin = steady_now();
     times.push_back(step(comm, sync, [&](int done) { part(begin, done); }));
   }
-  return median_of({times.begin() + 2, times.end()});  // the first make buckets anew
+  return median_of({times.begin() + 2, times.end()});  // the first steps rebuild the buckets
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ int time_overlap(Communicator& comm) {
   }
   const auto nothing = [](TimePoint, int) {};
   double alone = median_step(comm, &sync, nothing);
-  const Buffer buffer{&alone, 1, DType::f64};  // the same on all ranks: it decides what they do
+  const Buffer buffer{&alone, 1, DType::f64};  // must be equal on all ranks: it sets their work
   static_cast<void>(comm.broadcast(buffer, 0));
   const double backward = kBackwardOverSums * alone;
   const auto each = std::chrono::duration_cast<Duration>(

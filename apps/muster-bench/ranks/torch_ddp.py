@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that trains by DistributedDataParallel over gloo and over "muster", step by step in turns,
-in one process: in all rounds, the same machine for all.
+"""A rank that trains with DistributedDataParallel over gloo and over "muster", alternating in one
+process, so that all variants see the same conditions in every round.
 
     muster --nproc-per-node=N torch_ddp.py ROUNDS MODEL...
 
-MODEL: mlp, gpt, cnn (0.27, 5 and 11 million parameters), or calls: all_reduce of 1 KiB. Rank 0
-prints a line for each way and round: its name, the model, microseconds of a step or a call on the
-slowest rank, the median of those of the round. "none" trains the bare model; "alone" trains it by
-DistributedDataParallel of one rank, which is what DDP itself costs, whatever the back end."""
+MODEL: mlp, gpt, cnn (0.27, 5 and 11 million parameters), or calls: all_reduce of 1 KiB. For each
+variant and round rank 0 prints its name, the model, and the median time of a step or call on the
+slowest rank in microseconds. "none" trains the bare model. "alone" trains it with
+DistributedDataParallel on one rank, which is the cost of DDP itself with any backend."""
 import os
 import statistics
 import sys
@@ -18,9 +18,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
-# Name: the back end, its variables, DDP's options.
+# Name: backend, its environment variables, DDP options.
 VIEWS = {"gradient_as_bucket_view": True}
 PYTHON = {"MUSTER_TORCH_BACKEND": "python"}
 COMPILED = {"MUSTER_TORCH_BACKEND": "compiled"}
@@ -32,13 +32,13 @@ WAYS = {"gloo": ("gloo", {}, {}), "gloo, bucket views": ("gloo", {}, VIEWS),
 WITHOUT_OTHERS = ("alone", "none")
 CALLS = [name for name, (_, _, options) in WAYS.items()
          if name not in WITHOUT_OTHERS and not options]
-STEPS = {"mlp": 40, "gpt": 4, "cnn": 4}  # of a round
-HOT_CALLS = {"gloo": 20}  # of a round; others 500
-WARM_UP = 4  # steps: DDP makes its buckets anew after the first
+STEPS = {"mlp": 40, "gpt": 4, "cnn": 4}  # per round
+HOT_CALLS = {"gloo": 20}  # per round; others 500
+WARM_UP = 4  # steps: DDP rebuilds its buckets after the first
 
 
 class Attention(nn.Module):
-    """A block of a transformer."""
+    """A transformer block."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -57,7 +57,7 @@ class Attention(nn.Module):
 
 
 class Residual(nn.Module):
-    """A basic block of a ResNet."""
+    """A basic ResNet block."""
 
     def __init__(self, before, after, stride):
         super().__init__()
@@ -90,7 +90,7 @@ def cnn():
 
 
 class Training:
-    """One model over one way."""
+    """One model with one variant."""
 
     def __init__(self, make, group, options):
         torch.manual_seed(5)
@@ -107,7 +107,7 @@ class Training:
 
 
 def microseconds(call, times):
-    """Of a call on the slowest rank, the median."""
+    """The median time of a call on the slowest rank."""
     spent = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -146,10 +146,10 @@ def train(model, groups, rounds):
             dist.barrier()
             say(name, model, microseconds(each.step, STEPS[model]))
     gloo = runs["gloo"].parameters
-    for name, each in runs.items():  # with two ranks no sum depends on an order
+    for name, each in runs.items():  # with two ranks, sums do not depend on the order
         if name not in WITHOUT_OTHERS and dist.get_world_size() == 2 and not all(
                 torch.equal(one, other) for one, other in zip(gloo, each.parameters)):
-            raise SystemExit(f"{model}: the parameters over {name} are not gloo's")
+            raise SystemExit(f"{model}: the parameters with {name} differ from gloo's")
 
 
 def calls(groups, rounds):
@@ -178,7 +178,7 @@ def main():
         else:
             train(word, groups, rounds)
     dist.barrier()
-    os._exit(0)  # gloo's threads
+    os._exit(0)  # do not wait for gloo's threads
 
 
 if __name__ == "__main__":

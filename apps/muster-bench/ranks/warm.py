@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that needs PyTorch: warm.py FOLDER CRASHES. It notes when it is in user code, as
-measure/notes.py reads it. In the first CRASHES attempts rank 0 then crashes: it exits with 1 and is
-killed in turns, since the end of Python itself takes long. In the last one each rank writes down
-its share of the memory."""
+"""A worker that needs PyTorch: warm.py FOLDER CRASHES. It records when it reaches user code, in the
+format of measure/notes.py. In the first CRASHES attempts rank 0 then crashes, alternately by exit
+code 1 and by SIGKILL, because the shutdown of Python itself takes long. In the last attempt each
+rank records its share of the memory."""
 import os
 import signal
 import sys
 import time
 from pathlib import Path
 
-import torch  # noqa: F401  what the start is about
+import torch  # noqa: F401  the import dominates the startup time
 
 folder, crashes = Path(sys.argv[1]), int(sys.argv[2])
 rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
@@ -23,7 +23,7 @@ def note(event):
 
 
 def wait_for_all(event):
-    """Reads until all ranks have noted it."""
+    """Polls until all ranks have recorded the event."""
     wanted = f'{event} {attempt} '
     while (folder / 'notes').read_text().count(wanted) < world:
         time.sleep(0.005)
@@ -42,5 +42,5 @@ wait_for_all('start')
 rollup = Path('/proc/self/smaps_rollup').read_text().split('\n')
 kib = next(line.split()[1] for line in rollup if line.startswith('Pss:'))
 (folder / f'pss{rank}').write_text(kib)
-while len(list(folder.glob('pss*'))) < world:  # its share grows when others end
+while len(list(folder.glob('pss*'))) < world:  # shares grow when other ranks exit
     time.sleep(0.005)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine can do, without a library: copies in memory, and bytes over TCP.
+// Baselines of the host without a library: memory copies, and bytes over TCP.
 #include "apps/muster-bench/ranks/batches.hpp"
 #include "base/clock.hpp"
 #include "collective/tcp/tcp_socket.hpp"
@@ -24,9 +24,9 @@ using collective::Communicator;
 using collective::DType;
 
 constexpr auto kTimeout = std::chrono::seconds(20);
-constexpr int kIdleLooks = 64;  // before it sleeps
+constexpr int kIdleLooks = 64;  // idle polls before it sleeps
 
-// To the next rank and from the one before.
+// Connections to the next rank and from the previous one.
 struct Ring {
   UniqueFd next;
   UniqueFd before;
@@ -62,7 +62,7 @@ std::optional<Ring> make_ring(Communicator& comm) {
   return ring.before ? std::optional(std::move(ring)) : std::nullopt;
 }
 
-// Bytes that went; none after an error.
+// The number of transferred bytes. None after an error.
 std::optional<std::size_t> went(ssize_t count) {
   if (count > 0) {
     return static_cast<std::size_t>(count);
@@ -70,7 +70,7 @@ std::optional<std::size_t> went(ssize_t count) {
   return count < 0 && errno == EAGAIN ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
-// So many bytes out and as many in, at the same time.
+// Sends and receives `bytes` bytes concurrently.
 bool exchange(const Ring& ring, const char* out, char* in, std::size_t bytes) {
   std::size_t sent = 0;
   std::size_t got = 0;
@@ -104,7 +104,7 @@ int time_copies(Communicator& comm, const Arguments& cells) {
     std::memset(to.get(), 0, cell.bytes);
     const auto time = timed(comm, cell.in_a_row, [&] {
       std::memcpy(to.get(), from.get(), cell.bytes);
-      asm volatile("" : : "r"(to.get()) : "memory");  // each copy is made
+      asm volatile("" : : "r"(to.get()) : "memory");  // keep the compiler from removing copies
       return true;
     });
     return holds(to.get(), cell.bytes, pattern) ? time : std::nullopt;
@@ -114,7 +114,7 @@ int time_copies(Communicator& comm, const Arguments& cells) {
 int time_bare_tcp(Communicator& comm, const Arguments& cells) {
   const auto ring = make_ring(comm);
   if (!ring) {
-    fmt::print(stderr, "bench-ranks: no connections for the bare exchange\n");
+    fmt::print(stderr, "bench-ranks: cannot connect the ranks over bare TCP\n");
     return 1;
   }
   const auto n = static_cast<std::size_t>(comm.size());

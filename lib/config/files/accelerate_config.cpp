@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Only the YAML that `accelerate config` writes: `key: value` lines, plain or quoted values, empty
-// maps. Sections and unknown keys are refused unless all of their values ask for nothing.
+// Parses only the YAML subset that `accelerate config` writes: `key: value` lines, plain or quoted
+// values, empty maps. Sections and unknown keys are rejected unless all of their values are unset.
 #include "config/files/accelerate_config.hpp"
 
 #include "base/printable.hpp"
@@ -25,9 +25,9 @@ struct YamlEntry {
 
 using Entries = std::map<std::string, YamlEntry, std::less<>>;
 
-constexpr std::size_t kShownMax = 60;  // bytes of the file that an error repeats
+constexpr std::size_t kShownMax = 60;  // bytes of the file quoted in an error
 
-// Read by nobody: their values change nothing for a job on machines of one's own.
+// Ignored: these keys do not affect a job on the user's own machines.
 constexpr std::array<std::string_view, 9> kWithoutEffect{"main_training_function",
                                                          "same_network",
                                                          "downcast_bf16",
@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 9> kWithoutEffect{"main_training_function
                                                          "tpu_zone",
                                                          "rdzv_conf"};
 
-// Sections that ask for more than workers in a world; empty ones ask for nothing.
+// Sections that configure features beyond launching workers. Empty sections are accepted.
 constexpr std::array<std::string_view, 7> kSections{"deepspeed_config",
                                                     "dynamo_config",
                                                     "fp8_config",
@@ -66,14 +66,14 @@ bool is_in(const auto& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Values by which files of every age say that something is not wanted.
+// Values that mean "off" in any version of the file format.
 constexpr std::array<std::string_view, 10> kOffValues{
     "", "null", "~", "{}", "[]", "NO", "No", "no", "False", "false"};
 
-// One file, read key by key.
+// Reads one file key by key.
 class YamlReader {
  public:
-  // has_lines: errors name the line.
+  // has_lines: errors include the line number.
   YamlReader(std::string_view path, bool has_lines) : path_(path), has_lines_(has_lines) {}
 
   Result<void> read(const std::string& text) {
@@ -102,7 +102,7 @@ class YamlReader {
                   fmt::format("{}: {}: {}", key, printable(value(key, "nothing"), kShownMax), why));
   }
 
-  // A number in [least, most]; `otherwise` where the file has none.
+  // A number from `least` to kNumberMax; `otherwise` if the key is missing.
   [[nodiscard]] Result<std::int64_t> number(std::string_view key,
                                             std::int64_t least,
                                             std::int64_t otherwise) const {
@@ -141,14 +141,13 @@ class YamlReader {
         return {};
       }
       return refuse(number,
-                    fmt::format("'{}' belongs to a section, which needs accelerate launch",
+                    fmt::format("'{}' is part of a section that needs accelerate launch",
                                 printable(trim(line), kShownMax)));
     }
     const std::string key(trim(line.substr(0, std::min(colon, line.size()))));
     if (!is_off && !is_in(kRead, key) && !is_in(kSections, key) && !is_in(kWithoutEffect, key)) {
       return refuse(number,
-                    fmt::format("'{}' is no key that muster knows; use its own options, or "
-                                "accelerate launch",
+                    fmt::format("unknown key '{}'; use muster's own options or accelerate launch",
                                 printable(key, kShownMax)));
     }
     if (is_in(kSections, key) && !is_off) {
@@ -160,7 +159,7 @@ class YamlReader {
     return {};
   }
 
-  // '#' begins a comment at the start of a line and behind a blank.
+  // '#' starts a comment at the start of a line or after a blank.
   static std::string_view without_comment(std::string_view line) {
     for (std::size_t at = 0; at < line.size(); ++at) {
       if (line[at] == '#' && (at == 0 || line[at - 1] == ' ' || line[at - 1] == '\t')) {
@@ -184,7 +183,7 @@ class YamlReader {
 Result<void> check_kind(const YamlReader& file) {
   if (file.value("compute_environment", "LOCAL_MACHINE") != "LOCAL_MACHINE") {
     return file.refuse("compute_environment",
-                       "needs accelerate launch; muster takes LOCAL_MACHINE");
+                       "needs accelerate launch; muster supports LOCAL_MACHINE");
   }
   constexpr std::array<std::string_view, 8> kTypes{"NO",
                                                    "MULTI_CPU",
@@ -195,12 +194,13 @@ Result<void> check_kind(const YamlReader& file) {
                                                    "MULTI_NPU",
                                                    "MULTI_XPU"};
   if (!is_in(kTypes, file.value("distributed_type", "NO"))) {
-    return file.refuse("distributed_type", "needs accelerate launch; muster takes NO and MULTI_*");
+    return file.refuse("distributed_type",
+                       "needs accelerate launch; muster supports NO and MULTI_*");
   }
   return {};
 }
 
-// Workers of this machine, and the machines.
+// The number of nodes and of workers per node.
 Result<void> take_numbers(const YamlReader& file, AccelerateConfig& out) {
   const auto machines = file.number("num_machines", 1, 1);
   const auto workers = file.value("num_processes", "-1") == "-1"
@@ -214,8 +214,8 @@ Result<void> take_numbers(const YamlReader& file, AccelerateConfig& out) {
   }
   if (*workers % *machines != 0) {
     return file.refuse("num_processes",
-                       fmt::format("does not divide by the {} machines; leave it out, and give "
-                                   "each machine its --nproc-per-node",
+                       fmt::format("is not divisible by num_machines ({}); omit it and set "
+                                   "--nproc-per-node on each node",
                                    *machines));
   }
   if (*workers > 0) {
@@ -230,7 +230,7 @@ Result<void> take_numbers(const YamlReader& file, AccelerateConfig& out) {
   return {};
 }
 
-// On one machine the port counts only if it is set, and 0 means any.
+// On a single node the port is used only if it is set; 0 means any free port.
 Result<void> take_endpoint(const YamlReader& file, AccelerateConfig& out) {
   constexpr std::int64_t kPortMax = 65'535;
   const std::string host = file.value("main_process_ip", "");
@@ -247,14 +247,14 @@ Result<void> take_endpoint(const YamlReader& file, AccelerateConfig& out) {
   }
   if (host.empty() || *port == 0) {
     return file.refuse(host.empty() ? "main_process_ip" : "main_process_port",
-                       "a job of many machines needs both main_process_ip and main_process_port");
+                       "a multi-node job needs both main_process_ip and main_process_port");
   }
   out.values[OptionId::rdzv_backend] = file.value("rdzv_backend", "static");
   out.values[OptionId::rdzv_endpoint] = fmt::format("{}:{}", host, *port);
   return {};
 }
 
-// What Accelerate's launcher puts into the workers' environment.
+// The environment variables that Accelerate's launcher sets for the workers.
 void take_variables(const YamlReader& file, AccelerateConfig& out) {
   auto& set = out.variables;
   set["ACCELERATE_USE_CPU"] = file.flag("use_cpu") ? "true" : "false";
@@ -279,7 +279,7 @@ Result<AccelerateConfig> parse_accelerate_config(const std::string& text, std::s
   const bool is_json = trim(text).starts_with('{');
   const auto yaml = is_json ? yaml_of_json(text) : text;
   if (!yaml) {
-    return failure(Errc::usage, fmt::format("accelerate config {}: it is no JSON object", path));
+    return failure(Errc::usage, fmt::format("accelerate config {}: not a JSON object", path));
   }
   YamlReader file(path, !is_json);
   AccelerateConfig out;

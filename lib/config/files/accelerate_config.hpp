@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of --accelerate-config: YAML or JSON as `accelerate config` writes it, as options of
-// ours and variables for the workers. The text is read by the caller and may be anything. Pure.
+// Parses the file of --accelerate-config, YAML or JSON from `accelerate config`, into muster
+// options and variables for the workers. The caller reads the text, which is untrusted. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,15 +13,15 @@
 namespace muster {
 
 struct AccelerateConfig {
-  std::map<OptionId, std::string> values;        // as they would be typed
+  std::map<OptionId, std::string> values;        // as typed on a command line
   std::map<std::string, std::string> variables;  // for the workers
 
   friend bool operator==(const AccelerateConfig&, const AccelerateConfig&) = default;
 };
 
-// num_processes counts the workers of all machines and must divide evenly among them. Errors
-// (usage) name `path`, the line, the key, and what to do: what needs Accelerate's own launcher
-// (DeepSpeed, FSDP, Megatron, TPUs, SageMaker, mpirun) is refused, never left out in silence.
+// num_processes is the total number of workers and must be divisible by the number of nodes. Errors
+// (usage) contain `path`, the line, the key and a remedy. Features that need Accelerate's own
+// launcher (DeepSpeed, FSDP, Megatron, TPUs, SageMaker, mpirun) are rejected, not ignored.
 [[nodiscard]] Result<AccelerateConfig> parse_accelerate_config(const std::string& text,
                                                                std::string_view path);
 

@@ -14,7 +14,7 @@ std::string one_line(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-// The parser has bounded the depth.
+// Recursion is safe because the parser limits the nesting depth.
 void append(const Json& object, const std::string& indent, std::string& out) {
   for (const auto& [key, value] : object.items()) {
     const std::string quoted = one_line(key);

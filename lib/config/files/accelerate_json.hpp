@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of --accelerate-config where it is JSON, as the lines of YAML that accelerate_config.cpp
-// reads. Pure.
+// Converts a JSON file of --accelerate-config to the YAML lines that accelerate_config.cpp parses.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// None: not a JSON object, or a large one. Keys are sorted, so lines are no longer those of the
-// file.
+// None if the text is not a JSON object or is too large. Keys are sorted, so line numbers do not
+// match the file.
 [[nodiscard]] std::optional<std::string> yaml_of_json(std::string_view text);
 
 }  // namespace muster

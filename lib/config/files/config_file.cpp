@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes toml++, header-only: Debian has its library as a shared one alone,
-// which a static program cannot use. Its parser returns errors and throws nothing here.
+// The only file that includes toml++. It uses the header-only variant because Debian packages only
+// a shared library, which a static program cannot use. The parser is configured not to throw.
 #include "config/files/config_file.hpp"
 
 #include "base/printable.hpp"
@@ -15,8 +15,9 @@
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
-// toml++ 3.3 asserts what a file may well break ("a = [}"), and with NDEBUG tells the compiler to
-// assume it. Neither is for bytes from outside; the error behind the assertion is what we want.
+// toml++ 3.3 asserts conditions that malformed input violates ("a = [}"), and with NDEBUG it lets
+// the compiler assume them. Both are unsafe for untrusted input, so disable the assertions; the
+// parser then reports a normal error.
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
@@ -30,7 +31,7 @@ using Values = std::map<OptionId, std::string>;
 
 constexpr std::size_t kMessageMax = 200;
 
-// One entry of the file, and where it stands.
+// One entry of the file and its line number.
 struct Entry {
   std::string key;
   const toml::node* value = nullptr;
@@ -41,7 +42,7 @@ std::unexpected<Error> refuse(std::string_view path, std::uint32_t line, std::st
   return failure(Errc::usage, fmt::format("config file {}, line {}: {}", path, line, why));
 }
 
-// In the order of the file, so that the first mistake is the one that is reported.
+// In file order, so that the first mistake is reported.
 std::vector<Entry> entries_of(const toml::table& table) {
   std::vector<Entry> entries;
   for (const auto& [key, value] : table) {
@@ -51,7 +52,7 @@ std::vector<Entry> entries_of(const toml::table& table) {
   return entries;
 }
 
-// A value as it would be typed; none: it is no single value.
+// A value as typed on a command line. None if it is not a scalar.
 std::optional<std::string> as_typed(const toml::node& value) {
   if (const auto* text = value.as_string()) {
     return text->get();
@@ -139,7 +140,7 @@ Result<Values> parse_config_file(const std::string& text, std::string_view path)
     return refuse(
         path,
         parsed.error().source().begin.line,
-        fmt::format("{}; the file is TOML: each line is OPTION = VALUE, with text in quotes",
+        fmt::format("{}; the file must be TOML, with OPTION = VALUE lines and quoted strings",
                     printable(parsed.error().description(), kMessageMax)));
   }
   Values values;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of --config: TOML, one option a line, by its long name in either spelling. The text is
-// read by the caller and may be anything. Pure.
+// Parses the TOML file of --config: one option per line, by its long name with '-' or '_'. The
+// caller reads the text, which is untrusted. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// Values as they would be typed; a list is joined with commas. Errors (usage) name
-// `path`, the line, the option, and what to write.
+// Values as typed on a command line; lists are joined with commas. Errors (usage) contain `path`,
+// the line, the option and the expected form.
 [[nodiscard]] Result<std::map<OptionId, std::string>> parse_config_file(const std::string& text,
                                                                         std::string_view path);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Args = std::span<const std::string>;
 
-// An option found in an argument, with the value that was joined to it ("--tee=3", "-r3").
+// An option found in an argument, with its attached value if any ("--tee=3", "-r3").
 struct Found {
   const Option* row = nullptr;
   std::optional<std::string> value;
@@ -27,7 +27,7 @@ std::string with_dashes(std::string_view name) {
   return out;
 }
 
-// As argparse has it: "-1" and "-.5" are values, not options.
+// As in argparse, "-1" and "-.5" are values, not options.
 bool is_negative_number(std::string_view arg) {
   const std::string_view digits = arg.substr(1);
   const auto dot = digits.find('.');
@@ -59,7 +59,7 @@ std::string did_you_mean(std::string_view name, Personality personality) {
     return fmt::format(": {}", instead);
   }
   const Option* meant = nearest_option(name, personality);
-  return meant == nullptr ? "; options of the program come after its name"
+  return meant == nullptr ? "; put options of the program after its name"
                           : fmt::format("; did you mean {}?", long_flag(*meant));
 }
 
@@ -83,11 +83,11 @@ class Parser {
 
   Args args_;
   std::size_t next_ = 0;
-  bool stop_ = false;  // an option such as --help was met: nothing behind it matters
+  bool stop_ = false;  // set by options such as --help; the remaining arguments are ignored
   CommandLine line_;
 };
 
-// None: the argument is a value or the program. Error: it looks like an option and is none.
+// None if the argument is a value or the program. Error if it looks like an unknown option.
 Result<std::optional<Found>> Parser::look_up(std::string_view arg) const {
   if (arg.size() < 2 || arg[0] != '-') {
     return std::nullopt;
@@ -123,7 +123,7 @@ Result<std::optional<Found>> Parser::look_up_long(std::string_view arg) const {
   if (found.row != nullptr && is_offered(*found.row, line_.personality)) {
     return found;
   }
-  // torchrun's options first, so that each of its unique prefixes stays one.
+  // Check torchrun's options first, so that every prefix unique in torchrun stays unique.
   for (const bool in_torchrun : {true, false}) {
     const auto rows = rows_with_prefix(name, line_.personality, in_torchrun);
     if (rows.size() == 1) {
@@ -135,7 +135,7 @@ Result<std::optional<Found>> Parser::look_up_long(std::string_view arg) const {
       std::ranges::transform(
           rows, std::back_inserter(flags), [](const Option* row) { return long_flag(*row); });
       return failure(Errc::usage,
-                     fmt::format("--{} is short for several options: {}", name, join(flags, " ")));
+                     fmt::format("--{} is ambiguous; it matches {}", name, join(flags, " ")));
     }
   }
   return std::nullopt;
@@ -159,7 +159,7 @@ Result<std::string> Parser::value_of(const Found& found) {
   }
   const bool there = next_ < args_.size() && args_[next_] != "--";
   if (there) {
-    // What looks like an option is no value, known or not.
+    // An argument that looks like an option is not a value, even if the option is unknown.
     const auto option_like = look_up(args_[next_]);
     if (option_like && !*option_like) {
       return args_[next_++];
@@ -167,7 +167,7 @@ Result<std::string> Parser::value_of(const Found& found) {
   }
   const std::string flag = long_flag(*found.row);
   return failure(Errc::usage,
-                 there ? fmt::format("{} needs a value ({}); one that starts with '-' is written "
+                 there ? fmt::format("{} needs a value ({}); if the value starts with '-', write "
                                      "{}=VALUE",
                                      flag,
                                      found.row->value_name,
@@ -175,7 +175,7 @@ Result<std::string> Parser::value_of(const Found& found) {
                        : fmt::format("{} needs a value ({})", flag, found.row->value_name));
 }
 
-// What an option of kind action asks for; none: not with this value.
+// The command of an option of kind action. None if the value is invalid.
 std::optional<Command> request_of(OptionId id, const std::string& arg) {
   static const std::map<std::string, Command, std::less<>> kSubjects{
       {"config", Command::explain_config},
@@ -251,7 +251,7 @@ Result<void> Parser::take(Found found) {
   return {};
 }
 
-// One "--" is swallowed: the one before the program or the one right behind it.
+// Drops one "--", either before the program or directly after it.
 void Parser::take_program(Args rest, bool dashes_seen) {
   line_.program = rest.front();
   rest = rest.subspan(1);
@@ -282,8 +282,8 @@ Result<CommandLine> Parser::run() {
   }
   if (!stop_) {
     return failure(Errc::usage,
-                   "nothing to run: name a script, a module or a program after the options "
-                   "(examples: muster --help)");
+                   "no program given: add a script, module or program after the options (see "
+                   "muster --help)");
   }
   return std::move(line_);
 }

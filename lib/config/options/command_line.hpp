@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommandLine: what was typed, nothing resolved. The grammar is that of Python's argparse, as
-// torchrun's users know it: both spellings, unique prefixes, joined short values, and everything
-// after the script belongs to the script. Called by main; value type, pure.
+// CommandLine: the parsed but unresolved arguments. The grammar is that of Python's argparse, as in
+// torchrun: '-' or '_', unique prefixes, attached short values, and everything after the script
+// belongs to the script. Called by main; value type, pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// What the user wants from this run. All but `launch` and the explanations need no script.
+// The requested action. Only `launch` and the explain commands need a script.
 enum class Command {
   launch,
   explain_config,
@@ -33,18 +33,18 @@ enum class Command {
 struct CommandLine {
   Personality personality = Personality::muster;
   Command command = Command::launch;
-  std::map<OptionId, std::string> options;  // the last one typed wins; "1" for a flag;
-                                            // -x: all, a line each
+  std::map<OptionId, std::string> options;  // the last occurrence wins; "1" for a flag;
+                                            // for -x all values, one per line
   std::string program;                      // script, module or executable
-  std::vector<std::string> args;            // the program's own, verbatim
-  std::vector<std::string> typed;           // all of it, to run the same somewhere else
+  std::vector<std::string> args;            // the program's arguments, verbatim
+  std::vector<std::string> typed;           // all arguments, to rerun the command elsewhere
   bool operator==(const CommandLine&) const = default;
 };
 
-// From argv[0]: a file name of "torchrun" or "torch.distributed.launch", else muster.
+// Selected by the base name of argv[0]: torchrun, torch.distributed.launch, else muster.
 [[nodiscard]] Personality personality_of(std::string_view program_path);
 
-// `args` is argv without argv[0]. Errors are of kind usage; main prints "muster: " before them.
+// `args` is argv without argv[0]. Errors are of kind usage; main prefixes them with "muster: ".
 [[nodiscard]] Result<CommandLine> parse_command_line(Personality personality,
                                                      const std::vector<std::string>& args);
 

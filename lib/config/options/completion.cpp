@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion scripts for bash and zsh, from the table. Before the program: options, their choices,
-// files. Behind it: files only, since those arguments are the program's own.
+// Completion scripts for bash and zsh, generated from the option table. Before the program they
+// complete options, their choices and files; after it only files, since those arguments belong to
+// the program.
 #include "base/text.hpp"
 #include "config/options/help.hpp"
 #include "config/options/settings.hpp"
@@ -47,7 +48,7 @@ constexpr std::string_view kBashEnd = R"(  esac
 complete -o filenames -F _muster muster
 )";
 
-// What may stand behind an option, where a list of values says it.
+// Candidate values of an option, separated by blanks. Empty if any text is allowed.
 std::string values_for(const Option& row) {
   if (!row.choices.empty()) {
     return join(split(row.choices, '|'), " ");
@@ -86,7 +87,7 @@ std::string bash_case(const Option& row) {
       "    {}) COMPREPLY=($(compgen {} -- \"$word\")); return ;;\n", pattern, answer);
 }
 
-// Single quotes, brackets and colons mean something to zsh's _arguments.
+// Escapes quotes, brackets and colons, which are special to zsh's _arguments.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -124,7 +125,7 @@ bool is_completed(const Option& row) {
 std::string bash_completion() {
   std::string cases;
   std::vector<std::string> flags;
-  std::vector<std::string> valued;  // take the next word
+  std::vector<std::string> valued;  // options that consume the next word
   for (const Option& row : all_options()) {
     if (!is_completed(row)) {
       continue;
@@ -149,7 +150,7 @@ std::string bash_completion() {
                      join(valued, " "));
 }
 
-// The spelling with underscores is offered where one has been typed.
+// Spellings with underscores are offered only after the user has typed one.
 std::string zsh_completion() {
   std::string dashed;
   std::string underscored;

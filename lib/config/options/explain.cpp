@@ -51,7 +51,7 @@ std::string describe_delivery(SignalDelivery delivery) {
     case SignalDelivery::leader:
       return "leader";
     case SignalDelivery::slurm_step:
-      return "group, as Slurm sends them";
+      return "group for signals from Slurm";
     case SignalDelivery::group:
       break;
   }
@@ -100,7 +100,7 @@ std::string describe_range(const LaunchConfig& config) {
              : "any";
 }
 
-// Which variables name the network interface for the workers' libraries.
+// Which socket interface variables the workers get.
 std::string describe_ifname(const LaunchConfig& config) {
   if (!config.socket_ifname) {
     return "yes";
@@ -119,9 +119,9 @@ std::string describe_place(const LaunchConfig& config) {
   return config.rank_order.empty() ? "by name" : "by --rank-order";
 }
 
-// With c10d and many nodes the workers' store is on the node that gets rank 0.
+// With c10d and several nodes, the workers' store runs on the node that gets rank 0.
 std::string describe_master(const LaunchConfig& config) {
-  return config.master_addr.empty() ? "of the node with rank 0" : config.master_addr;
+  return config.master_addr.empty() ? "the node with rank 0" : config.master_addr;
 }
 
 std::string describe_port(const LaunchConfig& config) {
@@ -130,26 +130,26 @@ std::string describe_port(const LaunchConfig& config) {
   }
   return config.port_range
              ? fmt::format(
-                   "any free one of {}-{}", config.port_range->first, config.port_range->second)
-             : "any free one";
+                   "any free port in {}-{}", config.port_range->first, config.port_range->second)
+             : "any free port";
 }
 
 std::string describe_store_via(const LaunchConfig& config) {
   if (!many_nodes(config)) {
-    return "direct";  // there is nothing else on one machine
+    return "direct";  // the only possibility on a single machine
   }
   switch (config.store_via) {
     case StoreVia::direct:
-      return "direct, for processes of the job only";
+      return "direct, restricted to processes of the job";
     case StoreVia::proxy:
       return "proxy: MASTER_ADDR is 127.0.0.1";
     case StoreVia::open:
       break;
   }
-  return "open to everybody";
+  return "open, without access control";
 }
 
-// What --rdzv-conf comes to.
+// The effective values of --rdzv-conf.
 std::string describe_rdzv(const RendezvousConfig& rdzv) {
   std::vector<std::string> parts{
       "join_timeout=" + describe(rdzv.join_timeout),
@@ -164,7 +164,6 @@ std::string describe_rdzv(const RendezvousConfig& rdzv) {
   return join(parts, ", ");
 }
 
-// The settings that say where and how; one switch would be too long to read.
 std::string describe_warm(const LaunchConfig& config) {
   if (!config.warm) {
     return "off";
@@ -172,6 +171,7 @@ std::string describe_warm(const LaunchConfig& config) {
   return config.warm->empty() ? "auto" : join(*config.warm, ",");
 }
 
+// The rendezvous settings. They have a separate function to keep the switches readable.
 std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
   switch (id) {
     case OptionId::standalone:
@@ -241,7 +241,7 @@ std::string_view describe_on_hang(OnHang what) {
   return "";
 }
 
-// Never the key itself.
+// Never prints the key itself.
 std::string describe_http_key(const LaunchConfig& config) {
   if (!config.http_has_key) {
     return "none";
@@ -278,7 +278,7 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
   }
 }
 
-// What auto came to; the masks themselves are lines of their own.
+// The policy and, for auto, its result. The masks get separate lines.
 std::string describe_numa(const LaunchConfig& config) {
   const NumaPlan& plan = config.numa_plan;
   const bool bound = !plan.ranks.empty();
@@ -332,7 +332,7 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
     case OptionId::on_child_death:
       return config.on_child_death == OnChildDeath::fail ? "fail" : "ignore";
     case OptionId::config:
-    case OptionId::accelerate_config:  // one of them at most has a file
+    case OptionId::accelerate_config:  // at most one of the two has a file
       return config.origins.at(std::string(option(id).name)) == "default" ? "none"
                                                                           : config.config_file;
     default:
@@ -346,7 +346,7 @@ struct Line {
   std::string origin;
 };
 
-// Where this machine or, of one launcher for each worker, this task stands.
+// The index of this node, or of this task if the platform starts one launcher per worker.
 std::string describe_node(const PlatformPlan& plan) {
   std::string out = fmt::format("{} of {}, from 0", plan.node->value, plan.nodes->value);
   const auto index =
@@ -407,13 +407,13 @@ std::vector<Line> first_lines(const LaunchConfig& config) {
   return lines;
 }
 
-// Which CPUs and memory each worker gets.
+// The CPUs and memory of each worker.
 void add_bindings(const LaunchConfig& config, std::vector<Line>& lines) {
   int local_rank = 0;
   for (const RankBinding& rank : config.numa_plan.ranks) {
     lines.push_back({fmt::format("local rank {}", local_rank++),
                      "cpus " + rank.cpus.describe(),
-                     rank.memory.empty() ? "memory as the kernel gives it"
+                     rank.memory.empty() ? "kernel default memory policy"
                                          : "memory of node " + rank.memory.describe()});
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --explain=config prints: each setting, its value, where it came from. Pure.
+// The output of --explain=config: each setting with its value and origin. Pure.
 #pragma once
 
 #include "config/launch_config.hpp"
@@ -8,7 +8,7 @@
 
 namespace muster {
 
-// One setting a line, "name  value  origin", aligned; secrets masked.
+// One aligned line per setting, "name  value  origin". Secrets are masked.
 [[nodiscard]] std::string describe_config(const LaunchConfig& config);
 
 }  // namespace muster

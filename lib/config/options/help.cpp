@@ -12,16 +12,16 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kColumn = 30;     // where the sentences start
-constexpr std::size_t kWidthMin = 60;   // narrower terminals wrap by themselves
+constexpr std::size_t kColumn = 30;     // where the descriptions start
+constexpr std::size_t kWidthMin = 60;   // narrower terminals wrap the lines themselves
 constexpr std::size_t kWidthMax = 120;  // longer lines are hard to read
 
 constexpr std::string_view kIntroduction =
     "usage: {0} [OPTION]... PROGRAM [ARGUMENT]...\n"
     "\n"
-    "Runs PROGRAM as cooperating workers on this machine, or on all that run the\n"
-    "same command, with what PyTorch's init_process_group(\"env://\") needs in their\n"
-    "environment, and looks after them.\n"
+    "Runs N copies of PROGRAM (workers) on this node, or on every node that runs the\n"
+    "same command. Sets the environment for PyTorch's init_process_group(\"env://\"),\n"
+    "supervises the workers and restarts them on failure.\n"
     "\n"
     "  muster --nproc-per-node=4 train.py --lr=0.1\n"
     "  muster --nproc-per-node=auto --max-restarts=3 -m my_package.train\n"
@@ -30,11 +30,10 @@ constexpr std::string_view kIntroduction =
     "  muster --explain=plan --nproc-per-node=2 ./solver   (starts nothing)\n";
 
 constexpr std::string_view kEnding =
-    "\nEach option may be written with - or _ between its words, be shortened as long\n"
-    "as it is unique, and be given as MUSTER_<NAME>, as PET_<NAME> where the manual\n"
-    "names that, or in the --config file; the first of these wins. Exit code: that of\n"
-    "the worker that failed first (128+n for signal n), 2 for a wrong command line.\n"
-    "More in muster(1).\n";
+    "\nOption names may use - or _ and may be shortened to a unique prefix. An option\n"
+    "can also be set as MUSTER_<NAME>, as PET_<NAME> (if listed in the manual), or in\n"
+    "the --config file; the first of these wins. Exit code: that of the worker that\n"
+    "failed first (128+n for signal n), or 2 for a usage error. See muster(1).\n";
 
 std::string program_of(Personality personality) {
   switch (personality) {
@@ -60,7 +59,7 @@ std::string left_side(const Option& row) {
   return out;
 }
 
-// The sentence behind the left side, wrapped between kColumn and the width.
+// The description, placed after the left side and wrapped between kColumn and the width.
 std::string wrapped(std::string line, std::string_view sentence, std::size_t width) {
   std::string out;
   if (line.size() + 2 > kColumn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts made from the table of settings: --help, the manual page, shell completions. Called by
-// main and, for the files to install, by the build. Pure.
+// Texts generated from the option table: --help, the manual page, shell completions. Called by
+// main and, for installed files, by the build. Pure.
 #pragma once
 
 #include "config/launch_config.hpp"
@@ -9,10 +9,10 @@
 
 namespace muster {
 
-// At most two screens. `width` is the terminal's (80 where there is none).
+// At most two screens long. `width` is the terminal's width (80 without a terminal).
 [[nodiscard]] std::string help_text(Personality personality, int width);
 
-// roff for muster(1).
+// The muster(1) page in roff.
 [[nodiscard]] std::string man_page();
 
 [[nodiscard]] std::string bash_completion();

@@ -24,7 +24,8 @@ Setting strongest(const Option& row,
   if (const auto value = environ.get(own); value && !value->empty()) {
     return {*value, Source::muster_variable, own};
   }
-  // An empty variable is none. torchrun takes an empty text and fails at an empty flag or number.
+  // An empty variable counts as unset. torchrun uses the empty text, and fails on an empty flag or
+  // number.
   const std::string pet = pet_variable(row);
   if (const auto value = environ.get(pet); value && !value->empty()) {
     return {*value, Source::pet_variable, pet};
@@ -41,7 +42,7 @@ bool is_pet(const Setting& setting) {
   return setting.source == Source::pet_variable;
 }
 
-// Flags become "0" or "1". What comes back is the rule that the text breaks, empty if none.
+// Converts flags to "0" or "1". Returns the violated rule, or an empty string.
 std::string normalise_flag(Setting& setting) {
   if (setting.source == Source::default_value) {
     setting.text = "0";
@@ -58,7 +59,7 @@ std::string normalise_flag(Setting& setting) {
 
 std::string choice_rule(const Option& row, const Setting& setting) {
   const auto choices = split(row.choices, '|');
-  // argparse does not hold defaults against the choices, and PET_* are defaults.
+  // argparse does not check defaults against the choices, and torchrun uses PET_* as defaults.
   if (is_pet(setting) || std::ranges::find(choices, setting.text) != choices.end()) {
     return "";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers: each setting's text from the strongest source that has one, with its origin, and checked
-// as a single value. What settings mean together is resolve's. Pure.
+// Layers: the text of each setting from its strongest source, with its origin. Each value is
+// checked on its own; resolve() checks rules that involve several settings. Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -37,7 +37,7 @@ struct FileValues {
 
 class Layers {
  public:
-  // `files`: the strongest first.
+  // `files`: strongest first.
   [[nodiscard]] static Result<Layers> collect(const CommandLine& line,
                                               const Environ& environ,
                                               const std::vector<FileValues>& files);
@@ -46,22 +46,22 @@ class Layers {
 
   [[nodiscard]] const std::string& text(OptionId id) const { return of(id).text; }
 
-  // What the platform says, where no stronger source has a value.
+  // Sets a value from the platform unless a stronger source has one.
   void add(OptionId id, std::string text, std::string origin);
 
-  // Stronger than all: another node's view.
+  // Overrides every source; used to show another node's view.
   void replace(OptionId id, std::string text, std::string origin);
 
-  // Any source but the default.
+  // True for any source except the default.
   [[nodiscard]] bool is_given(OptionId id) const;
 
-  // On the command line: what the user asked of this run, stronger than whatever the site's
-  // environment or files say.
+  // True only for the command line, that is, an explicit choice for this run rather than a site
+  // default from the environment or a file.
   [[nodiscard]] bool is_typed(OptionId id) const;
 
   [[nodiscard]] bool is_on(OptionId id) const { return text(id) == "1"; }
 
-  // For kind integer; the text was checked already.
+  // Only for kind integer. The text has already been checked.
   [[nodiscard]] std::int64_t integer(OptionId id) const;
 
   // A usage error about this setting: "--tee=9 (from PET_TEE): <rule>".

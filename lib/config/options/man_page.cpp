@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster(1) from the table, in roff.
+// Generates muster(1) in roff from the option table.
 #include "base/text.hpp"
 #include "config/options/help.hpp"
 #include "config/options/rdzv_conf.hpp"
@@ -17,21 +17,21 @@ muster \- run a program as cooperating workers, as torchrun does
 .B muster
 [\fIOPTION\fR]... \fIPROGRAM\fR [\fIARGUMENT\fR]...
 .SH DESCRIPTION
-Starts PROGRAM once for each worker of this machine, and together with the same command on other
-machines those of a larger job, with the environment that PyTorch's
-init_process_group("env://") reads, hosts the workers' store, keeps or shows their output, and when
-one fails stops or restarts all of them and says which one failed first, and why.
-No process of the job outlives it.
+Starts one copy of PROGRAM for each worker on this node. The same command on other nodes forms one
+larger job. muster sets the environment that PyTorch's init_process_group("env://") reads, serves
+the workers' store and stores or shows their output. When a worker fails, muster stops or restarts
+all workers and reports which worker failed first, and why. No process of the job outlives it.
 .PP
-A PROGRAM that ends in .py is run by $PYTHON_EXEC, else by the active virtual environment's
-python3, else by PATH's, with \-u; an executable file is run as it is. Called by the name
-torchrun, every PROGRAM is a Python script unless \-\-no\-python says otherwise; called
-torch.distributed.launch, also the argument \-\-local_rank=N is put before the program's own.
-In PROGRAM and its arguments ${local_rank}, ${rank}, ${node_rank} and ${world_size} are replaced by
-the worker's numbers, ${leader_addr} by the address of the machine of rank 0, and ${port0} ...,
-${leader_port0} ... by reserved ports; any other $ stays as it is. Called torchrun or
-torch.distributed.launch, only ${local_rank} and what was reserved are replaced, $local_rank as
-well, and $$ by $.
+If PROGRAM ends in .py, it is run as "python3 \-u PROGRAM". The interpreter is $PYTHON_EXEC, else
+python3 of the active virtual environment, else python3 in PATH. Executable files are run directly.
+When invoked as torchrun, every PROGRAM is a Python script unless \-\-no\-python is set. When
+invoked as torch.distributed.launch, muster also inserts \-\-local_rank=N before the program's
+arguments.
+In PROGRAM and its arguments, muster replaces ${local_rank}, ${rank}, ${node_rank} and
+${world_size} with the worker's values, ${leader_addr} with the address of the node of rank 0, and
+${port0} ..., ${leader_port0} ... with reserved ports. Any other $ is left unchanged. When invoked
+as torchrun or torch.distributed.launch, only ${local_rank}, $local_rank and reserved ports are
+replaced, and $$ becomes $.
 .SH EXAMPLES
 .nf
 muster \-\-nproc\-per\-node=4 train.py \-\-lr=0.1
@@ -40,211 +40,214 @@ muster \-\-nproc\-per\-node=2 \-\-tee=3 \-\-log\-dir=logs ./solver input.dat
 muster \-\-explain=plan \-\-nproc\-per\-node=2 ./solver
 .fi
 .SH OPTIONS
-Options stand before PROGRAM; all arguments after it are the program's own. The words of an
-option's name may be joined by - or _, and the name may be shortened as long as it is unique.
-A setting is taken from the command line, else from its MUSTER_ variable, else from its PET_
-variable (torchrun's), else from the file of \-\-config, else it has its default.
+Options must precede PROGRAM; all arguments after it belong to the program. Option names may use -
+or _ and may be shortened to a unique prefix. For each setting the first of these sources wins:
+command line, MUSTER_ variable, PET_ variable (torchrun's), \-\-config file, default.
 )";
 
-constexpr std::string_view kManyMachines = R"(.SH MANY MACHINES
-Run the same command on each machine, with the number of them and a place to meet:
+constexpr std::string_view kManyMachines = R"(.SH MULTIPLE NODES
+Run the same command on each node, with the number of nodes and a rendezvous address:
 .PP
 .nf
 muster \-\-nnodes=2:4 \-\-rdzv\-backend=c10d \-\-rdzv\-endpoint=head:29400 train.py
 .fi
 .PP
-The place is an address of one of them; it needs no server. Further addresses, behind commas, are
-tried when the first is gone. Ranks follow the natural order of the machines' names (node7 before
-node66), \-\-rank\-order, or \-\-node\-rank on every machine. Without \-\-rdzv\-backend=c10d, a job
-has exactly as many machines as \-\-nnodes says, each with its \-\-node\-rank, and
-\-\-master\-addr:\-\-master\-port is where they meet and what the workers see.
+The endpoint is an address of one of the nodes; no separate server is needed. Further addresses,
+separated by commas, are fallbacks. Ranks follow the natural order of host names (node7 before
+node66), \-\-rank\-order, or \-\-node\-rank on every node. Without \-\-rdzv\-backend=c10d, a job
+has exactly \-\-nnodes nodes, each needs its \-\-node\-rank, and nodes and workers connect to
+\-\-master\-addr:\-\-master\-port.
 .SS The workers' store
-\-\-store\-via=direct: workers connect to the launcher of the node of rank 0, which asks the
-launcher of their own node whether they are of this job, and refuses everybody else. proxy:
-MASTER_ADDR is 127.0.0.1, and the launchers carry the bytes; also where addresses are translated
-between the nodes. Programs that listen beside MASTER_ADDR need ${leader_addr} then. open: whoever
-reaches the port is let in. The node of rank 0 decides for all.
-.SS From one shell
+\-\-store\-via=direct: workers connect to the launcher on the node of rank 0. That launcher asks
+the launcher on the client's node whether the client belongs to this job, and rejects all others.
+proxy: MASTER_ADDR is 127.0.0.1 and the launchers forward the traffic; this also works through
+network address translation. Programs that listen on further ports of MASTER_ADDR then need
+${leader_addr}. open: any client that can reach the port is accepted. The setting on the node of
+rank 0 applies to the whole job.
+.SS Launching over ssh
 .nf
 muster \-\-hosts a:4,b:2 train.py
 muster \-\-hostfile machines \-x WANDB_API_KEY \-\-nproc\-per\-node=auto train.py
 .fi
 .PP
-starts the job on these machines through ssh, in the folder of the same name, by the muster of the
-same path, and shows its output here. A number behind a name says how many workers run there; names
-may be ranges (rack[01\-16]:8), have a user (me@b), or be IPv6 addresses ([::1]:4). A host file has
-one machine a line, as "a slots=4" or "a:4", or a name several times, as a node file of PBS. A line
-may also have devices=0,1, user=NAME and port=N. \-\-hosts \(aqa:2@0,1;b:2@2,3\(aq chooses the GPUs
-of each machine, as \-\-devices does for all. This machine itself is started without ssh.
-\-\-include=\(aqa@b:0,2\(aq keeps machine a and the GPUs 0 and 2 of b; \-\-exclude=\(aqb:0\(aq
-keeps all but GPU 0 of b, as with DeepSpeed\(aqs launcher. Each remaining GPU gets one worker.
-Nothing starts before all machines have answered; one that cannot be reached is one line with the
-remote shell's last words, and exit status 69. What may pass, such as a host that is still booting
-or a refused connection, is retried for \-\-hosts\-timeout seconds (30). A machine that is lost
-later ends the job with the same status, unless \-\-nnodes=MIN:MAX says that fewer are enough. ssh
-must be able to log in without a question.
-\-\-rsh=COMMAND takes another remote shell, or ssh with options of your own, which then stands
-alone: the usual one is ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. ssh
-also gets ControlMaster=no, unless COMMAND sets ControlMaster.
-Signals go to all machines. However this muster or a connection ends, nothing is left there.
+starts the job on these hosts over ssh and shows its output here. It uses the same working directory
+and the same path to muster on every host. The number after a host is its number of workers. Hosts
+may be ranges (rack[01\-16]:8), include a user (me@b), or be IPv6 addresses ([::1]:4). A host file
+has one host per line, as "a slots=4" or "a:4", or repeats a name like a PBS node file. A line may
+also set devices=0,1, user=NAME and port=N. \-\-hosts \(aqa:2@0,1;b:2@2,3\(aq selects GPUs per
+host, as \-\-devices does for all hosts. The local host is started without ssh.
+\-\-include=\(aqa@b:0,2\(aq keeps host a and GPUs 0 and 2 of b; \-\-exclude=\(aqb:0\(aq
+keeps all but GPU 0 of b, as in DeepSpeed\(aqs launcher. Each remaining GPU gets one worker.
+No worker starts before all hosts have answered. For each unreachable host muster prints one line
+with the last message of the remote shell, and exits with status 69. Transient failures, such as a
+host that is still booting or a refused connection, are retried for \-\-hosts\-timeout seconds (30).
+If a host is lost later, the job fails with the same status unless \-\-nnodes=MIN:MAX allows fewer
+nodes. ssh must be able to log in without a prompt.
+\-\-rsh=COMMAND selects another remote shell, or ssh with other options. It replaces the default
+command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. ssh also gets
+ControlMaster=no, unless COMMAND sets ControlMaster.
+Signals are forwarded to all hosts. When muster exits or a connection breaks, the remote processes
+are killed.
 .PP
-All settings travel, and of the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
+All settings are forwarded. So are the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
 PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
-PYTHON, PYTORCH_ or TORCH; \-x NAME or \-x NAME=VALUE adds others, \-x \(aqNAME*\(aq all that
-begin so. They go through the connection, never on a command line. Standard input does not travel.
-With \-\-label each line begins with [machine:rank]. Of more than \-\-rsh\-fanout (32) machines, the
-first ones start the others, and must be allowed to log in there. The machines meet where the first
-one was reached, at a free port of it, or where \-\-rdzv\-endpoint says.
+PYTHON, PYTORCH_ or TORCH. \-x NAME or \-x NAME=VALUE adds a variable, \-x \(aqNAME*\(aq all that
+match. Variables are sent over the connection, never on a command line. Standard input is not
+forwarded. With \-\-label each line begins with [host:rank]. With more than \-\-rsh\-fanout (32)
+hosts, the first ones start the others, which needs ssh access between hosts. The nodes meet at the
+first host, on a free port, or at \-\-rdzv\-endpoint.
 .SS Keys of \-\-rdzv\-conf
-Times are in seconds, with fractions where wanted. A key that muster does not know is ignored, with
-a warning if it looks like one of these.
+Times are in seconds; fractions are allowed. Unknown keys are ignored, with a warning if one
+resembles a known key.
 )";
 
 constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
-\-\-devices=2,4,7 gives these GPUs to the workers, and with \-\-nproc\-per\-node=gpu or auto starts
-one for each. Numbers count through CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) where that is set,
-else through the machine's GPUs; GPU\- and MIG\- names are taken as they are.
-\-\-virtual\-local\-rank shows each worker only its own entry, with LOCAL_RANK=0. A process can use
-one MIG slice only, so several slices need it.
+\-\-devices=2,4,7 gives these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
+one worker per GPU. Numbers index CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) if set, else the
+GPUs of this node. GPU\- and MIG\- names are used unchanged.
+\-\-virtual\-local\-rank shows each worker only its own GPU, with LOCAL_RANK=0. It is required for
+several MIG slices, since a process can use only one.
 .PP
-\-\-numa\-binding chooses the CPUs of each worker by the NUMA node of the GPU with its local rank;
-without GPUs, or with fewer than workers, the workers are spread over the nodes. node: all CPUs of
-the node. socket: all of its socket. exclusive: an equal share of the node's physical cores.
-core\-complex: the CPUs below one last\-level cache. auto: node, where the machine has several and
-the GPUs' places are known. Memory is taken from the same nodes as long as they have some. No
-binding leaves the CPUs that muster itself may use; it needs no numactl. \-\-explain shows the
-masks.
+\-\-numa\-binding selects the CPUs of each worker by the NUMA node of the GPU with its local rank.
+Without GPUs, or with fewer GPUs than workers, the workers are spread over the NUMA nodes. node: all
+CPUs of the NUMA node. socket: all CPUs of its socket. exclusive: an equal share of the NUMA node's
+physical cores. core\-complex: the CPUs that share one last\-level cache. auto: same as node if the
+host has several NUMA nodes and the GPUs' locations are known. Memory is allocated from the same
+NUMA nodes while they have free memory. A binding never exceeds muster's own CPU affinity and does
+not need numactl. \-\-explain shows the masks.
 )";
 
 constexpr std::string_view kPorts = R"(.SH PORTS
-\-\-ports=N reserves N TCP ports on each machine for its workers, \-\-leader\-ports=N N on the
-machine of rank 0 for all of them, from \-\-port\-range where that is given, at most 256 of each:
+\-\-ports=N reserves N TCP ports on each node for its workers. \-\-leader\-ports=N reserves N ports
+on the node of rank 0 for all workers. Ports come from \-\-port\-range if set, at most 256 of each
+kind:
 .PP
 .nf
 muster \-\-ports=1 vllm serve model \-\-port \(aq${port0}\(aq
 .fi
 .PP
-Workers find them in MUSTER_PORTS and MUSTER_LEADER_PORTS, separated by commas. They stay the same
-when workers are restarted; those of rank 0 change when another machine gets that rank. A socket
-that does not listen holds each port until the launcher ends: no other program is given it by the
-kernel. A server that sets SO_REUSEADDR listens on it, on any address of IPv4 and IPv6; one that
-does not fails with "Address already in use". A program that asks for just this port with
-SO_REUSEADDR can have it, whoever it is, and UDP is not held.
+Workers find them in MUSTER_PORTS and MUSTER_LEADER_PORTS, separated by commas. They do not change
+when workers restart; those of rank 0 change when another node gets that rank. muster keeps each
+port bound but not listening until it exits, so the kernel assigns it to no other program. A server
+that sets SO_REUSEADDR can listen on it, on any IPv4 or IPv6 address; without SO_REUSEADDR bind()
+fails with "Address already in use". Any other program that binds exactly this port with
+SO_REUSEADDR can also take it. UDP ports are not reserved.
 .PP
 With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 the worker of rank 0 serves the workers' store, as under
-torchrun, and MASTER_PORT is a port that is held for it in the same way. It has no effect with
+torchrun, and muster reserves MASTER_PORT for it in the same way. The variable has no effect with
 \-\-rdzv\-backend=static.
 )";
 
-constexpr std::string_view kShown = R"(.SH SHOWING A JOB
-Whoever started a job, and root, see it with musterctl on its machine, without any option: status,
-top, events, timeline, stacks, flights, stop, drain. \-\-http=PORT shows it to browsers and
-monitoring as well, on 127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, to other machines. The
-page and /v1 contain what failed workers printed, so they need a key: muster prints the URL with it
-on standard error, and musterctl url prints it again. A browser keeps the key as a cookie; programs
-send it as "Authorization: Bearer KEY". \-\-http\-key=FILE takes it from a file that only you can
-read; \-\-http\-key=none asks for none. Arguments and variables of the job are not shown. Only GET
-and HEAD are answered, so nothing can be changed. PORT 0 is any free one. Where the port is
-taken a warning says so and the job goes on. Each machine tells what it knows: all of its own
-workers, and of the others what the rounds say.
+constexpr std::string_view kShown = R"(.SH MONITORING
+The owner of a job, and root, can inspect it with musterctl on the same host, without any option:
+status, top, events, timeline, stacks, flights, stop, drain. \-\-http=PORT also serves it to
+browsers and monitoring systems on 127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, serves
+other hosts. The page and /v1 contain output of failed workers, so they require a key. muster prints
+the URL with the key on standard error, and musterctl url prints it again. A browser keeps the key
+as a cookie; programs send it as "Authorization: Bearer KEY". \-\-http\-key=FILE reads the key from
+a file that only you can read; \-\-http\-key=none disables it. Arguments and environment variables
+of the job are not shown. Only GET and HEAD are supported, so clients cannot change anything. PORT 0
+selects a free port. If the port is taken, muster prints a warning and the job continues. Each node
+reports all details of its own workers, and of other nodes what the rounds contain.
 .TP
 /
-a page that draws the job and follows it
+a page with a live diagram of the job
 .TP
 /healthz, /readyz
-200 as long as the launcher runs; 200 while all workers of the round run, else 503; without a key
+200 while the launcher runs; 200 while all workers of the round run, else 503; no key needed
 .TP
 /metrics
-for Prometheus, without a key; all names begin with muster_
+Prometheus metrics; no key needed; all names begin with muster_
 .TP
 /v1/status, /v1/timeline.svg
-what the job is doing, as one JSON object; rounds, nodes and workers as a picture
+current state of the job as a JSON object; rounds, nodes and workers as an image
 .TP
 /v1/events
-the events of events.jsonl as server\-sent events; with ?follow=0 those that were, then the end
+the events of events.jsonl as server\-sent events; with ?follow=0 only past events
 )";
 
 constexpr std::string_view kEnd = R"(.SH RESTARTS
-After a failure all workers are started again, up to \-\-max\-restarts times. One thing ends the job
-sooner: \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code,
-each within 5 s of the start of the attempt's last worker. Deaths by signals never count, and
-neither do codes that shells use for them (129 to 192). Once an attempt has run for longer, no
-later one counts either. \-\-quick\-failures=off tries every restart.
+After a failure muster restarts all workers, up to \-\-max\-restarts times. It gives up earlier
+after \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code
+within 5 s of the start of the attempt's last worker. Deaths by signals and exit codes that shells
+use for them (129 to 192) do not count. Once an attempt has run for longer, later attempts do not
+count either. \-\-quick\-failures=off uses every restart.
 .SH SIGNALS
-SIGTERM, SIGINT, SIGHUP and SIGQUIT end the job: nothing is started again, the other machines are
-told that this one leaves, the workers get the signal and have \-\-shutdown\-timeout, then SIGKILL.
-A second SIGTERM, SIGINT or SIGQUIT skips the rest of that time. SIGUSR1 and SIGUSR2 are passed on
-to each worker's main process and end nothing of muster; a worker that does not handle one dies of
-it, which is a failure. Ctrl\-Z stops the workers too. What was ignored when muster was started
-(nohup) stays so.
+SIGTERM, SIGINT, SIGHUP and SIGQUIT stop the job: muster restarts nothing, notifies the other nodes
+that this node leaves, forwards the signal to the workers, waits for \-\-shutdown\-timeout, then
+sends SIGKILL. A second SIGTERM, SIGINT or SIGQUIT skips the remaining wait. SIGUSR1 and SIGUSR2 are
+forwarded to each worker's main process and do not stop muster; a worker that does not handle them
+dies, which is a failure. Ctrl\-Z stops the workers too. Signals that were ignored when muster
+started (nohup) stay ignored.
 .PP
-Some schedulers signal every process of a job themselves, the workers included. With
-\-\-signal\-delivery=group muster passes nothing on but the keys of a terminal, so that each worker
-gets a signal once; a second SIGTERM changes nothing, since such schedulers send several; a worker
-that dies of a stop signal has not failed if muster gets one within 1 s. auto, the default, does so
-in a Slurm step for what Slurm itself sends (scancel, \-\-signal=USR1@30, the time limit,
-preemption), and passes on what others send to muster alone (timeout, a shell). There the workers
-have until SLURM_JOB_END_TIME and then \-\-shutdown\-timeout, unless that was given: Slurm kills
-them earlier if it wants to. \-\-signal\-delivery=leader passes everything on; it is right on a
-Slurm with ProctrackType=proctrack/pgid, which does not reach the workers.
+Some schedulers signal every process of a job directly, including the workers. With
+\-\-signal\-delivery=group muster forwards only signals from the terminal, so that each worker gets
+a signal once. A second SIGTERM then has no effect, since such schedulers send several, and a worker
+that dies from a stop signal has not failed if muster gets one within 1 s. auto, the default, does
+this in a Slurm step for signals from Slurm itself (scancel, \-\-signal=USR1@30, the time limit,
+preemption), and forwards signals that others send only to muster (timeout, a shell). In such a step
+the workers have until SLURM_JOB_END_TIME and then \-\-shutdown\-timeout, unless that was set; Slurm
+may kill them earlier. \-\-signal\-delivery=leader forwards every signal; use it with Slurm's
+ProctrackType=proctrack/pgid, which does not signal the workers.
 .SH CONFIG FILE
-TOML, one option a line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are
+TOML, one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are
 true or false.
 .SH ENVIRONMENT
-For each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE WORLD_SIZE
+Set for each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE WORLD_SIZE
 GROUP_WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT
 TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_ERROR_FILE
-TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_EPOCH (number of the round), MUSTER_AGENT (the launcher's
-socket for progress and events), MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports), and where
-they are not set already TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (this machine's
-usable processors, divided by the workers; with \-\-numa\-binding the worker's own; called
-torchrun, 1 for several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS and, where the
-first of them is not set already, TORCH_NCCL_DEBUG_INFO_PIPE_FILE and
-TORCH_NCCL_DEBUG_INFO_TEMP_FILE: where PyTorch's flight recorder is asked.
+TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_EPOCH (round number), MUSTER_AGENT (the launcher's socket for
+progress and events), MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports). Unless already set,
+also TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (usable CPUs of this node divided by the
+number of workers; with \-\-numa\-binding the worker's own CPUs; when invoked as torchrun, 1 for
+several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS and, unless the first of them is
+already set, TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, which muster uses
+to query PyTorch's flight recorder.
 .PP
-Read: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
+Read by muster: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
 TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, TORCH_DISABLE_SHARE_RDZV_TCP_STORE, CUDA_VISIBLE_DEVICES,
 HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
-0: all workers ended well. Else that of the worker that failed first, 128+n if signal n ended it.
-2: wrong command line. 69: something was unreachable or timed out. 70: an error of muster itself.
-124: \-\-on\-hang=stop ended the job. 126, 127: the program cannot be run, does not exist. 128+n:
-signal n interrupted muster.
+0: all workers succeeded. If a worker failed: the exit code of the first one, or 128+n if signal n
+killed it. 2: usage error. 69: a host or service was unreachable or timed out. 70: internal error in
+muster. 124: stopped by \-\-on\-hang=stop. 126, 127: the program cannot be run, does not exist.
+128+n: muster was interrupted by signal n.
 .SH HANGS
-With \-\-hang\-timeout=SECONDS the workers are looked at once a second. Progress is a step
-(muster.worker.progress in Python), an operation of muster's collective library or, where neither
-is seen, a line of output that passes through muster (\-\-label, \-\-tee) or goes into its files.
-Without progress for so long, the rank that holds up the others is named with the cause: its state,
-its system call, its stacks (by py\-spy and eu\-stack, where they are in PATH), its children and its
-place in the collective operations. A rank that writes output or does I/O is slow, not hung, until
-ten times the limit. auto: three times the longest of the last 64 intervals between steps, at least
-10 s; half an hour before the fifth step.
+With \-\-hang\-timeout=SECONDS muster polls the workers once a second. Progress is a step
+(muster.worker.progress in Python) or an operation of muster's collective library. If there is
+neither, a line of output through muster (\-\-label, \-\-tee) or into its log files counts. If
+progress stops for SECONDS, muster names the rank that blocks the others and the cause: process
+state, system call, stacks (from py\-spy and eu\-stack, if in PATH), child processes and the
+position in the collective operations. A rank that writes output or does I/O is slow, not hung,
+until ten times the limit. auto: three times the longest of the last 64 intervals between steps, at
+least 10 s; half an hour before the fifth step.
 .PP
-\-\-on\-hang=report says so, and ends nothing. restart ends the named rank as a failure, which uses
-up one of \-\-max\-restarts. stop does so too, and ends the job with code 124; the report then says
-that the rank "made no progress and was killed", by \-\-on\-hang=stop. The log folder's hang/N holds
-verdict.json, evidence.json and a file for each rank. In a job of many nodes all of them look at the
-same moment; one verdict names the rank and its node on all, in full on the node that leads the job,
-whose \-\-on\-hang counts for all.
+\-\-on\-hang=report only reports the hang. restart kills the named rank, which counts as a failure
+and uses one of \-\-max\-restarts. stop also kills it and stops the job with code 124; the report
+then states that the rank "made no progress and was killed", by \-\-on\-hang=stop. hang/N in the log
+directory holds verdict.json, evidence.json and one file per rank. In a multi\-node job all nodes
+are inspected at the same time. All of them print one verdict with the rank and its node; the
+leading node prints it in full, and its \-\-on\-hang applies to the whole job.
 .SH FAILURE REPORT
-After a failure, and with \-\-log\-dir, the run's log folder holds report.json;
+After a failure, and with \-\-log\-dir, the run's log directory holds report.json;
 "musterctl report DIR" prints the newest one. It is one object: outcome, exit_code, program, node,
 workers, attempts, max_restarts, verdict (why the job ended), root_cause (the worker that failed
 first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code, signal, out_of_memory,
 message and traceback of a Python exception, stderr_tail, error_file), other_failures with
 other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed
-(processes that remain).
+(processes that are still running).
 .PP
-The same folder holds events.jsonl from the first round on: one JSON object on one line for each
-thing that this node learned (v, time, event, node, round and the event's own fields), the last one
-being job_ended. v is 1: ignore events and fields that you do not know. lib/agent/EVENTS.md in the
-sources lists them all. Arguments and variables of the job are not in it.
+From the first round on, the same directory holds events.jsonl: one JSON object per line for each
+event on this node (v, time, event, node, round and event\-specific fields), ending with job_ended.
+v is 1; ignore unknown events and fields. lib/agent/EVENTS.md in the source tree lists them all. The
+file does not contain arguments or environment variables of the job.
 .SH SEE ALSO
 .BR muster\-store (1),
 .BR musterctl (1)
 )";
 
-// Dashes that can be copied from the page, and no line that roff takes for a command.
+// Escapes dashes, so that text copied from the page works, and lines that roff would take for
+// commands.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -279,7 +282,9 @@ std::string describe_keys() {
         key.default_value.empty() ? "" : fmt::format("={}", key.default_value);
     out += fmt::format(".TP\n{}{}\n{}{}.\n", key.name, value, roff(key.help), back_ends(key));
   }
-  return out + ".PP\nAccepted as by torchrun, without an effect: " + roff(join(idle, ", ")) + ".\n";
+  return out +
+         ".PP\nAccepted for torchrun compatibility, without effect: " + roff(join(idle, ", ")) +
+         ".\n";
 }
 
 std::string describe(const Option& row) {

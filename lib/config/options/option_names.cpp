@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How options are written: names, letters, variables, and the headings that they stand below.
+// How options are spelled: names, letters, variables, and the group headings.
 #include "config/options/settings.hpp"
 
 #include <algorithm>
@@ -53,13 +53,13 @@ std::string_view heading(HelpGroup group) {
     case HelpGroup::program:
       return "What to run";
     case HelpGroup::workers:
-      return "How many workers, and what they see";
+      return "Workers and their environment";
     case HelpGroup::stopping:
-      return "Failing, restarting, stopping";
+      return "Failures, restarts and shutdown";
     case HelpGroup::output:
-      return "Output of the workers";
+      return "Worker output";
     case HelpGroup::nodes:
-      return "Machines and addresses";
+      return "Nodes and addresses";
     case HelpGroup::looking:
       return "Inspection and configuration";
     case HelpGroup::compatible:

@@ -16,7 +16,7 @@ namespace {
 
 using Conf = std::map<std::string, std::string>;
 
-// Given to torchrun's constructor by name already, so that a second one is an error there too.
+// torchrun passes these to its constructor by name, so setting them here is an error there too.
 constexpr std::array<std::string_view, 6> kReserved{
     "backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr"};
 
@@ -24,26 +24,26 @@ constexpr std::array<RdzvKey, 15> kKeys{{
     {.name = "join_timeout",
      .default_value = "600",
      .in_c10d = true,
-     .help = "How long to wait for MIN machines before giving up"},
+     .help = "How long to wait for MIN nodes before giving up"},
     {.name = "timeout",
      .default_value = "900",
      .in_static = true,
-     .help = "How long to wait for all machines before giving up"},
+     .help = "How long to wait for all nodes before giving up"},
     {.name = "last_call_timeout",
      .default_value = "30",
      .in_c10d = true,
-     .help = "With MIN machines but not MAX: how long to wait for more before the job starts"},
+     .help = "With MIN but fewer than MAX nodes: how long to wait for more before the job starts"},
     {.name = "lease",
      .default_value = "9",
      .in_c10d = true,
      .in_static = true,
-     .help = "A machine that is silent for this long is lost to the job; at least 0.2"},
+     .help = "A node that is silent for this long is considered lost; at least 0.2"},
     {.name = "keep_alive_interval",
      .default_value = "5",
      .in_c10d = true,
      .help =
-         "torchrun's way to set the lease: it is this interval times keep_alive_max_attempt, if "
-         "one of the two is given and lease is not"},
+         "torchrun's way to set the lease, which is this interval times keep_alive_max_attempt if "
+         "one of the two is set and lease is not"},
     {.name = "keep_alive_max_attempt",
      .default_value = "3",
      .in_c10d = true,
@@ -52,36 +52,36 @@ constexpr std::array<RdzvKey, 15> kKeys{{
      .default_value = "0",
      .in_c10d = true,
      .in_static = true,
-     .help = "How long newcomers to a running job are gathered before it regroups for them; never: "
-             "they wait until it regroups for another reason"},
+     .help = "How long a running job collects new nodes before it regroups to admit them; never: "
+             "they wait until the job regroups for another reason"},
     {.name = "is_host",
      .in_c10d = true,
      .help =
-         "true: this machine hosts the rendezvous; false: it never does. By default the machine "
-         "that has the address of the endpoint hosts it"},
+         "true: this node hosts the rendezvous; false: it never does. By default the node that has "
+         "the endpoint's address hosts it"},
     {.name = "allow_split_brain",
      .default_value = "false",
      .in_c10d = true,
      .in_static = true,
-     .help = "true: when the network is cut, go on also without a majority of the machines. Both "
-             "halves may then run, and write the same files; for two machines where waiting is "
+     .help = "true: after a network partition, continue even without a majority of the nodes. Both "
+             "sides may then run and write the same files. Intended for two nodes if waiting is "
              "worse"},
     {.name = "any_program",
      .default_value = "false",
      .in_c10d = true,
      .in_static = true,
-     .help = "true: machines may run different programs, or pass different arguments. By default "
-             "a machine whose command differs is refused"},
+     .help = "true: nodes may run different programs or pass different arguments. By default a "
+             "node with a different command is rejected"},
     {.name = "close_timeout",
-     .help = "the end of a job is sent to all at once, over open connections"},
+     .help = "all nodes are notified of the end of a job at once, over open connections"},
     {.name = "read_timeout", .help = "no state is read from a store"},
-    {.name = "heartbeat_timeout", .help = "lease says when a machine is lost"},
+    {.name = "heartbeat_timeout", .help = "lease defines when a node is lost"},
     {.name = "cas_backoff_max_seconds", .help = "no state is written to a store"},
-    {.name = "store_type", .help = "machines always meet over TCP"},
+    {.name = "store_type", .help = "the rendezvous always uses TCP"},
 }};
 
-constexpr double kLeaseMin = 0.2;         // s; less is lost to any busy machine
-constexpr double kSecondsMax = 1e9;       // what is longer is for ever, and fits a Duration
+constexpr double kLeaseMin = 0.2;         // s; shorter leases expire on any busy machine
+constexpr double kSecondsMax = 1e9;       // practically infinite, and fits a Duration
 constexpr double kKeepAliveInterval = 5;  // s; torchrun's defaults
 constexpr double kKeepAliveAttempts = 3;
 constexpr std::chrono::seconds kJoinTimeoutOfStatic{900};
@@ -91,7 +91,7 @@ Duration to_duration(double seconds) {
       std::chrono::duration<double>(std::min(seconds, kSecondsMax)));
 }
 
-// Reads keys one after the other, and keeps the first error. A key that is not there is no error.
+// Reads keys one by one and keeps the first error. Missing keys are not errors.
 class ConfReader {
  public:
   explicit ConfReader(const Conf& conf) : conf_(conf) {}
@@ -134,7 +134,7 @@ class ConfReader {
     return typed ? std::optional(yes) : std::nullopt;
   }
 
-  // One of the allowed values, in upper or lower case, where the key is given.
+  // Checks that the key, if set, has one of two values. Case is ignored.
   void one_of(std::string_view key, std::string_view first, std::string_view second) {
     const std::string word = to_lower(trim(text(key).value_or(std::string(first))));
     if (word != first && word != second) {
@@ -142,10 +142,10 @@ class ConfReader {
     }
   }
 
-  // A key of earlier versions.
+  // Rejects a key that earlier versions used.
   void renamed(std::string_view old_key, std::string_view key) {
     if (text(old_key)) {
-      refuse(old_key, fmt::format("is called {} now: use that name", key));
+      refuse(old_key, fmt::format("was renamed: use {}", key));
     }
   }
 
@@ -189,7 +189,7 @@ void read_c10d(ConfReader& reader, RendezvousConfig& out) {
     out.lease = to_duration(std::max(lease, kLeaseMin));
   }
   out.is_host = reader.flag("is_host");
-  // Checked as torchrun does, but without an effect: kKeys says why.
+  // These are validated as in torchrun but have no effect; kKeys lists the reasons.
   reader.positive("close_timeout");
   reader.positive("read_timeout");
   reader.positive("heartbeat_timeout");
@@ -233,8 +233,8 @@ std::vector<std::string> mistyped_keys(const Conf& conf) {
   for (const auto& [key, value] : conf) {
     const std::string_view meant = nearest_name(key, names);
     if (!meant.empty() && meant != key) {
-      warnings.push_back(fmt::format(
-          "the key {} of --rdzv-conf is unknown and ignored; did you mean {}?", key, meant));
+      warnings.push_back(
+          fmt::format("ignoring unknown key {} in --rdzv-conf; did you mean {}?", key, meant));
     }
   }
   return warnings;
@@ -259,8 +259,7 @@ Result<Conf> parse_rdzv_conf(std::string_view text) {
       return failure(Errc::usage, fmt::format("'{}' must have a value", key));
     }
     if (std::ranges::find(kReserved, key) != kReserved.end()) {
-      return failure(Errc::usage,
-                     fmt::format("'{}' cannot be set here; it has an option of its own", key));
+      return failure(Errc::usage, fmt::format("'{}' cannot be set here; use its own option", key));
     }
     conf.insert_or_assign(key, value);
   }

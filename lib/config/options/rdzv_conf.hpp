@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// --rdzv-conf: "key=value,key=value". Unknown keys and literal quotes are taken as they are, since
-// torchrun's own tests use both; keys with a meaning are checked. The table of keys is what the
-// manual page, --explain and the warnings about mistyped keys are made from. Pure.
+// --rdzv-conf: "key=value,key=value". Unknown keys and literal quotes are kept unchanged because
+// torchrun's own tests use both; known keys are validated. The manual page, --explain and the
+// warnings about mistyped keys are generated from the table of keys. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -17,27 +17,27 @@ namespace muster {
 
 struct RdzvKey {
   std::string_view name;
-  std::string_view default_value{};  // as it would be typed
+  std::string_view default_value{};  // as typed on a command line
   bool in_c10d = false;              // has an effect with --rdzv-backend=c10d
   bool in_static = false;            // has an effect with --rdzv-backend=static
-  std::string_view help{};           // a sentence; for a key without an effect, why it has none
+  std::string_view help{};           // a sentence; if the key has no effect, the reason
 };
 
 [[nodiscard]] std::span<const RdzvKey> rdzv_keys();
 
-// Of the keys in `conf` those that we know and that do nothing with this back end.
+// The known keys in `conf` that have no effect with this backend.
 [[nodiscard]] std::vector<std::string> keys_without_effect(
     const std::map<std::string, std::string>& conf, std::string_view backend);
 
-// One warning for each key that is unknown and nearly one that we know.
+// One warning for each unknown key that resembles a known one.
 [[nodiscard]] std::vector<std::string> mistyped_keys(
     const std::map<std::string, std::string>& conf);
 
 // Error: usage.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 
-// What the keys mean to `backend` ("static", "c10d"): torchrun's by its rules, but that fractions
-// of a second are allowed; then ours, for both back ends. Error: usage.
+// Interprets the keys for `backend` ("static" or "c10d"). torchrun's keys follow its rules, except
+// that fractions of a second are allowed; muster's own keys apply to both backends. Error: usage.
 [[nodiscard]] Result<RendezvousConfig> read_rendezvous_config(
     const std::map<std::string, std::string>& conf, std::string_view backend);
 

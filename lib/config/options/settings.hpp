@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE TABLE: one row for each option. Parsing, variables, --help, the manual page, completions,
-// --explain and the README test are all made from it; an option exists if it has a row. Read-only
-// data, compiled in.
+// THE OPTION TABLE: one row per option. Parsing, environment variables, --help, the manual page,
+// completions, --explain and the README test are all derived from it. An option exists if and only
+// if it has a row. Read-only data, compiled in.
 #pragma once
 
 #include "config/launch_config.hpp"
@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// The rows in the table's order.
+// In table order.
 enum class OptionId {
   module,
   no_python,
@@ -101,12 +101,12 @@ enum class ValueKind {
   number,    // as Python's float() reads it
   duration,  // seconds, or with a unit
   choice,    // one of `choices`
-  action,    // like --help: is carried out, has neither variable nor value in a config file
+  action,    // performed at once, like --help; has no variable and no config file entry
 };
 
 enum class HelpGroup { program, workers, stopping, output, nodes, looking, compatible };
 
-// In the order of --help and of the manual page.
+// In the order used by --help and the manual page.
 inline constexpr std::array kHelpGroups{HelpGroup::program,
                                         HelpGroup::workers,
                                         HelpGroup::stopping,
@@ -117,39 +117,39 @@ inline constexpr std::array kHelpGroups{HelpGroup::program,
 
 struct Option {
   OptionId id;
-  std::string_view name;  // without dashes: "nproc-per-node"
+  std::string_view name;  // without leading dashes: "nproc-per-node"
   char letter = 0;        // 'm' for -m
   ValueKind kind = ValueKind::text;
   std::string_view value_name{};     // for help: "N|auto|gpu|cpu"; empty for flags
-  std::string_view default_value{};  // as it would be typed
-  std::string_view bare_value{};     // what it means without a value, which then stands behind '='
+  std::string_view default_value{};  // as typed on a command line
+  std::string_view bare_value{};     // used if no value is given; a value then needs '='
   std::string_view choices{};        // "a|b" for kind choice and some actions
   HelpGroup group = HelpGroup::program;
   std::string_view help{};   // one sentence without a full stop
-  bool in_torchrun = false;  // torchrun has it (2.15)
+  bool in_torchrun = false;  // torchrun 2.15 has this option
   bool has_pet = false;      // PET_<NAME> is read
-  bool no_variable = false;  // MUSTER_<NAME> is not read: it is what the workers are told
-  bool hidden = false;       // not in --help and completions (is in the manual page)
+  bool no_variable = false;  // MUSTER_<NAME> is not read because muster sets it for the workers
+  bool hidden = false;       // only in the manual page, not in --help and completions
 };
 
 [[nodiscard]] std::span<const Option> all_options();
 [[nodiscard]] const Option& option(OptionId id);
 
-// The option of exactly this long name, in either spelling, mixed ones too; null: none.
+// The option with exactly this long name; '-' and '_' are equivalent. Null if none matches.
 [[nodiscard]] const Option* find_option(std::string_view name);
 [[nodiscard]] const Option* find_letter(char letter);
 
-// --use-env belongs to torch.distributed.launch alone.
+// False only for --use-env, which only torch.distributed.launch has.
 [[nodiscard]] bool is_offered(const Option& row, Personality personality);
 
-// "MUSTER_NNODES", "PET_NNODES"; empty where the option has none.
+// "MUSTER_NNODES", "PET_NNODES"; empty if the option has no such variable.
 [[nodiscard]] std::string muster_variable(const Option& row);
 [[nodiscard]] std::string pet_variable(const Option& row);
 
 // "--nproc-per-node"
 [[nodiscard]] std::string long_flag(const Option& row);
 
-// The heading of a group, as a user would say it: "What to run".
+// The heading of a group in --help: "What to run".
 [[nodiscard]] std::string_view heading(HelpGroup group);
 
 }  // namespace muster

@@ -12,17 +12,17 @@
 namespace muster {
 namespace {
 
-// Variables of the libraries that workers use; they are not ours to judge.
+// Variables of the libraries used by workers. The launcher does not check them.
 constexpr std::string_view kLibraryPrefix = "MUSTER_COLLECTIVE_";
 
-// What other launchers call the option that users look for most.
+// Names for --nproc-per-node in other launchers.
 bool means_workers(std::string_view name) {
   static constexpr std::array<std::string_view, 9> kNames{
       "n", "np", "nprocs", "nproc", "num-processes", "num-workers", "gpus", "num-gpus", "ngpus"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
-// A name of six letters may have two wrong ones.
+// The number of wrong letters that is accepted: two in a name of six letters.
 std::size_t largest_distance(std::string_view name) {
   return std::max<std::size_t>(1, name.size() / 3);
 }
@@ -95,21 +95,22 @@ const Option* nearest_setting(std::string_view name, Personality personality) {
 
 std::string_view instead_of_foreign(std::string_view name) {
   static constexpr auto kForeign = std::to_array<std::pair<std::string_view, std::string_view>>({
-      {"num-machines", "--nnodes=N is its name here"},
-      {"machine-rank", "--node-rank=N is its name here"},
+      {"num-machines", "use --nnodes=N"},
+      {"machine-rank", "use --node-rank=N"},
       {"num-processes",
-       "--nproc-per-node=N counts the workers of one machine, so give it num_processes divided by "
-       "the machines"},
-      {"main-process-ip", "--master-addr=ADDRESS is its name here"},
-      {"main-process-port", "--master-port=PORT is its name here"},
+       "use --nproc-per-node=N, the number of workers per node (num_processes divided by the "
+       "number "
+       "of nodes)"},
+      {"main-process-ip", "use --master-addr=ADDRESS"},
+      {"main-process-port", "use --master-port=PORT"},
       {"gpu-ids", "set CUDA_VISIBLE_DEVICES=0,1"},
       {"num-cpu-threads-per-process", "set OMP_NUM_THREADS=N"},
-      {"machinefile", "--hostfile=FILE is its name here"},
-      {"f", "--hostfile=FILE is its name here"},
-      {"genv", "-x NAME=VALUE is its name here"},
-      {"launcher-exec", "--rsh=COMMAND is its name here"},
-      {"npernode", "--nproc-per-node=N is its name here"},
-      {"ppn", "--nproc-per-node=N is its name here"},
+      {"machinefile", "use --hostfile=FILE"},
+      {"f", "use --hostfile=FILE"},
+      {"genv", "use -x NAME=VALUE"},
+      {"launcher-exec", "use --rsh=COMMAND"},
+      {"npernode", "use --nproc-per-node=N"},
+      {"ppn", "use --nproc-per-node=N"},
   });
   const auto* const found =
       std::ranges::find(kForeign, name, &std::pair<std::string_view, std::string_view>::first);
@@ -125,13 +126,13 @@ std::vector<std::string> mistyped_variables(const Environ& environ, Personality 
     }
     const std::string name = option_name(variable);
     if (find_option(name) != nullptr) {
-      continue;  // read, or an option of ours that torchrun has no variable for
+      continue;  // a variable that is read, or a muster option without a PET_ variable
     }
     const Option* meant = nearest_setting(name, personality);
     const std::string other = meant == nullptr ? "" : variable_of(*meant, pet);
     if (!other.empty()) {
       warnings.push_back(
-          fmt::format("the variable {} is not read; did you mean {}?", variable, other));
+          fmt::format("ignoring unknown variable {}; did you mean {}?", variable, other));
     }
   }
   return warnings;

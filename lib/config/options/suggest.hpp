@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user who mistyped a name probably meant: options, keys of --rdzv-conf, variables. Used
-// inside this room only. Pure.
+// Suggestions for mistyped names of options, --rdzv-conf keys and variables. Internal to this
+// module. Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -12,24 +12,24 @@
 
 namespace muster {
 
-// The candidate that is nearest to `name`, or the only one that continues it behind a separator
-// ("nproc": "nproc-per-node"). Empty: none is near.
+// The candidate nearest to `name`, or the only one that extends it after a separator ("nproc":
+// "nproc-per-node"). Empty if none is near.
 [[nodiscard]] std::string_view nearest_name(std::string_view name,
                                             const std::vector<std::string_view>& candidates);
 
-// The option that was probably meant, also by the names that other launchers have for it. Null:
-// none is near. `name` is spelled with dashes.
+// The option that the user probably meant. Also knows names from other launchers. Null if none is
+// near. `name` is spelled with dashes.
 [[nodiscard]] const Option* nearest_option(std::string_view name, Personality personality);
 
-// The same among the options that have a value: those of the config file and of variables.
+// The same, restricted to options that the config file and variables can set.
 [[nodiscard]] const Option* nearest_setting(std::string_view name, Personality personality);
 
-// One warning for each MUSTER_ or PET_ variable that is nearly one that we read.
+// One warning for each unknown MUSTER_ or PET_ variable that resembles a known one.
 [[nodiscard]] std::vector<std::string> mistyped_variables(const Environ& environ,
                                                           Personality personality);
 
-// What serves here in place of an option of accelerate launch or mpirun; empty: it is none of
-// theirs. `name` is without dashes before it, and with dashes inside.
+// Advice for an option of accelerate launch or mpirun. Empty if `name` is not one of theirs. `name`
+// has no leading dashes and is spelled with dashes.
 [[nodiscard]] std::string_view instead_of_foreign(std::string_view name);
 
 }  // namespace muster

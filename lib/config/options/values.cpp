@@ -18,7 +18,7 @@ bool is_digit(char c) {
   return '0' <= c && c <= '9';
 }
 
-// Without the underscores that Python allows between two digits; none if one stands elsewhere.
+// Removes underscores, which Python allows between two digits. None if one is elsewhere.
 std::optional<std::string> without_underscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

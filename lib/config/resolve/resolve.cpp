@@ -14,12 +14,12 @@
 namespace muster {
 namespace {
 
-// Of --config or of --accelerate-config.
+// The file of --config or --accelerate-config.
 struct ConfigFile : FileValues {
   std::map<std::string, std::string> variables;
 };
 
-// What the administrator of this machine has set, for all users. It may be missing.
+// Optional site configuration for all users of this host.
 constexpr const char* kSiteConfig = "/etc/muster/config.toml";
 
 std::string path_of(OptionId id, const CommandLine& line, const Environ& environ) {
@@ -59,8 +59,8 @@ Result<ConfigFile> read_config_file(const CommandLine& line,
   file.path = path_of(OptionId::config, line, environ);
   if (!file.path.empty() && !other.empty()) {
     return failure(Errc::usage,
-                   "--config and --accelerate-config: only one file can be used; put the options "
-                   "of one on the command line");
+                   "--config and --accelerate-config cannot be combined; move the options of one "
+                   "file to the command line");
   }
   const OptionId id = other.empty() ? OptionId::config : OptionId::accelerate_config;
   file.path += other;
@@ -87,7 +87,7 @@ Result<FileValues> read_site_config(const Machine& machine) {
   return file;
 }
 
-// Without the one that an old operator misspelled, and that is read for it.
+// Excludes a variable that an old operator misspells and that muster therefore reads.
 std::vector<std::string> mistyped(const Environ& environ,
                                   Personality personality,
                                   const PlatformPlan& plan) {
@@ -98,19 +98,20 @@ std::vector<std::string> mistyped(const Environ& environ,
   return mistyped_variables(rest, personality);
 }
 
-// Options of torchrun that ask for something which only Python could do.
+// Rejects torchrun options that need a Python launcher.
 Result<void> check_accepted(const Resolution& r) {
   const auto& layers = r.layers;
   const std::string& handler = layers.text(OptionId::event_log_handler);
   if (handler != "null") {
     return layers.refuse(OptionId::event_log_handler,
-                         "event handlers are Python plug-ins; use --log-level=info for what "
-                         "happens, and the error report in the log folder");
+                         "event handlers are Python plug-ins and not supported; use "
+                         "--log-level=info and the error report in the log directory");
   }
   const std::string& specs = layers.text(OptionId::logs_specs);
   if (!specs.empty() && specs != "default") {
     return layers.refuse(OptionId::logs_specs,
-                         "logs specs are Python plug-ins; use --log-dir, --redirects and --tee");
+                         "logs specs are Python plug-ins and not supported; use --log-dir, "
+                         "--redirects and --tee");
   }
   if (const auto interval = layers.text(OptionId::monitor_interval);
       interval.find_first_of("123456789") == std::string::npos || interval.find('-') == 0) {
@@ -134,8 +135,7 @@ void note_origins(const Resolution& r) {
   }
 }
 
-// LOGLEVEL, as for torchrun, comes after our own option; a level that we do not know is no reason
-// to refuse a job.
+// As in torchrun, LOGLEVEL is weaker than the option. An unknown level only causes a warning.
 Result<void> resolve_log_level(const Resolution& r) {
   r.config().log_level = parse_log_level(r.layers.text(OptionId::log_level)).value();
   const auto inherited = r.environ.get("LOGLEVEL");
@@ -194,7 +194,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   std::ranges::move(mistyped(environ, line.personality, out.config.platform),
                     std::back_inserter(out.warnings));
   note_origins(resolution);
-  // The order in which torchrun looks at its settings, so that the first error is the same one.
+  // The same order as in torchrun, so that the first reported error is the same.
   for (const auto step : {resolve_rendezvous,
                           resolve_stopping,
                           resolve_workers,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// resolve: from what was typed to what will be done. Command line before MUSTER_* before PET_*
-// before config file before default, then all rules that span settings. Called once by main, pure
-// but for the questions to `machine`, each asked only if needed.
+// resolve: turns the command line into the final configuration. Sources in order of precedence:
+// command line, MUSTER_*, PET_*, config file, default. Then it applies all rules that involve
+// several settings. Called once by main. Pure except for queries to `machine`, made only if needed.
 #pragma once
 
 #include "base/environ.hpp"
@@ -19,13 +19,13 @@ namespace muster {
 
 struct Resolved {
   LaunchConfig config;
-  std::vector<std::string> warnings;  // tolerated; main logs each once
-  Environ environ;                    // for the workers: what --accelerate-config adds is in it
-  std::vector<std::string> command;   // main runs this in place of a job; usually empty
-  std::optional<HostsRequest> hosts;  // --hosts: main starts agents there, and none here
+  std::vector<std::string> warnings;  // main logs each once
+  Environ environ;                    // for the workers; includes additions by --accelerate-config
+  std::vector<std::string> command;   // if not empty, main runs this instead of a job
+  std::optional<HostsRequest> hosts;  // --hosts: main starts agents on these hosts only
 };
 
-// Errors: usage (exit 2), not_found (the program does not exist: 127), not_possible (126).
+// Errors: usage (exit code 2), not_found (program does not exist, 127), not_possible (126).
 [[nodiscard]] Result<Resolved> resolve(const CommandLine& line,
                                        const Environ& environ,
                                        const Machine& machine);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this node is for others: its address, the ports that it may listen on, and the order of
-// ranks that it was given.
+// How other nodes see this node: its address, the ports that it may listen on, and the rank order.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 #include "machine/own_addresses.hpp"
@@ -35,8 +34,8 @@ Result<void> resolve_iface(const Resolution& r) {
   }
   if (!config.local_addr.empty()) {
     return r.layers.refuse(OptionId::iface,
-                           "--local-addr says already which address this machine has; give one of "
-                           "the two");
+                           "conflicts with --local-addr, which also sets this node's address; use "
+                           "only one of them");
   }
   const auto own = r.machine.own_addresses();
   if (!own) {
@@ -51,7 +50,7 @@ Result<void> resolve_iface(const Resolution& r) {
   return {};
 }
 
-// With c10d the workers dial the node that has rank 0: this one where it is alone.
+// With c10d the workers connect to the node of rank 0, which is this one in a single-node job.
 void resolve_master(const Resolution& r) {
   LaunchConfig& config = r.config();
   if (config.rdzv_backend != "c10d") {
@@ -59,13 +58,13 @@ void resolve_master(const Resolution& r) {
   }
   if (many_nodes(config)) {
     config.master_addr.clear();
-    r.set_origin(OptionId::master_addr, "known when the nodes meet");
+    r.set_origin(OptionId::master_addr, "known after the rendezvous");
   } else if (!config.local_addr.empty()) {
     config.master_addr = config.local_addr;
   }
 }
 
-// One node of c10d listens on any free port, whatever its endpoint says.
+// A single c10d node listens on any free port and ignores its endpoint.
 Result<void> check_endpoints_in_range(const Resolution& r) {
   const LaunchConfig& config = r.config();
   if (!many_nodes(config) && config.rdzv_backend != "static") {
@@ -75,10 +74,9 @@ Result<void> check_endpoints_in_range(const Resolution& r) {
   for (const Endpoint& endpoint : config.rdzv_endpoints) {
     const std::uint16_t port = endpoint.port.value_or(0);
     if (port != 0 && (port < first || port > last)) {
-      return r.layers.refuse(
-          OptionId::port_range,
-          fmt::format("the nodes are to meet at {}, which is not in it; give a port that is",
-                      endpoint.describe()));
+      return r.layers.refuse(OptionId::port_range,
+                             fmt::format("does not contain the port of the rendezvous endpoint {}",
+                                         endpoint.describe()));
     }
   }
   return {};
@@ -97,39 +95,39 @@ Result<void> resolve_port_range(const Resolution& r) {
   return check_endpoints_in_range(r);
 }
 
-// What is wrong with the lines of the file, after those before them; empty if nothing is.
+// Adds the name on this line of the file. Returns a problem, or an empty string.
 std::string take_name(std::string_view line, std::set<std::string>& known, LaunchConfig& config) {
   const std::string name(trim(line.substr(0, line.find('#'))));
   if (name.empty()) {
     return "";
   }
   if (name.find_first_of(" \t,") != std::string::npos) {
-    return fmt::format("'{}' is not one name; write one name per line", name);
+    return fmt::format("'{}' is not a single name; write one name per line", name);
   }
   if (!known.insert(to_lower(name)).second) {
-    return fmt::format("'{}' is in it twice", name);
+    return fmt::format("'{}' is listed twice", name);
   }
   config.rank_order.push_back(name);
   return "";
 }
 
-// The order replaces a --node-rank that a weaker source says, as a platform.
+// The rank order overrides a --node-rank from a weaker source, such as a platform.
 Result<void> check_one_order(const Resolution& r) {
   LaunchConfig& config = r.config();
   const Setting& place = r.layers.of(OptionId::node_rank);
   if (config.rdzv_backend == "static") {
     return r.layers.refuse(OptionId::rank_order,
-                           "--rdzv-backend=static orders nodes by --node-rank only");
+                           "cannot be used with --rdzv-backend=static, which uses --node-rank");
   }
   if (config.task) {
     return r.layers.refuse(OptionId::rank_order,
-                           fmt::format("{} started a launcher for each worker, and the list would "
-                                       "name each machine several times; leave it out",
+                           fmt::format("{} started one launcher per worker, so the list would "
+                                       "contain each node several times; omit it",
                                        config.platform.what));
   }
   if (config.node_rank && r.layers.of(OptionId::rank_order).source >= place.source) {
     return r.layers.refuse(OptionId::rank_order,
-                           "--node-rank says already where this node is; give one of the two");
+                           "conflicts with --node-rank; use only one of them");
   }
   config.node_rank.reset();
   config.nodes_are_numbered = false;
@@ -172,7 +170,7 @@ Result<void> resolve_rank_order(const Resolution& r) {
       return r.layers.refuse(OptionId::rank_order, problem);
     }
   }
-  return config.rank_order.empty() ? r.layers.refuse(OptionId::rank_order, "the file holds no name")
+  return config.rank_order.empty() ? r.layers.refuse(OptionId::rank_order, "the file is empty")
                                    : Result<void>{};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --devices: the visibility variable of all workers, as if the user had exported it.
+// --devices: sets the visibility variable for all workers, as if the user had exported it.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -14,9 +14,9 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kDevicesMax = 1024;
-constexpr std::size_t kNameMax = 128;  // the longest names of slices have some 60 characters
+constexpr std::size_t kNameMax = 128;  // the longest MIG names have about 60 characters
 constexpr std::string_view kRule =
-    "must be numbers of GPUs, or UUIDs (GPU-..., MIG-...), separated by commas, none twice";
+    "must be GPU indices or UUIDs (GPU-..., MIG-...), separated by commas, without duplicates";
 
 bool is_uuid(std::string_view name) {
   const auto allowed = [](char c) {
@@ -27,15 +27,15 @@ bool is_uuid(std::string_view name) {
          std::ranges::all_of(name, allowed);
 }
 
-// A place among the visible GPUs; none: not a plain number.
+// The index among the visible GPUs. None if the entry is not a plain number.
 std::optional<std::size_t> place_of(std::string_view entry) {
   const bool digits = !entry.empty() && entry.find_first_not_of("0123456789") == entry.npos;
   const auto number = digits ? parse_int(entry) : std::nullopt;
   return number ? std::optional(static_cast<std::size_t>(*number)) : std::nullopt;
 }
 
-// The variable that is there already; its entries are what numbers choose from, since programs
-// number what they see.
+// The visibility variable that is already set. Indices select from its entries, because programs
+// number the GPUs that they see.
 std::optional<std::string> inherited_list(const Environ& environ, std::string& name) {
   for (const std::string_view variable : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
     const auto list = environ.get(variable);
@@ -49,9 +49,9 @@ std::optional<std::string> inherited_list(const Environ& environ, std::string& n
 
 struct Choice {
   const Layers& layers;
-  std::vector<std::string> visible;  // entries to choose from; empty: devices by their numbers
+  std::vector<std::string> visible;  // entries to choose from; empty: physical indices
   std::string visible_by;
-  int present = 0;  // GPUs that are seen; 0: unknown, so numbers are not checked
+  int present = 0;  // number of GPUs; 0: unknown, so indices are not checked
 
   [[nodiscard]] Result<std::string> entry(const std::string& typed) const;
 };
@@ -67,18 +67,19 @@ Result<std::string> Choice::entry(const std::string& typed) const {
   if (!visible.empty()) {
     return *place < visible.size()
                ? Result<std::string>(std::string(trim(visible[*place])))
-               : layers.refuse(OptionId::devices,
-                               fmt::format("there is no GPU {} among the {} of {}={}; numbers "
-                                           "count from 0 through that list",
-                                           typed,
-                                           visible.size(),
-                                           visible_by,
-                                           join(visible, ",")));
+               : layers.refuse(
+                     OptionId::devices,
+                     fmt::format("GPU {} does not exist: {} GPUs are visible through {}={}, "
+                                 "and indices refer to that list, from 0",
+                                 typed,
+                                 visible.size(),
+                                 visible_by,
+                                 join(visible, ",")));
   }
   if (present > 0 && *place >= static_cast<std::size_t>(present)) {
     return layers.refuse(
         OptionId::devices,
-        fmt::format("there is no GPU {}: this machine has {}, from 0", typed, present));
+        fmt::format("GPU {} does not exist: this node has {}, numbered from 0", typed, present));
   }
   return std::to_string(*place);
 }
@@ -102,7 +103,7 @@ Result<std::vector<std::string>> chosen(const Choice& choice) {
   return out;
 }
 
-// A process can use one MIG slice, and must be told its name; each worker gets one of its own.
+// A process can use only one MIG slice and needs its name, so each worker gets its own slice.
 Result<void> name_slices(const Machine& machine, const Layers& layers, Environ& environ) {
   if (environ.get("CUDA_VISIBLE_DEVICES") || environ.get("HIP_VISIBLE_DEVICES")) {
     return {};
@@ -110,8 +111,8 @@ Result<void> name_slices(const Machine& machine, const Layers& layers, Environ& 
   const MigSlices slices = machine.mig_slices();
   if (slices.count > 0 && slices.names.empty()) {
     return layers.refuse(OptionId::virtual_local_rank,
-                         fmt::format("the GPUs are cut into {} MIG slices, and nvidia-smi, which "
-                                     "knows their names, gives no answer; give --devices=MIG-...",
+                         fmt::format("cannot get the names of the {} MIG slices: nvidia-smi "
+                                     "failed; specify --devices=MIG-...",
                                      slices.count));
   }
   if (slices.count > 0) {
@@ -144,7 +145,7 @@ Result<void> resolve_devices(const Machine& machine, const Layers& layers, Resol
   }
   out.config.devices = join(*entries, ",");
   out.environ.set("CUDA_VISIBLE_DEVICES", out.config.devices);
-  // ROCm takes CUDA's variable for an alias, but only where its own is not set.
+  // ROCm accepts CUDA's variable as an alias only if its own is not set.
   if (choice.visible_by == "HIP_VISIBLE_DEVICES" || machine.has_amd_gpus()) {
     out.environ.set("HIP_VISIBLE_DEVICES", out.config.devices);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where nodes meet, and what workers dial where that is known before. A job of many nodes needs a
-// place that was given: torchrun's localhost is right for agents on one machine only, and a wait of
-// ten minutes for nobody everywhere else.
+// The rendezvous endpoints and, if known in advance, the address that workers connect to.
+// Multi-node jobs need an explicit endpoint. torchrun's default of localhost works only if all
+// agents run on one machine; otherwise they would wait ten minutes and time out.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -32,7 +32,7 @@ Result<void> check_can_be_found(const Resolution& r, OptionId id) {
   const bool any = std::ranges::any_of(r.config().rdzv_endpoints,
                                        [](const Endpoint& one) { return one.port == 0; });
   return any && many_nodes(r.config())
-             ? r.layers.refuse(id, "port 0 is any free one, which no other node could find")
+             ? r.layers.refuse(id, "port 0 selects any free port, which other nodes could not find")
              : Result<void>{};
 }
 
@@ -42,7 +42,8 @@ Result<Endpoint> static_endpoint(const Resolution& r) {
     return std::unexpected(typed.error());
   }
   if (typed->size() > 1) {
-    return r.layers.refuse(OptionId::rdzv_endpoint, "must be one with --rdzv-backend=static");
+    return r.layers.refuse(OptionId::rdzv_endpoint,
+                           "must be a single address with --rdzv-backend=static");
   }
   if (!typed->front().port) {
     return r.layers.refuse(OptionId::rdzv_endpoint, "needs a port with --rdzv-backend=static");
@@ -66,9 +67,10 @@ Result<Endpoint> master_endpoint(const Resolution& r) {
   return out;
 }
 
-// torchrun's default of 0 would give each machine that rank, and its 127.0.0.1 is this one alone.
+// torchrun's default --node-rank=0 would give every node rank 0, and its default 127.0.0.1 is not
+// reachable from other nodes.
 Result<void> check_static_place(const Resolution& r) {
-  // A launch would have been refused for the platform's problem; --explain shows it.
+  // A launch with a platform problem was rejected earlier; --explain shows the problem.
   if (!many_nodes(r.config()) || !r.config().platform.problem.empty()) {
     return {};
   }
@@ -78,8 +80,8 @@ Result<void> check_static_place(const Resolution& r) {
   if (!says_where && is_numbered) {
     return r.layers.refuse(
         OptionId::nnodes,
-        fmt::format("needs --master-addr=HOST, the machine with --node-rank=0 under a name or "
-                    "address that all reach{}; if all are this one, --master-addr=127.0.0.1",
+        fmt::format("needs --master-addr=HOST, an address of the node with --node-rank=0 that all "
+                    "nodes can reach{}; if all run on this host, --master-addr=127.0.0.1",
                     r.layers.is_given(OptionId::master_port) ? "" : ", and --master-port=PORT"));
   }
   if (!says_where) {
@@ -91,14 +93,14 @@ Result<void> check_static_place(const Resolution& r) {
   if (!is_numbered) {
     return r.layers.refuse(
         OptionId::nnodes,
-        fmt::format("--rdzv-backend=static needs --node-rank on every machine, 0 to {}; or give "
-                    "--rdzv-backend=c10d with --rdzv-endpoint=HOST[:PORT], which assigns the ranks",
+        fmt::format("--rdzv-backend=static needs --node-rank on every node, 0 to {}; or use "
+                    "--rdzv-backend=c10d --rdzv-endpoint=HOST[:PORT], which assigns the ranks",
                     r.config().nodes_max - 1));
   }
   return {};
 }
 
-// The endpoint of a static job is what the workers dial.
+// In a static job the workers connect to the rendezvous endpoint.
 Result<void> resolve_static(const Resolution& r) {
   LaunchConfig& config = r.config();
   if (auto checked = check_static_place(r); !checked) {
@@ -118,13 +120,13 @@ Result<void> resolve_static(const Resolution& r) {
 Result<void> resolve_default_c10d(const Resolution& r) {
   if (many_nodes(r.config())) {
     return r.layers.refuse(OptionId::nnodes,
-                           "needs --rdzv-endpoint=HOST[:PORT], one of the machines under a name or "
-                           "address that all reach; if all are this one, "
+                           "needs --rdzv-endpoint=HOST[:PORT], an address of one node that all "
+                           "nodes can reach; if all run on this host, "
                            "--rdzv-endpoint=localhost:29400");
   }
   r.config().rdzv_endpoints = {Endpoint{"localhost", kC10dPortDefault}};
   if (r.layers.is_given(OptionId::master_addr)) {
-    r.warn("ignoring --master-addr: it is for --rdzv-backend=static without --rdzv-endpoint");
+    r.warn("ignoring --master-addr: it needs --rdzv-backend=static and no --rdzv-endpoint");
   }
   return {};
 }
@@ -134,12 +136,12 @@ bool wants_file_store(const LaunchConfig& config) {
   return type != config.rdzv_conf.end() && to_lower(trim(type->second)) == "file";
 }
 
-// One node meets nobody: its endpoint is only checked and kept for --explain.
+// A single node needs no rendezvous. Its endpoint is only validated, and kept for --explain.
 Result<void> resolve_c10d(const Resolution& r) {
   LaunchConfig& config = r.config();
   if (wants_file_store(config) && many_nodes(config)) {
     return r.layers.refuse(OptionId::rdzv_conf,
-                           "store_type=file: machines meet over TCP; leave it out and give "
+                           "store_type=file is not supported; omit it and set "
                            "--rdzv-endpoint=HOST[:PORT]");
   }
   if (config.standalone || wants_file_store(config)) {
@@ -158,7 +160,7 @@ Result<void> resolve_c10d(const Resolution& r) {
   }
   for (const OptionId id : {OptionId::master_addr, OptionId::master_port}) {
     if (r.layers.is_typed(id)) {
-      r.warn(fmt::format("{} has no effect with --rdzv-backend=c10d; nodes meet at --rdzv-endpoint",
+      r.warn(fmt::format("{} has no effect with --rdzv-backend=c10d, which uses --rdzv-endpoint",
                          long_flag(option(id))));
     }
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --hosts and --hostfile: what the agents on other machines are started with. Every setting that
-// was given here, by whatever source, becomes an option there, so that no file and no variable has
-// to be the same.
+// --hosts and --hostfile: the command line of the agents on other hosts. Every setting from any
+// source becomes an option there, so the hosts need no common files or variables.
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "config/options/values.hpp"
@@ -22,18 +21,18 @@ namespace {
 
 using enum OptionId;
 
-// Settings that say what --hosts decides, or that mean one machine.
+// Settings that --hosts determines, or that apply to a single node.
 constexpr auto kDecided = std::to_array<std::pair<OptionId, std::string_view>>({
-    {standalone, "is for one machine; leave it out"},
-    {node_rank, "is the place in --hosts; leave it out"},
-    {master_addr, "--hosts finds the place to meet; --rdzv-endpoint names another one"},
-    {master_port, "--hosts finds the place to meet; --rdzv-endpoint names another one"},
-    {local_addr, "is one machine's, and --hosts starts several; --iface=NAME says it for all"},
-    {srun, "starts the machines of a Slurm job, and --hosts those that it names; give one"},
-    {as_node, "--explain shows all machines of --hosts; leave it out"},
+    {standalone, "is for one node; omit it with --hosts"},
+    {node_rank, "is set by the order of --hosts; omit it"},
+    {master_addr, "is chosen by --hosts; use --rdzv-endpoint to set the rendezvous address"},
+    {master_port, "is chosen by --hosts; use --rdzv-endpoint to set the rendezvous address"},
+    {local_addr, "is for one node, but --hosts starts several; use --iface=NAME for all of them"},
+    {srun, "conflicts with --hosts; use only one of them"},
+    {as_node, "is not needed: --explain shows all nodes of --hosts"},
 });
 
-// What is not handed on as it is.
+// Settings that are not forwarded unchanged.
 constexpr auto kOwn = std::to_array<OptionId>({hosts,
                                                hostfile,
                                                include,
@@ -54,8 +53,8 @@ constexpr auto kOwn = std::to_array<OptionId>({hosts,
                                                accelerate_config,
                                                platform});
 
-// What a shell on another machine would not have of itself, and a training script may need. What
-// describes one machine (CUDA_VISIBLE_DEVICES) is not among it.
+// Variables that training scripts may need and that a remote shell does not set. Excludes variables
+// that describe a single host, such as CUDA_VISIBLE_DEVICES.
 constexpr auto kTravelling = std::to_array<std::string_view>(
     {"CONDA_PREFIX", "LD_LIBRARY_PATH", "PATH", "PYTHON_EXEC", "VIRTUAL_ENV"});
 constexpr auto kTravellingPrefixes = std::to_array<std::string_view>({"FI_",
@@ -110,11 +109,10 @@ Result<void> export_one(const Resolution& r, const std::string& text, HostsReque
   const auto value =
       equals == std::string::npos ? r.environ.get(name) : std::optional(text.substr(equals + 1));
   if (!is_variable_name(name)) {
-    return failure(Errc::usage, fmt::format("-x {}: is no name of a variable", shell_quoted(name)));
+    return failure(Errc::usage, fmt::format("-x {}: not a variable name", shell_quoted(name)));
   }
   if (!value) {
-    return failure(Errc::usage,
-                   fmt::format("-x {}: is not set here; give -x {}=VALUE", name, name));
+    return failure(Errc::usage, fmt::format("-x {}: is not set here; use -x {}=VALUE", name, name));
   }
   out.environment[name] = *value;
   return {};
@@ -146,7 +144,7 @@ Result<void> add_environment(const Resolution& r,
 
 Result<void> read_hosts(const Resolution& r, HostsRequest& out) {
   if (r.layers.is_given(hosts) && r.layers.is_given(hostfile)) {
-    return r.layers.refuse(hostfile, "--hosts names the machines too; give one of the two");
+    return r.layers.refuse(hostfile, "conflicts with --hosts; use only one of them");
   }
   const OptionId by = r.layers.is_given(hosts) ? hosts : hostfile;
   const std::string& text = r.layers.text(by);
@@ -170,7 +168,7 @@ Result<void> read_hosts(const Resolution& r, HostsRequest& out) {
 
 Result<void> filter(const Resolution& r, HostsRequest& out) {
   if (r.layers.is_given(include) && r.layers.is_given(exclude)) {
-    return r.layers.refuse(exclude, "--include chooses machines too; give one of the two");
+    return r.layers.refuse(exclude, "conflicts with --include; use only one of them");
   }
   for (const auto& [id, how] :
        {std::pair(include, HostFilter::include), std::pair(exclude, HostFilter::exclude)}) {
@@ -186,12 +184,12 @@ Result<void> filter(const Resolution& r, HostsRequest& out) {
   return {};
 }
 
-// Without --hosts they would have no effect, and the job would run on what was to be left out.
+// Without --hosts they would have no effect, and the job would use hosts or GPUs that the user
+// meant to exclude.
 Result<void> check_filtered(const Resolution& r) {
   for (const OptionId id : {include, exclude}) {
     if (r.layers.is_given(id)) {
-      return r.layers.refuse(
-          id, "chooses among the machines of --hosts or --hostfile; give one of them too");
+      return r.layers.refuse(id, "filters --hosts or --hostfile, but neither is set");
     }
   }
   return {};
@@ -200,7 +198,7 @@ Result<void> check_filtered(const Resolution& r) {
 Result<void> check_decided(const Resolution& r) {
   if (r.line.personality != Personality::muster) {
     return failure(Errc::usage,
-                   "--hosts: torchrun has no such option; call muster by its own name");
+                   "--hosts is not available when invoked as torchrun; run muster instead");
   }
   for (const auto& [id, rule] : kDecided) {
     const bool on = option(id).kind == ValueKind::flag ? r.layers.is_on(id) : r.layers.is_given(id);
@@ -209,15 +207,15 @@ Result<void> check_decided(const Resolution& r) {
     }
   }
   if (r.layers.is_given(rdzv_backend) && r.layers.text(rdzv_backend) != "c10d") {
-    return r.layers.refuse(rdzv_backend, "the machines of --hosts meet by c10d; leave it out");
+    return r.layers.refuse(rdzv_backend, "--hosts always uses c10d; omit this option");
   }
   if (r.layers.is_given(stdin_rank) && r.layers.text(stdin_rank) != "none") {
-    return r.layers.refuse(stdin_rank, "standard input does not travel to the machines of --hosts");
+    return r.layers.refuse(stdin_rank, "standard input is not forwarded to --hosts");
   }
   return {};
 }
 
-// With --nnodes=MIN:MAX the job goes on while MIN are left.
+// With --nnodes=MIN:MAX the job continues while at least MIN nodes remain.
 Result<void> read_nodes(const Resolution& r, HostsRequest& out) {
   const auto count = static_cast<std::int64_t>(out.hosts.size());
   out.nodes_min = static_cast<int>(count);
@@ -229,7 +227,8 @@ Result<void> read_nodes(const Resolution& r, HostsRequest& out) {
   const auto max = parse_python_int(parts.back());
   if (parts.size() > 2 || !min || !max || *min < 1 || *min > *max || *max != count) {
     return r.layers.refuse(
-        nnodes, fmt::format("--hosts names {}: leave it out, or give MIN:{}", count, count));
+        nnodes,
+        fmt::format("--hosts names {} nodes; omit this option or use MIN:{}", count, count));
   }
   out.nodes_min = static_cast<int>(*min);
   return {};
@@ -240,20 +239,21 @@ Result<void> check_slots(const Resolution& r, const HostsRequest& out) {
   const auto chosen = std::ranges::find_if_not(out.hosts, &std::string::empty, &JobHost::devices);
   if (chosen != out.hosts.end() && r.layers.is_given(devices)) {
     return r.layers.refuse(
-        devices, fmt::format("{} has GPUs of its own; leave one of the two out", chosen->name()));
+        devices,
+        fmt::format("the GPUs of {} are also set in the host list; omit one", chosen->name()));
   }
   for (const JobHost& host : out.hosts) {
     if (host.slots && r.layers.is_typed(nproc_per_node) && given != std::to_string(*host.slots)) {
       return r.layers.refuse(
           nproc_per_node,
-          fmt::format("{} has {} slots; leave one of the two out", host.name(), *host.slots));
+          fmt::format("{} has {} slots; omit one of the two", host.name(), *host.slots));
     }
   }
   return {};
 }
 
-// This machine needs neither sshd nor key. With a user or a port it is another login, and to
-// another remote shell the name may mean something else.
+// Marks the local host, which needs neither sshd nor a key. An entry with a user or port is not
+// local because it is another login. Other remote shells may interpret the name differently.
 void mark_local(const Resolution& r, HostsRequest& out) {
   const std::string own = r.machine.hostname();
   const auto addresses = r.machine.own_addresses().value_or(std::vector<OwnAddress>{});
@@ -264,10 +264,10 @@ void mark_local(const Resolution& r, HostsRequest& out) {
   }
 }
 
-// The usual remote shell must not ask for anything, wait for hours, or stay when the network is
-// gone; what the user types is not changed. But no ssh of the job may become a master that the
-// user's other connections share, because the end of the job kills it. ssh uses the first value of
-// an option, so a ControlMaster that the user types still counts.
+// The default ssh command must not prompt, wait for hours, or survive a network failure. A command
+// from the user is not changed, with one exception: no ssh of the job may become a ControlMaster
+// for the user's other connections, because muster kills it at the end of the job. ssh uses the
+// first value of an option, so a ControlMaster set by the user takes precedence.
 Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
   auto words = shell_words(r.layers.text(rsh));
   if (!words || words->empty()) {
@@ -277,7 +277,7 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
   const std::string& shell = out.rsh.front();
   const bool is_ssh = shell.substr(shell.rfind('/') + 1) == "ssh";
   if (std::ranges::any_of(out.hosts, &JobHost::has_port) && !is_ssh) {
-    return r.layers.refuse(rsh, "only ssh understands port= in the host file");
+    return r.layers.refuse(rsh, "port= in the host file needs ssh");
   }
   if (out.rsh == std::vector<std::string>{"ssh"}) {
     mark_local(r, out);
@@ -302,7 +302,7 @@ Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
   out.fanout = static_cast<int>(fanout);
   const auto timeout = parse_duration(trim(r.layers.text(hosts_timeout)));
   if (!timeout || *timeout < Duration::zero()) {
-    return r.layers.refuse(hosts_timeout, "must be a number of seconds, 0 for a single attempt");
+    return r.layers.refuse(hosts_timeout, "must be a number of seconds; 0 means one attempt");
   }
   out.reach_timeout = *timeout;
   return {};

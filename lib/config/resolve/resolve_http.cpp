@@ -10,7 +10,7 @@ constexpr std::string_view kOff = "off";
 constexpr std::string_view kNoKey = "none";
 constexpr const char* kLoopback = "127.0.0.1";
 
-// Written by people: no signs, no blanks.
+// Digits only, without signs or blanks.
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -36,7 +36,7 @@ Result<void> resolve_http(const Resolution& r) {
     return r.layers.refuse(OptionId::http, where.error().message);
   }
   if (!where->port) {
-    return r.layers.refuse(OptionId::http, "a port is missing: PORT, or ADDRESS:PORT");
+    return r.layers.refuse(OptionId::http, "a port is missing; use PORT or ADDRESS:PORT");
   }
   Endpoint out = *where;
   if (to_lower(out.host) == "localhost") {
@@ -45,8 +45,8 @@ Result<void> resolve_http(const Resolution& r) {
   if (!is_address(out.host)) {
     return r.layers.refuse(OptionId::http,
                            "'" + out.host +
-                               "' is no address of this machine: give one in digits, or only a "
-                               "port for 127.0.0.1");
+                               "' is not a numeric address; use an address of this host, or only "
+                               "a port for 127.0.0.1");
   }
   r.config().http = std::move(out);
   return {};

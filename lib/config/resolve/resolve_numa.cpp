@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --numa-binding: from the policy's name to the masks of this machine's workers.
+// --numa-binding: turns the policy into CPU and memory masks for the workers on this node.
 #include "base/check.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -21,16 +21,17 @@ constexpr auto kPolicies = std::to_array<std::pair<std::string_view, NumaPolicy>
     {"core-complex", NumaPolicy::core_complex},
 });
 
-// One launcher for each worker knows nothing of its neighbours' CPUs; who started it does.
+// If the platform starts one launcher per worker, only the platform knows which CPUs the other
+// workers use.
 Result<void> leave_to_platform(const Resolution& r, NumaPolicy policy) {
   if (policy == NumaPolicy::automatic) {
-    r.config().numa_plan.reason = r.config().platform.what + " places its tasks itself";
+    r.config().numa_plan.reason = r.config().platform.what + " binds its tasks";
     return {};
   }
   return r.layers.refuse(
       OptionId::numa_binding,
-      fmt::format("{} started a launcher for each worker, and each sees only itself; let it bind "
-                  "(srun --cpu-bind, mpirun --bind-to), or start one launcher on each machine",
+      fmt::format("{} started one launcher per worker, and each sees only itself; use its binding "
+                  "(srun --cpu-bind, mpirun --bind-to) or start one launcher per node",
                   r.config().platform.what));
 }
 
@@ -40,7 +41,7 @@ Result<void> resolve_numa(const Resolution& r) {
   r.config().numa_binding = r.layers.text(OptionId::numa_binding);
   const auto row = std::ranges::find(
       kPolicies, r.config().numa_binding, &std::pair<std::string_view, NumaPolicy>::first);
-  MUSTER_CHECK(row != kPolicies.end());  // the table's choices were checked
+  MUSTER_CHECK(row != kPolicies.end());  // already checked against the table's choices
   if (row->second == NumaPolicy::none) {
     return {};
   }

@@ -16,8 +16,8 @@ Result<void> resolve_spec(const Resolution& r, OptionId id, StdSpec& out) {
   auto spec = parse_std_spec(r.layers.text(id));
   if (!spec) {
     return r.layers.refuse(id,
-                           "must be 0, 1 (stdout), 2 (stderr), 3 (both) or RANK:VALUE,... such "
-                           "as 0:3,1:2");
+                           "must be 0, 1 (stdout), 2 (stderr), 3 (both) or RANK:VALUE,..., for "
+                           "example 0:3,1:2");
   }
   out = std::move(*spec);
   return {};
@@ -34,7 +34,7 @@ Result<void> resolve_filter(const Resolution& r) {
     if (!rank || *rank < std::numeric_limits<int>::min() ||
         *rank > std::numeric_limits<int>::max()) {
       return r.layers.refuse(OptionId::local_ranks_filter,
-                             "must be whole numbers with commas between, such as 0,1,2");
+                             "must be integers separated by commas, for example 0,1,2");
     }
     ranks.insert(static_cast<int>(*rank));
   }
@@ -49,7 +49,7 @@ Result<void> resolve_duplicates(const Resolution& r,
     return {};
   }
   if (r.config().logs_disabled) {
-    return r.layers.refuse(id, "needs a log folder, but --log-dir is /dev/null");
+    return r.layers.refuse(id, "needs a log directory, but --log-dir is /dev/null");
   }
   out = split_with_escapes(r.layers.text(id));
   return {};
@@ -68,12 +68,12 @@ Result<void> resolve_log_dir(const Resolution& r) {
   }
   const FileKind kind = r.machine.file_kind(config.log_dir);
   if (kind != FileKind::missing && kind != FileKind::folder) {
-    return r.layers.refuse(OptionId::log_dir, "is a file, not a folder");
+    return r.layers.refuse(OptionId::log_dir, "is a file, not a directory");
   }
   return {};
 }
 
-// torchrun ignores --tee as well then, and its prefixes are missed.
+// Unlike torchrun, muster keeps --tee without files, because users expect its prefixes.
 void drop_what_needs_files(const Resolution& r) {
   LaunchConfig& config = r.config();
   if (config.logs_disabled && config.redirects != StdSpec{}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a platform says becomes settings, weaker than what anybody typed, exported or wrote into a
-// file. Where the platform speaks of several machines and the settings of one, nothing is started:
-// each would be a world of one and end with 0.
+// Turns values from the platform into settings, weaker than command line, variables and files. If
+// the platform started muster on several nodes but the settings ask for one, the launch is
+// rejected: each node would run a separate job of one node and succeed.
 #include "base/text.hpp"
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
@@ -45,7 +45,7 @@ PlatformFacts facts_of(const Environ& environ, const Machine& machine) {
   return facts;
 }
 
-// A pod knows its index, and only the user how many there are.
+// A pod knows its index, but only the user knows the number of pods.
 void learn_nodes(const Step& s, PlatformPlan& plan);
 
 Result<void> find_plan(const Step& s) {
@@ -60,7 +60,7 @@ Result<void> find_plan(const Step& s) {
   if (s.layers.is_given(OptionId::as_node)) {
     if (s.line.command == Command::launch) {
       return s.layers.refuse(OptionId::as_node,
-                             "is for --explain; a launch is always this machine's");
+                             "needs --explain; a launch always acts for this node");
     }
     if (plan->nodes) {
       plan =
@@ -76,7 +76,7 @@ Result<void> find_plan(const Step& s) {
   return {};
 }
 
-// MIN and MAX of --nnodes where they can be read; what is wrong with it is said elsewhere.
+// MIN and MAX of --nnodes. None if unset or invalid; errors are reported elsewhere.
 std::optional<std::pair<std::int64_t, std::int64_t>> nodes_given(const Step& s) {
   if (s.layers.is_on(OptionId::standalone)) {
     return std::pair<std::int64_t, std::int64_t>(1, 1);
@@ -97,7 +97,7 @@ void learn_nodes(const Step& s, PlatformPlan& plan) {
     plan.nodes = {static_cast<int>(std::min<std::int64_t>(given->second, kLaunchersMax)),
                   s.layers.of(OptionId::nnodes).origin};
     if (plan.hosts) {
-      plan.problem.clear();  // only their number was missing
+      plan.problem.clear();  // the only problem was the missing number of nodes
     }
   } else if (!given && !plan.nodes_unknown.empty()) {
     plan.warnings.push_back(plan.what + ": " + plan.nodes_unknown);
@@ -125,7 +125,8 @@ bool says_where(const Step& s) {
   return s.layers.is_given(OptionId::rdzv_endpoint) || s.layers.is_given(OptionId::master_addr);
 }
 
-// Only this process runs, and the job has more machines: that is for --srun or for the user to say.
+// The allocation has more nodes, but only this process was started. The user must choose between
+// --srun and a single node.
 Result<void> check_alone(const Step& s) {
   const PlatformPlan& plan = s.plan();
   const auto given = nodes_given(s);
@@ -151,7 +152,7 @@ Result<void> check_alone(const Step& s) {
                              command_text(started_by(s))));
 }
 
-// `given` machines were asked for, and the platform has started muster on more.
+// Rejects a single-node request if the platform has started muster on several nodes.
 Result<void> check_world_of_one(const Step& s) {
   PlatformPlan& plan = s.plan();
   const auto given = nodes_given(s);
@@ -162,24 +163,24 @@ Result<void> check_world_of_one(const Step& s) {
   const OptionId by =
       s.layers.is_on(OptionId::standalone) ? OptionId::standalone : OptionId::nnodes;
   if (plan.is_hint) {
-    s.out.warnings.push_back(fmt::format("{} asks for one machine; ignoring {} ({} machines)",
+    s.out.warnings.push_back(fmt::format("{} requests one node; ignoring {} ({} nodes)",
                                          long_flag(option(by)),
                                          plan.what,
                                          plan.nodes->value));
-    plan = plan_of("none", "ignored: one machine was asked for");
+    plan = plan_of("none", "ignored because one node was requested");
     return {};
   }
   return s.layers.refuse(
       by,
       fmt::format(
-          "{} started muster {} times ({}), and each would run a job of its own; leave this "
-          "option out for one job, or give --platform=none for that",
+          "{} started muster {} times ({}), and each would run a separate job; omit this option "
+          "to run one job, or set --platform=none for separate jobs",
           plan.what,
           plan.nodes->value,
           plan.nodes->origin));
 }
 
-// One launcher for each worker leaves nothing to choose.
+// With one launcher per worker, the numbers of nodes and workers are fixed.
 Result<void> check_tasks(const Step& s) {
   const PlatformPlan& plan = s.plan();
   if (!plan.task) {
@@ -190,8 +191,8 @@ Result<void> check_tasks(const Step& s) {
   if (s.layers.is_given(OptionId::nproc_per_node) && workers != 1) {
     return s.layers.refuse(
         OptionId::nproc_per_node,
-        fmt::format("{} started a launcher for each worker already ({} here, {} in all); start one "
-                    "on each machine (srun --ntasks-per-node=1, mpirun -N 1), or leave this out",
+        fmt::format("{} started one launcher per worker already ({} here, {} in all); start one "
+                    "per node (srun --ntasks-per-node=1, mpirun -N 1), or omit this option",
                     plan.what,
                     plan.task->local_size.value_or(1),
                     launchers));
@@ -200,8 +201,8 @@ Result<void> check_tasks(const Step& s) {
   if (given && (given->first > launchers || given->second < launchers)) {
     return s.layers.refuse(
         OptionId::nnodes,
-        fmt::format("{} started {} launchers, one for each worker ({}); start one on each machine "
-                    "(srun --ntasks-per-node=1, mpirun -N 1), or leave this out",
+        fmt::format("{} started {} launchers, one per worker ({}); start one per node (srun "
+                    "--ntasks-per-node=1, mpirun -N 1), or omit this option",
                     plan.what,
                     launchers,
                     plan.nodes->origin));
@@ -209,12 +210,12 @@ Result<void> check_tasks(const Step& s) {
   return {};
 }
 
-// Answered where the user says where the nodes meet, or that this one is to be alone.
+// A problem of the platform does not matter if the user sets the rendezvous or requests one node.
 Result<void> check_problem(const Step& s) {
   PlatformPlan& plan = s.plan();
   const auto given = nodes_given(s);
   const bool alone = !plan.nodes && given && given->second == 1;
-  // Nobody has asked for a job of many.
+  // No source requested a multi-node job.
   const bool unasked = !plan.nodes && !plan.nodes_unknown.empty();
   if (says_where(s) || alone || unasked) {
     plan.problem.clear();
@@ -231,7 +232,7 @@ Result<void> check_problem(const Step& s) {
 
 std::string told(const Step& s, OptionId id, const Said<int>& said) {
   const Setting& setting = s.layers.of(id);
-  return fmt::format("{}={} ({}) counts, not {} ({})",
+  return fmt::format("{}={} ({}) overrides {} ({})",
                      long_flag(option(id)),
                      setting.text,
                      setting.origin,
@@ -244,7 +245,7 @@ bool differs(const Step& s, OptionId id, const std::optional<Said<int>>& said) {
   return s.layers.is_given(id) && said && given && *given != said->value;
 }
 
-// All that somebody stronger said otherwise, on one line.
+// Warns in one line about all platform values that stronger sources override.
 void warn_of_conflicts(const Step& s) {
   const PlatformPlan& plan = s.plan();
   std::vector<std::string> parts;
@@ -265,7 +266,7 @@ void warn_of_conflicts(const Step& s) {
   }
 }
 
-// torchrun's users count on 1 where nobody says more.
+// Only muster itself starts one worker per GPU by default; torchrun users expect one worker.
 void add_workers(const Step& s) {
   const PlatformPlan& plan = s.plan();
   if (plan.workers) {
@@ -281,11 +282,11 @@ void add_workers(const Step& s) {
   if (plan.gpus && (seen.count == 0 || seen.count >= plan.gpus->value)) {
     s.layers.add(OptionId::nproc_per_node,
                  std::to_string(plan.gpus->value),
-                 "one for each GPU: " + plan.gpus->origin);
+                 "one per GPU: " + plan.gpus->origin);
     return;
   }
   if (plan.gpus) {
-    s.out.warnings.push_back(fmt::format("{} GPUs by {}, but {}: starting {} workers",
+    s.out.warnings.push_back(fmt::format("{} GPUs according to {}, but {}; starting {} workers",
                                          plan.gpus->value,
                                          plan.gpus->origin,
                                          seen.reason,
@@ -293,11 +294,11 @@ void add_workers(const Step& s) {
   }
   if (seen.count > 0) {
     s.layers.add(
-        OptionId::nproc_per_node, std::to_string(seen.count), "one for each GPU: " + seen.reason);
+        OptionId::nproc_per_node, std::to_string(seen.count), "one per GPU: " + seen.reason);
   }
 }
 
-// The candidates moved into --port-range, which confines all ports.
+// The candidate ports, mapped into --port-range if set.
 std::vector<std::uint16_t> ports_of(const Step& s) {
   std::vector<std::uint16_t> ports = s.plan().ports->value;
   const auto range = split(s.layers.text(OptionId::port_range), '-');
@@ -314,8 +315,8 @@ std::vector<std::uint16_t> ports_of(const Step& s) {
   return ports;
 }
 
-// The host listens at the first candidate that nobody has; the others try them in the same order.
-// The host tries none of them at all, since it can only be one of them.
+// The host listens on the first candidate port that is free; the other nodes try all candidates in
+// the same order. The host keeps only its own port, since it does not connect to any other.
 void narrow_to_free(const Step& s, std::vector<std::uint16_t>& ports) {
   if (!is_host(s.plan()) || s.line.command != Command::launch) {
     return;
@@ -337,8 +338,8 @@ std::string endpoint_list(const std::vector<std::string>& hosts,
   return join(out, ",");
 }
 
-// Where workers dial the place itself, the world is fixed, as torchrun's static back end has it.
-// --rank-order is for c10d.
+// If workers connect to the platform's address directly, the set of nodes is fixed, as with
+// torchrun's static backend. --rank-order needs c10d.
 bool wants_static(const Step& s) {
   const auto given = nodes_given(s);
   const bool elastic = given && given->first < given->second;
@@ -347,8 +348,8 @@ bool wants_static(const Step& s) {
              : s.plan().dialled_by_workers && !elastic && !s.layers.is_given(OptionId::rank_order);
 }
 
-// Nodes connect from the addresses of these names only where the platform says where they meet and
-// the user chose no other network.
+// The named hosts are valid only if the platform sets the rendezvous and the user selected no other
+// network. Otherwise nodes may connect from different addresses.
 void note_named_hosts(const Step& s) {
   const auto nodes = nodes_given(s);
   const bool has_own_address =
@@ -358,8 +359,8 @@ void note_named_hosts(const Step& s) {
   }
 }
 
-// Where nodes meet is said by one source only: an endpoint of the user with a back end of the
-// platform would be neither's.
+// The rendezvous comes from a single source. Combining the user's endpoint with the platform's
+// backend would match neither.
 void add_meeting(const Step& s) {
   const PlatformPlan& plan = s.plan();
   if (says_where(s) || s.layers.is_given(OptionId::master_port) || !plan.hosts) {
@@ -391,7 +392,7 @@ void add_nodes(const Step& s) {
   s.layers.add(OptionId::nnodes, std::to_string(plan.nodes->value), plan.nodes->origin);
   const auto nodes = nodes_given(s);
   if (plan.node && !plan.is_first && nodes && plan.node->value < nodes->second) {
-    // One that a user types may be the same everywhere: torchrun's c10d takes no notice of it.
+    // A --node-rank from the user may be the same on all nodes, since torchrun's c10d ignores it.
     s.out.config.nodes_are_numbered = !plan.is_hint && !s.layers.is_given(OptionId::node_rank);
     s.layers.add(OptionId::node_rank, std::to_string(plan.node->value), plan.node->origin);
   }

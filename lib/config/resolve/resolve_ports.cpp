@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ports that are kept for the workers: --ports, --leader-ports, and MASTER_PORT where a worker
-// is to serve the store.
+// Ports reserved for the workers: --ports, --leader-ports, and MASTER_PORT if a worker serves the
+// store.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -13,17 +13,17 @@
 namespace muster {
 namespace {
 
-// Each costs a descriptor of the launcher. The wire format has the same limit.
+// Each port costs the launcher a file descriptor. The wire format has the same limit.
 constexpr int kPortsMax = 256;
 
-// The number of ${port7}, where `text` goes on behind "${port"; none for other text.
+// The index in "${port7}", given the text after "${port". None if it is not a port macro.
 std::optional<std::int64_t> index_of(std::string_view text) {
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const bool closed = digits > 0 && digits < text.size() && text[digits] == '}';
   return closed ? parse_int(text.substr(0, digits)) : std::nullopt;
 }
 
-// The first macro of this name in the text whose number is not below `count`; empty if none.
+// The first macro of this name whose index is `count` or more. Empty if there is none.
 std::string macro_beyond(std::string_view text, const std::string& name, int count) {
   const std::string begin = "${" + name;
   for (auto at = text.find(begin); at != std::string_view::npos; at = text.find(begin, at + 1)) {
@@ -35,7 +35,7 @@ std::string macro_beyond(std::string_view text, const std::string& name, int cou
   return "";
 }
 
-// Where none is asked for, ${port0} may be a variable of a shell in the argument.
+// If no ports are reserved, ${port0} may be a shell variable in the argument.
 Result<void> check_macros(const Resolution& r, OptionId id, const std::string& name, int count) {
   if (count == 0) {
     return {};
@@ -45,7 +45,7 @@ Result<void> check_macros(const Resolution& r, OptionId id, const std::string& n
       return r.layers.refuse(
           id,
           fmt::format(
-              "the arguments name {}, but the last one is ${{{}{}}}", macro, name, count - 1));
+              "the arguments use {}, but the last one is ${{{}{}}}", macro, name, count - 1));
     }
   }
   return {};
@@ -60,11 +60,10 @@ Result<void> resolve_count(const Resolution& r, OptionId id, const std::string& 
   return check_macros(r, id, macro, count);
 }
 
-// Many nodes: the rendezvous, this node's own listener, and the store if it gets rank 0.
+// Multi-node: the rendezvous, this node's listener, and the store if it gets rank 0.
 constexpr int kPortsOfMany = 3;
 
-// One node alone listens for its store; where its port was given, that one need not be in the
-// range.
+// A single node listens only for its store. An explicit store port need not be in the range.
 int ports_of_one(const LaunchConfig& config) {
   return config.master_port == 0 || !config.agent_store ? 1 : 0;
 }
@@ -81,19 +80,20 @@ Result<void> check_range(const Resolution& r) {
     return {};
   }
   return r.layers.refuse(OptionId::port_range,
-                         fmt::format("it has {} ports, and {} are needed to listen on and to "
-                                     "reserve",
+                         fmt::format("has {} ports, but {} are needed for listening sockets and "
+                                     "reserved ports",
                                      in_range,
                                      needed));
 }
 
-// As torchrun: exactly "1", and only where the store's port is not the rendezvous' own.
+// As in torchrun, only the value "1" counts, and only if the store does not share the port of the
+// rendezvous.
 void resolve_agent_store(const Resolution& r) {
   const bool wanted = r.environ.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
   r.config().agent_store = wanted || r.config().rdzv_backend == "static";
   if (!r.config().agent_store) {
     r.set_origin(OptionId::master_port,
-                 "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: held for the worker of rank 0");
+                 "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1: reserved for the worker of rank 0");
   }
 }
 

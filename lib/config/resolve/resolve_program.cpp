@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which interpreter, if any, runs the user's program. Found out before anything is started, so that
-// a wrong name is one line and not one traceback for each worker.
+// Finds the interpreter, if any, for the user's program. This happens before any process starts, so
+// that a wrong name causes one error line instead of a traceback from each worker.
 #include "base/text.hpp"
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// What execvp would search where PATH is not set.
+// The default of execvp if PATH is not set.
 constexpr std::string_view kPathDefault = "/bin:/usr/bin";
 
 bool is_in_path(const Resolution& r, std::string_view name) {
@@ -35,8 +35,8 @@ struct Python {
   std::string origin;
 };
 
-// A launcher that is installed into a virtual environment runs that environment's Python, whether
-// or not it is active, as torchrun does. In /usr/bin it does not: an active environment counts.
+// Like torchrun, a launcher installed in a virtual environment uses its Python even if the
+// environment is not active. One in /usr/bin uses the active environment.
 std::optional<Python> python_beside_us(const Resolution& r) {
   const std::string own = r.machine.own_path();
   const auto slash = own.rfind('/');
@@ -74,14 +74,14 @@ Result<Python> find_python(const Resolution& r) {
   return Python{"python3", "PATH"};
 }
 
-// A name with a macro differs for each worker; spawning reports what is wrong with it. Which macros
-// there are depends on the name that we were called by (plan/macros.hpp).
+// A name with a macro differs for each worker, so errors are reported when it is started. The set
+// of macros depends on the name muster was invoked by (plan/macros.hpp).
 bool has_macro(const Resolution& r, std::string_view name) {
   const bool ours = r.line.personality == Personality::muster;
   return name.find(ours ? "${local_rank}" : "$") != std::string_view::npos;
 }
 
-// A scheduler may have started us elsewhere than one thinks.
+// Names the working directory, because a scheduler may have started muster in an unexpected one.
 std::string not_there(const Resolution& r, std::string_view kind, const std::string& name) {
   const std::string folder = name.starts_with('/') ? "" : r.machine.working_folder();
   return fmt::format("the {} {} does not exist{}",
@@ -104,7 +104,7 @@ bool is_module_name(const std::string& name) {
   });
 }
 
-// "my_package.train" is how Python names my_package/train.py.
+// Suggests -m for Python module names: "my_package.train" is my_package/train.py.
 std::string hint_of_module(const Resolution& r, const std::string& name) {
   std::string path = name;
   std::ranges::replace(path, '.', '/');
@@ -127,25 +127,26 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
   }
   switch (r.machine.file_kind(name)) {
     case FileKind::executable:
-      return has_slash ? Result<void>{}
-                       : failure(Errc::not_found,
-                                 fmt::format("{} is not in PATH; for the file in this folder write "
-                                             "./{}",
-                                             quoted,
-                                             quoted));
+      return has_slash
+                 ? Result<void>{}
+                 : failure(Errc::not_found,
+                           fmt::format("{} is not in PATH; to run the file in this directory, "
+                                       "use ./{}",
+                                       quoted,
+                                       quoted));
     case FileKind::missing:
       return failure(Errc::not_found,
                      has_slash
                          ? not_there(r, "program", name)
-                         : fmt::format("the program {} is neither in PATH nor in this folder{}",
+                         : fmt::format("the program {} is neither in PATH nor in this directory{}",
                                        quoted,
                                        hint_of_module(r, name)));
     case FileKind::folder:
-      return failure(Errc::not_possible, fmt::format("{} is a folder, not a program", quoted));
+      return failure(Errc::not_possible, fmt::format("{} is a directory, not a program", quoted));
     case FileKind::noexec:
       return failure(Errc::not_possible,
-                     fmt::format("{} is on a file system that is mounted noexec; "
-                                 "copy it to another one, or name its interpreter first",
+                     fmt::format("{} is on a file system mounted noexec; copy it to another one, "
+                                 "or put its interpreter before it",
                                  quoted));
     case FileKind::plain:
     case FileKind::other:
@@ -154,7 +155,7 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
   return failure(
       Errc::not_possible,
       fmt::format("{} is neither a Python script (its name does not end in .py or .pyz) nor "
-                  "executable; try chmod +x, or name its interpreter first",
+                  "executable; try chmod +x, or put its interpreter before it",
                   quoted));
 }
 
@@ -163,7 +164,7 @@ bool is_python_name(const Resolution& r, const std::string& name) {
          r.machine.file_kind(name + "/__main__.py") != FileKind::missing;
 }
 
-// torchrun's rule: a script is Python unless it is said not to be. Ours looks at the file.
+// torchrun assumes Python unless told otherwise. muster checks the file.
 ProgramKind kind_of(const Resolution& r, const std::string& name) {
   if (r.layers.is_on(OptionId::run_path)) {
     return ProgramKind::python_script;
@@ -178,14 +179,14 @@ ProgramKind kind_of(const Resolution& r, const std::string& name) {
   return python ? ProgramKind::python_script : ProgramKind::executable;
 }
 
-// The argument by which scripts for torch.distributed.launch learn their local rank.
+// The argument that passes the local rank to scripts for torch.distributed.launch.
 Result<void> resolve_local_rank_arg(const Resolution& r, bool by_launcher) {
   const std::string& name = r.layers.text(OptionId::local_rank_arg);
   const bool plain = std::ranges::all_of(
       name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
   if (!plain || name.starts_with('-')) {
     return r.layers.refuse(OptionId::local_rank_arg,
-                           "must be a name without dashes before it, such as local_rank");
+                           "must be a name without leading dashes, for example local_rank");
   }
   r.config().local_rank_arg = by_launcher && name.empty() ? "local_rank" : name;
   return {};
@@ -208,7 +209,7 @@ Result<void> check_pairs(const Resolution& r) {
   return resolve_local_rank_arg(r, launch && !r.layers.is_on(OptionId::use_env));
 }
 
-// Whether the program can be started; for the Python kinds also by which interpreter.
+// Checks that the program can be started, and for Python finds the interpreter.
 Result<void> look_for_program(const Resolution& r) {
   Program& program = r.config().program;
   if (program.kind == ProgramKind::executable) {
@@ -225,7 +226,8 @@ Result<void> look_for_program(const Resolution& r) {
   return python ? Result<void>{} : std::unexpected(python.error());
 }
 
-// A variable may be there for all programs of a user; who types the option means this one.
+// MUSTER_WARM may be set for all programs of a user, so it is ignored for programs that are not
+// Python. The option on the command line is an error for them.
 Result<void> resolve_warm(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::warm)));
   const auto flag = parse_word_flag(text);
@@ -234,7 +236,7 @@ Result<void> resolve_warm(const Resolution& r) {
   }
   if (r.config().program.kind == ProgramKind::executable) {
     return r.layers.is_typed(OptionId::warm)
-               ? r.layers.refuse(OptionId::warm, "is for Python programs")
+               ? r.layers.refuse(OptionId::warm, "needs a Python program")
                : Result<void>{};
   }
   std::vector<std::string> modules;
@@ -243,14 +245,15 @@ Result<void> resolve_warm(const Resolution& r) {
       modules.emplace_back(trim(name));
     }
     if (!std::ranges::all_of(modules, is_module_name)) {
-      return r.layers.refuse(OptionId::warm, "must be auto, off or names of modules: torch,numpy");
+      return r.layers.refuse(OptionId::warm, "must be auto, off or module names: torch,numpy");
     }
   }
   r.config().warm = std::move(modules);
   return {};
 }
 
-// Few scripts have options of these names; a launcher's option after the script is a mistake.
+// Few scripts have options with these names, so such an option after the script is likely a
+// mistake.
 void note_wrong_side(const Resolution& r) {
   constexpr std::array kOfLaunchers{OptionId::nproc_per_node,
                                     OptionId::nnodes,
@@ -266,8 +269,8 @@ void note_wrong_side(const Resolution& r) {
     const Option* found = name.starts_with("--") ? find_option(name.substr(2)) : nullptr;
     if (found != nullptr && std::ranges::find(kOfLaunchers, found->id) != kOfLaunchers.end()) {
       r.warn(
-          fmt::format("{} comes after {}, so it is passed to the program; to set it for muster, "
-                      "put it before the program",
+          fmt::format("{} follows {} and is passed to the program; to set it for muster, put it "
+                      "before the program",
                       arg,
                       r.config().program.name));
       return;
@@ -285,7 +288,7 @@ Result<void> resolve_program(const Resolution& r) {
   program.name = r.line.program;
   program.args = r.line.args;
   if (program.name.empty()) {
-    return failure(Errc::usage, "the name of the program to run is empty");
+    return failure(Errc::usage, "the program name is empty");
   }
   program.kind = kind_of(r, program.name);
   note_wrong_side(r);
@@ -294,7 +297,7 @@ Result<void> resolve_program(const Resolution& r) {
   }
   auto found = look_for_program(r);
   if (!found && r.line.command != Command::launch) {
-    // An explanation starts nothing; it may be of another machine's program.
+    // --explain starts nothing, and the program may exist only on another host.
     program.problem = found.error().message;
     return {};
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many nodes, by which back end, under which name, by torchrun's rules. What would leave a job
-// of many nodes waiting for nobody, or a world of one where more were asked for, is refused here.
+// Number of nodes, backend and job ID, by torchrun's rules. Rejects settings that would make a
+// multi-node job wait forever, or run as a single node.
 #include "base/text.hpp"
 #include "config/options/rdzv_conf.hpp"
 #include "config/options/values.hpp"
@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// More nodes than any job has; with the most workers on each, ranks still fit an int.
+// More nodes than any job has. With the maximum number of workers per node, ranks still fit an int.
 constexpr int kNodesMax = 100'000;
 
 Result<void> resolve_nodes(const Resolution& r) {
@@ -36,7 +36,7 @@ Result<void> resolve_nodes(const Resolution& r) {
   return {};
 }
 
-// torchrun's default of static would give every machine --node-rank=0.
+// torchrun's default backend, static, would give every node --node-rank=0.
 bool implies_c10d(const Resolution& r) {
   const bool is_numbered = r.layers.of(OptionId::node_rank).source < Source::platform;
   return many_nodes(r.config()) && !r.layers.is_given(OptionId::rdzv_backend) && !is_numbered &&
@@ -63,7 +63,7 @@ Result<void> resolve_backend(const Resolution& r) {
   return r.layers.refuse(OptionId::rdzv_backend, "must be static or c10d");
 }
 
-// Uuid version 4 from 32 random hexadecimal digits.
+// UUID version 4 from 32 random hexadecimal digits.
 std::string uuid4(std::string hex) {
   hex[12] = '4';
   hex[16] = "89ab"[static_cast<unsigned char>(hex[16]) % 4];
@@ -96,15 +96,15 @@ Result<void> resolve_standalone(const Resolution& r) {
   const bool many = many_nodes(r.config());
   if (r.layers.is_on(OptionId::standalone) && many) {
     return r.layers.refuse(OptionId::nnodes,
-                           "--standalone is for one machine; leave it out and give "
-                           "--rdzv-backend=c10d --rdzv-endpoint=HOST[:PORT]");
+                           "--standalone is for one node; use --rdzv-backend=c10d "
+                           "--rdzv-endpoint=HOST[:PORT] instead");
   }
   if (r.layers.is_on(OptionId::standalone)) {
     make_standalone(r, "implied by --standalone");
   } else if (!many && r.layers.text(OptionId::rdzv_backend) == "static" &&
              !r.layers.is_given(OptionId::master_port) &&
              r.layers.text(OptionId::rdzv_endpoint).empty()) {
-    make_standalone(r, "implied by one machine without a port");
+    make_standalone(r, "implied by one node without a port");
   }
   return {};
 }
@@ -116,21 +116,21 @@ void resolve_id(const Resolution& r) {
   }
   config.rdzv_id = r.layers.text(OptionId::rdzv_id);
   if (config.rdzv_id.empty() && many_nodes(config)) {
-    // $RANDOM, in a shell that has none: a random one of each node would refuse all the others.
+    // Typically $RANDOM in a shell that lacks it. A random ID per node would make the nodes reject
+    // each other.
     const auto& known = config.platform.run_id;
     config.rdzv_id = known ? known->value : option(OptionId::rdzv_id).default_value;
-    r.warn(fmt::format("--rdzv-id is empty: taking '{}', so that all nodes have the same",
-                       config.rdzv_id));
+    r.warn(fmt::format("--rdzv-id is empty; using '{}' on all nodes", config.rdzv_id));
     r.set_origin(OptionId::rdzv_id,
                  known ? known->origin + ", since empty" : "default, since empty");
   } else if (config.rdzv_id.empty()) {
     config.rdzv_id = r.machine.random_hex();
-    r.warn("--rdzv-id is empty: taking a random one");
+    r.warn("--rdzv-id is empty; using a random one");
     r.set_origin(OptionId::rdzv_id, "random, since empty");
   }
 }
 
-// Names the other back end's keys in one line. torchrun's keys that do nothing here are harmless.
+// Warns in one line about keys of the other backend. torchrun keys without effect are harmless.
 void warn_of_idle_keys(const Resolution& r, const std::map<std::string, std::string>& conf) {
   if (!many_nodes(r.config())) {
     return;
@@ -144,7 +144,7 @@ void warn_of_idle_keys(const Resolution& r, const std::map<std::string, std::str
     }
   }
   if (!idle.empty()) {
-    r.warn(fmt::format("--rdzv-conf: {} {} no effect with --rdzv-backend={}, which waits for {}=",
+    r.warn(fmt::format("--rdzv-conf: {} {} no effect with --rdzv-backend={}, which uses {}",
                        join(idle, ", "),
                        idle.size() == 1 ? "has" : "have",
                        r.config().rdzv_backend,
@@ -168,7 +168,7 @@ Result<void> resolve_conf(const Resolution& r) {
   }
   config.rdzv_conf = std::move(*conf);
   config.rendezvous = *rdzv;
-  // Who the platform counts as first hosts where it says; names decide nothing then.
+  // With an endpoint from the platform, the platform's first node hosts it; names do not matter.
   if (r.layers.of(OptionId::rdzv_endpoint).source == Source::platform &&
       !config.rendezvous.is_host) {
     config.rendezvous.is_host = is_host(config.platform);
@@ -183,14 +183,14 @@ void resolve_store_via(const Resolution& r) {
                                          : StoreVia::direct;
 }
 
-// A static job has exactly MAX nodes, each of which knows its place.
+// A static job has exactly MAX nodes, and each knows its rank.
 Result<void> resolve_place(const Resolution& r) {
   LaunchConfig& config = r.config();
   const bool is_static = config.rdzv_backend == "static";
   if (is_static && config.nodes_min != config.nodes_max) {
     config.nodes_min = config.nodes_max;
     r.set_origin(OptionId::nnodes,
-                 fmt::format("{}, all of them: static", r.layers.of(OptionId::nnodes).origin));
+                 fmt::format("{}, raised to MAX: static", r.layers.of(OptionId::nnodes).origin));
   }
   const auto rank = r.layers.integer(OptionId::node_rank);
   if (rank < 0 || rank >= config.nodes_max) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a node records the rounds that it accepts. No folder is made here.
+// The directory in which a node records the rounds that it accepts. It is not created here.
 #include "config/resolve/resolution.hpp"
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace muster {
 namespace {
 
-// By the XDG base directory specification, which tells programs to pass over relative paths.
+// The XDG base directory specification requires programs to ignore relative paths.
 std::string state_folder(const Environ& environ) {
   const std::string state = environ.get("XDG_STATE_HOME").value_or("");
   const std::string home = environ.get("HOME").value_or("");
@@ -23,10 +23,10 @@ Result<void> resolve_state_dir(const Resolution& r) {
   const std::string& given = r.layers.text(OptionId::state_dir);
   std::string& folder = r.config().state_dir;
   if (!many_nodes(r.config())) {
-    r.set_origin(OptionId::state_dir, "one node records nothing");
+    r.set_origin(OptionId::state_dir, "not needed for one node");
   } else if (given.empty()) {
     folder = state_folder(r.environ);
-    r.set_origin(OptionId::state_dir, folder.empty() ? "HOME is not set" : "your home");
+    r.set_origin(OptionId::state_dir, folder.empty() ? "HOME is not set" : "home directory");
   } else if (given != "none") {
     if (!given.starts_with('/')) {
       return r.layers.refuse(OptionId::state_dir, "must be an absolute path, or none");

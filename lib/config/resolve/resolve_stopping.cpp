@@ -86,12 +86,12 @@ Result<void> resolve_signals(const Resolution& r) {
     if (!number || *number == SIGCHLD) {
       r.warn(fmt::format("ignoring signal '{}' of --signals-to-handle: {}",
                          trim(name),
-                         number ? "muster needs it itself" : "there is no such signal"));
+                         number ? "muster uses it internally" : "no such signal"));
       continue;
     }
     if (*number == SIGKILL || *number == SIGSTOP) {
       return r.layers.refuse(OptionId::signals_to_handle,
-                             fmt::format("{} cannot be caught by any program", trim(name)));
+                             fmt::format("{} cannot be caught", trim(name)));
     }
     if (std::ranges::find(config.signals_to_handle, *number) == config.signals_to_handle.end()) {
       config.signals_to_handle.push_back(*number);
@@ -136,7 +136,7 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
-    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not built yet");
+    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not supported");
   }
   resolve_child_death(r);
   resolve_delivery(r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which secret the nodes of a job prove themselves with. No file is opened here.
+// The source of the secret that the nodes of a job authenticate with. No file is opened here.
 #include "config/resolve/resolution.hpp"
 #include "trust/token_source.hpp"
 
@@ -11,38 +11,36 @@ using enum OptionId;
 void note_source(const Resolution& r) {
   const TokenSource& source = r.config().token;
   if (!many_nodes(r.config())) {
-    r.set_origin(token_file, "one node needs none");
+    r.set_origin(token_file, "not needed for one node");
   } else if (source.munge == MungeUse::wanted) {
-    r.set_origin(token_file,
-                 "there is " + std::string(kMungeSocket) +
-                     "; nodes that have no MUNGE "
-                     "need the same file");
+    r.set_origin(
+        token_file,
+        "MUNGE socket " + std::string(kMungeSocket) + "; nodes without MUNGE need the same file");
   } else if (source.from == TokenFrom::nowhere) {
     r.set_origin(token_file, source.why_none);
   } else if (source.from == TokenFrom::home) {
     r.set_origin(token_file,
-                 source.why_not_made.empty() ? "your home; made by the first job that needs it"
-                                             : "your home; not made: " + source.why_not_made);
+                 source.why_not_made.empty()
+                     ? "home directory; created by the first job that needs it"
+                     : "home directory; not created: " + source.why_not_made);
   }
 }
 
 }  // namespace
 
-// A secret that somebody gives in the wrong place is not repeated.
+// The error does not repeat the text, which may be a secret passed to the wrong option.
 Result<void> check_token(const Resolution& r) {
   const std::string& text = r.layers.text(token);
   const bool excludes_file = text == "none" || text == "munge";
   if (!excludes_file && text != "auto" && text != "require") {
     return failure(Errc::usage,
-                   "--token: must be auto, none, munge or require; a token itself is given in a "
-                   "file, by --token-file, "
-                   "since other users see command lines");
+                   "--token: must be auto, none, munge or require; put the token into a file and "
+                   "use --token-file, since other users can see command lines");
   }
   if (excludes_file && r.layers.is_given(token_file)) {
     return r.layers.refuse(token_file,
-                           text == "none"
-                               ? "--token=none says that there is none; give one of the two"
-                               : "--token=munge asks for MUNGE in its place; give one of the two");
+                           text == "none" ? "conflicts with --token=none; use only one of them"
+                                          : "conflicts with --token=munge; use only one of them");
   }
   return {};
 }

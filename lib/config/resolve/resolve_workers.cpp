@@ -11,20 +11,21 @@
 namespace muster {
 namespace {
 
-// More workers than any machine has processors: a slip of the keyboard.
+// More workers than any host has CPUs; a larger number is a typing error.
 constexpr int kNprocMax = 16384;
 
-// The names of MIG slices that are visible, if any.
+// The number of visible MIG slices.
 std::size_t visible_slices(const Resolution& r) {
   const std::string list(r.environ.get("CUDA_VISIBLE_DEVICES").value_or(""));
   return trim(list).starts_with("MIG-") ? split(list, ',').size() : 0;
 }
 
-// CUDA shows a process one slice, however many are named; but each worker may have its own.
+// CUDA shows a process only one slice, no matter how many are listed, but each worker may use a
+// different one.
 void count_slices(const Resolution& r, Count& gpus) {
   const std::size_t slices = visible_slices(r);
   if (gpus.count > 0 && slices > 0 && r.layers.is_on(OptionId::virtual_local_rank)) {
-    gpus = {static_cast<int>(slices), fmt::format("{} MIG slices, one for each", slices)};
+    gpus = {static_cast<int>(slices), fmt::format("{} MIG slices, one per worker", slices)};
   }
 }
 
@@ -45,7 +46,7 @@ Result<Count> count_workers(const Resolution& r, const std::string& text) {
       return gpus;
     }
     if (word == "gpu") {
-      return r.layers.refuse(OptionId::nproc_per_node, "no GPU can be used: " + gpus.reason);
+      return r.layers.refuse(OptionId::nproc_per_node, "no usable GPU: " + gpus.reason);
     }
     Count cpus = r.machine.usable_cpus();
     cpus.reason += "; " + gpus.reason;
@@ -53,7 +54,7 @@ Result<Count> count_workers(const Resolution& r, const std::string& text) {
   }
   if (word == "xpu") {
     return r.layers.refuse(OptionId::nproc_per_node,
-                           "muster cannot count such devices; give their number");
+                           "muster cannot count such devices; specify their number");
   }
   return r.layers.refuse(OptionId::nproc_per_node, "must be a number, auto, gpu or cpu");
 }
@@ -77,7 +78,7 @@ Result<void> resolve_nproc(const Resolution& r) {
   return {};
 }
 
-// Launchers for each worker may all have the same processors, where nobody has bound them.
+// If the platform starts one launcher per worker without binding, all of them share the same CPUs.
 void share_cpus(const Resolution& r, Count& cpus) {
   const auto& task = r.config().task;
   const int sharers = task ? task->local_size.value_or(1) : 1;
@@ -87,7 +88,7 @@ void share_cpus(const Resolution& r, Count& cpus) {
   }
 }
 
-// Only OMP_NUM_THREADS depends on the number of processors.
+// The number of CPUs is needed only for OMP_NUM_THREADS.
 void resolve_cpus(const Resolution& r) {
   if (r.environ.get("OMP_NUM_THREADS") && r.line.command == Command::launch) {
     r.config().usable_cpus = 0;
@@ -99,7 +100,7 @@ void resolve_cpus(const Resolution& r) {
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }
 
-// mpirun binds what it starts to one core by default, and workers inherit that.
+// By default mpirun binds each process to one core, and the workers inherit that.
 void note_narrow_mask(const Resolution& r) {
   const LaunchConfig& config = r.config();
   const bool is_counted = config.usable_cpus > 0;
@@ -113,10 +114,10 @@ void note_narrow_mask(const Resolution& r) {
                      by == "open-mpi" ? "pass --bind-to none to mpirun"
                      : by == "slurm"  ? "pass --cpus-per-task=N or --cpu-bind=none to srun"
                      : by == "hydra"  ? "pass -bind-to none to mpiexec"
-                                     : "muster was started bound to them; widen its CPU affinity"));
+                                      : "muster inherited this CPU affinity; widen it"));
 }
 
-// Whether one of the lists is too short for all workers, whatever GPUs there are.
+// Whether one of the visibility lists is too short for all workers.
 bool is_narrowed(const Resolution& r) {
   constexpr std::array kVariables{
       "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
@@ -128,23 +129,23 @@ bool is_narrowed(const Resolution& r) {
   });
 }
 
-// A scheduler that gave this task fewer GPUs than it has workers is a common slip, and CUDA's
-// "invalid device ordinal" names neither. The GPUs are counted only where that is likely: to open
-// them may take a second each.
+// A task with fewer GPUs than workers is a common mistake, and CUDA's "invalid device ordinal" does
+// not explain it. GPUs are counted only if this is likely, because opening each may take a second.
 void note_narrowed_gpus(const Resolution& r) {
   if (r.config().nproc == 1 || r.config().virtual_local_rank || !is_narrowed(r)) {
     return;
   }
   const Count seen = r.machine.usable_gpus(r.environ);
   if (seen.count > 0 && seen.count < r.config().nproc) {
-    r.warn(fmt::format(
-        "{} workers, but {}: there is no cuda:LOCAL_RANK for local rank {} and "
-        "above; {}",
-        r.config().nproc,
-        seen.reason,
-        seen.count,
-        visible_slices(r) > 1 ? "a process can use one MIG slice; give --virtual-local-rank"
-                              : "ask the scheduler for more GPUs, or give --nproc-per-node=gpu"));
+    r.warn(
+        fmt::format("{} workers, but {}: cuda:LOCAL_RANK does not exist for local rank {} and "
+                    "above; {}",
+                    r.config().nproc,
+                    seen.reason,
+                    seen.count,
+                    visible_slices(r) > 1
+                        ? "a process can use only one MIG slice; use --virtual-local-rank"
+                        : "request more GPUs from the scheduler, or use --nproc-per-node=gpu"));
   }
 }
 

@@ -10,7 +10,7 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n';
 }
 
-// Within double quotes a backslash keeps its meaning before these only.
+// Inside double quotes a backslash escapes only these characters.
 bool is_escaped(char quote, char next) {
   return quote == 0 || next == '"' || next == '\\' || next == '$' || next == '`';
 }

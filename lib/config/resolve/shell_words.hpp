@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command that somebody typed as one text, cut into words as a POSIX shell would, with quotes and
-// backslashes, and nothing more: no variables, no patterns. Pure.
+// Splits a command into words like a POSIX shell, with quotes and backslashes but without variables
+// and patterns. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Error: usage, for a quote that is not closed.
+// Error: usage, if a quote is not closed.
 [[nodiscard]] Result<std::vector<std::string>> shell_words(std::string_view text);
 
 }  // namespace muster

@@ -180,7 +180,7 @@ class InTurn(unittest.TestCase):
         self.assertEqual(table.rows['absent'][0].missing, 'not installed')
 
     def test_a_program_that_fails_or_hangs_is_no_sample(self):
-        with self.assertRaisesRegex(Failed, 'ended with 3'):
+        with self.assertRaisesRegex(Failed, 'exited with code 3'):
             output_of(['/bin/sh', '-c', 'exit 3'], {})
         with self.assertRaisesRegex(Failed, 'hung for 0.1 s'):
             output_of(['/bin/sh', '-c', 'read never </dev/ptmx'], {}, timeout=0.1)

@@ -129,11 +129,11 @@ TEST_CASE("accelerate config: what asks for nothing is taken, in YAML and in JSO
 
 TEST_CASE("accelerate config: what is refused in JSON") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"num_processes": 2)", ": it is no JSON object"},
+           {R"({"num_processes": 2)", ": not a JSON object"},
            {R"({"num_processes": "many"})", ": num_processes: many: must be a number"},
-           {R"({"fsdp_config": {"fsdp_version": 2}})", ": 'fsdp_version: 2' belongs to a section"},
-           {R"({"a\nuse_cpu": 1})", R"(: 'a\nuse_cpu' is no key that muster knows)"},
-           {R"({"commands": ["a"]})", ": 'commands' is no key"}}) {
+           {R"({"fsdp_config": {"fsdp_version": 2}})", ": 'fsdp_version: 2' is part of a section"},
+           {R"({"a\nuse_cpu": 1})", R"(: unknown key 'a\nuse_cpu')"},
+           {R"({"commands": ["a"]})", ": unknown key 'commands'"}}) {
     CHECK_THAT(refused(text), Catch::StartsWith("accelerate config job.yaml" + why));
   }
 }
@@ -141,21 +141,21 @@ TEST_CASE("accelerate config: what is refused in JSON") {
 TEST_CASE("accelerate config: what is refused, and where") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
            {"num_machines: 2\nnum_processes: 3\nmain_process_ip: a\nmain_process_port: 1\n",
-            "line 2: num_processes: 3: does not divide by the 2 machines"},
+            "line 2: num_processes: 3: is not divisible by num_machines (2)"},
            {"num_machines: 2\n", "needs both main_process_ip and main_process_port"},
            {"num_machines: 0\n", "line 1: num_machines: 0: must be a number from 1"},
            {"num_processes: many\n", "must be a number"},
            {"main_process_port: 65536\n", "must be a port"},
            {"distributed_type: FSDP\n", "line 1: distributed_type: FSDP: needs accelerate launch"},
-           {"compute_environment: AMAZON_SAGEMAKER\n", "takes LOCAL_MACHINE"},
-           {"fsdp_config:\n  fsdp_version: 2\n", "line 2: 'fsdp_version: 2' belongs to a section"},
+           {"compute_environment: AMAZON_SAGEMAKER\n", "supports LOCAL_MACHINE"},
+           {"fsdp_config:\n  fsdp_version: 2\n", "line 2: 'fsdp_version: 2' is part of a section"},
            {"deepspeed_config: {zero_stage: 3}\n", "line 1: deepspeed_config needs accelerate"},
-           {"ipex_config:\n  ipex: true\n", "line 2: 'ipex: true' belongs to a section"},
-           {"commands:\n- echo\n", "line 2: '- echo' belongs to a section"},
-           {"num_procesess: 2\n", "line 1: 'num_procesess' is no key that muster knows"},
+           {"ipex_config:\n  ipex: true\n", "line 2: 'ipex: true' is part of a section"},
+           {"commands:\n- echo\n", "line 2: '- echo' is part of a section"},
+           {"num_procesess: 2\n", "line 1: unknown key 'num_procesess'"},
            {"debug: true\ndebug: false\n", "line 2: 'debug' is set twice"},
-           {"no colon\n", "line 1: 'no colon' is no key"},
-           {"a\x1b[2J: 1\n", "'a?[2J' is no key"}}) {
+           {"no colon\n", "line 1: unknown key 'no colon'"},
+           {"a\x1b[2J: 1\n", "unknown key 'a?[2J'"}}) {
     CHECK_THAT(refused(text), Catch::Contains(why));
     CHECK_THAT(refused(text), Catch::StartsWith("accelerate config job.yaml"));
   }
@@ -184,7 +184,8 @@ TEST_CASE("accelerate config: the command line wins, and workers get the variabl
   launch.args = {"--accelerate-config=job.yaml"};
   CHECK(launch.config().nproc == 2);
   launch.args = {"--accelerate-config=job.yaml", "--config=job.toml"};
-  CHECK_THAT(launch.error(), Catch::Contains("only one file can be used"));
+  CHECK_THAT(launch.error(),
+             Catch::Contains("--config and --accelerate-config cannot be combined"));
   launch.args = {"--accelerate-config=none.yaml"};
   CHECK(launch.error() == "--accelerate-config: none.yaml: No such file or directory");
 }

@@ -102,7 +102,7 @@ TEST_CASE("command line: options of our own take no prefix away from torchrun's"
 
 TEST_CASE("command line: a prefix of several options is refused and names them") {
   CHECK(error({"--master=1", "x.py"}) ==
-        "--master is short for several options: --master-addr --master-port");
+        "--master is ambiguous; it matches --master-addr --master-port");
 }
 
 TEST_CASE("command line: what stands behind the program belongs to it") {
@@ -144,7 +144,7 @@ TEST_CASE("command line: values that start with a dash are told from options as 
   CHECK(value({"--role", "-a b"}, OptionId::role) == "-a b");
   CHECK(value({"--role", ""}, OptionId::role).empty());
   CHECK(error({"--log-dir", "-x", "x.py"}) ==
-        "--log-dir needs a value (DIR); one that starts with '-' is written --log-dir=VALUE");
+        "--log-dir needs a value (DIR); if the value starts with '-', write --log-dir=VALUE");
   CHECK(error({"--log-dir", "--tee", "x.py"}).starts_with("--log-dir needs a value"));
   CHECK(error({"--log-dir"}) == "--log-dir needs a value (DIR)");
   CHECK(error({"--log-dir", "--", "x"}) == "--log-dir needs a value (DIR)");
@@ -157,14 +157,14 @@ TEST_CASE("command line: near misses are answered with what was meant") {
   CHECK(error({"-np", "4", "x.py"}) == "unknown option -np; did you mean --nproc-per-node?");
   CHECK(error({"--gpus=4", "x.py"}) == "unknown option --gpus; did you mean --nproc-per-node?");
   CHECK(error({"--exit-barrier-timeout=4", "x.py"}) ==
-        "unknown option --exit-barrier-timeout; options of the program come after its name");
+        "unknown option --exit-barrier-timeout; put options of the program after its name");
   CHECK(error({"--use-env", "x.py"}).starts_with("unknown option --use-env"));
 }
 
 TEST_CASE("command line: without a program there is nothing to run") {
   for (const auto& args :
        std::vector<std::vector<std::string>>{{}, {"--tee=3"}, {"--"}, {"-m"}, {"--explain"}}) {
-    CHECK(error(args).starts_with("nothing to run:"));
+    CHECK(error(args).starts_with("no program given:"));
   }
 }
 

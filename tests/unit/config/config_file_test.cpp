@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::map<OptionId, std::string>;
 
-const std::string kAdvice = "; the file is TOML: each line is OPTION = VALUE, with text in quotes";
+const std::string kAdvice = "; the file must be TOML, with OPTION = VALUE lines and quoted strings";
 
 Values values(const std::string& text) {
   const auto out = parse_config_file(text, "job.toml");

@@ -10,7 +10,7 @@ namespace {
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 const std::string kRule =
-    "must be numbers of GPUs, or UUIDs (GPU-..., MIG-...), separated by commas, none twice";
+    "must be GPU indices or UUIDs (GPU-..., MIG-...), separated by commas, without duplicates";
 
 std::optional<std::string> variable(const Launch& launch, std::string_view name) {
   return launch.resolved()->environ.get(name);
@@ -52,8 +52,8 @@ TEST_CASE("devices: numbers choose from the list that is there, UUIDs stay as th
   const Launch uuid{{"--devices=GPU-ab"}, {{"CUDA_VISIBLE_DEVICES", "5"}}};
   CHECK(variable(uuid, "CUDA_VISIBLE_DEVICES") == "GPU-ab");
   CHECK(contains(Launch{{"--devices=2"}, {{"CUDA_VISIBLE_DEVICES", "5,6"}}}.error(),
-                 "there is no GPU 2 among the 2 of CUDA_VISIBLE_DEVICES=5,6"));
-  CHECK(contains(error({"--devices=4"}), "there is no GPU 4: this machine has 4, from 0"));
+                 "GPU 2 does not exist: 2 GPUs are visible through CUDA_VISIBLE_DEVICES=5,6"));
+  CHECK(contains(error({"--devices=4"}), "GPU 4 does not exist: this node has 4, numbered from 0"));
 }
 
 TEST_CASE("devices: on AMD ROCm's own variable is written too") {
@@ -86,9 +86,9 @@ TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody n
   launch.machine.gpus = {1, "8 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
   REQUIRE(launch.warnings().size() == 1);
   CHECK(launch.warnings()[0] ==
-        "4 workers, but 8 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES: there is no "
-        "cuda:LOCAL_RANK for local rank 1 and above; ask the scheduler for more GPUs, or give "
-        "--nproc-per-node=gpu");
+        "4 workers, but 8 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES: "
+        "cuda:LOCAL_RANK does not exist for local rank 1 and above; request more GPUs from the "
+        "scheduler, or use --nproc-per-node=gpu");
   launch.machine.gpus.count = 4;
   CHECK(launch.warnings().empty());
   launch.machine.gpus.count = 1;
@@ -110,8 +110,7 @@ TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
   CHECK(launch.warnings().empty());
   launch.args = {"--nproc-per-node=3"};
   REQUIRE(launch.warnings().size() == 1);
-  CHECK(
-      launch.warnings()[0].ends_with("a process can use one MIG slice; give --virtual-local-rank"));
+  CHECK(launch.warnings()[0].ends_with("can use only one MIG slice; use --virtual-local-rank"));
 }
 
 TEST_CASE("devices: slices that are there are named, one for each worker") {
@@ -121,7 +120,7 @@ TEST_CASE("devices: slices that are there are named, one for each worker") {
   CHECK(launch.config().nproc == 3);
   CHECK(launch.resolved()->environ.get("CUDA_VISIBLE_DEVICES") == "MIG-a,MIG-b,MIG-c");
   launch.machine.slices.names.clear();
-  CHECK(contains(launch.error(), "the GPUs are cut into 3 MIG slices, and nvidia-smi"));
+  CHECK(contains(launch.error(), "names of the 3 MIG slices: nvidia-smi"));
   launch.variables["CUDA_VISIBLE_DEVICES"] = "MIG-x,MIG-y";
   CHECK(launch.config().nproc == 2);
 }
@@ -140,7 +139,7 @@ TEST_CASE("numa: the machine is asked for the policy and the workers, and its pl
   CHECK(contains(text, "local rank 0"));
   CHECK(contains(text, "cpus 0-3"));
   CHECK(contains(text, "memory of node 0"));
-  CHECK(contains(text, "memory as the kernel gives it"));
+  CHECK(contains(text, "kernel default memory policy"));
 }
 
 TEST_CASE("numa: none is the default and asks the machine nothing") {
@@ -160,8 +159,8 @@ TEST_CASE("numa: what the machine cannot do is an error that names the option") 
 
 TEST_CASE("numa: a launcher for each worker leaves it to who started it") {
   const Launch launch{{"--numa-binding=node"}, kTwoTasks};
-  CHECK(contains(launch.error(), "started a launcher for each worker, and each sees only itself"));
+  CHECK(contains(launch.error(), "started one launcher per worker, and each sees only itself"));
   const LaunchConfig left = Launch{{"--numa-binding=auto"}, kTwoTasks}.config();
   CHECK(left.numa_plan.ranks.empty());
-  CHECK(contains(left.numa_plan.reason, "places its tasks itself"));
+  CHECK(contains(left.numa_plan.reason, "binds its tasks"));
 }

@@ -50,8 +50,8 @@ TEST_CASE("platform: what contradicts it is said on one line") {
   REQUIRE(out);
   CHECK(out->warnings ==
         std::vector<std::string>{
-            "Slurm step 7.0: --nnodes=2 (command line) counts, not 4 (SLURM_STEP_NUM_NODES); "
-            "--node-rank=1 (command line) counts, not 3 (SLURM_NODEID)"});
+            "Slurm step 7.0: --nnodes=2 (command line) overrides 4 (SLURM_STEP_NUM_NODES); "
+            "--node-rank=1 (command line) overrides 3 (SLURM_NODEID)"});
   CHECK(out->config.nodes_max == 2);
   CHECK(out->config.node_rank == 1);
   CHECK(launch({"--nnodes=1:8", "--rdzv-id=mine"}, step(3, 4)).warnings().empty());
@@ -90,8 +90,8 @@ TEST_CASE("platform: a hint gives way to who asks for one machine, and is named"
   const auto out = launch({"--standalone"}, kCloud).resolved();
   REQUIRE(out);
   CHECK(out->config.standalone);
-  CHECK(out->warnings == std::vector<std::string>{"--standalone asks for one machine; ignoring "
-                                                  "MASTER_ADDR and WORLD_SIZE (2 machines)"});
+  CHECK(out->warnings == std::vector<std::string>{"--standalone requests one node; ignoring "
+                                                  "MASTER_ADDR and WORLD_SIZE (2 nodes)"});
 }
 
 TEST_CASE("platform: a meeting place of the user's is taken whole") {
@@ -135,11 +135,11 @@ TEST_CASE("platform: an order of ranks replaces the places that it gives") {
     CHECK_FALSE(config.nodes_are_numbered);
     CHECK(config.rendezvous.is_host == false);
     ordered.args.emplace_back("--node-rank=1");
-    CHECK(ordered.error().find("give one of the two") != std::string::npos);
+    CHECK(ordered.error().find("use only one of them") != std::string::npos);
   }
   auto tasks = launch({"--rank-order=file:order"}, step(1, 2, "2"));
   tasks.machine.texts["order"] = "a2\na1\n";
-  CHECK(tasks.error().find("started a launcher for each worker") != std::string::npos);
+  CHECK(tasks.error().find("started one launcher per worker") != std::string::npos);
 }
 
 TEST_CASE("platform: an endpoint that is typed alone means c10d, with the platform's places") {
@@ -222,8 +222,7 @@ TEST_CASE("platform: an empty run id is the same on all nodes") {
   Launch empty = launch({"--rdzv-id="}, step(1, 2));
   CHECK(empty.config().rdzv_id == "slurm-7.0");
   CHECK(empty.warnings() ==
-        std::vector<std::string>{"--rdzv-id is empty: taking 'slurm-7.0', so that all nodes have "
-                                 "the same"});
+        std::vector<std::string>{"--rdzv-id is empty; using 'slurm-7.0' on all nodes"});
   Launch plain =
       launch({"--rdzv-id=", "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a"}, {});
   CHECK(plain.config().rdzv_id == "none");
@@ -249,7 +248,7 @@ TEST_CASE("platform: a job outside of a step is for srun, or for one machine on 
 }
 
 TEST_CASE("platform: --as-node is for explanations") {
-  CHECK(launch({"--as-node=1"}, step(0, 4)).error().find("is for --explain") != std::string::npos);
+  CHECK(launch({"--as-node=1"}, step(0, 4)).error().find("needs --explain") != std::string::npos);
   const auto config = launch({"--explain", "--as-node=3"}, step(0, 4)).config();
   CHECK(config.node_rank == 3);
   CHECK(config.rendezvous.is_host == false);

@@ -126,8 +126,9 @@ TEST_CASE("hosts: this machine needs no ssh, but other logins and remote shells 
 
 TEST_CASE("hosts: GPUs by machine, or the same for all") {
   CHECK(request({"--hosts=a:2@0,1;b:2@2,3"}).hosts.back().devices == "2,3");
-  CHECK(Launch({"--hosts=a:2@0,1", "--devices=0,1"}, {}).error().find("GPUs of its own") !=
-        std::string::npos);
+  CHECK(Launch({"--hosts=a:2@0,1", "--devices=0,1"}, {})
+            .error()
+            .find("are also set in the host list") != std::string::npos);
 }
 
 TEST_CASE("hosts: --include and --exclude choose machines and GPUs") {
@@ -147,11 +148,10 @@ TEST_CASE("hosts: --include and --exclude are refused if they cannot be obeyed")
   CHECK(error({hosts, "--exclude=b:2"}) ==
         "--exclude=b:2: b:2: b has no such slot; its slots are 0 to 1");
   CHECK(error({hosts, "--include=a", "--exclude=b"}) ==
-        "--exclude=b: --include chooses machines too; give one of the two");
-  CHECK(error({"--include=a"}) ==
-        "--include=a: chooses among the machines of --hosts or --hostfile; give one of them too");
-  CHECK(error({"--exclude=a"}).starts_with("--exclude=a: chooses among the machines of --hosts"));
-  CHECK(error({hosts, "--include=a:0", "--devices=0"}).contains("GPUs of its own"));
+        "--exclude=b: conflicts with --include; use only one of them");
+  CHECK(error({"--include=a"}) == "--include=a: filters --hosts or --hostfile, but neither is set");
+  CHECK(error({"--exclude=a"}).starts_with("--exclude=a: filters --hosts or --hostfile"));
+  CHECK(error({hosts, "--include=a:0", "--devices=0"}).contains("are also set in the host list"));
 }
 
 TEST_CASE("hosts: a port is for ssh") {
@@ -161,7 +161,7 @@ TEST_CASE("hosts: a port is for ssh") {
   launch.args.emplace_back("--rsh=/usr/bin/ssh -v");
   CHECK(request(launch).hosts.front().target == "ssh://a:2222");
   launch.args.back() = "--rsh=kubexec";
-  CHECK(launch.error().find("only ssh understands port=") != std::string::npos);
+  CHECK(launch.error().find("port= in the host file needs ssh") != std::string::npos);
 }
 
 TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken as it is") {
@@ -215,7 +215,7 @@ TEST_CASE("hosts: with --nnodes=MIN:MAX machines may be missing") {
 
 TEST_CASE("hosts: slots that contradict a typed --nproc-per-node are refused") {
   CHECK(error({"--hosts=a:4", "--nproc-per-node=2"}) ==
-        "--nproc-per-node=2: a has 4 slots; leave one of the two out");
+        "--nproc-per-node=2: a has 4 slots; omit one of the two");
   CHECK(has(request({"--hosts=a,b:2", "--nproc-per-node=2"}).options, "--nproc-per-node=2"));
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("hosts: what another machine decides, or only one machine means, is re
   }
   Launch launch{{"--hosts=a"}, {}};
   launch.personality = Personality::torchrun;
-  CHECK(launch.error() == "--hosts: torchrun has no such option; call muster by its own name");
+  CHECK(launch.error() == "--hosts is not available when invoked as torchrun; run muster instead");
 }
 
 TEST_CASE("shell words: quotes and backslashes as in a POSIX shell") {

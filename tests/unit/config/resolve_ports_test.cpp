@@ -38,25 +38,27 @@ TEST_CASE("ports: the variables of these names are the workers', not ours") {
 TEST_CASE("ports: a range must hold them and the store's") {
   CHECK(config({"--port-range=30000-30003", "--ports=2", "--leader-ports=1"}).ports == 2);
   CHECK(error({"--port-range=30000-30002", "--ports=2", "--leader-ports=1"}) ==
-        "--port-range=30000-30002: it has 3 ports, and 4 are needed to listen on and to reserve");
-  CHECK(describe_config(config({"--port-range=30000-30003"})).find("any free one of 30000-30003") !=
-        std::string::npos);
+        "--port-range=30000-30002: has 3 ports, but 4 are needed for listening sockets and "
+        "reserved ports");
+  CHECK(
+      describe_config(config({"--port-range=30000-30003"})).find("any free port in 30000-30003") !=
+      std::string::npos);
   CHECK(error({"--port-range=7000-7004",
                "--ports=2",
                "--leader-ports=1",
                "--nnodes=2",
                "--rdzv-backend=c10d",
                "--rdzv-endpoint=head:7000"})
-            .ends_with("it has 5 ports, and 6 are needed to listen on and to reserve"));
+            .ends_with("has 5 ports, but 6 are needed for listening sockets and reserved ports"));
 }
 
 TEST_CASE("ports: a macro beyond the last port is refused, and left alone where none is reserved") {
   CHECK(refusal({"--ports=2"}, {"./solver", "a", "x${port0}${port1}:${port2}"}) ==
-        "--ports=2: the arguments name ${port2}, but the last one is ${port1}");
+        "--ports=2: the arguments use ${port2}, but the last one is ${port1}");
   CHECK(refusal({"--leader-ports=1"}, {"./solver", "${leader_port18446744073709551616}"}) ==
         "no error");
   CHECK(refusal({"--leader-ports=1"}, {"./solver", "${leader_port1}"}) ==
-        "--leader-ports=1: the arguments name ${leader_port1}, but the last one is "
+        "--leader-ports=1: the arguments use ${leader_port1}, but the last one is "
         "${leader_port0}");
   Launch shell{{}, {}};
   shell.program = {"./solver", "echo ${port9}"};

@@ -86,7 +86,8 @@ TEST_CASE("resolve: what can be neither Python nor executed is refused before an
   CHECK(launch.error().code == Errc::not_found);
   launch.machine.kinds["here"] = FileKind::executable;
   launch.args = {"here"};
-  CHECK(launch.error().message == "here is not in PATH; for the file in this folder write ./here");
+  CHECK(launch.error().message ==
+        "here is not in PATH; to run the file in this directory, use ./here");
   launch.machine.kinds["dir"] = FileKind::folder;
   launch.args = {"dir"};
   CHECK(launch.error().code == Errc::not_possible);
@@ -97,7 +98,7 @@ TEST_CASE("resolve: a program on a file system that is mounted noexec") {
   launch.machine.kinds["./solver"] = FileKind::noexec;
   const Error error = launch.error();
   CHECK(error.code == Errc::not_possible);
-  CHECK(error.message.starts_with("./solver is on a file system that is mounted noexec"));
+  CHECK(error.message.starts_with("./solver is on a file system mounted noexec"));
 }
 
 TEST_CASE("resolve: names with macros are known only for each worker") {
@@ -222,7 +223,7 @@ TEST_CASE("resolve: the log folder may be absent or a folder, not a file") {
   launch.machine.kinds["logs"] = FileKind::folder;
   CHECK(launch.config().log_dir == "logs");
   launch.machine.kinds["logs"] = FileKind::plain;
-  CHECK(launch.error() == Error{Errc::usage, "--log-dir=logs: is a file, not a folder"});
+  CHECK(launch.error() == Error{Errc::usage, "--log-dir=logs: is a file, not a directory"});
   launch.args = {"--log-dir=", "true"};
   CHECK(launch.config().log_dir.empty());
 }

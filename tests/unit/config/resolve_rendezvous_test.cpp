@@ -44,7 +44,7 @@ TEST_CASE("resolve: one node without a port implies standalone, whatever the bac
     CHECK(out.master_port == 0);
   }
   CHECK(config({"--rdzv-id=7"}).origins.at("rdzv-id") ==
-        "implied by one machine without a port, in place of 7");
+        "implied by one node without a port, in place of 7");
 }
 
 TEST_CASE("resolve: standalone overrides what contradicts it") {
@@ -145,28 +145,28 @@ TEST_CASE("resolve: several endpoints, each with its own port or the usual one")
 
 TEST_CASE("resolve: many nodes without a place to meet are refused with what to give") {
   CHECK(error({"--nnodes=2", "--rdzv-backend=c10d"}) ==
-        "--nnodes=2: needs --rdzv-endpoint=HOST[:PORT], one of the machines under a name or "
-        "address that all reach; if all are this one, --rdzv-endpoint=localhost:29400");
+        "--nnodes=2: needs --rdzv-endpoint=HOST[:PORT], an address of one node that all "
+        "nodes can reach; if all run run on this host, --rdzv-endpoint=localhost:29400");
   CHECK(error({"--nnodes=1:2"}).find("needs a rendezvous: --rdzv-backend=c10d") !=
         std::string::npos);
   CHECK(Launch{{"--rdzv-backend=c10d"}, {{"PET_NNODES", "2"}}}.error().starts_with(
       "--nnodes=2 (from PET_NNODES): needs"));
   CHECK(error({"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h:0"})
-            .find("no other node could find") != std::string::npos);
+            .find("other nodes could not find") != std::string::npos);
   CHECK(error({"--nnodes=2", "--node-rank=1", "--master-addr=h", "--master-port=0"})
-            .find("no other node could find") != std::string::npos);
+            .find("other nodes could not find") != std::string::npos);
   CHECK(error({"--nnodes=2",
                "--rdzv-backend=c10d",
                "--rdzv-endpoint=/shared/f",
                "--rdzv-conf=store_type=file"})
-            .find("store_type=file: machines meet over TCP") != std::string::npos);
+            .find("store_type=file is not supported") != std::string::npos);
 }
 
 TEST_CASE("resolve: many nodes never become a standalone one") {
-  CHECK(error({"--nnodes=2", "--standalone"}).find("--standalone is for one machine") !=
+  CHECK(error({"--nnodes=2", "--standalone"}).find("--standalone is for one node") !=
         std::string::npos);
   CHECK(error({"--nnodes=1:2", "--standalone", "--rdzv-endpoint=h:1"})
-            .find("--standalone is for one machine") != std::string::npos);
+            .find("--standalone is for one node") != std::string::npos);
   CHECK(config({"--nnodes=1", "--standalone"}).standalone);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("resolve: a static job has all its nodes, and each its place") {
       config({"--nnodes=2:4", "--node-rank=3", "--master-addr=head", "--master-port=7000"});
   CHECK(out.rdzv_backend == "static");
   CHECK(out.nodes_min == 4);
-  CHECK(out.origins.at("nnodes") == "command line, all of them: static");
+  CHECK(out.origins.at("nnodes") == "command line, raised to MAX: static");
   CHECK(out.node_rank == 3);
   CHECK(out.rdzv_endpoints == std::vector{Endpoint{"head", 7000}});
   CHECK(out.master_addr == "head");
@@ -184,14 +184,14 @@ TEST_CASE("resolve: a static job has all its nodes, and each its place") {
   CHECK(config({"--nnodes=2", "--rdzv-endpoint=head:7000", "--node-rank=0"}).node_rank == 0);
   CHECK(config({"--nnodes=2", "--node-rank=1", "--master-addr=h"}).rdzv_endpoints ==
         std::vector{Endpoint{"h", 29500}});
-  CHECK(error({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=a:1,b:2"}).find("must be one") !=
-        std::string::npos);
+  CHECK(error({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint=a:1,b:2"})
+            .find("must be a single address") != std::string::npos);
 }
 
 TEST_CASE("resolve: a static job of many nodes without a rank is refused, not started as rank 0") {
   const std::string advice =
-      ": --rdzv-backend=static needs --node-rank on every machine, 0 to 2; or give "
-      "--rdzv-backend=c10d with --rdzv-endpoint=HOST[:PORT], which assigns the ranks";
+      ": --rdzv-backend=static needs --node-rank on every node, 0 to 2; or use "
+      "--rdzv-backend=c10d --rdzv-endpoint=HOST[:PORT], which assigns the ranks";
   CHECK(error({"--nnodes=3", "--master-addr=head"}) == "--nnodes=3" + advice);
   CHECK(error({"--nnodes=2:3", "--rdzv-backend=static", "--rdzv-endpoint=head:7000"}) ==
         "--nnodes=2:3" + advice);
@@ -202,13 +202,12 @@ TEST_CASE("resolve: a static job of many nodes without a rank is refused, not st
 
 TEST_CASE("resolve: a numbered node that does not know the first one is refused at once") {
   const std::string advice =
-      "--nnodes=2: needs --master-addr=HOST, the machine with --node-rank=0 under a name or "
-      "address "
-      "that all reach, and --master-port=PORT; if all are this one, --master-addr=127.0.0.1";
+      "--nnodes=2: needs --master-addr=HOST, an address of the node with --node-rank=0 that all "
+      "nodes can reach, and --master-port=PORT; if all run on this host, --master-addr=127.0.0.1";
   for (const char* rank : {"--node-rank=0", "--node-rank=1"}) {
     CHECK(error({"--nnodes=2", rank}) == advice);
   }
-  CHECK(error({"--nnodes=2", "--node-rank=1", "--master-port=7"}).find("reach; if all") !=
+  CHECK(error({"--nnodes=2", "--node-rank=1", "--master-port=7"}).find("reach; if all run") !=
         std::string::npos);
 }
 
@@ -255,7 +254,8 @@ TEST_CASE("resolve: an interface gives this node its address") {
   CHECK(error({"--iface=eth1"}) ==
         "--iface=eth1: no interface with this name is up and has an address that other hosts can "
         "use; available: lo (127.0.0.1), eth0 (10.0.0.7)");
-  CHECK(error({"--iface=eth0", "--local-addr=a"}).find("give one of the two") != std::string::npos);
+  CHECK(error({"--iface=eth0", "--local-addr=a"}).find("use only one of them") !=
+        std::string::npos);
 }
 
 TEST_CASE("resolve: a port range is two ports, and holds the place where nodes meet") {
@@ -275,8 +275,8 @@ TEST_CASE("resolve: a port range is two ports, and holds the place where nodes m
     return out;
   };
   CHECK(error(with("--rdzv-endpoint=h:30000,g")) ==
-        "--port-range=30000-30010: the nodes are to meet at g:29400, which is not in it; give a "
-        "port that is");
+        "--port-range=30000-30010: does not contain the port of the rendezvous endpoint "
+        "g:29400");
   CHECK(config(with("--rdzv-endpoint=h:30000,g:30010")).port_range == range(30000, 30010));
   CHECK(error({"--port-range=1-9", "--master-port=10"}).find("127.0.0.1:10") != std::string::npos);
   CHECK(config({"--port-range=1-9", "--rdzv-backend=c10d"}).port_range == range(1, 9));
@@ -293,7 +293,7 @@ TEST_CASE("resolve: the token comes from a file, and one node has none") {
   CHECK(token({}) == TokenSource{TokenFrom::file, "variable", ""});
   CHECK(many({"--nnodes=2"}).token.why_none == "HOME is not set");
   CHECK(Launch{{"--token-file=typed"}, home}.config().token == TokenSource{});
-  CHECK(Launch{{}, home}.config().origins.at("token-file") == "one node needs none");
+  CHECK(Launch{{}, home}.config().origins.at("token-file") == "not needed for one node");
   CHECK(many({"--nnodes=2", "--token=none"}).token.why_none == "--token=none");
   CHECK(token({"--token=auto"}) == token({}));
   CHECK_FALSE(many({"--nnodes=2"}).token.is_required);
@@ -302,7 +302,8 @@ TEST_CASE("resolve: the token comes from a file, and one node has none") {
       "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--token=require"};
   CHECK(Launch{strict, {{"HOME", "/home/u"}}}.config().token.is_required);
   CHECK(Launch{strict, {}}.config().token.is_required);
-  CHECK(error({"--token=none", "--token-file=f"}).find("give one of the two") != std::string::npos);
+  CHECK(error({"--token=none", "--token-file=f"}).find("use only one of them") !=
+        std::string::npos);
 }
 
 TEST_CASE("resolve: MUNGE is used where its daemon listens, or demanded") {
@@ -310,9 +311,9 @@ TEST_CASE("resolve: MUNGE is used where its daemon listens, or demanded") {
   CHECK(launch.config().token.munge == MungeUse::none);
   launch.machine.kinds[kMungeSocket] = FileKind::other;
   CHECK(launch.config().token.munge == MungeUse::wanted);
-  CHECK(launch.config().origins.at("token-file").starts_with("there is /run/munge/"));
+  CHECK(launch.config().origins.at("token-file").starts_with("MUNGE socket /run/munge/"));
   CHECK(many({"--nnodes=2", "--token=munge"}).token.munge == MungeUse::demanded);
-  CHECK(error({"--token=munge", "--token-file=f"}).find("give one of the two") !=
+  CHECK(error({"--token=munge", "--token-file=f"}).find("use only one of them") !=
         std::string::npos);
 }
 
@@ -338,18 +339,19 @@ TEST_CASE("resolve: the order of ranks comes from a file of names") {
     launch.machine.texts["o"] = text;
     return launch.error();
   };
-  CHECK(refused("a\nb\nA\n") == "--rank-order=file:o: 'A' is in it twice");
-  CHECK(refused("a b\n") == "--rank-order=file:o: 'a b' is not one name; write one name per line");
-  CHECK(refused("# none\n\n").find("holds no name") != std::string::npos);
+  CHECK(refused("a\nb\nA\n") == "--rank-order=file:o: 'A' is listed twice");
+  CHECK(refused("a b\n") ==
+        "--rank-order=file:o: 'a b' is not a single name; write one name per line");
+  CHECK(refused("# none\n\n").find("the file is empty") != std::string::npos);
   launch.machine.texts.clear();
   CHECK(launch.error().find("o: No such file") != std::string::npos);
   launch.args.back() = "--rank-order=exec:o";
   CHECK(launch.error().find("must be file:PATH") != std::string::npos);
   launch.args.back() = "--node-rank=1";
   launch.variables["PET_RANK_ORDER"] = "file:o";
-  CHECK(launch.error().find("give one of the two") != std::string::npos);
+  CHECK(launch.error().find("use only one of them") != std::string::npos);
   CHECK(error({"--nnodes=2", "--node-rank=1", "--master-addr=h", "--rank-order=file:o"})
-            .find("static orders") != std::string::npos);
+            .find("cannot be used with --rdzv-backend=static") != std::string::npos);
 }
 
 TEST_CASE("resolve: a setting without an effect in this run is named in one warning") {
@@ -358,12 +360,12 @@ TEST_CASE("resolve: a setting without an effect in this run is named in one warn
   args.emplace_back("--rdzv-conf=join_timeout=5,last_call_timeout=3,lease=4");
   CHECK(Launch{args, {}}.warnings() ==
         std::vector<std::string>{"--rdzv-conf: join_timeout, last_call_timeout have no effect with "
-                                 "--rdzv-backend=static, which waits for timeout="});
+                                 "--rdzv-backend=static, which uses timeout"});
   args = {"--nnodes=2", "--rdzv-endpoint=h", "--rdzv-conf=timeout=5", "--master-port=7"};
   CHECK(Launch{args, {}}.warnings() ==
         std::vector<std::string>{
-            "--rdzv-conf: timeout has no effect with --rdzv-backend=c10d, which waits for "
-            "join_timeout=",
-            "--master-port has no effect with --rdzv-backend=c10d; nodes meet at --rdzv-endpoint"});
+            "--rdzv-conf: timeout has no effect with --rdzv-backend=c10d, which uses "
+            "join_timeout",
+            "--master-port has no effect with --rdzv-backend=c10d, which uses --rdzv-endpoint"});
   CHECK(Launch{{"--rdzv-conf=timeout=5"}, {}}.warnings().empty());
 }

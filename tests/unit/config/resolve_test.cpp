@@ -174,7 +174,7 @@ TEST_CASE("resolve: auto without a GPU means one worker for each usable processo
   CHECK(launch.config().nproc == 8);
   CHECK(launch.config().nproc_reason == "auto: 8 CPUs by affinity; none seen");
   launch.args = {"--nproc-per-node=gpu"};
-  CHECK(launch.error() == "--nproc-per-node=gpu: no GPU can be used: none seen");
+  CHECK(launch.error() == "--nproc-per-node=gpu: no usable GPU: none seen");
 }
 
 TEST_CASE("resolve: impossible worker counts") {
@@ -185,7 +185,7 @@ TEST_CASE("resolve: impossible worker counts") {
   }
   CHECK(error({"--nproc-per-node=lots"}) ==
         "--nproc-per-node=lots: must be a number, auto, gpu or cpu");
-  CHECK(error({"--nproc-per-node=xpu"}).find("give their number") != std::string::npos);
+  CHECK(error({"--nproc-per-node=xpu"}).find("specify their number") != std::string::npos);
 }
 
 TEST_CASE("resolve: no device is counted that nothing depends on") {
@@ -289,12 +289,12 @@ TEST_CASE("resolve: a module's name without -m is recognised") {
   Launch launch{{}, {}};
   launch.program = {"my_pkg.train"};
   CHECK(launch.error(Errc::not_found) ==
-        "the program my_pkg.train is neither in PATH nor in this folder; did you mean -m "
+        "the program my_pkg.train is neither in PATH nor in this directory; did you mean -m "
         "my_pkg.train?");
   launch.program = {"train"};
   CHECK(launch.error(Errc::not_found).ends_with("; did you mean -m train?"));
   launch.program = {"no_such"};
-  CHECK(launch.error(Errc::not_found).ends_with("in this folder"));
+  CHECK(launch.error(Errc::not_found).ends_with("in this directory"));
 }
 
 TEST_CASE("resolve: a launcher's option after the program is named in a warning") {
@@ -302,8 +302,8 @@ TEST_CASE("resolve: a launcher's option after the program is named in a warning"
   launch.program = {"train.py", "--lr=0.1", "--nproc_per_node=2"};
   CHECK(launch.warnings() ==
         std::vector<std::string>{
-            "--nproc_per_node=2 comes after train.py, so it is passed to the program; "
-            "to set it for muster, put it before the program"});
+            "--nproc_per_node=2 follows train.py and is passed to the program; to set it for "
+            "muster, put it before the program"});
   launch.program = {"train.py", "--role=x", "nnodes"};
   CHECK(launch.warnings().empty());
   launch.program = {"./solver", "--nnodes=2"};  // may be a launcher itself

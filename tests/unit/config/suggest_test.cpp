@@ -18,9 +18,9 @@ std::vector<std::string> warnings_for(const std::string& variable) {
 TEST_CASE("suggest: a mistyped variable is named with the one that was meant") {
   CHECK(warnings_for("MUSTER_NPROC") ==
         std::vector<std::string>{
-            "the variable MUSTER_NPROC is not read; did you mean MUSTER_NPROC_PER_NODE?"});
+            "ignoring unknown variable MUSTER_NPROC; did you mean MUSTER_NPROC_PER_NODE?"});
   CHECK(warnings_for("PET_NNODE") ==
-        std::vector<std::string>{"the variable PET_NNODE is not read; did you mean PET_NNODES?"});
+        std::vector<std::string>{"ignoring unknown variable PET_NNODE; did you mean PET_NNODES?"});
   CHECK(warnings_for("MUSTER_MAX_RESTART").size() == 1);
   CHECK(warnings_for("PET_NODE").front().ends_with("PET_NODE_RANK?"));
   // The user hears of it, once.
@@ -54,7 +54,7 @@ TEST_CASE("suggest: variables of others, and those that we read, are left alone"
 
 TEST_CASE("suggest: a mistyped key of --rdzv-conf is named; other unknown ones are not") {
   CHECK(mistyped_keys({{"lst_call_timeout", "5"}}) ==
-        std::vector<std::string>{"the key lst_call_timeout of --rdzv-conf is unknown and ignored; "
+        std::vector<std::string>{"ignoring unknown key lst_call_timeout in --rdzv-conf; "
                                  "did you mean last_call_timeout?"});
   CHECK(mistyped_keys({{"'join_timeout", "5"}}).size() == 1);
   CHECK(mistyped_keys({{"protocol", "https"}, {"cacert", "x"}, {"odd", "1"}}).empty());
@@ -77,14 +77,12 @@ TEST_CASE("suggest: options of accelerate launch and mpirun are answered with ou
     const auto line = parse_command_line(Personality::muster, {arg, "2", "train.py"});
     return line ? "no error" : line.error().message;
   };
-  CHECK(answer("--num_machines") == "unknown option --num_machines: --nnodes=N is its name here");
-  CHECK(answer("--machine_rank") ==
-        "unknown option --machine_rank: --node-rank=N is its name here");
+  CHECK(answer("--num_machines") == "unknown option --num_machines: use --nnodes=N");
+  CHECK(answer("--machine_rank") == "unknown option --machine_rank: use --node-rank=N");
   CHECK(answer("--num_processes") ==
-        "unknown option --num_processes: --nproc-per-node=N counts the workers of one machine, so "
-        "give it num_processes divided by the machines");
+        "unknown option --num_processes: use --nproc-per-node=N, the number of workers per "
+        "node (num_processes divided by the number of nodes)");
   CHECK(answer("--main_process_ip") ==
-        "unknown option --main_process_ip: --master-addr=ADDRESS is its name here");
-  CHECK(answer("--machinefile") ==
-        "unknown option --machinefile: --hostfile=FILE is its name here");
+        "unknown option --main_process_ip: use --master-addr=ADDRESS");
+  CHECK(answer("--machinefile") == "unknown option --machinefile: use --hostfile=FILE");
 }

@@ -147,22 +147,21 @@ TEST_CASE("help: within eighty columns and 120 lines, examples before options") 
 
 TEST_CASE("help: one group, to the letter") {
   const std::string help = help_text(Personality::muster, 80);
-  const auto begin = help.find("Failing, restarting, stopping");
+  const auto begin = help.find("Failures, restarts and shutdown");
   CHECK(help.substr(begin, help.find("\n\n", begin) - begin) ==
-        "Failing, restarting, stopping\n"
-        "  --max-restarts N            after a failure start all again, up to N times\n"
-        "  --quick-failures N|off      end after N failures at start-up in a row [3]\n"
-        "  --shutdown-timeout SECONDS  from SIGTERM to SIGKILL, for workers and what they\n"
-        "                              leave running; 0: none [30]\n"
-        "  --signals-to-handle NAMES   pass these on to the workers, then end the job\n"
+        "Failures, restarts and shutdown\n"
+        "  --max-restarts N            restart all workers after a failure, up to N times\n"
+        "  --quick-failures N|off      give up after N startup failures in a row [3]\n"
+        "  --shutdown-timeout SECONDS  time from SIGTERM to SIGKILL, for workers and\n"
+        "                              leftover processes; 0: kill at once [30]\n"
+        "  --signals-to-handle NAMES   forward these to the workers, then stop the job\n"
         "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]\n"
-        "  --signal-delivery HOW       group: they reach all; leader: pass them on [auto]\n"
+        "  --signal-delivery HOW       group: workers get signals directly; leader:\n"
+        "                              muster forwards them [auto]\n"
         "  --hang-timeout auto|SECONDS|off\n"
-        "                              say who holds up a job without progress [off]\n"
-        "  --on-hang WHAT              then: report, restart, or stop with code 124\n"
-        "                              [report]\n"
-        "  --on-child-death WHAT       fail: a worker fails with any process below it\n"
-        "                              [ignore]");
+        "                              report which rank stalls the job [off]\n"
+        "  --on-hang WHAT              report, restart, or stop (exit code 124) [report]\n"
+        "  --on-child-death WHAT       fail: a dying child fails its worker [ignore]");
 }
 
 TEST_CASE("help: narrow and absurd widths still give all options") {
@@ -218,7 +217,7 @@ TEST_CASE("explain: each setting with its value and where it came from") {
         "nproc-per-node 4 (auto: 4 NVIDIA GPUs in /dev) command line");
   CHECK(line_of(text, "tee") == "tee 3 command line");
   CHECK(line_of(text, "max-restarts") == "max-restarts 0 default");
-  CHECK(line_of(text, "standalone") == "standalone yes implied by one machine without a port");
+  CHECK(line_of(text, "standalone") == "standalone yes implied by one node without a port");
   CHECK(line_of(text, "rdzv-conf") == "rdzv-conf a=1,token=*** command line");
   CHECK_FALSE(has(text, "secret"));
 }
@@ -236,7 +235,7 @@ TEST_CASE("explain: many nodes, with what they meet by") {
   CHECK(line_of(text, "rdzv-endpoint") == "rdzv-endpoint a:29400,b:7 command line");
   CHECK(line_of(text, "node-rank") == "node-rank by name default");
   CHECK(line_of(text, "master-addr") ==
-        "master-addr of the node with rank 0 known when the nodes meet");
+        "master-addr the node with rank 0 known after the rendezvous");
   CHECK(line_of(text, "local-addr") == "local-addr 10.0.0.7 the address of --iface=eth0");
   CHECK(line_of(text, "iface") == "iface eth0 command line");
   CHECK(line_of(text, "port-range") == "port-range 7-29400 command line");
@@ -249,7 +248,7 @@ TEST_CASE("explain: many nodes, with what they meet by") {
 
 TEST_CASE("manual: each key of --rdzv-conf with its default, or why it has no effect") {
   const std::string manual = man_page();
-  const auto idle = manual.find("Accepted as by torchrun, without an effect");
+  const auto idle = manual.find("Accepted for torchrun compatibility, without effect");
   REQUIRE(idle != std::string::npos);
   for (const RdzvKey& key : rdzv_keys()) {
     INFO(key.name);

@@ -135,8 +135,7 @@ TEST_CASE("rdzv conf: the old name of allow_split_brain is refused with the new 
     const auto refused = read_rendezvous_config({{"risk_two_worlds", "true"}}, backend);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::usage);
-    CHECK(refused.error().message ==
-          "risk_two_worlds=true is called allow_split_brain now: use that name");
+    CHECK(refused.error().message == "risk_two_worlds=true was renamed: use allow_split_brain");
   }
 }
 

@@ -146,7 +146,7 @@ TEST_CASE("hosts core: a machine that is tried again is named with what was wron
   CHECK(t.take().empty());
   t.wait();
   CHECK(t.now == kStart + kReachNotice);
-  CHECK(t.take() == Words{"warning: waiting for 1 of 2 machines to answer: b; trying again: b: no "
+  CHECK(t.take() == Words{"warning: waiting for 1 of 2 hosts to answer: b; retrying: b: no "
                           "such name"});
   t.hello(1);
   CHECK(t.take() == Words{"start"});
@@ -196,7 +196,7 @@ TEST_CASE("hosts core: many failures are cut short") {
   }
   const Words words = t.take();
   REQUIRE(words.size() == kNamesShown + 2);
-  CHECK(words[kNamesShown] == "error: 12 more machines cannot be reached either");
+  CHECK(words[kNamesShown] == "error: 12 more hosts cannot be reached");
 }
 
 TEST_CASE("hosts core: machines that are lost together are one line") {
@@ -218,11 +218,11 @@ TEST_CASE("hosts core: a machine that does not answer is named, then given up") 
   t.hello(1);
   t.wait();
   CHECK(t.now == kStart + kReachNotice);
-  CHECK(t.take() == Words{"warning: waiting for 2 of 3 machines to answer: a, c"});
+  CHECK(t.take() == Words{"warning: waiting for 2 of 3 hosts to answer: a, c"});
   t.wait();
   CHECK(t.now == kStart + kReachTimeout);
-  CHECK(t.take() == Words{"error: no answer within 60s from a, c: is it up, and does the remote "
-                          "shell ask for something?",
+  CHECK(t.take() == Words{"error: no answer within 60s from a, c: the host may be down, or the "
+                          "remote shell may be waiting at a prompt",
                           "close"});
   t.wait();
   CHECK(t.now == kStart + kReachTimeout + kCloseTimeout);
@@ -233,7 +233,8 @@ TEST_CASE("hosts core: another version is refused with both") {
   Trial t(1);
   t.hello(0, "2");
   CHECK(t.take() ==
-        Words{"error: a: it has muster 2, and here is 1; --rsh-muster=PATH names another one",
+        Words{"error: a has muster 2, but this host has 1. Use --rsh-muster=PATH to select "
+              "another one",
               "close"});
 }
 
@@ -280,8 +281,8 @@ TEST_CASE("hosts core: signals are passed on; those that end the job have a dead
   CHECK(t.take() == Words{"signal 2"});
   t.wait();
   CHECK(t.now == kStart + kGrace + kEndExtra);
-  CHECK(t.take() == Words{"error: b did not end in time; the connection is closed, which ends what "
-                          "runs there",
+  CHECK(t.take() == Words{"error: b did not stop in time; closing the connection, which kills "
+                          "its processes",
                           "close"});
   t.core.all_gone(t.effects);
   CHECK(t.take() == Words{"finish 130"});

@@ -174,7 +174,7 @@ TEST_CASE("launch plan: the explanation has a line for each machine and names no
   HostsRequest secret = request();
   secret.environment = {{"TOKEN", "sesame"}};
   const std::string text = describe_hosts(secret);
-  CHECK(text.find("machine 1: b\n  ssh -x me@b 'exec ") != std::string::npos);
-  CHECK(text.find("variables that go along: TOKEN\n") != std::string::npos);
+  CHECK(text.find("host 1: b\n  ssh -x me@b 'exec ") != std::string::npos);
+  CHECK(text.find("forwarded variables: TOKEN\n") != std::string::npos);
   CHECK(text.find("sesame") == std::string::npos);
 }

@@ -22,18 +22,19 @@ RshEnd ended(int code, std::string last_line, bool answered = false) {
 
 TEST_CASE("rsh failure: one line with the command and its own last words") {
   CHECK(describe(ended(255, "ssh: no route")) ==
-        "b cannot be reached by 'ssh -o 'X=a b' me@b': ssh: no route");
+        "cannot reach b with 'ssh -o 'X=a b' me@b': ssh: no route");
   CHECK(describe(ended(255, "")) ==
-        "b cannot be reached by 'ssh -o 'X=a b' me@b': exited with code 255");
+        "cannot reach b with 'ssh -o 'X=a b' me@b': exited with code 255");
   CHECK(describe(ended(127, "sh: muster: not found")) ==
-        "b: muster cannot be started there (ssh -o 'X=a b' me@b: sh: muster: not found); it has "
-        "to be at the same path as here, or where --rsh-muster=PATH says");
+        "b: cannot start muster there (ssh -o 'X=a b' me@b: sh: muster: not found). Install it "
+        "at the same path as here, or use --rsh-muster=PATH");
   CHECK(describe(ended(255, "Connection reset", true)) ==
         "b: the connection broke (ssh -o 'X=a b' me@b: Connection reset)");
   CHECK(describe(ended(127, "", true)).find("the connection broke") != std::string::npos);
   RshEnd head = ended(255, "reset", true);
   head.behind = 7;
-  CHECK(describe(head) == "b: the connection broke (ssh -o 'X=a b' me@b: reset); 7 more behind it");
+  CHECK(describe(head) ==
+        "b: the connection broke (ssh -o 'X=a b' me@b: reset); dependent hosts: 7");
 }
 
 TEST_CASE("rsh failure: what may pass is tried again, a refused login or a missing muster is not") {
