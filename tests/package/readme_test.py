@@ -67,7 +67,8 @@ class Readme(unittest.TestCase):
                         for path, option in ((PROGRAMS['muster'], '--help'),
                                              (PROGRAMS['muster'], '--print-man'),
                                              (PROGRAMS['muster-store'], '--help'),
-                                             (PROGRAMS['musterctl'], '--help'))).replace('\\', '')
+                                             (PROGRAMS['musterctl'], '--help')))
+        known = re.sub(r'\\f[BIR]|\\', '', known)
         named = set(re.findall(r'(?<![\w-])--[a-z][a-z_-]*[a-z](?![\w*-])',
                                ''.join(PAGES.values())))
         self.assertGreaterEqual(len(named), 50)
@@ -94,6 +95,11 @@ class Readme(unittest.TestCase):
         source = (room / 'bootstrap/environment.cpp').read_text()
         for word in re.search(r'is none of ([\w, ]+)"', source).group(1).split(', '):
             self.assertIn(f'`{word}`', table)
+
+    def test_the_option_reference_is_what_the_programs_print(self):
+        done = subprocess.run([ROOT / 'scripts/reference', '--check'], text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, '', ''))
 
     def test_quickstart_takes_what_is_said_and_starts_programs_that_exist(self):
         script = (ROOT / 'scripts/quickstart').read_text()

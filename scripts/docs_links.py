@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hook of mkdocs. Pages in docs/ link to files elsewhere in the repository (../lib/…/README.md),
+which are not on the site. Such a link must exist. It becomes a link to repo_url if mkdocs.yml sets
+that, else plain text."""
+import logging
+import posixpath
+import re
+from pathlib import Path
+
+LOG = logging.getLogger('mkdocs.hooks.docs_links')
+LINK = re.compile(r'(!?)\[([^\]]+)\]\(([^)\s]+)\)')
+FENCE = re.compile(r'(^```.*?^```)', re.M | re.S)
+
+
+def replace_links(text, page, config):
+    root = Path(config['docs_dir']).parent
+
+    def replace(found):
+        mark, shown, target = found.groups()
+        path, hash_mark, anchor = target.partition('#')
+        place = posixpath.normpath(posixpath.join('docs', posixpath.dirname(page), path))
+        if '://' in target or not path or place.startswith('docs/'):
+            return found.group()
+        if not (root / place).exists():
+            LOG.warning('%s: link to a file that does not exist: %s', page, target)
+        if config['repo_url'] and not mark:
+            url = config['repo_url'].rstrip('/')
+            return f'[{shown}]({url}/blob/main/{place}{hash_mark}{anchor})'
+        return shown
+
+    return LINK.sub(replace, text)
+
+
+def on_page_markdown(markdown, page, config, **_):
+    parts = FENCE.split(markdown)
+    parts[::2] = [replace_links(part, page.file.src_uri, config) for part in parts[::2]]
+    return ''.join(parts)
