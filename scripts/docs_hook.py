@@ -7,7 +7,7 @@ import posixpath
 import re
 from pathlib import Path
 
-LOG = logging.getLogger('mkdocs.hooks.docs_links')
+LOG = logging.getLogger('mkdocs.hooks.docs_hook')
 LINK = re.compile(r'(!?)\[([^\]]+)\]\(([^)\s]+)\)')
 FENCE = re.compile(r'(^```.*?^```)', re.M | re.S)
 
@@ -31,7 +31,13 @@ def replace_links(text, page, config):
     return LINK.sub(replace, text)
 
 
+def unescape_pipes(text):
+    """In the code of a table GitHub needs \\| for a pipe; mkdocs would show the backslash."""
+    return re.sub(r'`[^`\n]*`', lambda found: found.group().replace(r'\|', '|'), text)
+
+
 def on_page_markdown(markdown, page, config, **_):
     parts = FENCE.split(markdown)
-    parts[::2] = [replace_links(part, page.file.src_uri, config) for part in parts[::2]]
+    parts[::2] = [unescape_pipes(replace_links(part, page.file.src_uri, config))
+                  for part in parts[::2]]
     return ''.join(parts)
