@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of mkdocs. Pages in docs/ link to files elsewhere in the repository (../lib/…/README.md),
-which are not on the site. Such a link must exist. It becomes a link to repo_url if mkdocs.yml sets
-that, else plain text."""
+"""A hook of mkdocs: from Markdown for the repository's browser to Markdown for mkdocs.
+
+Pages in docs/ link to files elsewhere in the repository (../lib/…/README.md), which must exist but
+are not on the site. Such a link becomes one to repo_url if mkdocs.yml sets that, else text."""
 import logging
 import posixpath
 import re
@@ -37,6 +38,8 @@ def unescape_pipes(text):
 
 
 def on_page_markdown(markdown, page, config, **_):
+    # What follows the language is for tests; mkdocs would not see a block.
+    markdown = re.sub(r'^```(\w+) runnable$', r'```\1', markdown, flags=re.M)
     parts = FENCE.split(markdown)
     parts[::2] = [unescape_pipes(replace_links(part, page.file.src_uri, config))
                   for part in parts[::2]]
