@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""apps/muster/TROUBLE.md: its program is run with its commands, which say what stands there."""
+"""docs/troubleshooting.md: runs its commands with its program and compares the output."""
 import os
 import pathlib
 import re
@@ -12,7 +12,7 @@ import unittest
 from test_hangs import DEADLINE, HERE, MUSTER, environment
 
 MUSTERCTL = os.environ["MUSTERCTL"]
-PAGE = (HERE.parents[1] / "apps/muster/TROUBLE.md").read_text()
+PAGE = (HERE.parents[1] / "docs/troubleshooting.md").read_text()
 
 
 def consoles():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines that README.md and lib/platform/PLATFORMS.md show for platforms whose machines may have
-a home each. Each line runs as it is printed, on two hosts with separate homes and with the
+"""The lines that README.md and docs/platforms.md show for platforms whose machines may have a home
+each. Each line runs as it is printed, on two hosts with separate homes and with the
 variables of the platform. Only the program and the placeholders HOST and N are replaced."""
 
 import contextlib
@@ -56,9 +56,9 @@ def code_spans(text):
 
 
 def platform_lines():
-    """What PLATFORMS.md says to type, by the names in the first column; "plain" has none."""
+    """The commands of docs/platforms.md, by the names in the first column; "plain" has none."""
     out = {}
-    for row in (ROOT / "lib/platform/PLATFORMS.md").read_text().splitlines():
+    for row in (ROOT / "docs/platforms.md").read_text().splitlines():
         cells = row.split(" | ")
         lines = [span for span in code_spans(cells[1] if len(cells) > 2 else "")
                  if span.startswith("muster ")]

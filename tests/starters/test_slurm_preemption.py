@@ -13,7 +13,7 @@ from test_slurm_ends import REQUEUED, Signals as Listening
 STEP = """srun sh -c 'trap : TERM CONT; "$@"; code=$?; echo $code >>{codes}; exit $code' sh "$@\""""
 
 
-# As SLURM.md advises.
+# As docs/slurm.md advises.
 REQUEUE = """
 code=$?
 [ $code -ne 143 ] || scontrol requeue $SLURM_JOB_ID

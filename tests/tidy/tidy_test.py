@@ -100,6 +100,14 @@ class Planted(unittest.TestCase):
     def test_long_readmes(self):
         self.expect('lib/io/README.md', 'a\n' * (rules.README_LINES_MAX + 1), 'lines')
 
+    def test_files_that_grow_are_warned_of(self):
+        self.write('lib/io/README.md', 'a\n' * (rules.README_LINES_WARNED + 1))
+        self.write('lib/io/long.cpp', SPDX + 'int a;\n' * rules.SOURCE_LINES_WARNED)
+        report = tidy.check(self.root)
+        self.assertEqual(report.lines, [])
+        self.assertEqual([line.split(':')[0] for line in report.warnings],
+                         ['lib/io/README.md', 'lib/io/long.cpp'])
+
     def test_missing_licence_lines(self):
         self.expect('scripts/bad', '#!/bin/sh\necho\n', 'spdx')
 
