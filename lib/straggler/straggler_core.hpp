@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StragglerCore: decides from how long ranks wait for each other which of them are slow. The one
 // for which the others wait does not wait itself: so no clocks are compared, only sums of waiting.
-// Time is an argument, effects are data, no I/O. Stepped by agent/watch/straggler_duty; value-like.
+// Time is an argument, effects are data, no I/O. Stepped by agent/watch/straggler_watch;
+// value-like.
 #pragma once
 
 #include "base/time.hpp"

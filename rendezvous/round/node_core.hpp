@@ -12,8 +12,8 @@
 #include "rendezvous/round/leader/round_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
+#include "rendezvous/round/questions/client_vouching.hpp"
 #include "rendezvous/round/questions/inquiry.hpp"
-#include "rendezvous/round/questions/voucher.hpp"
 
 #include <map>
 #include <optional>
@@ -116,7 +116,7 @@ class NodeCore {
   TimePoint yielded_at_{};
   std::set<LinkId> strangers_;               // accepted, silent so far
   std::map<LinkId, std::string> addresses_;  // of those that connected to us
-  Voucher voucher_;
+  ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // our coordinator, when it was asked last
   AddressBook addresses_of_members_;
   Inquiry inquiry_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and the questions whose a client of the workers' store is (voucher.hpp): asked, passed
-// on, answered.
+// NodeCore and the questions whose a client of the workers' store is (client_vouching.hpp): asked,
+// passed on, answered.
 #include "rendezvous/round/node_core.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link
     return true;
   }
   if (const auto* said = std::get_if<Vouched>(&message)) {
-    voucher_.take(*said, from_link);
+    client_vouching_.take(*said, from_link);
     return true;
   }
   return false;
@@ -38,7 +38,7 @@ bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link
 bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (const auto* wanted = std::get_if<VouchWanted>(&event)) {
-    voucher_.want(now, *wanted, coordinator, from_link);
+    client_vouching_.want(now, *wanted, coordinator, from_link);
     return true;
   }
   const auto* found = std::get_if<OwnerFound>(&event);
@@ -62,7 +62,7 @@ void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (coordinator != vouching_by_) {
     vouching_by_ = coordinator;
-    voucher_.ask_all(now, coordinator, from_link);
+    client_vouching_.ask_all(now, coordinator, from_link);
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose is this connection? Asked by the node whose agent serves the workers' store, about each
 // client from another machine; the coordinator passes question and answer on. Values; the bytes are
-// made by wire/round_encoder, the meaning is in round/questions/voucher.hpp. PROTOCOL.md. Any
-// thread.
+// made by wire/round_encoder, the meaning is in round/questions/client_vouching.hpp. PROTOCOL.md.
+// Any thread.
 #pragma once
 
 #include "rendezvous/wire/round_info.hpp"

@@ -8,16 +8,17 @@
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
 #include "agent/failures/error_file.hpp"
-#include "agent/rounds/hang_party.hpp"
-#include "agent/rounds/wait_party.hpp"
+#include "agent/rounds/hang_listener.hpp"
+#include "agent/rounds/wait_listener.hpp"
 #include "agent/sinks/roll_call_lines.hpp"
 #include "agent/store/reserved_ports.hpp"
 #include "agent/store/store_admission.hpp"
 #include "agent/store/store_proxy.hpp"
 #include "agent/supervisor/round_source.hpp"
-#include "agent/workers/workplace.hpp"
+#include "agent/workers/run_folder.hpp"
 #include "io/admission.hpp"
 #include "plan/assignment.hpp"
+#include "process/guard/lease_timer.hpp"
 #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/rendezvous.hpp"
 
@@ -33,7 +34,7 @@ namespace muster {
 // What the rounds need of the agent around them.
 struct SharedRoundsParts {
   RoundUser& user;
-  Workplace& place;
+  RunFolder& run_folder;
   EventStream& events;
   const RollCallLines& roll_call;
   Admission& admission;  // who may use the workers' store
@@ -52,10 +53,10 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Admission& vouching() { return vouching_; }
 
   // --hang-timeout: who looks, judges and hears the verdict; it outlives the rounds.
-  void use(HangParty& party) override { hangs_ = &party; }
+  void use(HangListener& listener) override { hangs_ = &listener; }
 
   // Who hears what the ranks of all nodes have waited, where this node leads.
-  void use(WaitParty& party) { waits_ = &party; }
+  void use(WaitListener& listener) { waits_ = &listener; }
 
   // StalledHere, LookedHere, JudgedHere, WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
@@ -114,13 +115,13 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   asio::io_context& loop_;
   const AgentSetup& setup_;
   RoundUser& user_;
-  Workplace& place_;
+  RunFolder& run_folder_;
   EventStream& events_;
   const RollCallLines& roll_call_;
   Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
-  HangParty* hangs_ = nullptr;
-  WaitParty* waits_ = nullptr;
+  HangListener* hangs_ = nullptr;
+  WaitListener* waits_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
   VouchedAdmission vouching_;  // outlives the store
   SocketWitness witness_;

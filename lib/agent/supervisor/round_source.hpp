@@ -14,7 +14,7 @@
 
 namespace muster {
 
-class HangParty;
+class HangListener;
 
 // A round that was decided on: what this node runs in it, or why it cannot, which is the failure of
 // its first worker.
@@ -43,7 +43,7 @@ class RoundSource {
   virtual ~RoundSource() = default;
 
   // --hang-timeout: who finds out about hangs, and knows which failures were some. Lives as long.
-  virtual void use(HangParty& /*party*/) {}
+  virtual void use(HangListener& /*listener*/) {}
 
   // The next round is wanted; `attempt` counts them from 0. Answered by a round, or by the end of
   // the job.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Following a coordinator. Finding one is in seeking.cpp.
+// Following a coordinator. Finding one is in finding_leader.cpp.
 #include "rendezvous/round/follower/link_core.hpp"
 
 #include "base/mark.hpp"
@@ -387,7 +387,7 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
         "no word from node '{}' for {}", coordinator_.name, muster::describe(now - last_word_))});
   }
   if (join_by_ && now >= *join_by_ && work_ == Work::none) {
-    if (trouble_.empty() && is_seeking()) {
+    if (trouble_.empty() && is_finding_leader()) {
       trouble_ = fmt::format("{} does not answer", target_.name);
     }
     send(Leave{"nobody met in time", true}, out);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinkCore: one node as follower. Finds a coordinator, stays with it, keeps the lease, turns to
 // another one when the rule allows it, and asks to lead when it is its turn. Part of NodeCore;
-// pure, value-like. Functions of seeking are in seeking.cpp, those of following in link_core.cpp.
+// pure, value-like. Functions of seeking are in finding_leader.cpp, those of following in
+// link_core.cpp.
 #pragma once
 
 #include "rendezvous/round/follower/endpoint_dialler.hpp"
@@ -100,12 +101,12 @@ class LinkCore {
     std::size_t endpoint = 0;  // which, where id is 0
   };
 
-  // seeking (seeking.cpp)
+  // seeking (finding_leader.cpp)
   [[nodiscard]] bool may_turn(TimePoint now) const;
   void recall(TimePoint now, const Memory& memory, NodeEffects& out);
   void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
-  [[nodiscard]] bool is_seeking() const;
+  [[nodiscard]] bool is_finding_leader() const;
 
   // Still tries the coordinator that it has lost.
   [[nodiscard]] bool is_reconnecting() const {

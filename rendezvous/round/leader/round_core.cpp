@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who follows us and who is lost. The other parts: attaching.cpp, asking.cpp, forming.cpp,
+// Who follows us and who is lost. The other parts: joining.cpp, asking.cpp, forming.cpp,
 // running.cpp.
 #include "rendezvous/round/leader/round_core.hpp"
 

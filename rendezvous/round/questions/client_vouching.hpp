@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vouching: the node whose agent serves the workers' store asks, about each client from another
 // machine, the node that has this address whether the connection is one of the job's. The question
-// goes through the coordinator, to which every node has a connection. Voucher is the side that
-// asks, AddressBook what the coordinator needs. Parts of NodeCore; pure; value-like.
+// goes through the coordinator, to which every node has a connection. ClientVouching is the side
+// that asks, AddressBook what the coordinator needs. Parts of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -32,9 +32,9 @@ inline constexpr std::size_t kVouchesMax = 65536;
   return lease;
 }
 
-class Voucher {
+class ClientVouching {
  public:
-  Voucher(NodeId self, Duration lease) : self_(self), lease_(lease) {}
+  ClientVouching(NodeId self, Duration lease) : self_(self), lease_(lease) {}
 
   // `to`: the connection to the coordinator, if there is one.
   void want(TimePoint now, const VouchWanted& wanted, std::optional<LinkId> to, NodeEffects& out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangParty: the part that the agent of one node takes in finding out who holds up a job of many.
-// SharedRounds hands it what the rendezvous asks; HangDuty is the real one. One thread.
+// HangListener: the part that the agent of one node takes in finding out who holds up a job of
+// many. SharedRounds hands it what the rendezvous asks; HangControl is the real one. One thread.
 #pragma once
 
 #include "agent/failures/failure.hpp"
@@ -8,9 +8,9 @@
 
 namespace muster {
 
-class HangParty {
+class HangListener {
  public:
-  virtual ~HangParty() = default;
+  virtual ~HangListener() = default;
   // What do the workers here do? Answer: LookedHere.
   virtual void look(const Look& question) = 0;
   // What follows from what all nodes have seen? Answer: JudgedHere.

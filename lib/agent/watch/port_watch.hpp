@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PortDuty: says once that a program has set MASTER_PORT itself and so waits in vain
+// PortWatch: says once that a program has set MASTER_PORT itself and so waits in vain
 // (port_trap.hpp) after nobody has come to the workers' store for 30 s. Looks again ever more
 // rarely. A sink of events, since these say when workers start and end. Owned by the agent; one
 // thread.
@@ -16,10 +16,10 @@
 
 namespace muster {
 
-class PortDuty final : public EventSink {
+class PortWatch final : public EventSink {
  public:
   // `visitors`: how many clients have come to the workers' store since the job began.
-  PortDuty(asio::io_context& loop, EventStream& events, std::function<std::uint64_t()> visitors)
+  PortWatch(asio::io_context& loop, EventStream& events, std::function<std::uint64_t()> visitors)
       : timer_(loop), events_(events), visitors_(std::move(visitors)) {}
 
   // EventSink

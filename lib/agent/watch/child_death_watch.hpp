@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescendantDuty: what the agent does about processes below its workers, where
+// ChildDeathWatch: what the agent does about processes below its workers, where
 // --on-child-death=fail asks for it: the failure of one is the failure of its worker, whose group
 // is killed at once. A sink of events, since these say when workers start, end and are stopped.
 // Owned by the agent; one thread.
@@ -16,12 +16,12 @@
 
 namespace muster {
 
-class DescendantDuty final : public EventSink, public DescendantObserver {
+class ChildDeathWatch final : public EventSink, public DescendantObserver {
  public:
-  DescendantDuty(asio::io_context& loop,
-                 LinuxRunner& runner,
-                 EventStream& events,
-                 Supervisor& supervisor);
+  ChildDeathWatch(asio::io_context& loop,
+                  LinuxRunner& runner,
+                  EventStream& events,
+                  Supervisor& supervisor);
 
   // EventSink
   void take(const JobEvent& event) override;

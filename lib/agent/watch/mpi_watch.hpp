@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MpiDuty: warns once if the workers call MPI_Init. Each is then alone in MPI_COMM_WORLD, because
+// MpiWatch: warns once if the workers call MPI_Init. Each is then alone in MPI_COMM_WORLD, because
 // muster is no MPI launcher, and computes the whole problem. A sink of events, since these say when
 // workers start and exit. Owned by the agent; one thread.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace muster {
 
-class MpiDuty final : public EventSink {
+class MpiWatch final : public EventSink {
  public:
-  MpiDuty(asio::io_context& loop, EventStream& events, const LaunchConfig& config)
+  MpiWatch(asio::io_context& loop, EventStream& events, const LaunchConfig& config)
       : timer_(loop), events_(events), config_(config) {}
 
   // EventSink

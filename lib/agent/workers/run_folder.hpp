@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workplace: the run folder with what is planned into it and what workers leave there. RunPlace is
-// the real one; tests of SharedRounds have a fake. Owned by the agent. Resource.
+// RunFolder: the run folder with what is planned into it and what workers leave there.
+// AgentRunFolder is the real one; tests of SharedRounds have a fake. Owned by the agent. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -18,9 +18,9 @@
 
 namespace muster {
 
-class Workplace {
+class RunFolder {
  public:
-  virtual ~Workplace() = default;
+  virtual ~RunFolder() = default;
   // Folders and processes of the next attempt.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
       const Assignment& assignment) = 0;
@@ -28,14 +28,14 @@ class Workplace {
   virtual void add_record(WorkerFailure& failure) = 0;
   virtual void add_stderr_tail(WorkerFailure& failure) = 0;
   // Empty until the first round, and where there is none.
-  [[nodiscard]] virtual const std::string& run_folder() const = 0;
+  [[nodiscard]] virtual const std::string& path() const = 0;
   // Where the logs of this node are kept; empty where they are not.
   [[nodiscard]] virtual std::string kept_logs() const = 0;
 };
 
-class RunPlace final : public Workplace {
+class AgentRunFolder final : public RunFolder {
  public:
-  explicit RunPlace(const AgentSetup& setup) : setup_(setup) {}
+  explicit AgentRunFolder(const AgentSetup& setup) : setup_(setup) {}
 
   // Knows what workers wrote; before the first of them runs.
   void use(ProcessRunner& runner) { runner_ = &runner; }
@@ -52,7 +52,7 @@ class RunPlace final : public Workplace {
   void add_record(WorkerFailure& failure) override;
   void add_stderr_tail(WorkerFailure& failure) override;
 
-  const std::string& run_folder() const override { return run_dir_.path(); }
+  const std::string& path() const override { return run_dir_.path(); }
 
   std::string kept_logs() const override;
 
