@@ -15,14 +15,13 @@
 #include "agent/sinks/messages.hpp"
 #include "agent/sinks/roll_call_lines.hpp"
 #include "agent/supervisor/supervisor.hpp"
-#include "agent/watch/descendant_duty.hpp"
-#include "agent/watch/hang_duty.hpp"
-#include "agent/watch/mpi_duty.hpp"
-#include "agent/watch/port_duty.hpp"
-#include "agent/watch/straggler_duty.hpp"
+#include "agent/watch/child_death_watch.hpp"
+#include "agent/watch/hang_control.hpp"
+#include "agent/watch/mpi_watch.hpp"
+#include "agent/watch/port_watch.hpp"
+#include "agent/watch/straggler_watch.hpp"
 #include "agent/web/job_server.hpp"
-#include "agent/workers/worker_channel.hpp"
-#include "agent/workers/workplace.hpp"
+#include "agent/workers/run_folder.hpp" #include "agent/workers/worker_channel.hpp"
 #include "base/clock.hpp"
 #include "io/user_admission.hpp"
 #include "plan/worker_argv.hpp"
@@ -130,7 +129,7 @@ class Agent final : public WorkerSite, public WarmSite {
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
 
   [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const {
-    return straggler_duty_ ? straggler_duty_->waits() : std::vector<std::optional<WaitStatus>>();
+    return straggler_watch_ ? straggler_watch_->waits() : std::vector<std::optional<WaitStatus>>();
   }
 
   [[nodiscard]] Result<void> open_runner();
@@ -165,14 +164,14 @@ class Agent final : public WorkerSite, public WarmSite {
                          [this] { return waits(); },
                          [this](const std::string& line) { messages_.show(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
-  RunPlace place_{setup_};
+  AgentRunFolder folder_{setup_};
   UserAdmission admission_{::geteuid()};        // for other agents
   UserAdmission store_admission_{::geteuid()};  // for workers
   JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
-  PortDuty port_duty_{loop_, events_, [this] { return store_admission_.asked(); }};
-  MpiDuty mpi_duty_{loop_, events_, setup_.config};
-  LocalStore local_store_{loop_, setup_, place_, events_};
+  PortWatch port_watch_{loop_, events_, [this] { return store_admission_.asked(); }};
+  MpiWatch mpi_watch_{loop_, events_, setup_.config};
+  LocalStore local_store_{loop_, setup_, folder_, events_};
   std::optional<MungeService> munge_;
   std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
@@ -180,9 +179,9 @@ class Agent final : public WorkerSite, public WarmSite {
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
-  std::optional<HangDuty> hang_duty_;
-  std::optional<StragglerDuty> straggler_duty_;
-  std::optional<DescendantDuty> descendant_duty_;
+  std::optional<HangControl> hang_control_;
+  std::optional<StragglerWatch> straggler_watch_;
+  std::optional<ChildDeathWatch> child_death_watch_;
   int exit_code_ = 0;
 };
 
@@ -196,7 +195,7 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
   auto rounds = std::make_unique<SharedRounds>(
       loop_,
       setup_,
-      SharedRoundsParts{supervisor_, place_, events_, roll_call_, store_admission_, job_sockets_});
+      SharedRoundsParts{supervisor_, folder_, events_, roll_call_, store_admission_, job_sockets_});
   shared_rounds_ = rounds.get();
   return rounds;
 }
@@ -220,8 +219,8 @@ void Agent::add_sinks() {
   events_.add(channel_);
   events_.add(messages_);
   events_.add(roll_call_);
-  events_.add(port_duty_);
-  events_.add(mpi_duty_);
+  events_.add(port_watch_);
+  events_.add(mpi_watch_);
   events_.add(final_report_);
   events_.add(job_server_.sink());
   const LaunchConfig& config = setup_.config;
@@ -264,8 +263,8 @@ int Agent::run() {
     return exit_code_;
   }
   messages_.use(*runner_);
-  place_.use(*runner_);
-  place_.set_notice([this](LogLevel level, const std::string& text) { events_.say(level, text); });
+  folder_.use(*runner_);
+  folder_.set_notice([this](LogLevel level, const std::string& text) { events_.say(level, text); });
   watch_progress();
   watch_descendants();
   open_channel();
@@ -281,22 +280,22 @@ int Agent::run() {
 
 void Agent::watch_progress() {
   if (setup_.config.watch_hangs) {
-    hang_duty_.emplace(
-        loop_, setup_, HangDutyParts{*runner_, events_, supervisor_, channel_, shared_rounds_});
-    events_.add(*hang_duty_);
-    rounds_->use(*hang_duty_);
+    hang_control_.emplace(
+        loop_, setup_, HangControlParts{*runner_, events_, supervisor_, channel_, shared_rounds_});
+    events_.add(*hang_control_);
+    rounds_->use(*hang_control_);
   }
-  straggler_duty_.emplace(loop_, StragglerDutyParts{*runner_, events_, channel_, shared_rounds_});
-  events_.add(*straggler_duty_);
+  straggler_watch_.emplace(loop_, StragglerWatchParts{*runner_, events_, channel_, shared_rounds_});
+  events_.add(*straggler_watch_);
   if (shared_rounds_ != nullptr) {
-    shared_rounds_->use(*straggler_duty_);
+    shared_rounds_->use(*straggler_watch_);
   }
 }
 
 void Agent::watch_descendants() {
   if (setup_.config.on_child_death == OnChildDeath::fail) {
-    descendant_duty_.emplace(loop_, *runner_, events_, supervisor_);
-    events_.add(*descendant_duty_);
+    child_death_watch_.emplace(loop_, *runner_, events_, supervisor_);
+    events_.add(*child_death_watch_);
   }
 }
 
@@ -311,8 +310,8 @@ Result<void> Agent::open_runner() {
     settings.signal_job = [this](int signo) { supervisor_.handle(SignalReceived{signo}); };
   }
   settings.before_reaping = [this] {
-    if (descendant_duty_) {
-      descendant_duty_->look_before_reaping();
+    if (child_death_watch_) {
+      child_death_watch_->look_before_reaping();
     }
   };
   auto runner = LinuxRunner::open(loop_, supervisor_, settings);
@@ -327,7 +326,7 @@ void Agent::open_channel() {
   if (const auto opened = channel_.open(setup_.random); !opened) {
     events_.say(LogLevel::warning, opened.error().message + "; workers run without a channel");
   }
-  place_.tell_workers(channel_.name());
+  folder_.tell_workers(channel_.name());
 }
 
 // For errors before the supervisor has started.
@@ -467,10 +466,10 @@ void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration timeout
 }
 
 void Agent::add_evidence(WorkerFailure& failure) {
-  place_.add_stderr_tail(failure);
-  place_.add_record(failure);
-  if (hang_duty_) {
-    hang_duty_->add_evidence(failure);
+  folder_.add_stderr_tail(failure);
+  folder_.add_record(failure);
+  if (hang_control_) {
+    hang_control_->add_evidence(failure);
   }
 }
 
@@ -480,7 +479,7 @@ void Agent::finished(const JobResult& ended) {
   exit_code_ = exit_code_of(result);
   channel_.end_round();
   final_report_.write_error_file(result);
-  const std::string logs = place_.clean_up(result.outcome == Outcome::failed);
+  const std::string logs = folder_.clean_up(result.outcome == Outcome::failed);
   if (runner_) {
     roll_call_.clear_line();
     runner_->tell_unshown();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // StragglerCore: decides which ranks are slow, from how long ranks wait for each other. The rank
 // that the others wait for does not wait itself, so only sums of waiting are compared, not clocks.
-// Time is an argument, effects are data, no I/O. Stepped by agent/straggler_duty; value-like.
+// Time is an argument, effects are data, no I/O. Stepped by agent/straggler_watch; value-like.
 #pragma once
 
 #include "base/time.hpp"

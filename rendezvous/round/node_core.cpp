@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/round/node_core.hpp"
 
+#include "rendezvous/round/send_to.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +21,7 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
     : settings_(std::move(settings)),
       link_(settings_, self, seed),
       round_(settings_, self),
-      voucher_(self.id, settings_.lease),
+      client_vouching_(self.id, settings_.lease),
       inquiry_(settings_.lease) {}
 
 // Follower and coordinator write to separate lists, so that messages between them are handled
@@ -100,7 +102,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, NodeTick>) {
           link_.tick(now, from_link);
           round_.tick(now, from_round);
-          voucher_.tick(now, link_.coordinator_link(), from_link);
+          client_vouching_.tick(now, link_.coordinator_link(), from_link);
           inquiry_.tick(now, inquiry_members(), from_round);
         } else if (!take_vouching(now, event, from_link) &&
                    !take_inquiry(now, event, from_link, from_round) &&
@@ -341,7 +343,7 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
 std::optional<TimePoint> NodeCore::next_deadline() const {
   std::optional<TimePoint> next = link_.next_deadline();
   for (const auto& other :
-       {round_.next_deadline(), voucher_.next_deadline(), inquiry_.next_deadline()}) {
+       {round_.next_deadline(), client_vouching_.next_deadline(), inquiry_.next_deadline()}) {
     next = next && other ? std::min(*next, *other) : next ? next : other;
   }
   return next;

@@ -12,8 +12,7 @@
 #include "rendezvous/round/leader/round_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
-#include "rendezvous/round/questions/inquiry.hpp"
-#include "rendezvous/round/questions/voucher.hpp"
+#include "rendezvous/round/questions/client_vouching.hpp" #include "rendezvous/round/questions/inquiry.hpp"
 
 #include <map>
 #include <optional>
@@ -116,7 +115,7 @@ class NodeCore {
   TimePoint yielded_at_{};
   std::set<LinkId> strangers_;               // accepted, no message yet
   std::map<LinkId, std::string> addresses_;  // of incoming connections
-  Voucher voucher_;
+  ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // coordinator of the last question
   AddressBook addresses_of_members_;
   Inquiry inquiry_;

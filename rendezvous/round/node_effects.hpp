@@ -197,8 +197,4 @@ using NodeEffect = std::variant<OpenLink,
 
 using NodeEffects = std::vector<NodeEffect>;
 
-inline void send_to(LinkId link, RoundMessage message, NodeEffects& out) {
-  out.emplace_back(SendMessage{link, std::make_shared<const RoundMessage>(std::move(message))});
-}
-
 }  // namespace muster

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // NodeCore and inquiries into stalls (inquiry.hpp): asks, forwards and answers.
 #include "rendezvous/round/node_core.hpp"
+#include "rendezvous/round/send_to.hpp"
 
 #include <memory>
 #include <utility>
 
 namespace muster {
+
 MemberContact RoundCore::contact_of(NodeId id) const {
   MemberContact out{.finished = finished_.contains(id)};
   if (const auto node = nodes_.find(id); node != nodes_.end()) {

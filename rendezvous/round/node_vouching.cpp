@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and vouching (voucher.hpp): asks, forwards and answers who owns a client of the workers'
-// store.
+// NodeCore and client vouching (client_vouching.hpp): asks, forwards and answers who owns a client
+// of the workers' store.
 #include "rendezvous/round/node_core.hpp"
+#include "rendezvous/round/send_to.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 namespace muster {
+
 std::optional<LinkId> LinkCore::coordinator_link() const {
   return is_attached() ? link_ : std::nullopt;
 }
@@ -21,7 +23,7 @@ bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link
     return true;
   }
   if (const auto* said = std::get_if<Vouched>(&message)) {
-    voucher_.take(*said, from_link);
+    client_vouching_.take(*said, from_link);
     return true;
   }
   return false;
@@ -30,7 +32,7 @@ bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link
 bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (const auto* wanted = std::get_if<VouchWanted>(&event)) {
-    voucher_.want(now, *wanted, coordinator, from_link);
+    client_vouching_.want(now, *wanted, coordinator, from_link);
     return true;
   }
   const auto* found = std::get_if<OwnerFound>(&event);
@@ -54,7 +56,7 @@ void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (coordinator != vouching_by_) {
     vouching_by_ = coordinator;
-    voucher_.ask_all(now, coordinator, from_link);
+    client_vouching_.ask_all(now, coordinator, from_link);
   }
 }
 

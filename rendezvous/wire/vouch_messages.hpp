@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages about the owner of a connection. The node whose agent serves the workers' store asks
 // about each client from another host. The coordinator forwards question and answer. Values;
-// encoded by wire/round_encoder, explained in round/voucher.hpp. PROTOCOL.md. Any thread.
+// encoded by wire/round_encoder, explained in round/client_vouching.hpp. PROTOCOL.md. Any thread.
 #pragma once
 
 #include "rendezvous/wire/round_info.hpp"

@@ -93,4 +93,12 @@ VOCABULARY = (
     (r'\brisk_two_worlds\b', 'allow_split_brain'),
     (r'\bpatience\w*\b|\bk\w*Patience\b', 'timeout, max_wait'),
     (r'\bSighting\b', 'MemberEvidence'),
+    (r'\b\w+Duty\b|\b[a-z]+_duty\b', 'HangControl, StragglerWatch, ChildDeathWatch, PortWatch'),
+    (r'\b(?:Hang|Wait)Party\b|\b(?:hang|wait)_party\b', 'HangListener, WaitListener'),
+    (r'\bWorkplace\b|\bRunPlace\b', 'RunFolder, AgentRunFolder'),
+    (r'\bstore_place\b', 'store_address'),
+    (r'\bis_seeking\b|\bseeking\.cpp\b', 'finding_leader'),
+    (r'\battaching\.cpp\b', 'joining.cpp'),
+    (r'\bVoucher\b|\bvoucher\.[ch]pp\b', 'ClientVouching, client_vouching'),
+    (r'\blib/(?:host|channel|restart)\b', 'lib/machine, lib/worker/channel, rendezvous/round'),
 )

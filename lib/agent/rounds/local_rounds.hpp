@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/events/job_event.hpp"
-#include "agent/rounds/hang_party.hpp"
+#include "agent/rounds/hang_listener.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
 #include "rendezvous/round/restart_policy.hpp"
@@ -45,7 +45,7 @@ class LocalRounds final : public RoundSource {
 
   [[nodiscard]] int restarts() const { return policy_.restarts(); }
 
-  void use(HangParty& party) override { hangs_ = &party; }
+  void use(HangListener& listener) override { hangs_ = &listener; }
 
   void await_round(int attempt) override {
     decided_ = false;
@@ -112,7 +112,7 @@ class LocalRounds final : public RoundSource {
   LocalRoundsSite& site_;
   RestartLimits limits_;
   RestartPolicy policy_;
-  const HangParty* hangs_ = nullptr;
+  const HangListener* hangs_ = nullptr;
   bool decided_ = false;  // on the failures of this attempt
 };
 

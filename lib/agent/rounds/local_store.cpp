@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/rounds/local_store.hpp"
 
-#include "agent/store/store_place.hpp"
+#include "agent/store/store_address.hpp"
 #include "io/own_address.hpp"
 
 #include <utility>
@@ -84,9 +84,10 @@ Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restart
   if (!made) {
     return std::unexpected(made.error());
   }
-  auto specs = place_.prepare_round(*made);
+  auto specs = run_folder_.prepare_round(*made);
   events_.set_round(made->epoch);
-  events_.tell(event::RoundBegun{std::move(*made), false, place_.run_folder(), place_.kept_logs()});
+  events_.tell(
+      event::RoundBegun{std::move(*made), false, run_folder_.path(), run_folder_.kept_logs()});
   return specs;
 }
 

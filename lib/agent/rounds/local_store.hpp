@@ -8,7 +8,7 @@
 #include "agent/events/event_stream.hpp"
 #include "agent/rounds/local_rounds.hpp"
 #include "agent/store/reserved_ports.hpp"
-#include "agent/workers/workplace.hpp"
+#include "agent/workers/run_folder.hpp"
 #include "io/admission.hpp"
 #include "io/name_lookup.hpp"
 #include "rendezvous/server/server.hpp"
@@ -25,8 +25,15 @@ namespace muster {
 
 class LocalStore final : public LocalRoundsSite {
  public:
-  LocalStore(asio::io_context& loop, const AgentSetup& setup, Workplace& place, EventStream& events)
-      : loop_(loop), setup_(setup), place_(place), events_(events), ports_(setup.config) {}
+  LocalStore(asio::io_context& loop,
+             const AgentSetup& setup,
+             RunFolder& run_folder,
+             EventStream& events)
+      : loop_(loop),
+        setup_(setup),
+        run_folder_(run_folder),
+        events_(events),
+        ports_(setup.config) {}
 
   // Decides who may use the store; outlives this object.
   void set_admission(Admission* admission) { admission_ = admission; }
@@ -47,7 +54,7 @@ class LocalStore final : public LocalRoundsSite {
 
   asio::io_context& loop_;
   const AgentSetup& setup_;
-  Workplace& place_;
+  RunFolder& run_folder_;
   EventStream& events_;
   std::optional<NameLookup> lookup_;
   Result<std::vector<std::string>> addresses_;

@@ -5,6 +5,7 @@
 #include "agent/workers/files.hpp"
 #include "base/clock.hpp"
 #include "base/printable.hpp"
+#include "io/own_address.hpp"
 #include "io/socket_address.hpp"
 #include "machine/own_addresses.hpp"
 #include "rendezvous/round/restart_policy.hpp"
@@ -49,7 +50,7 @@ SharedRounds::SharedRounds(asio::io_context& loop,
     : loop_(loop),
       setup_(setup),
       user_(parts.user),
-      place_(parts.place),
+      run_folder_(parts.run_folder),
       events_(parts.events),
       roll_call_(parts.roll_call),
       admission_(parts.admission),
@@ -104,7 +105,7 @@ Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time)
 // The first message makes the others stop their workers; the evidence for the report follows.
 void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
   WorkerFailure failure = seen;
-  place_.add_record(failure);
+  run_folder_.add_record(failure);
   if (hangs_ != nullptr) {
     hangs_->add_evidence(failure);
   }
@@ -115,11 +116,11 @@ void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) 
   failed.was_stopped = was_stopped_by_us(failure, SIGTERM);
   failed.lost_connection = failure.lost_connection;
   node_->tell(std::move(failed));
-  place_.add_stderr_tail(failure);
+  run_folder_.add_stderr_tail(failure);
   Evidence evidence;
   evidence.failure = std::move(failure);
   evidence.program = setup_.config.program.name;
-  evidence.logs = place_.kept_logs();
+  evidence.logs = run_folder_.kept_logs();
   evidence.restarts = round_->restart_count;
   node_->tell(DetailsKnown{Details{round_->id, evidence.failure.rank, evidence_text(evidence)}});
 }
@@ -183,11 +184,11 @@ RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange chang
   }
   out.rank_first = assignment->rank_first;
   out.others = assignment->world_size - assignment->local_world_size;
-  out.specs = place_.prepare_round(*assignment);
+  out.specs = run_folder_.prepare_round(*assignment);
   events_.tell(event::RoundBegun{*assignment,
                                  true,
-                                 place_.run_folder(),
-                                 place_.kept_logs(),
+                                 run_folder_.path(),
+                                 run_folder_.kept_logs(),
                                  std::move(change),
                                  nodes_of(*run.round)});
   return out;

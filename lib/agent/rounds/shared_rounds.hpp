@@ -8,17 +8,17 @@
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
 #include "agent/failures/error_file.hpp"
-#include "agent/rounds/hang_party.hpp"
-#include "agent/rounds/wait_party.hpp"
+#include "agent/rounds/hang_listener.hpp"
+#include "agent/rounds/wait_listener.hpp"
 #include "agent/sinks/roll_call_lines.hpp"
 #include "agent/store/reserved_ports.hpp"
 #include "agent/store/store_admission.hpp"
 #include "agent/store/store_proxy.hpp"
 #include "agent/supervisor/round_source.hpp"
-#include "agent/workers/workplace.hpp"
+#include "agent/workers/run_folder.hpp"
 #include "io/admission.hpp"
 #include "plan/assignment.hpp"
-#include "rendezvous/node/node_owner.hpp"
+#include "process/guard/lease_timer.hpp" #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/rendezvous.hpp"
 
 #include <asio/io_context.hpp>
@@ -33,7 +33,7 @@ namespace muster {
 // The parts of the agent that the rounds need.
 struct SharedRoundsParts {
   RoundUser& user;
-  Workplace& place;
+  RunFolder& run_folder;
   EventStream& events;
   const RollCallLines& roll_call;
   Admission& admission;  // decides who may use the workers' store
@@ -52,10 +52,10 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Admission& vouching() { return vouching_; }
 
   // --hang-timeout: the object that inspects, judges and receives the verdict; outlives the rounds.
-  void use(HangParty& party) override { hangs_ = &party; }
+  void use(HangListener& listener) override { hangs_ = &listener; }
 
   // Receives the wait times of the ranks on all nodes if this node is the leader.
-  void use(WaitParty& party) { waits_ = &party; }
+  void use(WaitListener& listener) { waits_ = &listener; }
 
   // Sends StalledHere, LookedHere, JudgedHere or WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
@@ -114,13 +114,13 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   asio::io_context& loop_;
   const AgentSetup& setup_;
   RoundUser& user_;
-  Workplace& place_;
+  RunFolder& run_folder_;
   EventStream& events_;
   const RollCallLines& roll_call_;
   Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
-  HangParty* hangs_ = nullptr;
-  WaitParty* waits_ = nullptr;
+  HangListener* hangs_ = nullptr;
+  WaitListener* waits_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
   VouchedAdmission vouching_;  // outlives the store
   SocketWitness witness_;

@@ -2,7 +2,7 @@
 #include "agent/store/store_admission.hpp"
 
 #include "io/socket_address.hpp"
-#include "rendezvous/round/questions/voucher.hpp"
+#include "rendezvous/round/questions/client_vouching.hpp"
 
 #include <utility>
 

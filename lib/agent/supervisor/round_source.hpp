@@ -14,7 +14,7 @@
 
 namespace muster {
 
-class HangParty;
+class HangListener;
 
 // A round that was decided on: what this node runs in it, or why it cannot. The latter counts as a
 // failure of its first worker.
@@ -43,7 +43,7 @@ class RoundSource {
   virtual ~RoundSource() = default;
 
   // --hang-timeout: sets the object that diagnoses hangs. It must outlive the source.
-  virtual void use(HangParty& /*party*/) {}
+  virtual void use(HangListener& /*party*/) {}
 
   // Requests the next round; `attempt` counts from 0. Answered by a round or by the end of the job.
   virtual void await_round(int attempt) = 0;

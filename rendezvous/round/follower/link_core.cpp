@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkCore with a coordinator. seeking.cpp finds one.
+// LinkCore with a coordinator. finding_leader.cpp finds one.
 #include "rendezvous/round/follower/link_core.hpp"
 
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
+#include "rendezvous/round/send_to.hpp"
 
 #include <fmt/core.h>
 
@@ -388,7 +389,7 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
                                               muster::describe(now - last_word_))});
   }
   if (join_by_ && now >= *join_by_ && work_ == Work::none) {
-    if (trouble_.empty() && is_seeking()) {
+    if (trouble_.empty() && is_finding_leader()) {
       trouble_ = fmt::format("{} does not answer", target_.name);
     }
     send(Leave{"no round was formed in time", true}, out);

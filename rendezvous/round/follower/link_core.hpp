@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinkCore: the follower side of one node. It finds a coordinator, follows it, keeps the lease,
 // switches to another coordinator when the rule allows it, and requests to lead when it is its
-// turn. Part of NodeCore; pure, value-like. seeking.cpp has the search, link_core.cpp the rest.
+// turn. Part of NodeCore; pure, value-like. finding_leader.cpp has the search, link_core.cpp the
+// rest.
 #pragma once
 
 #include "rendezvous/round/follower/endpoint_dialler.hpp"
@@ -101,12 +102,12 @@ class LinkCore {
     std::size_t endpoint = 0;  // its index, if id is 0
   };
 
-  // searching (seeking.cpp)
+  // searching (finding_leader.cpp)
   [[nodiscard]] bool may_turn(TimePoint now) const;
   void recall(TimePoint now, const Memory& memory, NodeEffects& out);
   void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
-  [[nodiscard]] bool is_seeking() const;
+  [[nodiscard]] bool is_finding_leader() const;
 
   // True while it retries the coordinator that it has lost.
   [[nodiscard]] bool is_reconnecting() const {

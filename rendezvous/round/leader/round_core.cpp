@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Followers and lost nodes. Other parts of RoundCore: attaching.cpp, asking.cpp, forming.cpp,
+// Followers and lost nodes. Other parts of RoundCore: joining.cpp, asking.cpp, forming.cpp,
 // running.cpp.
 #include "rendezvous/round/leader/round_core.hpp"
 
@@ -7,6 +7,7 @@
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/leader/ranking.hpp"
+#include "rendezvous/round/send_to.hpp"
 
 #include <fmt/core.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/round/questions/asker.hpp"
 
+#include "rendezvous/round/send_to.hpp"
+
 #include <algorithm>
 #include <iterator>
 

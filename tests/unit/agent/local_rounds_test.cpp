@@ -137,7 +137,7 @@ TEST_CASE("local rounds: nobody is waited for at the end") {
 namespace {
 
 // It has ended the worker of each failure because it hung.
-class FakeParty final : public HangParty {
+class FakeListener final : public HangListener {
  public:
   bool ends_job = false;
 
@@ -158,9 +158,9 @@ class FakeParty final : public HangParty {
 TEST_CASE("local rounds: a worker that hung is started again, or ends the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
-    FakeParty party;
-    party.ends_job = ends_job;
-    bench.rounds.use(party);
+    FakeListener listener;
+    listener.ends_job = ends_job;
+    bench.rounds.use(listener);
     bench.rounds.await_round(0);
     bench.rounds.report_failure(exited(7), 60s);
     CHECK(bench.decisions.size() == (ends_job ? 0U : 1U));

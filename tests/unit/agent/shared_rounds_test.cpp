@@ -53,7 +53,7 @@ class FakeRendezvous final : public Rendezvous {
   std::string address_ = "127.0.0.1";
 };
 
-class FakeHost final : public RoundUser, public Workplace, public EventSink {
+class FakeHost final : public RoundUser, public RunFolder, public EventSink {
  public:
   std::vector<SupervisorEvent> events;
   std::vector<RoundToRun> rounds;
@@ -77,7 +77,7 @@ class FakeHost final : public RoundUser, public Workplace, public EventSink {
 
   void add_stderr_tail(WorkerFailure& failure) override { failure.stderr_tail = "the last line"; }
 
-  const std::string& run_folder() const override { return folder_; }
+  const std::string& path() const override { return folder_; }
 
   std::string kept_logs() const override { return "/logs"; }
 
@@ -383,7 +383,7 @@ TEST_CASE("shared rounds: a round is an event with its number, and so are those 
 namespace {
 
 // It has ended the worker of each failure because it hung.
-class FakeParty final : public HangParty {
+class FakeListener final : public HangListener {
  public:
   bool ends_job = false;
   std::vector<std::uint64_t> looked;
@@ -419,14 +419,14 @@ TEST_CASE("shared rounds: without --hang-timeout a node says that it does not lo
 
 TEST_CASE("shared rounds: who watches for hangs is asked, judges and hears") {
   Bench bench;
-  FakeParty party;
-  bench.rounds.use(party);
+  FakeListener listener;
+  bench.rounds.use(listener);
   bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
   bench.rounds.inquire(JudgeNow{{4, 1}, 8, {}});
   bench.rounds.inquire(HearVerdict{{{4, 1}, 8, "x"}});
-  CHECK(party.looked == std::vector<std::uint64_t>{7});
-  CHECK(party.judged == std::vector<std::uint64_t>{8});
-  CHECK(party.heard == Lines{"x"});
+  CHECK(listener.looked == std::vector<std::uint64_t>{7});
+  CHECK(listener.judged == std::vector<std::uint64_t>{8});
+  CHECK(listener.heard == Lines{"x"});
   bench.rounds.tell(StalledHere{});
   CHECK(bench.told.last<StalledHere>() != nullptr);
 }
@@ -434,9 +434,9 @@ TEST_CASE("shared rounds: who watches for hangs is asked, judges and hears") {
 TEST_CASE("shared rounds: a worker that hung fails with the verdict, and may end the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
-    FakeParty party;
-    party.ends_job = ends_job;
-    bench.rounds.use(party);
+    FakeListener listener;
+    listener.ends_job = ends_job;
+    bench.rounds.use(listener);
     bench.run();
     WorkerFailure killed = exited(0);
     killed.status = ExitStatus{true, 9};

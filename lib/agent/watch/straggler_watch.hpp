@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// StragglerDuty: reads how long the workers on this node have waited for each other, at the
+// StragglerWatch: reads how long the workers on this node have waited for each other, at the
 // interval that its core requests, and reports the slow ranks. With many nodes, each sends its
 // times to the leader, which decides. Does nothing if no worker uses the collective library. An
 // event sink, because events report which workers run. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
-#include "agent/rounds/wait_party.hpp"
+#include "agent/rounds/wait_listener.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "status/job_status.hpp"
 #include "straggler/job_waits.hpp"
@@ -30,21 +30,21 @@ class LinuxRunner;
 class SharedRounds;
 
 // The objects that it uses.
-struct StragglerDutyParts {
+struct StragglerWatchParts {
   LinuxRunner& runner;
   EventStream& events;
   WorkerChannel& channel;
   SharedRounds* others = nullptr;  // set with many nodes
 };
 
-class StragglerDuty final : public EventSink, public WaitParty {
+class StragglerWatch final : public EventSink, public WaitListener {
  public:
-  StragglerDuty(asio::io_context& loop, StragglerDutyParts parts);
+  StragglerWatch(asio::io_context& loop, StragglerWatchParts parts);
 
   // EventSink
   void take(const JobEvent& event) override;
 
-  // WaitParty
+  // WaitListener
   void hear(const HearWaits& heard) override;
 
   // By local rank; none if the worker has called no operation.
@@ -62,7 +62,7 @@ class StragglerDuty final : public EventSink, public WaitParty {
   [[nodiscard]] std::string label_of(const HearWaits& heard) const;
   void judge_job();
 
-  StragglerDutyParts parts_;
+  StragglerWatchParts parts_;
   asio::steady_timer timer_;
   straggler::StragglerCore core_;
   std::map<pid_t, int> ranks_;      // running workers

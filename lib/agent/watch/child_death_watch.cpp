@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/watch/descendant_duty.hpp"
+#include "agent/watch/child_death_watch.hpp"
 
 #include "base/printable.hpp"
 
@@ -9,10 +9,10 @@
 
 namespace muster {
 
-DescendantDuty::DescendantDuty(asio::io_context& loop,
-                               LinuxRunner& runner,
-                               EventStream& events,
-                               Supervisor& supervisor)
+ChildDeathWatch::ChildDeathWatch(asio::io_context& loop,
+                                 LinuxRunner& runner,
+                                 EventStream& events,
+                                 Supervisor& supervisor)
     : runner_(runner), events_(events), supervisor_(supervisor), watch_(loop, *this) {
   if (!DescendantWatch::is_possible()) {
     events_.say(LogLevel::warning,
@@ -21,7 +21,7 @@ DescendantDuty::DescendantDuty(asio::io_context& loop,
   }
 }
 
-void DescendantDuty::take(const JobEvent& event) {
+void ChildDeathWatch::take(const JobEvent& event) {
   if (std::holds_alternative<event::RoundBegun>(event.what)) {
     watch_.end();
     workers_.clear();
@@ -42,7 +42,7 @@ void DescendantDuty::take(const JobEvent& event) {
 
 // The worker's failure counts at once, as if the worker itself had died: without that process it
 // may never exit, even if asked to.
-void DescendantDuty::on_descendant_failure(const DescendantEnd& end) {
+void ChildDeathWatch::on_descendant_failure(const DescendantEnd& end) {
   const auto worker = workers_.find(end.local_rank);
   if (worker == workers_.end() || supervisor_.core().state() != SupervisorState::running) {
     return;
@@ -58,7 +58,7 @@ void DescendantDuty::on_descendant_failure(const DescendantEnd& end) {
   supervisor_.on_worker_killed(exit);
 }
 
-void DescendantDuty::on_too_many_descendants() {
+void ChildDeathWatch::on_too_many_descendants() {
   events_.say(LogLevel::warning,
               fmt::format("--on-child-death=fail: the workers have too many descendants (limit {}, "
                           "or a quarter of `ulimit -Hn`); some child deaths will go unnoticed",

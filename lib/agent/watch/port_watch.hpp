@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PortDuty: warns once if a program has set MASTER_PORT itself and therefore waits for a store that
-// does not exist (port_trap.hpp). Checks after no client has connected to the workers' store for
-// 30 s, then at growing intervals. An event sink, because events report when workers start and
+// PortWatch: warns once if a program has set MASTER_PORT itself and therefore waits for a store
+// that does not exist (port_trap.hpp). Checks after no client has connected to the workers' store
+// for 30 s, then at growing intervals. An event sink, because events report when workers start and
 // exit. Owned by the agent; one thread.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace muster {
 
-class PortDuty final : public EventSink {
+class PortWatch final : public EventSink {
  public:
   // `visitors` returns the number of clients that have connected to the store since the job began.
-  PortDuty(asio::io_context& loop, EventStream& events, std::function<std::uint64_t()> visitors)
+  PortWatch(asio::io_context& loop, EventStream& events, std::function<std::uint64_t()> visitors)
       : timer_(loop), events_(events), visitors_(std::move(visitors)) {}
 
   // EventSink

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is asked whose a client of the workers' store is, what the answers come to, and what happens
 // when one does not come.
-#include "rendezvous/round/questions/voucher.hpp"
+#include "rendezvous/round/questions/client_vouching.hpp"
 
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
@@ -46,7 +46,8 @@ bool says(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("voucher: the node that has the client's address is asked, by way of the coordinator") {
+TEST_CASE(
+    "client vouching: the node that has the client's address is asked, by way of the coordinator") {
   SmallWorld world = world_of_three();
   connect(world, 1, "10.0.0.3");
   CHECK(answer(world, 1).empty());
@@ -58,7 +59,7 @@ TEST_CASE("voucher: the node that has the client's address is asked, by way of t
   CHECK(world.nodes[kLeader].asked_for_owner == 1);
 }
 
-TEST_CASE("voucher: the coordinator may have the store itself") {
+TEST_CASE("client vouching: the coordinator may have the store itself") {
   SmallWorld world = running_world(2, 2);
   world.feed(0, VouchWanted{1, {"10.0.0.2", 4000, "10.0.0.1", 7}});
   CHECK(world.nodes[0].vouched.at(1).empty());
@@ -66,7 +67,7 @@ TEST_CASE("voucher: the coordinator may have the store itself") {
   CHECK(says(world.nodes[0].vouched.at(2), "no node of this job has the address 10.0.0.99"));
 }
 
-TEST_CASE("voucher: each no says whose it is, or what to do") {
+TEST_CASE("client vouching: each no says whose it is, or what to do") {
   SmallWorld world = world_of_three();
   const auto refused = [&](VouchAnswer owner) {
     static std::uint64_t client = 10;
@@ -82,7 +83,8 @@ TEST_CASE("voucher: each no says whose it is, or what to do") {
         "--store-via=proxy");
 }
 
-TEST_CASE("voucher: where a kernel does not tell, its node is let in, and one line says so") {
+TEST_CASE(
+    "client vouching: where a kernel does not tell, its node is let in, and one line says so") {
   SmallWorld world = world_of_three();
   world.nodes[2].owner = VouchAnswer::cannot_tell;
   const auto lines = [&] {
@@ -97,21 +99,22 @@ TEST_CASE("voucher: where a kernel does not tell, its node is let in, and one li
   CHECK(lines() == 1);
 }
 
-TEST_CASE("voucher: an address that no member has is refused at once") {
+TEST_CASE("client vouching: an address that no member has is refused at once") {
   SmallWorld world = world_of_three();
   connect(world, 1, "192.0.2.7");
   CHECK(says(answer(world, 1), "no node of this job has the address 192.0.2.7"));
   CHECK(says(answer(world, 1), "--store-via=proxy"));
 }
 
-TEST_CASE("voucher: only the node that has the store may ask") {
+TEST_CASE("client vouching: only the node that has the store may ask") {
   SmallWorld world = world_of_three();
   world.feed(2, VouchWanted{1, {"10.0.0.1", 4000, "10.0.0.3", 7}});
   CHECK(world.nodes[kLeader].asked_for_owner == 0);
   CHECK(world.nodes[2].vouched.empty());
 }
 
-TEST_CASE("voucher: a question that gets no answer is put again, and given up after a lease") {
+TEST_CASE(
+    "client vouching: a question that gets no answer is put again, and given up after a lease") {
   SmallWorld world = world_of_three();
   world.nodes[2].owner.reset();
   connect(world, 1, "10.0.0.3");
@@ -124,7 +127,7 @@ TEST_CASE("voucher: a question that gets no answer is put again, and given up af
              "the node with the address 10.0.0.3 did not report its owner in time"));
 }
 
-TEST_CASE("voucher: a slow answer counts, also one that comes when it is put again") {
+TEST_CASE("client vouching: a slow answer counts, also one that comes when it is put again") {
   SmallWorld world = world_of_three();
   world.nodes[2].owner.reset();
   connect(world, 1, "10.0.0.3");
@@ -133,7 +136,8 @@ TEST_CASE("voucher: a slow answer counts, also one that comes when it is put aga
   CHECK(answer(world, 1).empty());
 }
 
-TEST_CASE("voucher: who loses its connection to the coordinator asks again when it is back") {
+TEST_CASE(
+    "client vouching: who loses its connection to the coordinator asks again when it is back") {
   SmallWorld world = world_of_three();
   world.reset(kHost);
   connect(world, 1, "10.0.0.3");
@@ -141,7 +145,7 @@ TEST_CASE("voucher: who loses its connection to the coordinator asks again when 
   CHECK(answer(world, 1).empty());
 }
 
-TEST_CASE("voucher: a node that lost its connection answers when it is back") {
+TEST_CASE("client vouching: a node that lost its connection answers when it is back") {
   SmallWorld world = world_of_three();
   world.cut(2);
   world.reset(2);
@@ -153,7 +157,7 @@ TEST_CASE("voucher: a node that lost its connection answers when it is back") {
   CHECK(ranks(world) == std::vector{1, 0, 2});
 }
 
-TEST_CASE("voucher: after a loss of the coordinator the next one passes questions on") {
+TEST_CASE("client vouching: after a loss of the coordinator the next one passes questions on") {
   SmallWorld world = world_of_three();
   world.kill(kLeader);
   world.pass(30s);
@@ -164,18 +168,19 @@ TEST_CASE("voucher: after a loss of the coordinator the next one passes question
   CHECK(says(answer(world, 2), "no node of this job has the address"));
 }
 
-// -- Voucher alone ----------------------------------------------------------------------------
+// -- ClientVouching alone
+// ----------------------------------------------------------------------------
 
 namespace {
 
 struct OneAsker {
-  Voucher voucher{77, 9s};
+  ClientVouching vouching{77, 9s};
   TimePoint now{1h};
   NodeEffects out;
 
   std::uint64_t ask(std::uint64_t client) {
     out.clear();
-    voucher.want(now, VouchWanted{client, {"10.0.0.3", 4000, "10.0.0.2", 7}}, LinkId{5}, out);
+    vouching.want(now, VouchWanted{client, {"10.0.0.3", 4000, "10.0.0.2", 7}}, LinkId{5}, out);
     const auto* sent = std::get_if<SendMessage>(&out.at(0));
     REQUIRE(sent != nullptr);
     return std::get<Vouch>(*sent->message).sequence;
@@ -183,14 +188,15 @@ struct OneAsker {
 
   const VouchKnown* hear(std::uint64_t sequence, std::uint32_t asked, VouchAnswer answer) {
     out.clear();
-    voucher.take(Vouched{77, sequence, asked, answer, "n2"}, out);
+    vouching.take(Vouched{77, sequence, asked, answer, "n2"}, out);
     return out.empty() ? nullptr : std::get_if<VouchKnown>(&out.back());
   }
 };
 
 }  // namespace
 
-TEST_CASE("voucher: of several nodes with one address a single yes is enough, and a no is not") {
+TEST_CASE(
+    "client vouching: of several nodes with one address a single yes is enough, and a no is not") {
   OneAsker asker;
   const auto first = asker.ask(1);
   CHECK(asker.hear(first, 2, VouchAnswer::no_socket) == nullptr);
@@ -204,31 +210,31 @@ TEST_CASE("voucher: of several nodes with one address a single yes is enough, an
   REQUIRE(known != nullptr);
   REQUIRE(known->refused);
   CHECK(known->refused->message == "it belongs to another user of node 'n2'");
-  CHECK(asker.voucher.size() == 0);
+  CHECK(asker.vouching.size() == 0);
 }
 
-TEST_CASE("voucher: answers to other questions, and to old ones, do not count") {
+TEST_CASE("client vouching: answers to other questions, and to old ones, do not count") {
   OneAsker asker;
   const auto first = asker.ask(1);
   CHECK(asker.hear(first + 1, 1, VouchAnswer::ours) == nullptr);
   asker.out.clear();
-  asker.voucher.take(Vouched{78, first, 1, VouchAnswer::ours, "n2"}, asker.out);
+  asker.vouching.take(Vouched{78, first, 1, VouchAnswer::ours, "n2"}, asker.out);
   CHECK(asker.out.empty());
-  asker.voucher.ask_all(asker.now, LinkId{6}, asker.out);
+  asker.vouching.ask_all(asker.now, LinkId{6}, asker.out);
   CHECK(asker.hear(first, 1, VouchAnswer::ours) == nullptr);
-  CHECK(asker.voucher.size() == 1);
+  CHECK(asker.vouching.size() == 1);
 }
 
-TEST_CASE("voucher: too many questions at a time are refused") {
+TEST_CASE("client vouching: too many questions at a time are refused") {
   OneAsker asker;
   for (std::uint64_t client = 1; client <= kVouchesMax; ++client) {
-    asker.voucher.want(asker.now, VouchWanted{client, {}}, std::nullopt, asker.out);
+    asker.vouching.want(asker.now, VouchWanted{client, {}}, std::nullopt, asker.out);
   }
   CHECK(asker.out.empty());
-  asker.voucher.want(asker.now, VouchWanted{kVouchesMax + 1, {}}, std::nullopt, asker.out);
+  asker.vouching.want(asker.now, VouchWanted{kVouchesMax + 1, {}}, std::nullopt, asker.out);
   REQUIRE(asker.out.size() == 1);
   CHECK(std::get<VouchKnown>(asker.out[0]).refused);
-  CHECK(asker.voucher.size() == kVouchesMax);
+  CHECK(asker.vouching.size() == kVouchesMax);
 }
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangParty: one node's part in diagnosing a hang in a multi-node job. SharedRounds forwards the
-// requests of the rendezvous to it. HangDuty is the real implementation. One thread.
+// HangListener: one node's part in diagnosing a hang in a multi-node job. SharedRounds forwards the
+// requests of the rendezvous to it. HangControl is the real implementation. One thread.
 #pragma once
 
 #include "agent/failures/failure.hpp"
@@ -8,9 +8,9 @@
 
 namespace muster {
 
-class HangParty {
+class HangListener {
  public:
-  virtual ~HangParty() = default;
+  virtual ~HangListener() = default;
   // Inspects the workers on this node. Reply: LookedHere.
   virtual void look(const Look& question) = 0;
   // Reaches a verdict from what all nodes have seen. Reply: JudgedHere.

@@ -45,7 +45,7 @@ void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out
   }
 }
 
-bool LinkCore::is_seeking() const {
+bool LinkCore::is_finding_leader() const {
   return state_ == State::pausing || state_ == State::dialling || state_ == State::connecting ||
          (state_ == State::joining && link_ != LinkId{0});
 }
@@ -57,7 +57,7 @@ bool LinkCore::may_found() const {
 
 // The endpoint is free now. If a leader has welcomed us meanwhile, we only listen there.
 void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
-  if (!is_seeking() || !may_found()) {
+  if (!is_finding_leader() || !may_found()) {
     return;
   }
   MUSTER_MARK("the endpoint is bound after the start");
@@ -372,7 +372,7 @@ std::optional<Lead> LinkCore::take_lead() {
 }
 
 void LinkCore::hint(TimePoint now, const NodeInfo& leader, NodeEffects& out) {
-  if (!is_seeking() || !may_turn(now) || leader.id == target_.id) {
+  if (!is_finding_leader() || !may_turn(now) || leader.id == target_.id) {
     return;
   }
   drop_link(out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/watch/straggler_duty.hpp"
+#include "agent/watch/straggler_watch.hpp"
 
 #include "base/clock.hpp"
 #include "process/run/linux_runner.hpp"
@@ -21,12 +21,12 @@ bool only_pauses(int signo) {
 
 }  // namespace
 
-StragglerDuty::StragglerDuty(asio::io_context& loop, StragglerDutyParts parts)
+StragglerWatch::StragglerWatch(asio::io_context& loop, StragglerWatchParts parts)
     : parts_(parts), timer_(loop) {}
 
 // -- running workers --------------------------------------------------------------------------
 
-void StragglerDuty::take(const JobEvent& event) {
+void StragglerWatch::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin_round(*begun);
   } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
@@ -45,7 +45,7 @@ void StragglerDuty::take(const JobEvent& event) {
   }
 }
 
-void StragglerDuty::begin_round(const event::RoundBegun& begun) {
+void StragglerWatch::begin_round(const event::RoundBegun& begun) {
   stop();
   local_ranks_.clear();
   expected_ = static_cast<std::size_t>(begun.assignment.local_world_size);
@@ -64,7 +64,7 @@ void StragglerDuty::begin_round(const event::RoundBegun& begun) {
   }
 }
 
-void StragglerDuty::worker_started(const event::WorkerStarted& started) {
+void StragglerWatch::worker_started(const event::WorkerStarted& started) {
   ranks_[started.pid] = started.rank;
   local_ranks_[started.rank] = started.local_rank;
   // A single worker waits for no other.
@@ -74,7 +74,7 @@ void StragglerDuty::worker_started(const event::WorkerStarted& started) {
   }
 }
 
-void StragglerDuty::stop() {
+void StragglerWatch::stop() {
   timer_.cancel();
   core_.begin();
   over_ = heard_of_;
@@ -84,12 +84,12 @@ void StragglerDuty::stop() {
 
 // -- sampling ---------------------------------------------------------------------------------
 
-Duration StragglerDuty::look_after() const {
+Duration StragglerWatch::look_after() const {
   const bool is_large = is_shared_ && world_size_ > straggler::kPromptRanks;
   return is_large ? straggler::kLookMax : core_.look_after(steady_now() - begun_);
 }
 
-void StragglerDuty::look_later() {
+void StragglerWatch::look_later() {
   timer_.expires_after(look_after());
   timer_.async_wait([this](const std::error_code& error) {
     if (!error && !ranks_.empty()) {
@@ -99,7 +99,7 @@ void StragglerDuty::look_later() {
   });
 }
 
-void StragglerDuty::look() {
+void StragglerWatch::look() {
   const std::vector<int> recorders = parts_.runner.flight_recorders();
   if (recorders.empty()) {
     return;
@@ -119,7 +119,7 @@ void StragglerDuty::look() {
   }
 }
 
-std::vector<straggler::RankWaits> StragglerDuty::read(const std::vector<int>& recorders) {
+std::vector<straggler::RankWaits> StragglerWatch::read(const std::vector<int>& recorders) {
   auto seen = straggler::read_waits(recorders, ranks_);
   const auto steps = parts_.channel.steps();
   waited_.clear();
@@ -133,7 +133,7 @@ std::vector<straggler::RankWaits> StragglerDuty::read(const std::vector<int>& re
   return seen;
 }
 
-std::vector<std::optional<WaitStatus>> StragglerDuty::waits() const {
+std::vector<std::optional<WaitStatus>> StragglerWatch::waits() const {
   std::vector<std::optional<WaitStatus>> out(local_ranks_.size());
   const auto shares = core_.shares();
   for (const auto& [rank, local_rank] : local_ranks_) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangDuty: handles hangs if --hang-timeout is on. Passes the running workers to the watch, reports
-// its verdict, and carries out --on-hang. An event sink, because events report when workers start,
-// exit and are stopped. With many nodes, all inspect their workers and the leader decides. Owned by
-// the agent; one thread.
+// HangControl: handles hangs if --hang-timeout is on. Passes the running workers to the watch,
+// reports its verdict, and carries out --on-hang. An event sink, because events report when workers
+// start, exit and are stopped. With many nodes, all inspect their workers and the leader decides.
+// Owned by the agent; one thread.
 #pragma once
 
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
-#include "agent/rounds/hang_party.hpp"
+#include "agent/rounds/hang_listener.hpp"
 #include "agent/supervisor/supervisor.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "hang/hang_watch.hpp"
@@ -24,7 +24,7 @@ namespace muster {
 class SharedRounds;
 
 // The objects that it uses.
-struct HangDutyParts {
+struct HangControlParts {
   LinuxRunner& runner;
   EventStream& events;
   Supervisor& supervisor;
@@ -34,14 +34,14 @@ struct HangDutyParts {
 
 [[nodiscard]] hang::OnHang on_hang_of(const LaunchConfig& config);
 
-class HangDuty final : public EventSink, public hang::HangSite, public HangParty {
+class HangControl final : public EventSink, public hang::HangSite, public HangListener {
  public:
-  HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts);
+  HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts);
 
   // EventSink
   void take(const JobEvent& event) override;
 
-  // HangParty
+  // HangListener
   void look(const Look& question) override;
   void judge(const JudgeNow& all) override;
   void hear(const Judged& said) override;
@@ -66,7 +66,7 @@ class HangDuty final : public EventSink, public hang::HangSite, public HangParty
   void fail_worker(int rank, const hang::Verdict& verdict);
 
   const AgentSetup& setup_;
-  HangDutyParts parts_;
+  HangControlParts parts_;
   hang::HangWatch watch_;
   std::vector<hang::WatchedWorker> workers_;
   std::size_t expected_ = 0;

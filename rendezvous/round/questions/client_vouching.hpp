@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vouching: the node whose agent serves the workers' store verifies each client from another host.
 // It asks the node with the client's address whether the connection belongs to the job. The
-// question goes through the coordinator, to which every node is connected. Voucher is the asking
-// side, AddressBook the coordinator's lookup table. Parts of NodeCore; pure; value-like.
+// question goes through the coordinator, to which every node is connected. ClientVouching is the
+// asking side, AddressBook the coordinator's lookup table. Parts of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -32,9 +32,9 @@ inline constexpr std::size_t kVouchesMax = 65536;
   return lease;
 }
 
-class Voucher {
+class ClientVouching {
  public:
-  Voucher(NodeId self, Duration lease) : self_(self), lease_(lease) {}
+  ClientVouching(NodeId self, Duration lease) : self_(self), lease_(lease) {}
 
   // `to`: the connection to the coordinator, if any.
   void want(TimePoint now, const VouchWanted& wanted, std::optional<LinkId> to, NodeEffects& out);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StragglerDuty in a multi-node job: sends the wait times of the local ranks to the leader, and
+// StragglerWatch in a multi-node job: sends the wait times of the local ranks to the leader, and
 // judges the ranks of all nodes if this node is the leader.
 #include "agent/rounds/shared_rounds.hpp"
-#include "agent/watch/straggler_duty.hpp"
+#include "agent/watch/straggler_watch.hpp"
 #include "base/clock.hpp"
 #include "base/printable.hpp"
 
@@ -47,7 +47,7 @@ std::vector<straggler::RankWaits> waits_of(const Waited& said) {
 
 }  // namespace
 
-void StragglerDuty::tell_others(const std::vector<straggler::RankWaits>& seen) {
+void StragglerWatch::tell_others(const std::vector<straggler::RankWaits>& seen) {
   WaitedHere told;
   told.message.at = steady_now() - begun_;
   told.message.sums = sums_of(seen);
@@ -57,12 +57,12 @@ void StragglerDuty::tell_others(const std::vector<straggler::RankWaits>& seen) {
 }
 
 // A node without any of these ranks knows only the other node's name.
-std::string StragglerDuty::label_of(const HearWaits& heard) const {
+std::string StragglerWatch::label_of(const HearWaits& heard) const {
   const auto label = labels_.find(heard.ranks.first);
   return printable(label == labels_.end() ? heard.node : label->second);
 }
 
-void StragglerDuty::hear(const HearWaits& heard) {
+void StragglerWatch::hear(const HearWaits& heard) {
   if (heard.said.round == over_) {
     return;
   }
@@ -76,7 +76,7 @@ void StragglerDuty::hear(const HearWaits& heard) {
   judge_job();
 }
 
-void StragglerDuty::judge_job() {
+void StragglerWatch::judge_job() {
   const auto ranks = job_waits_.next(steady_now());
   if (!ranks) {
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workplace: the run directory, the files planned for it and those that workers leave there.
+// RunFolder: the run directory, the files planned for it and those that workers leave there.
 // RunPlace is the real one; tests of SharedRounds use a fake. Owned by the agent. Resource.
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace muster {
 
-class Workplace {
+class RunFolder {
  public:
-  virtual ~Workplace() = default;
+  virtual ~RunFolder() = default;
   // Creates directories and process specs for the next attempt.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
       const Assignment& assignment) = 0;
@@ -28,14 +28,14 @@ class Workplace {
   virtual void add_record(WorkerFailure& failure) = 0;
   virtual void add_stderr_tail(WorkerFailure& failure) = 0;
   // Empty before the first round, and without a run directory.
-  [[nodiscard]] virtual const std::string& run_folder() const = 0;
+  [[nodiscard]] virtual const std::string& path() const = 0;
   // The directory of this node's logs; empty if they are not kept.
   [[nodiscard]] virtual std::string kept_logs() const = 0;
 };
 
-class RunPlace final : public Workplace {
+class AgentRunFolder final : public RunFolder {
  public:
-  explicit RunPlace(const AgentSetup& setup) : setup_(setup) {}
+  explicit AgentRunFolder(const AgentSetup& setup) : setup_(setup) {}
 
   // Sets the runner, which has the workers' output. Call before the first worker runs.
   void use(ProcessRunner& runner) { runner_ = &runner; }
@@ -52,7 +52,7 @@ class RunPlace final : public Workplace {
   void add_record(WorkerFailure& failure) override;
   void add_stderr_tail(WorkerFailure& failure) override;
 
-  const std::string& run_folder() const override { return run_dir_.path(); }
+  const std::string& path() const override { return run_dir_.path(); }
 
   std::string kept_logs() const override;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MpiDuty: warns once if the workers call MPI_Init. muster is not an MPI launcher, so each worker
+// MpiWatch: warns once if the workers call MPI_Init. muster is not an MPI launcher, so each worker
 // is alone in MPI_COMM_WORLD and computes the whole problem. An event sink, because events report
 // when workers start and exit. Owned by the agent; one thread.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace muster {
 
-class MpiDuty final : public EventSink {
+class MpiWatch final : public EventSink {
  public:
-  MpiDuty(asio::io_context& loop, EventStream& events, const LaunchConfig& config)
+  MpiWatch(asio::io_context& loop, EventStream& events, const LaunchConfig& config)
       : timer_(loop), events_(events), config_(config) {}
 
   // EventSink

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DescendantDuty: implements --on-child-death=fail. If a descendant of a worker fails, the worker
+// ChildDeathWatch: implements --on-child-death=fail. If a descendant of a worker fails, the worker
 // fails too, and its process group is killed at once. An event sink, because events report when
 // workers start, exit and are stopped. Owned by the agent; one thread.
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace muster {
 
-class DescendantDuty final : public EventSink, public DescendantObserver {
+class ChildDeathWatch final : public EventSink, public DescendantObserver {
  public:
-  DescendantDuty(asio::io_context& loop,
-                 LinuxRunner& runner,
-                 EventStream& events,
-                 Supervisor& supervisor);
+  ChildDeathWatch(asio::io_context& loop,
+                  LinuxRunner& runner,
+                  EventStream& events,
+                  Supervisor& supervisor);
 
   // EventSink
   void take(const JobEvent& event) override;

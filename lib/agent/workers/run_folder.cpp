@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/workers/workplace.hpp"
+#include "agent/workers/run_folder.hpp"
 
 #include "agent/failures/error_file.hpp"
 #include "agent/workers/files.hpp"
@@ -26,14 +26,14 @@ std::string path_of(const std::string& program, const Environ& environ) {
 
 }  // namespace
 
-Result<std::vector<ProcessSpec>> RunPlace::prepare_round(const Assignment& assignment) {
+Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_round(const Assignment& assignment) {
   if (const auto ready = prepare(assignment.attempt); !ready) {
     return std::unexpected(ready.error());
   }
   return process_specs(setup_.config, setup_.environ, assignment, context_);
 }
 
-Result<void> RunPlace::prepare(int attempt) {
+Result<void> AgentRunFolder::prepare(int attempt) {
   const auto made = make(attempt);
   if (!made && !std::exchange(begun_, true)) {
     return made;  // a wrong --log-dir, reported before any worker has run
@@ -55,7 +55,7 @@ Result<void> RunPlace::prepare(int attempt) {
   return {};
 }
 
-Result<void> RunPlace::make(int attempt) {
+Result<void> AgentRunFolder::make(int attempt) {
   if (run_dir_.path().empty()) {
     auto made = RunDir::make(setup_.config, setup_.environ, setup_.random);
     if (!made) {
@@ -67,7 +67,7 @@ Result<void> RunPlace::make(int attempt) {
 }
 
 // The directory holds only optional files, so losing it must not end the job.
-void RunPlace::make_again(int attempt, const Error& why) {
+void AgentRunFolder::make_again(int attempt, const Error& why) {
   const std::string lost = run_dir_.path();
   run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);
   if (run_dir_.path().empty()) {
@@ -83,7 +83,7 @@ void RunPlace::make_again(int attempt, const Error& why) {
   }
 }
 
-void RunPlace::add_record(WorkerFailure& failure) {
+void AgentRunFolder::add_record(WorkerFailure& failure) {
   if (failure.spawn_error) {
     return;
   }
@@ -92,7 +92,7 @@ void RunPlace::add_record(WorkerFailure& failure) {
   failure.error_file = failure.record ? path : std::string();
 }
 
-void RunPlace::add_stderr_tail(WorkerFailure& failure) {
+void AgentRunFolder::add_stderr_tail(WorkerFailure& failure) {
   if (!failure.spawn_error) {
     failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
     const std::string& python = setup_.config.program.python;
@@ -100,11 +100,11 @@ void RunPlace::add_stderr_tail(WorkerFailure& failure) {
   }
 }
 
-std::string RunPlace::clean_up(bool failed) {
+std::string AgentRunFolder::clean_up(bool failed) {
   return run_dir_.clean_up(failed) ? run_dir_.path() : std::string();
 }
 
-std::string RunPlace::kept_logs() const {
+std::string AgentRunFolder::kept_logs() const {
   return setup_.config.log_dir.empty() ? std::string() : run_dir_.path();
 }
 

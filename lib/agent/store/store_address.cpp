@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/store/store_place.hpp"
+#include "agent/store/store_address.hpp"
 
 #include "io/own_address.hpp"
 #include "io/socket_address.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangDuty in a multi-node job: asks the other nodes, inspects workers for them, judges if this
+// HangControl in a multi-node job: asks the other nodes, inspects workers for them, judges if this
 // node is the leader, and carries out this node's part of the verdict.
 #include "agent/rounds/shared_rounds.hpp"
-#include "agent/watch/hang_duty.hpp"
+#include "agent/watch/hang_control.hpp"
 #include "hang/report/findings_codec.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ hang::NodeFindings findings_of(const NodeAnswer& answer) {
 
 }  // namespace
 
-bool HangDuty::ask_others() {
+bool HangControl::ask_others() {
   if (parts_.others == nullptr) {
     return false;
   }
@@ -56,7 +56,7 @@ bool HangDuty::ask_others() {
   return true;
 }
 
-void HangDuty::look(const Look& question) {
+void HangControl::look(const Look& question) {
   const auto tell = [this, question](const hang::Evidence& seen) {
     const std::size_t most = std::min<std::size_t>(question.bytes_max, kMaxFindingsBytes);
     std::string findings = hang::encode_findings(hang::summary_of(seen), most);
@@ -69,7 +69,7 @@ void HangDuty::look(const Look& question) {
   watch_.look(std::clamp(question.within, kLookWithinMin, kLookWithinMax), tell);
 }
 
-void HangDuty::judge(const JudgeNow& all) {
+void HangControl::judge(const JudgeNow& all) {
   std::vector<hang::NodeFindings> nodes;
   for (const NodeAnswer& answer : all.nodes) {
     nodes.push_back(findings_of(answer));
@@ -83,7 +83,7 @@ void HangDuty::judge(const JudgeNow& all) {
       JudgedHere{{all.round, all.inquiry, hang::encode_verdict(whole, kMaxVerdictBytes)}});
 }
 
-void HangDuty::hear(const Judged& said) {
+void HangControl::hear(const Judged& said) {
   const auto whole = hang::decode_verdict(said.verdict);
   if (said.verdict.empty() || !whole) {
     watch_.told(std::nullopt);
@@ -103,7 +103,7 @@ void HangDuty::hear(const Judged& said) {
 
 // The node of the acting rank carries out --on-hang. The rank's failure stops the round on all
 // nodes.
-void HangDuty::take_verdict(const hang::WholeVerdict& whole) {
+void HangControl::take_verdict(const hang::WholeVerdict& whole) {
   const bool runs = !stopping_ && workers_.size() == expected_;
   if (!whole.counts || !runs) {
     watch_.told(std::nullopt);

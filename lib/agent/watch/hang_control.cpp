@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/watch/hang_duty.hpp"
+#include "agent/watch/hang_control.hpp"
 
 #include "agent/workers/files.hpp"
 #include "plan/process_specs.hpp"
@@ -46,12 +46,12 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
 
 }  // namespace
 
-HangDuty::HangDuty(asio::io_context& loop, const AgentSetup& setup, HangDutyParts parts)
+HangControl::HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts)
     : setup_(setup), parts_(parts), watch_(loop, parts.runner, settings_of(setup), *this) {}
 
 // -- running workers --------------------------------------------------------------------------
 
-void HangDuty::take(const JobEvent& event) {
+void HangControl::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin_round(*begun);
   } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
@@ -65,7 +65,7 @@ void HangDuty::take(const JobEvent& event) {
   }
 }
 
-void HangDuty::begin_round(const event::RoundBegun& begun) {
+void HangControl::begin_round(const event::RoundBegun& begun) {
   watch_.end();
   workers_.clear();
   blamed_.clear();
@@ -78,14 +78,14 @@ void HangDuty::begin_round(const event::RoundBegun& begun) {
   logs_ = begun.logs;
 }
 
-void HangDuty::worker_started(const event::WorkerStarted& started) {
+void HangControl::worker_started(const event::WorkerStarted& started) {
   workers_.push_back({started.rank, started.local_rank, started.pid});
   if (workers_.size() == expected_) {
     watch_.begin(workers_, world_size_);
   }
 }
 
-void HangDuty::worker_ended(const event::WorkerEnded& ended) {
+void HangControl::worker_ended(const event::WorkerEnded& ended) {
   if (!ended.exit.status.success()) {
     watch_.end();
     return;
@@ -100,7 +100,7 @@ void HangDuty::worker_ended(const event::WorkerEnded& ended) {
 
 // A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not hang. A job
 // that is being stopped is not inspected.
-void HangDuty::workers_signalled(int signo) {
+void HangControl::workers_signalled(int signo) {
   if (signo == SIGCONT && !stopping_) {
     watch_.begin(workers_, world_size_);
     return;
@@ -111,7 +111,7 @@ void HangDuty::workers_signalled(int signo) {
 
 // -- verdicts ---------------------------------------------------------------------------------
 
-void HangDuty::found(hang::HangReport report) {
+void HangControl::found(hang::HangReport report) {
   blame(report.verdict);
   ends_job_ = report.facts.action == hang::OnHang::stop;
   tell(report, {});
@@ -120,14 +120,14 @@ void HangDuty::found(hang::HangReport report) {
   }
 }
 
-void HangDuty::tell(hang::HangReport report, const std::string& told_by) {
+void HangControl::tell(hang::HangReport report, const std::string& told_by) {
   ++found_;
   write_files(report);
   block_is_here_ = told_by.empty();
   parts_.events.tell(event::HangFound{std::move(report.verdict), std::move(report.facts), told_by});
 }
 
-void HangDuty::write_files(hang::HangReport& report) {
+void HangControl::write_files(hang::HangReport& report) {
   if (logs_.empty()) {
     return;
   }
@@ -150,7 +150,7 @@ void HangDuty::write_files(hang::HangReport& report) {
   }
 }
 
-void HangDuty::blame(const hang::Verdict& verdict) {
+void HangControl::blame(const hang::Verdict& verdict) {
   for (const hang::WatchedWorker& worker : workers_) {
     if (std::ranges::find(verdict.ranks, worker.rank) != verdict.ranks.end()) {
       blamed_[worker.local_rank] = "hang: " + hang::headline(verdict);
@@ -160,7 +160,7 @@ void HangDuty::blame(const hang::Verdict& verdict) {
 
 // The kernel may take long to kill a process that hangs in a system call, so its failure counts at
 // once.
-void HangDuty::fail_worker(int rank, const hang::Verdict& verdict) {
+void HangControl::fail_worker(int rank, const hang::Verdict& verdict) {
   auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
     return !one.ended && (rank < 0 || one.rank == rank);
   });
@@ -181,7 +181,7 @@ void HangDuty::fail_worker(int rank, const hang::Verdict& verdict) {
   parts_.supervisor.on_worker_killed(exit);
 }
 
-void HangDuty::add_evidence(WorkerFailure& failure) const {
+void HangControl::add_evidence(WorkerFailure& failure) const {
   const auto found = blamed_.find(failure.local_rank);
   if (found == blamed_.end() || failure.attempt != attempt_) {
     return;
@@ -195,13 +195,13 @@ void HangDuty::add_evidence(WorkerFailure& failure) const {
 
 // -- other results of the watch ---------------------------------------------------------------
 
-void HangDuty::goes_on(Duration quiet) {
+void HangControl::goes_on(Duration quiet) {
   blamed_.clear();
   parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count(), block_is_here_});
 }
 
 // Often only the first rank prints anything; then only its node can see the program's progress.
-void HangDuty::sees_nothing() {
+void HangControl::sees_nothing() {
   if (parts_.others != nullptr && !workers_.empty() && workers_.front().rank != 0) {
     return;
   }
@@ -211,7 +211,7 @@ void HangDuty::sees_nothing() {
       "collectives, no output through muster): hangs will not be detected. Use --label or --tee");
 }
 
-std::vector<std::optional<std::uint64_t>> HangDuty::steps() {
+std::vector<std::optional<std::uint64_t>> HangControl::steps() {
   return parts_.channel.steps();
 }
 

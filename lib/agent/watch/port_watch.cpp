@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/watch/port_duty.hpp"
+#include "agent/watch/port_watch.hpp"
 
 #include "process/tree/descendants.hpp"
 #include "process/tree/live_environment.hpp"
@@ -50,7 +50,7 @@ bool somebody_connects(std::uint16_t port) {
 
 }  // namespace
 
-void PortDuty::take(const JobEvent& event) {
+void PortWatch::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin(*begun);
   } else if (std::holds_alternative<event::WorkerEnded>(event.what) ||
@@ -61,7 +61,7 @@ void PortDuty::take(const JobEvent& event) {
   }
 }
 
-void PortDuty::begin(const event::RoundBegun& begun) {
+void PortWatch::begin(const event::RoundBegun& begun) {
   timer_.cancel();
   const Assignment& given = begun.assignment;
   if (told_ || !given.agent_store) {
@@ -75,11 +75,11 @@ void PortDuty::begin(const event::RoundBegun& begun) {
 }
 
 // Only the launcher that serves the store can count its clients. Clients stay connected.
-bool PortDuty::somebody_came() const {
+bool PortWatch::somebody_came() const {
   return store_.is_here ? visitors_() != visitors_before_ : somebody_connects(store_.port);
 }
 
-void PortDuty::wait() {
+void PortWatch::wait() {
   timer_.expires_after(next_);
   timer_.async_wait([this](const std::error_code& error) {
     if (!error && !somebody_came()) {
@@ -90,7 +90,7 @@ void PortDuty::wait() {
   });
 }
 
-void PortDuty::look() {
+void PortWatch::look() {
   store_.seconds =
       static_cast<int>(std::chrono::duration_cast<std::chrono::seconds>(waited_).count());
   std::size_t looked = 0;
@@ -106,7 +106,7 @@ void PortDuty::look() {
   wait();
 }
 
-bool PortDuty::tell(const WorkerEnvironment& worker) {
+bool PortWatch::tell(const WorkerEnvironment& worker) {
   const auto wrong = wrong_port(store_, worker);
   if (!wrong || somebody_listens(*wrong)) {
     return false;

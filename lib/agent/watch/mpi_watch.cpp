@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/watch/mpi_duty.hpp"
+#include "agent/watch/mpi_watch.hpp"
 
 #include "base/text.hpp"
 #include "process/tree/descendants.hpp"
@@ -16,7 +16,7 @@ constexpr std::size_t kProcessesMax = 32;                  // all ranks run the 
 
 }  // namespace
 
-void MpiDuty::take(const JobEvent& event) {
+void MpiWatch::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin(begun->assignment);
   } else if (std::holds_alternative<event::WorkerEnded>(event.what) ||
@@ -26,7 +26,7 @@ void MpiDuty::take(const JobEvent& event) {
 }
 
 // If mpirun starts a launcher for each worker, the workers may have a real MPI_COMM_WORLD.
-void MpiDuty::begin(const Assignment& given) {
+void MpiWatch::begin(const Assignment& given) {
   timer_.cancel();
   world_size_ = given.world_size;
   if (!done_ && world_size_ > 1 && given.group_rank == 0 && !config_.task) {
@@ -35,7 +35,7 @@ void MpiDuty::begin(const Assignment& given) {
   }
 }
 
-void MpiDuty::wait() {
+void MpiWatch::wait() {
   timer_.expires_after(pause_);
   timer_.async_wait([this](const std::error_code& error) {
     if (!error) {
@@ -45,7 +45,7 @@ void MpiDuty::wait() {
   });
 }
 
-void MpiDuty::look() {
+void MpiWatch::look() {
   std::size_t looked = 0;
   for (const ProcessRow& row : descendants()) {
     if (++looked > kProcessesMax) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/round/questions/voucher.hpp"
+#include "rendezvous/round/questions/client_vouching.hpp"
 
 #include <fmt/core.h>
 
@@ -52,10 +52,10 @@ std::string describe_refusal(const Vouched& said, const std::string& client) {
 
 // -- the asking node --------------------------------------------------------------------------
 
-void Voucher::want(TimePoint now,
-                   const VouchWanted& wanted,
-                   std::optional<LinkId> to,
-                   NodeEffects& out) {
+void ClientVouching::want(TimePoint now,
+                          const VouchWanted& wanted,
+                          std::optional<LinkId> to,
+                          NodeEffects& out) {
   if (waiting_.size() >= kVouchesMax) {
     end(wanted.client,
         Error{Errc::not_possible, "too many clients are waiting for verification"},
@@ -73,7 +73,7 @@ void Voucher::want(TimePoint now,
   }
 }
 
-void Voucher::ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects& out) {
+void ClientVouching::ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects& out) {
   by_sequence_.erase(waiting.sequence);
   waiting.sequence = ++sequence_;
   waiting.noes = 0;
@@ -86,7 +86,7 @@ void Voucher::ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects
 
 // One yes is enough. A no is final once all nodes with the address have answered no. A node that is
 // out of contact has not answered and is asked again.
-void Voucher::take(const Vouched& said, NodeEffects& out) {
+void ClientVouching::take(const Vouched& said, NodeEffects& out) {
   const auto found = by_sequence_.find(said.sequence);
   if (said.asker != self_ || found == by_sequence_.end()) {
     return;
@@ -117,7 +117,7 @@ void Voucher::take(const Vouched& said, NodeEffects& out) {
   }
 }
 
-void Voucher::end(std::uint64_t client, std::optional<Error> refused, NodeEffects& out) {
+void ClientVouching::end(std::uint64_t client, std::optional<Error> refused, NodeEffects& out) {
   if (const auto found = waiting_.find(client); found != waiting_.end()) {
     by_sequence_.erase(found->second.sequence);
     waiting_.erase(found);
@@ -125,7 +125,7 @@ void Voucher::end(std::uint64_t client, std::optional<Error> refused, NodeEffect
   out.emplace_back(VouchKnown{client, std::move(refused)});
 }
 
-void Voucher::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
+void ClientVouching::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
   again_ = now + vouch_again_after(lease_);
   if (to) {
     for (auto& [client, waiting] : waiting_) {
@@ -135,7 +135,7 @@ void Voucher::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out)
 }
 
 // All have the same timeout, so the oldest one expires first.
-void Voucher::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
+void ClientVouching::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
   while (!waiting_.empty() && waiting_.begin()->second.give_up <= now) {
     const Waiting& oldest = waiting_.begin()->second;
     end(waiting_.begin()->first,
@@ -149,7 +149,7 @@ void Voucher::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
   }
 }
 
-std::optional<TimePoint> Voucher::next_deadline() const {
+std::optional<TimePoint> ClientVouching::next_deadline() const {
   if (waiting_.empty()) {
     return std::nullopt;
   }
