@@ -12,7 +12,8 @@
 #include "rendezvous/round/leader/round_core.hpp"
 #include "rendezvous/round/node_events.hpp"
 #include "rendezvous/round/node_settings.hpp"
-#include "rendezvous/round/questions/client_vouching.hpp" #include "rendezvous/round/questions/inquiry.hpp"
+#include "rendezvous/round/questions/client_vouching.hpp"
+#include "rendezvous/round/questions/inquiry.hpp"
 
 #include <map>
 #include <optional>

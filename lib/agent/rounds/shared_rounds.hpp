@@ -18,7 +18,8 @@
 #include "agent/workers/run_folder.hpp"
 #include "io/admission.hpp"
 #include "plan/assignment.hpp"
-#include "process/guard/lease_timer.hpp" #include "rendezvous/node/node_owner.hpp"
+#include "process/guard/lease_timer.hpp"
+#include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/rendezvous.hpp"
 
 #include <asio/io_context.hpp>

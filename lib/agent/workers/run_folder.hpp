@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RunFolder: the run directory, the files planned for it and those that workers leave there.
-// RunPlace is the real one; tests of SharedRounds use a fake. Owned by the agent. Resource.
+// AgentRunFolder is the real one; tests of SharedRounds use a fake. Owned by the agent. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"
