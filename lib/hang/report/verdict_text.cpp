@@ -38,7 +38,7 @@ std::string on_nodes(const std::vector<std::string>& nodes) {
 
 }  // namespace
 
-std::vector<std::string> text_of_group(const Group& group, std::size_t stack_lines) {
+std::vector<std::string> lines_of_group(const Group& group, std::size_t stack_lines) {
   std::string line =
       fmt::format("  {}{}: {}", ranks_text(group.ranks), on_nodes(group.nodes), group.reason);
   line += group.position.empty() ? "" : "; " + group.position;
@@ -50,7 +50,7 @@ std::vector<std::string> text_of_group(const Group& group, std::size_t stack_lin
   return out;
 }
 
-std::string headline_of(const Verdict& verdict) {
+std::string headline(const Verdict& verdict) {
   if (verdict.ranks.empty()) {
     return "cause unknown";
   }
@@ -63,7 +63,7 @@ std::string headline_of(const Verdict& verdict) {
 
 std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts) {
   std::vector<std::string> out{
-      fmt::format("hang: {}", headline_of(verdict)),
+      fmt::format("hang: {}", headline(verdict)),
       fmt::format("  no progress for {:.0f} s, the limit{} is {:.0f} s; {}",
                   facts.quiet,
                   facts.automatic ? " (auto)" : "",
@@ -78,7 +78,7 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
       out.emplace_back("  ...");
       break;
     }
-    std::ranges::move(text_of_group(group, std::min(kStackLines, room - 1)),
+    std::ranges::move(lines_of_group(group, std::min(kStackLines, room - 1)),
                       std::back_inserter(out));
   }
   for (std::size_t i = 0; i < gaps; ++i) {

@@ -225,6 +225,6 @@ TEST_CASE("linux machine: random digits are 32 and never the same") {
 
 TEST_CASE("linux machine: the path that this program was started by") {
   const std::string path = LinuxMachine().own_path();
-  CHECK(path.ends_with("muster_test_host"));
+  CHECK(path.ends_with("muster_test_machine"));
   CHECK(LinuxMachine().file_kind(path) == FileKind::executable);
 }
