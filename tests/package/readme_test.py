@@ -122,7 +122,7 @@ class Readme(unittest.TestCase):
     def test_each_package_of_the_table_is_installed_by_the_script(self):
         script = (ROOT / 'scripts/install_deps').read_text()
         page = (ROOT / 'docs/install.md').read_text()
-        for row in page[page.index('| package of Debian'):].splitlines()[2:]:
+        for row in page[page.index('| Debian package'):].splitlines()[2:]:
             for package in re.findall(r'[\w+.-]+', row.split('|')[1] if '|' in row else ''):
                 self.assertRegex(script, rf'(?m)[ (]{re.escape(package)}(\s|$)')
 

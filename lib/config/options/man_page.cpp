@@ -12,15 +12,16 @@ namespace {
 
 constexpr std::string_view kBegin = R"(.TH MUSTER 1
 .SH NAME
-muster \- run a program as cooperating workers, as torchrun does
+muster \- launch the workers of a distributed job, like torchrun
 .SH SYNOPSIS
 .B muster
 [\fIOPTION\fR]... \fIPROGRAM\fR [\fIARGUMENT\fR]...
 .SH DESCRIPTION
-Starts one copy of PROGRAM for each worker on this node. The same command on other nodes forms one
-larger job. muster sets the environment that PyTorch's init_process_group("env://") reads, serves
-the workers' store and stores or shows their output. When a worker fails, muster stops or restarts
-all workers and reports which worker failed first, and why. No process of the job outlives it.
+muster starts one copy of PROGRAM for each worker on this node. If you run the same command on
+several nodes, they form one larger job. muster sets the environment that PyTorch's
+init_process_group("env://") reads, serves the workers' store, and prints their output or writes it
+to files. When a worker fails, muster stops or restarts all workers and reports which worker failed
+first, and why. When muster exits, no process of the job remains.
 .PP
 If PROGRAM ends in .py, it is run as "python3 \-u PROGRAM". The interpreter is $PYTHON_EXEC, else
 python3 of the active virtual environment, else python3 in PATH. Executable files are run directly.
@@ -58,10 +59,10 @@ node66), \-\-rank\-order, or \-\-node\-rank on every node. Without \-\-rdzv\-bac
 has exactly \-\-nnodes nodes, each needs its \-\-node\-rank, and nodes and workers connect to
 \-\-master\-addr:\-\-master\-port.
 .SS The workers' store
-\-\-store\-via=direct: workers connect to the launcher on the node of rank 0. That launcher asks
-the launcher on the client's node whether the client belongs to this job, and rejects all others.
-proxy: MASTER_ADDR is 127.0.0.1 and the launchers forward the traffic; this also works through
-network address translation. Programs that listen on further ports of MASTER_ADDR then need
+\-\-store\-via=direct: workers connect to the launcher on the node of rank 0. That launcher asks the
+launcher on the client's node whether the client belongs to this job, and rejects all others. proxy:
+MASTER_ADDR is 127.0.0.1 and the launchers forward the traffic; this also works through network
+address translation. Programs that listen on other ports of MASTER_ADDR must then use
 ${leader_addr}. open: any client that can reach the port is accepted. The setting on the node of
 rank 0 applies to the whole job.
 .SS Launching over ssh
@@ -70,51 +71,50 @@ muster \-\-hosts a:4,b:2 train.py
 muster \-\-hostfile machines \-x WANDB_API_KEY \-\-nproc\-per\-node=auto train.py
 .fi
 .PP
-starts the job on these hosts over ssh and shows its output here. It uses the same working directory
-and the same path to muster on every host. The number after a host is its number of workers. Hosts
-may be ranges (rack[01\-16]:8), include a user (me@b), or be IPv6 addresses ([::1]:4). A host file
-has one host per line, as "a slots=4" or "a:4", or repeats a name like a PBS node file. A line may
-also set devices=0,1, user=NAME and port=N. \-\-hosts \(aqa:2@0,1;b:2@2,3\(aq selects GPUs per
-host, as \-\-devices does for all hosts. The local host is started without ssh.
-\-\-include=\(aqa@b:0,2\(aq keeps host a and GPUs 0 and 2 of b; \-\-exclude=\(aqb:0\(aq
-keeps all but GPU 0 of b, as in DeepSpeed\(aqs launcher. Each remaining GPU gets one worker.
-No worker starts before all hosts have answered. For each unreachable host muster prints one line
-with the last message of the remote shell, and exits with status 69. Transient failures, such as a
-host that is still booting or a refused connection, are retried for \-\-hosts\-timeout seconds (30).
-If a host is lost later, the job fails with the same status unless \-\-nnodes=MIN:MAX allows fewer
-nodes. ssh must be able to log in without a prompt.
+These commands start the job on the given hosts over ssh and print its output here. The working
+directory and the path to muster are the same on every host. The number after a host is its number
+of workers. Hosts may be ranges (rack[01\-16]:8), include a user (me@b), or be IPv6 addresses
+([::1]:4). A host file has one host per line, such as "a slots=4" or "a:4". It may also repeat
+names, like a PBS node file. A line may also set devices=0,1, user=NAME and port=N. \-\-hosts
+\(aqa:2@0,1;b:2@2,3\(aq selects GPUs on each host; \-\-devices selects the same ones on all hosts.
+The local host is started without ssh. \-\-include=\(aqa@b:0,2\(aq keeps host a and GPUs 0 and 2 on
+b; \-\-exclude=\(aqb:0\(aq keeps everything except GPU 0 on b, like DeepSpeed\(aqs launcher. Each
+remaining GPU gets one worker. No worker starts before all hosts have responded. For each
+unreachable host muster prints one line with the last message of the remote shell, and exits with
+status 69. Transient failures, such as a host that is still booting or a refused connection, are
+retried for \-\-hosts\-timeout seconds (30). If a host is lost later, the job fails with the same
+status unless \-\-nnodes=MIN:MAX allows fewer nodes. ssh must be able to log in without a prompt.
 \-\-rsh=COMMAND selects another remote shell, or ssh with other options. It replaces the default
 command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. ssh also gets
-ControlMaster=no, unless COMMAND sets ControlMaster.
-Signals are forwarded to all hosts. When muster exits or a connection breaks, the remote processes
-are killed.
+ControlMaster=no, unless COMMAND sets ControlMaster. Signals are forwarded to all hosts. When muster
+exits or a connection breaks, the remote processes are killed.
 .PP
 All settings are forwarded. So are the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
 PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
 PYTHON, PYTORCH_ or TORCH. \-x NAME or \-x NAME=VALUE adds a variable, \-x \(aqNAME*\(aq all that
 match. Variables are sent over the connection, never on a command line. Standard input is not
 forwarded. With \-\-label each line begins with [host:rank]. With more than \-\-rsh\-fanout (32)
-hosts, the first ones start the others, which needs ssh access between hosts. The nodes meet at the
-first host, on a free port, or at \-\-rdzv\-endpoint.
+hosts, the first ones start the others, which requires ssh access between hosts. The nodes connect
+to a free port on the first host, or to \-\-rdzv\-endpoint.
 .SS Keys of \-\-rdzv\-conf
 Times are in seconds; fractions are allowed. Unknown keys are ignored, with a warning if one
 resembles a known key.
 )";
 
 constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
-\-\-devices=2,4,7 gives these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
+\-\-devices=2,4,7 assigns these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
 one worker per GPU. Numbers index CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) if set, else the
-GPUs of this node. GPU\- and MIG\- names are used unchanged.
-\-\-virtual\-local\-rank shows each worker only its own GPU, with LOCAL_RANK=0. It is required for
-several MIG slices, since a process can use only one.
+GPUs of this node. GPU\- and MIG\- names are used unchanged. \-\-virtual\-local\-rank shows each
+worker only its own GPU, with LOCAL_RANK=0. It is required for several MIG slices, because a process
+can use only one.
 .PP
 \-\-numa\-binding selects the CPUs of each worker by the NUMA node of the GPU with its local rank.
-Without GPUs, or with fewer GPUs than workers, the workers are spread over the NUMA nodes. node: all
-CPUs of the NUMA node. socket: all CPUs of its socket. exclusive: an equal share of the NUMA node's
-physical cores. core\-complex: the CPUs that share one last\-level cache. auto: same as node if the
-host has several NUMA nodes and the GPUs' locations are known. Memory is allocated from the same
-NUMA nodes while they have free memory. A binding never exceeds muster's own CPU affinity and does
-not need numactl. \-\-explain shows the masks.
+Without GPUs, or with fewer GPUs than workers, the workers are spread across the NUMA nodes. The
+values are: node: all CPUs of the NUMA node. socket: all CPUs of its socket. exclusive: an equal
+share of the NUMA node's physical cores. core\-complex: the CPUs that share one last\-level cache.
+auto: same as node if the host has several NUMA nodes and the GPUs' locations are known. Memory is
+allocated from the same NUMA nodes while they have free memory. A binding never exceeds muster's own
+CPU affinity and does not need numactl. \-\-explain shows the masks.
 )";
 
 constexpr std::string_view kPorts = R"(.SH PORTS
@@ -127,11 +127,11 @@ muster \-\-ports=1 vllm serve model \-\-port \(aq${port0}\(aq
 .fi
 .PP
 Workers find them in MUSTER_PORTS and MUSTER_LEADER_PORTS, separated by commas. They do not change
-when workers restart; those of rank 0 change when another node gets that rank. muster keeps each
-port bound but not listening until it exits, so the kernel assigns it to no other program. A server
-that sets SO_REUSEADDR can listen on it, on any IPv4 or IPv6 address; without SO_REUSEADDR bind()
-fails with "Address already in use". Any other program that binds exactly this port with
-SO_REUSEADDR can also take it. UDP ports are not reserved.
+when workers restart. Leader ports change when another node gets rank 0. muster keeps each port
+bound but not listening until it exits, so the kernel assigns it to no other program. A server that
+sets SO_REUSEADDR can listen on it, on any IPv4 or IPv6 address; without SO_REUSEADDR, bind() fails
+with "Address already in use". Any other program that binds exactly this port with SO_REUSEADDR can
+also take it. UDP ports are not reserved.
 .PP
 With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 the worker of rank 0 serves the workers' store, as under
 torchrun, and muster reserves MASTER_PORT for it in the same way. The variable has no effect with
@@ -139,39 +139,44 @@ torchrun, and muster reserves MASTER_PORT for it in the same way. The variable h
 )";
 
 constexpr std::string_view kShown = R"(.SH MONITORING
-The owner of a job, and root, can inspect it with musterctl on the same host, without any option:
-status, top, events, timeline, stacks, flights, stop, drain. \-\-http=PORT also serves it to
-browsers and monitoring systems on 127.0.0.1; \-\-http=0.0.0.0:PORT, or another address, serves
-other hosts. The page and /v1 contain output of failed workers, so they require a key. muster prints
-the URL with the key on standard error, and musterctl url prints it again. A browser keeps the key
-as a cookie; programs send it as "Authorization: Bearer KEY". \-\-http\-key=FILE reads the key from
-a file that only you can read; \-\-http\-key=none disables it. Arguments and environment variables
-of the job are not shown. Only GET and HEAD are supported, so clients cannot change anything. PORT 0
-selects a free port. If the port is taken, muster prints a warning and the job continues. Each node
-reports all details of its own workers, and of other nodes what the rounds contain.
+The owner of a job, and root, can inspect and control it with musterctl on the same host, without
+any option of the job. The commands are status, top, events, timeline, stacks, flights, stop and
+drain. \-\-http=PORT also serves it to browsers and monitoring systems on 127.0.0.1;
+\-\-http=0.0.0.0:PORT, or another address, serves other hosts. The page and /v1 contain output of
+failed workers, so they require a key. muster prints the URL with the key on standard error, and
+musterctl url prints it again. A browser keeps the key as a cookie; programs send it as
+"Authorization: Bearer KEY". \-\-http\-key=FILE reads the key from a file that only you can read;
+\-\-http\-key=none disables it. Arguments and environment variables of the job are not shown. Only
+GET and HEAD are supported, so clients cannot change anything. PORT 0 selects a free port. If the
+port is taken, muster prints a warning and the job continues. Each node reports all details of its
+own workers. For other nodes it reports only the information that nodes exchange when a round
+starts.
 .TP
 /
 a page with a live diagram of the job
 .TP
 /healthz, /readyz
-200 while the launcher runs; 200 while all workers of the round run, else 503; no key needed
+/healthz: 200 while the launcher is running. /readyz: 200 while all workers of the round are
+running, otherwise 503. Neither needs a key
 .TP
 /metrics
-Prometheus metrics; no key needed; all names begin with muster_
+Prometheus metrics, whose names begin with muster_; no key needed
 .TP
 /v1/status, /v1/timeline.svg
-current state of the job as a JSON object; rounds, nodes and workers as an image
+/v1/status: the current state of the job as a JSON object. /v1/timeline.svg: an image of its rounds,
+nodes and workers
 .TP
 /v1/events
 the events of events.jsonl as server\-sent events; with ?follow=0 only past events
 )";
 
 constexpr std::string_view kEnd = R"(.SH RESTARTS
-After a failure muster restarts all workers, up to \-\-max\-restarts times. It gives up earlier
-after \-\-quick\-failures (3) attempts in a row whose first failure is an exit with the same code
-within 5 s of the start of the attempt's last worker. Deaths by signals and exit codes that shells
-use for them (129 to 192) do not count. Once an attempt has run for longer, later attempts do not
-count either. \-\-quick\-failures=off uses every restart.
+After a failure muster restarts all workers, up to \-\-max\-restarts times. It gives up earlier if
+the same startup failure repeats in \-\-quick\-failures (3) attempts in a row. In such an attempt,
+the first worker that fails exits with the same code as before, within 5 s of the start of the
+attempt's last worker. Workers killed by signals do not count, nor do the exit codes that shells use
+for signals (129 to 192). Once an attempt has run for longer, later attempts do not count either.
+With \-\-quick\-failures=off muster uses all restarts.
 .SH SIGNALS
 SIGTERM, SIGINT, SIGHUP and SIGQUIT stop the job: muster restarts nothing, notifies the other nodes
 that this node leaves, forwards the signal to the workers, waits for \-\-shutdown\-timeout, then
@@ -182,16 +187,17 @@ started (nohup) stay ignored.
 .PP
 Some schedulers signal every process of a job directly, including the workers. With
 \-\-signal\-delivery=group muster forwards only signals from the terminal, so that each worker gets
-a signal once. A second SIGTERM then has no effect, since such schedulers send several, and a worker
-that dies from a stop signal has not failed if muster gets one within 1 s. auto, the default, does
-this in a Slurm step for signals from Slurm itself (scancel, \-\-signal=USR1@30, the time limit,
-preemption), and forwards signals that others send only to muster (timeout, a shell). In such a step
-the workers have until SLURM_JOB_END_TIME and then \-\-shutdown\-timeout, unless that was set; Slurm
-may kill them earlier. \-\-signal\-delivery=leader forwards every signal; use it with Slurm's
-ProctrackType=proctrack/pgid, which does not signal the workers.
+each signal only once. A second SIGTERM then has no effect, because such schedulers send several. A
+worker that is killed by a stop signal does not count as failed if muster also receives a stop
+signal within 1 s. auto, the default, does this in a Slurm step for signals from Slurm itself
+(scancel, \-\-signal=USR1@30, the time limit, preemption), and forwards signals that others send
+only to muster (timeout, a shell). In such a step muster waits for the workers until
+SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-timeout was set,
+only that time applies. Slurm may kill the workers earlier. \-\-signal\-delivery=leader forwards
+every signal; use it with Slurm's ProctrackType=proctrack/pgid, which does not signal the workers.
 .SH CONFIG FILE
-TOML, one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as arrays, flags are
-true or false.
+The file is in TOML, with one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as
+arrays. Flags are true or false.
 .SH ENVIRONMENT
 Set for each worker: LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME LOCAL_WORLD_SIZE WORLD_SIZE
 GROUP_WORLD_SIZE ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RESTART_COUNT
@@ -210,43 +216,43 @@ HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
 0: all workers succeeded. If a worker failed: the exit code of the first one, or 128+n if signal n
 killed it. 2: usage error. 69: a host or service was unreachable or timed out. 70: internal error in
-muster. 124: stopped by \-\-on\-hang=stop. 126, 127: the program cannot be run, does not exist.
-128+n: muster was interrupted by signal n.
+muster. 124: stopped by \-\-on\-hang=stop. 126: the program cannot be executed. 127: the program
+does not exist. 128+n: muster was interrupted by signal n.
 .SH HANGS
 With \-\-hang\-timeout=SECONDS muster polls the workers once a second. Progress is a step
-(muster.worker.progress in Python) or an operation of muster's collective library. If there is
-neither, a line of output through muster (\-\-label, \-\-tee) or into its log files counts. If
+(muster.worker.progress in Python) or an operation of muster's collective library. If a job has
+neither, each line of output through muster (\-\-label, \-\-tee) or in its log files counts. If
 progress stops for SECONDS, muster names the rank that blocks the others and the cause: process
 state, system call, stacks (from py\-spy and eu\-stack, if in PATH), child processes and the
-position in the collective operations. A rank that writes output or does I/O is slow, not hung,
-until ten times the limit. auto: three times the longest of the last 64 intervals between steps, at
-least 10 s; half an hour before the fifth step.
+position in the collective operations. A rank that writes output or does I/O counts as slow, not
+hung, until ten times the limit has passed. With auto, the limit is three times the longest of the
+last 64 intervals between steps, and at least 10 s. Before the fifth step it is half an hour.
 .PP
 \-\-on\-hang=report only reports the hang. restart kills the named rank, which counts as a failure
 and uses one of \-\-max\-restarts. stop also kills it and stops the job with code 124; the report
-then states that the rank "made no progress and was killed", by \-\-on\-hang=stop. hang/N in the log
-directory holds verdict.json, evidence.json and one file per rank. In a multi\-node job all nodes
-are inspected at the same time. All of them print one verdict with the rank and its node; the
-leading node prints it in full, and its \-\-on\-hang applies to the whole job.
+then states that the rank "made no progress and was killed" and names \-\-on\-hang=stop. hang/N in
+the log directory contains verdict.json, evidence.json and one file per rank. In a multi\-node job
+all nodes are inspected at the same time. All of them print one verdict with the rank and its node;
+the leading node prints it in full, and its \-\-on\-hang applies to the whole job.
 .SH FAILURE REPORT
-After a failure, and with \-\-log\-dir, the run's log directory holds report.json;
-"musterctl report DIR" prints the newest one. It is one object: outcome, exit_code, program, node,
+After a failure, and with \-\-log\-dir, the run's log directory holds report.json; "musterctl report
+DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code, program, node,
 workers, attempts, max_restarts, verdict (why the job ended), root_cause (the worker that failed
 first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code, signal, out_of_memory,
 message and traceback of a Python exception, stderr_tail, error_file), other_failures with
-other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed
-(processes that are still running).
+other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed (processes
+that are still running).
 .PP
 From the first round on, the same directory holds events.jsonl: one JSON object per line for each
-event on this node (v, time, event, node, round and event\-specific fields), ending with job_ended.
-v is 1; ignore unknown events and fields. lib/agent/EVENTS.md in the source tree lists them all. The
-file does not contain arguments or environment variables of the job.
+event on this node (v, time, event, node, round and event\-specific fields). The last event is
+job_ended. v is 1. Programs must ignore unknown events and fields. lib/agent/EVENTS.md in the source
+tree lists them all. The file does not contain arguments or environment variables of the job.
 .SH SEE ALSO
 .BR muster\-store (1),
 .BR musterctl (1)
 )";
 
-// Escapes dashes, so that text copied from the page works, and lines that roff would take for
+// Escapes dashes, so that text copied from the page works, and lines that roff would interpret as
 // commands.
 std::string roff(std::string_view text) {
   std::string out;
