@@ -122,7 +122,7 @@ std::vector<std::string> program_paths(const std::string& name,
   }
   std::vector<std::string> paths;
   for (auto& folder : split(path, ':')) {
-    // An empty entry means the current directory.
+    // An empty PATH entry means the current directory.
     if (!folder.empty()) {
       folder += '/';
     }
