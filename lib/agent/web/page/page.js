@@ -4,8 +4,8 @@
 "use strict";
 
 const kEventsShown = 200;
-const kRedrawAfter = 150;  // ms: events come in bursts
-const kAgesEvery = 5000;   // ms: bars of running workers grow
+const kRedrawAfter = 150;  // ms, because events arrive in bursts
+const kAgesEvery = 5000;   // ms, because the bars of running workers grow
 const kKeyNeeded = 401;
 const kStates = ["running", "in_round", "dying", "succeeded", "failed", "stopped"];
 
@@ -182,7 +182,8 @@ async function draw() {
   if (again) setTimeout(draw, kRedrawAfter);
 }
 
-// When the last event arrives, the server is already gone, so this draws the end from the event.
+// When the last event arrives, the server has already stopped, so the final state is drawn from
+// the event.
 function drawEnd(event) {
   over = true;
   byId("phase").textContent = event.outcome.replace("_", " ");
