@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses single values as Python does in torchrun. Used by resolve and rdzv_conf. Pure.
+// Parses single values like Python does in torchrun. Used by resolve and rdzv_conf. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace muster {
 // float(text), finite only.
 [[nodiscard]] std::optional<double> parse_python_float(std::string_view text);
 
-// A flag in a variable: bool(int(text)), as in torchrun's check_env.
+// A flag in a variable: bool(int(text)), like in torchrun's check_env.
 [[nodiscard]] std::optional<bool> parse_number_flag(std::string_view text);
 
 // A flag in MUSTER_ variables and config files: also accepts true/false, yes/no, on/off.
 [[nodiscard]] std::optional<bool> parse_word_flag(std::string_view text);
 
-// "a,b" gives {a, b}; "a,,b" gives {"a,b"}; "" gives {""}.
+// "a,b" yields {a, b}; "a,,b" yields {"a,b"}; "" yields {""}.
 [[nodiscard]] std::vector<std::string> split_with_escapes(std::string_view text);
 
 // "SIGTERM" or "TERM", in any case. None if there is no such signal.

@@ -87,7 +87,7 @@ Result<FileValues> read_site_config(const Machine& machine) {
   return file;
 }
 
-// Excludes a variable that an old operator misspells and that muster therefore reads.
+// Leaves out a variable that an old operator misspells and that muster therefore reads.
 std::vector<std::string> mistyped(const Environ& environ,
                                   Personality personality,
                                   const PlatformPlan& plan) {
@@ -135,7 +135,8 @@ void note_origins(const Resolution& r) {
   }
 }
 
-// As in torchrun, LOGLEVEL is weaker than the option. An unknown level only causes a warning.
+// Like in torchrun, the option has precedence over LOGLEVEL. An unknown level only causes a
+// warning.
 Result<void> resolve_log_level(const Resolution& r) {
   r.config().log_level = parse_log_level(r.layers.text(OptionId::log_level)).value();
   const auto inherited = r.environ.get("LOGLEVEL");
@@ -194,7 +195,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   std::ranges::move(mistyped(environ, line.personality, out.config.platform),
                     std::back_inserter(out.warnings));
   note_origins(resolution);
-  // The same order as in torchrun, so that the first reported error is the same.
+  // The order is the same as in torchrun, so that the first reported error is the same.
   for (const auto step : {resolve_rendezvous,
                           resolve_stopping,
                           resolve_workers,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --numa-binding: turns the policy into CPU and memory masks for the workers on this node.
+// --numa-binding: converts the policy to CPU and memory masks for the workers on this node.
 #include "base/check.hpp"
 #include "config/resolve/resolution.hpp"
 
