@@ -99,7 +99,7 @@ std::optional<PlatformPlan> read_azure_ml(const PlatformFacts& facts) {
   if (rank->value != node->value || facts.number("LOCAL_RANK", 1)) {
     plan.problem =
         "it started one process per worker. Set process_count_per_instance to 1 (and omit "
-        "--nproc-per-node or set it to the workers per node), or pass --platform=none";
+        "--nproc-per-node or set it to the number of workers per node), or pass --platform=none";
   }
   plan.hosts = {{host->value}, host->origin};
   if (const auto port = facts.port("MASTER_PORT")) {
