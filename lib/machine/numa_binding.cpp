@@ -242,10 +242,11 @@ std::string reason_of(const NumaRequest& request) {
   if (has_gpus(request)) {
     return fmt::format("by the NUMA nodes of {} GPUs", request.ranks);
   }
-  return request.gpus.empty() ? "distributed over the CPUs, no GPUs"
-                              : fmt::format("distributed over the CPUs: {} GPUs for {} workers",
-                                            request.gpus.size(),
-                                            request.ranks);
+  return request.gpus.empty()
+             ? "spread across the CPUs because there are no GPUs"
+             : fmt::format("spread across the CPUs because there are {} GPUs for {} workers",
+                           request.gpus.size(),
+                           request.ranks);
 }
 
 }  // namespace
