@@ -46,8 +46,8 @@ class Console {
 
   Poller& poller_;
   std::function<void()> on_room_ = [] {};
-  std::unique_ptr<ConsoleSink> error_;   // created first because most jobs print ...
-  std::unique_ptr<ConsoleSink> output_;  // ... no output of their own; null if both share a sink
+  std::unique_ptr<ConsoleSink> error_;   // created first
+  std::unique_ptr<ConsoleSink> output_;  // null if both share a sink
   bool one_place_ = false;
 };
 

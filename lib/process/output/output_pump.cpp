@@ -185,7 +185,7 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
     return given;
   }
   if (!setup.file->open() && errno != EMFILE) {
-    return std::unexpected(system_error("cannot read back '" + plan.path + "'", errno));
+    return std::unexpected(system_error("cannot open '" + plan.path + "' for reading", errno));
   }
   if (!plan.filtered_path.empty()) {
     auto filtered = filtered_file(plan.filtered_path);

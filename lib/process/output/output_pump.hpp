@@ -103,7 +103,7 @@ class OutputPump {
   LogSpace log_space_;
   std::set<OutputSource*> paused_;    // pipes that wait for room on the console
   std::set<OutputSource*> busy_;      // files that may have more data
-  std::map<int, std::string> tails_;  // of finished captures, by local rank
+  std::map<int, std::string> tails_;  // last lines of finished captures, by local rank
   std::map<std::pair<int, int>, std::shared_ptr<WorkerFile>> files_;  // by local rank and stream
   std::uint64_t lost_bytes_ = 0;  // truncated before they were read, not yet reported
   std::string lost_file_;         // the last affected file

@@ -73,8 +73,8 @@ class Changes:
                 found[path] = (name, status)
 
     def first(self):
-        """The first module that has changed, or None. Does not write to module objects, which would
-        copy their pages."""
+        """The first module that has changed, or None. Does not write to module objects, because
+        that would copy their pages."""
         if self.late:
             return self.late
         if self.program.path_entry() != self.entry:

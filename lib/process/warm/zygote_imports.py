@@ -32,7 +32,8 @@ def resembling(name):
 
 
 def why_unknown(names):
-    """Why a module on the command line is unknown. One that exists but fails is not."""
+    """Returns why a module on the command line is unknown, or None. A module that exists but
+    cannot be imported is not unknown."""
     for name in names:
         if is_missing(name):
             found = resembling(name)
@@ -43,7 +44,7 @@ def why_unknown(names):
 
 def import_all(names, program, state, randomness):
     """Imports the modules. Returns the reason why no worker may be forked afterwards, or None.
-    Ignores failing imports, because the worker then fails like in a cold start."""
+    Ignores failing imports, because the worker then fails as in a cold start."""
     why = program.why_not_begin()
     if why:
         return why
@@ -71,8 +72,8 @@ def import_all(names, program, state, randomness):
 
 
 def end_is_noticed():
-    """True if it has an effect that an imported object is never collected: the object has a
-    finalizer, or belongs to nanobind, which counts its objects and reports leaked ones."""
+    """True if an imported object must be collected at exit: it has a finalizer, or belongs to
+    nanobind, which counts its objects and reports leaks."""
     kinds = {type(each) for each in gc.get_objects()}
     of_python = ("builtins", "_io", "_socket")  # they only close files, which exit closes anyway
     return any(each.__module__ == "nanobind" or

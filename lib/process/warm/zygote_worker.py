@@ -60,8 +60,8 @@ class Streams:
 
     @staticmethod
     def of_file(raw, number, name):
-        """Returns the same object, unless it has cached whether it can seek and that has
-        changed."""
+        """Returns the same object, or a new one if the cached result of seekable() is no longer
+        correct."""
         fresh = io.FileIO(number, raw.mode, closefd=False)
         if fresh.seekable() != raw.seekable():
             raw = fresh
