@@ -75,7 +75,7 @@ struct WorkerEnded {
   bool reaped = true;
 };
 
-// What workers report over their channel (worker/channel/CHANNEL.md).
+// Reports from workers over their channel (worker/channel/CHANNEL.md).
 struct WorkerReady {
   int rank = 0;
   int local_rank = 0;
@@ -151,13 +151,14 @@ struct LeftoversFound {
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;
-  std::string told_by = {};  // many nodes: the node that prints the block; empty if it is this one
+  std::string told_by =
+      {};  // many nodes: the node that prints the verdict; empty if it is this one
 };
 
 // The workers make progress again after a HangFound.
 struct HangOver {
   double quiet = 0;      // seconds without progress
-  bool is_shown = true;  // many nodes: true on the node that printed the block
+  bool is_shown = true;  // many nodes: true on the node that printed the verdict
 };
 
 // A line for users that is not part of another event.

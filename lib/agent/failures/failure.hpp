@@ -66,7 +66,7 @@ struct WorkerFailure {
 // With --on-child-death: "lost its process 123 (python3), killed by SIGKILL".
 [[nodiscard]] std::string describe_end(const WorkerFailure& failure);
 
-// The same for an exit that may be a success, without memory usage.
+// Like the overload above, but for an exit that may be a success. Omits the memory usage.
 [[nodiscard]] std::string describe_end(const WorkerExit& exit);
 
 }  // namespace muster

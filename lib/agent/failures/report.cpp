@@ -14,11 +14,11 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kEvidenceLinesMax = 8;  // plus seven other lines: kReportLinesMax
+constexpr std::size_t kEvidenceLinesMax = 8;  // kReportLinesMax minus seven other lines
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
-// Gists of other failures replace evidence lines. Gists of ranks that only lost the connection to
-// the root cause use only spare evidence lines.
+// Summaries of other failures replace evidence lines. Those of ranks that only lost the connection
+// to the root cause use only spare evidence lines.
 constexpr std::size_t kEarlyGistsMax = 2;
 
 constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another node

@@ -280,7 +280,7 @@ void SharedRounds::ended(const NodeEnd& end) {
             return;
           }
           if (how.close.succeeded && round_->id.number == 0) {
-            say("the job ended; this node ran no workers because the others needed no more nodes");
+            say("the job ended; this node ran no workers because the job needed no more nodes");
           }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;

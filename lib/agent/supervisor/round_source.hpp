@@ -25,19 +25,19 @@ struct RoundToRun {
   int others = 0;  // workers in the round on other nodes
 };
 
-// What a round source may call: the supervisor as the source sees it.
+// The part of the supervisor that a round source may call.
 class RoundUser {
  public:
   virtual ~RoundUser() = default;
   // Starts a round that was requested.
   virtual void run_round(RoundToRun round) = 0;
-  // Takes RegroupNotice, Fenced or RoundClosed.
+  // Accepts RegroupNotice, Fenced or RoundClosed.
   virtual void handle(const SupervisorEvent& event) = 0;
   // The number of times that this node has started its workers.
   [[nodiscard]] virtual int starts() const = 0;
 };
 
-// What the supervisor calls. The source may answer from within the call, or later.
+// The interface that the supervisor calls. The source may answer from within the call, or later.
 class RoundSource {
  public:
   virtual ~RoundSource() = default;

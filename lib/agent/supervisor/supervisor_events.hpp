@@ -151,7 +151,7 @@ struct AskLeftovers {};  // sends SIGTERM
 
 struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
 
-// SIGKILL for the workers, but not for helpers that then exit on their own. NothingLeft follows.
+// SIGKILL to the workers, not to helpers, which then exit on their own. NothingLeft follows.
 struct KillWorkers {
   bool names = false;  // the killed processes were left behind by workers that had exited
 };

@@ -54,8 +54,7 @@ void SupervisorCore::take_failure(Turn& turn) {
     deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
   }
   if (awaits_signal_) {
-    return;  // this also holds later failures: peers notice the death, and handlers may exit with
-             // any code
+    return;  // also holds later failures, because the other workers detect the death
   }
   if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);

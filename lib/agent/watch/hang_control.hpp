@@ -77,7 +77,7 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   bool stopping_ = false;
   bool ends_job_ = false;          // --on-hang=stop
   int killed_ = -1;                // local rank of the worker that --on-hang killed
-  bool block_is_here_ = true;      // this node printed the block for the last verdict
+  bool block_is_here_ = true;      // this node printed the last verdict
   std::uint64_t judged_here_ = 0;  // the inquiry that this node judged, until the verdict returns
   bool said_nobody_judges_ = false;
   std::map<int, std::string> blamed_;  // verdict by local rank, for this attempt
