@@ -15,12 +15,12 @@ struct RendezvousConfig {
       std::chrono::seconds(600);  // time limit for forming a round, from startup; static: 900
   Duration last_call_timeout = std::chrono::seconds(30);  // wait for more once MIN have joined
   Duration lease = std::chrono::seconds(9);  // a node that is silent for this long is lost
-  // How long a running job collects new nodes before it regroups to admit them. None: they wait
+  // How long a running job collects new nodes before it regroups to admit them. If none, they wait
   // until the job regroups for another reason.
   std::optional<Duration> join_delay = Duration::zero();
   bool allow_split_brain = false;  // a side without a majority continues instead of waiting
   bool any_program = false;        // nodes may run different programs
-  std::optional<bool> is_host;     // this node hosts the rendezvous; none: the node that can bind
+  std::optional<bool> is_host;  // this node hosts the rendezvous; none: the node that can bind does
   bool operator==(const RendezvousConfig&) const = default;
 };
 

@@ -217,7 +217,7 @@ Result<void> Parser::take(Found found) {
   const bool bare =
       row.kind == ValueKind::flag || (row.kind == ValueKind::action && row.value_name.empty());
   if (bare && found.value) {
-    // "-mr3" means "-m -r3", like in argparse.
+    // "-mr3" means "-m -r3", as in argparse.
     const bool bundle = !args_[next_ - 1].starts_with("--") && !found.value->empty();
     const auto behind = bundle ? look_up_short("-" + *found.value) : std::nullopt;
     if (!behind) {

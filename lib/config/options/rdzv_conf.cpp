@@ -190,7 +190,7 @@ void read_c10d(ConfReader& reader, RendezvousConfig& out) {
     out.lease = to_duration(std::max(lease, kLeaseMin));
   }
   out.is_host = reader.flag("is_host");
-  // Validated like in torchrun, but without effect. kKeys contains the reasons.
+  // Validated as in torchrun, but without effect. kKeys contains the reasons.
   reader.positive("close_timeout");
   reader.positive("read_timeout");
   reader.positive("heartbeat_timeout");

@@ -139,7 +139,7 @@ struct Option {
 [[nodiscard]] const Option* find_option(std::string_view name);
 [[nodiscard]] const Option* find_letter(char letter);
 
-// False only for --use-env when invoked under another name than torch.distributed.launch.
+// False only for --use-env when not invoked as torch.distributed.launch.
 [[nodiscard]] bool is_offered(const Option& row, Personality personality);
 
 // "MUSTER_NNODES", "PET_NNODES"; empty if the option has no such variable.

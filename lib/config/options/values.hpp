@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses single values like Python does in torchrun. Used by resolve and rdzv_conf. Pure.
+// Parses single values by the same rules as torchrun, which uses Python functions. Used by resolve
+// and rdzv_conf. Pure.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace muster {
 // float(text), finite only.
 [[nodiscard]] std::optional<double> parse_python_float(std::string_view text);
 
-// A flag in a variable: bool(int(text)), like in torchrun's check_env.
+// A flag in a variable: bool(int(text)), as in torchrun's check_env.
 [[nodiscard]] std::optional<bool> parse_number_flag(std::string_view text);
 
 // A flag in MUSTER_ variables and config files: also accepts true/false, yes/no, on/off.

@@ -104,13 +104,13 @@ Result<void> check_accepted(const Resolution& r) {
   const std::string& handler = layers.text(OptionId::event_log_handler);
   if (handler != "null") {
     return layers.refuse(OptionId::event_log_handler,
-                         "event handlers are Python plug-ins and not supported; use "
+                         "event handlers are Python plug-ins, which are not supported; use "
                          "--log-level=info and the error report in the log directory");
   }
   const std::string& specs = layers.text(OptionId::logs_specs);
   if (!specs.empty() && specs != "default") {
     return layers.refuse(OptionId::logs_specs,
-                         "logs specs are Python plug-ins and not supported; use --log-dir, "
+                         "logs specs are Python plug-ins, which are not supported; use --log-dir, "
                          "--redirects and --tee");
   }
   if (const auto interval = layers.text(OptionId::monitor_interval);
@@ -135,7 +135,7 @@ void note_origins(const Resolution& r) {
   }
 }
 
-// Like in torchrun, the option has precedence over LOGLEVEL. An unknown level only causes a
+// As in torchrun, the option has precedence over LOGLEVEL. An unknown level only causes a
 // warning.
 Result<void> resolve_log_level(const Resolution& r) {
   r.config().log_level = parse_log_level(r.layers.text(OptionId::log_level)).value();

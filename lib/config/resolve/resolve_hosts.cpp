@@ -210,7 +210,7 @@ Result<void> check_decided(const Resolution& r) {
     return r.layers.refuse(rdzv_backend, "--hosts always uses c10d; omit this option");
   }
   if (r.layers.is_given(stdin_rank) && r.layers.text(stdin_rank) != "none") {
-    return r.layers.refuse(stdin_rank, "standard input is not forwarded to --hosts");
+    return r.layers.refuse(stdin_rank, "standard input is not forwarded to the hosts of --hosts");
   }
   return {};
 }

@@ -88,7 +88,7 @@ Result<void> check_range(const Resolution& r) {
                                      needed));
 }
 
-// Like in torchrun, only the value "1" counts, and only if the store does not share the rendezvous
+// As in torchrun, only the value "1" counts, and only if the store does not share the rendezvous
 // port.
 void resolve_agent_store(const Resolution& r) {
   const bool wanted = r.environ.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";

@@ -144,10 +144,11 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
     case FileKind::folder:
       return failure(Errc::not_possible, fmt::format("{} is a directory, not a program", quoted));
     case FileKind::noexec:
-      return failure(Errc::not_possible,
-                     fmt::format("{} is on a file system mounted noexec; copy it to another one, "
-                                 "or put its interpreter before it",
-                                 quoted));
+      return failure(
+          Errc::not_possible,
+          fmt::format("{} is on a file system mounted noexec; copy it to a different file "
+                      "system, or put its interpreter in front of it",
+                      quoted));
     case FileKind::plain:
     case FileKind::other:
       break;
@@ -155,7 +156,7 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
   return failure(
       Errc::not_possible,
       fmt::format("{} is neither a Python script (its name does not end in .py or .pyz) nor "
-                  "executable; try chmod +x, or put its interpreter before it",
+                  "executable; run chmod +x, or put its interpreter in front of it",
                   quoted));
 }
 
