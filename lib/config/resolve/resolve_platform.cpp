@@ -340,7 +340,7 @@ std::string endpoint_list(const std::vector<std::string>& hosts,
   return join(out, ",");
 }
 
-// If workers connect directly to the platform's address, the set of nodes is fixed, like with
+// If workers connect directly to the platform's address, the set of nodes is fixed, as with
 // torchrun's static backend. --rank-order needs c10d.
 bool wants_static(const Step& s) {
   const auto given = nodes_given(s);

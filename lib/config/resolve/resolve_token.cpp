@@ -35,7 +35,7 @@ Result<void> check_token(const Resolution& r) {
   if (!excludes_file && text != "auto" && text != "require") {
     return failure(Errc::usage,
                    "--token: must be auto, none, munge or require; put the token into a file and "
-                   "use --token-file, since other users can see command lines");
+                   "use --token-file, because other users can see command lines");
   }
   if (excludes_file && r.layers.is_given(token_file)) {
     return r.layers.refuse(token_file,
