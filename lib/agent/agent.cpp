@@ -63,7 +63,7 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
         steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left));
   }
   if (many_nodes(config)) {
-    // A longer silence than one heartbeat interval would alarm the other nodes.
+    // Silence for longer than one heartbeat interval would alarm the other nodes.
     settings.console_timeout_between =
         std::min(kConsoleTimeoutBetween, beat_interval(config.rendezvous.lease));
   }
@@ -186,7 +186,7 @@ class Agent final : public WorkerSite, public WarmSite {
   int exit_code_ = 0;
 };
 
-// The supervisor is constructed after its rounds, which use it only once they are called.
+// The rounds are constructed before the supervisor, and do not use it until they are called.
 std::unique_ptr<RoundSource> Agent::make_rounds() {
   if (!shared_with_guard_) {
     const LaunchConfig& config = setup_.config;
@@ -233,8 +233,9 @@ void Agent::add_sinks() {
                                  ::getppid()});
 }
 
-// Configures whose sockets may reach the store and, in a multi-node job, this agent. A worker that
-// has changed its user is still our child. Only an agent running as root can have and see one.
+// Configures which sockets may reach the store and, in a multi-node job, this agent. A worker that
+// has changed its user is still our child, but only an agent that runs as root can have and detect
+// such a worker.
 void Agent::guard_doors() {
   for (UserAdmission* const door : {&admission_, &store_admission_}) {
     door->set_notice([this](const std::string& text) { warn(text); });
@@ -359,7 +360,7 @@ void Agent::begin_rounds() {
   }
 }
 
-// Tests MUNGE before this node announces to others that it has it.
+// Tests whether MUNGE works before this node announces to others that it has MUNGE.
 void Agent::try_munge() {
   munge_.emplace(loop_, setup_.environ.to_block());
   munge_->prove([this](const Result<void>& proven) {
@@ -390,7 +391,7 @@ void Agent::begin_shared(bool with_munge) {
 
 void Agent::join_others(RendezvousSettings settings) {
   if (settings.trust || settings.credentials != nullptr) {
-    admission_.set_others(OtherUsers::admitted);  // the key decides
+    admission_.set_others(OtherUsers::admitted);  // the key decides who is admitted
   } else if (setup_.config.token.is_off) {
     admission_.set_others(OtherUsers::warned_of);
   }

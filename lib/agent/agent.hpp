@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent: runs the job's workers on this node, from the first store to the report. It is the
-// shell around the supervisor: one loop, one timer, the link to the guard, a store for each round,
-// real processes, and a SharedRounds in multi-node jobs. Called once, by main, in the process that
-// run_guarded created.
+// The agent: runs the job's workers on this node, from opening the first store to writing the
+// report. It is the shell around the supervisor: one loop, one timer, the link to the guard, a
+// store for each round, real processes, and a SharedRounds in multi-node jobs. Called once, by
+// main, in the process that run_guarded created.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -16,7 +16,8 @@
 
 namespace muster {
 
-// State that a multi-node job shares with its guard. main creates it before run_guarded.
+// State that the agent shares with its guard in a multi-node job. main creates it before
+// run_guarded.
 struct SharedWithGuard {
   NodeSockets sockets;
   const LeaseTimer* lease = nullptr;

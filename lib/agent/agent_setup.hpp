@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentSetup: what main passes to the agent. Its parts hold it by reference. Value; any thread.
+// AgentSetup: what main passes to the agent. The agent's parts hold it by reference. Value; any
+// thread.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,7 +15,7 @@ struct AgentSetup {
   LaunchConfig config;
   Environ environ;
   std::string hostname;
-  std::string version;  // of muster; the same on all nodes of a job
+  std::string version;  // muster's version, which must be the same on all nodes of a job
   std::string random;   // 32 hexadecimal digits, for the run directory's name and this node's id
   bool stderr_is_terminal = false;
   bool stdin_is_terminal = false;

@@ -17,13 +17,13 @@ namespace {
 
 constexpr std::string_view kStepDaemon = "slurmstepd";
 
-// Terminal keys signal the foreground process group, but workers have their own sessions.
+// Terminal keys send signals to the foreground process group, but workers have their own sessions.
 bool is_of_terminal(const SignalNotice& notice) {
   return notice.code == SI_KERNEL;
 }
 
-// In a container the step's daemon has no pid that we can see. Other processes in the step may
-// signal us too (timeout, a shell); those signals are for us alone.
+// In a container, the pid of the step's daemon is not visible to us. Other processes in the step
+// (timeout, a shell) may also send us signals, but only to us.
 bool is_of_step(const SignalNotice& notice, std::string_view sender) {
   return notice.sender_pid == 0 || sender == kStepDaemon;
 }

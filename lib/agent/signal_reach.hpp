@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a signal that the launcher received has also reached the workers, so that forwarding it
-// would deliver it twice. Pure, except for reading the sender's name. Called by the agent.
+// Determines whether a signal that the launcher received has also reached the workers. If so,
+// forwarding it would deliver it twice. Pure, except for reading the sender's name. Called by the
+// agent.
 #pragma once
 
 #include "config/launch_config.hpp"

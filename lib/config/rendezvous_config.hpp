@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RendezvousConfig: rendezvous parameters from --rdzv-conf: torchrun's keys and our own (`lease`,
-// `join_delay`, `allow_split_brain`, `any_program`). The manual page documents each key. Part of
-// LaunchConfig; value type.
+// RendezvousConfig: rendezvous parameters from --rdzv-conf. They are torchrun's keys and muster's
+// own (`lease`, `join_delay`, `allow_split_brain`, `any_program`). The manual page documents each
+// key. Part of LaunchConfig; value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -12,10 +12,10 @@ namespace muster {
 
 struct RendezvousConfig {
   Duration join_timeout =
-      std::chrono::seconds(600);  // limit for forming a round, from startup; static: 900
-  Duration last_call_timeout = std::chrono::seconds(30);  // wait for more nodes once MIN are there
-  Duration lease = std::chrono::seconds(9);               // a node silent for this long is lost
-  // How long a running job collects new nodes before it regroups to admit them. None: they wait
+      std::chrono::seconds(600);  // time limit for forming a round, from startup; static: 900
+  Duration last_call_timeout = std::chrono::seconds(30);  // wait for more once MIN have joined
+  Duration lease = std::chrono::seconds(9);  // a node that is silent for this long is lost
+  // How long a running job collects new nodes before it regroups to admit them. If none, they wait
   // until the job regroups for another reason.
   std::optional<Duration> join_delay = Duration::zero();
   bool allow_split_brain = false;  // a side without a majority continues instead of waiting

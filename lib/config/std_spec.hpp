@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StdSpec: the streams and local ranks selected by --redirects or --tee. Value type, pure.
+// StdSpec: the streams and local ranks that --redirects or --tee selects. Value type, pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Bits as torchrun numbers them: 1 stdout, 2 stderr, 3 both, 0 none.
+// The bits have the same numbers as in torchrun: 1 stdout, 2 stderr, 3 both, 0 none.
 struct StdSpec {
   int all = 0;  // for ranks not in by_rank
   std::map<int, int> by_rank;

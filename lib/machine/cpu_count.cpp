@@ -17,7 +17,7 @@ struct Hierarchy {
   std::string group;  // "/a/b"; "" for the mount's own cgroup
 };
 
-// The cgroup that /proc/self/cgroup lists for v2 ("0::/a") or for v1's "cpu".
+// The cgroup that /proc/self/cgroup lists for v2 ("0::/a") or for v1's "cpu" controller.
 std::optional<std::string> group_of(std::string_view cgroups, bool is_v2) {
   for (const std::string& line : split(cgroups, '\n')) {
     const auto first = line.find(':');
@@ -35,7 +35,7 @@ std::optional<std::string> group_of(std::string_view cgroups, bool is_v2) {
   return std::nullopt;
 }
 
-// The mount may show only part of the hierarchy (containers): `root` is where that part starts.
+// The mount may show only part of the hierarchy (in containers), starting at `root`.
 std::string group_below(std::string_view group, std::string_view root) {
   if (root == "/") {
     return group == "/" ? "" : std::string(group);

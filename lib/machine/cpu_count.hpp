@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The number of CPUs that a cgroup's quota allows, from files in /proc and /sys. Used by
-// LinuxMachine. Pure: files are read through a function from the caller.
+// LinuxMachine. Pure: the caller passes a function that reads files.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace muster {
 // The text of a file; none if it cannot be read.
 using TextReader = std::function<std::optional<std::string>(const std::string& path)>;
 
-// The quota of one cgroup in whole CPUs, rounded up.
+// The quota of one cgroup in CPUs, rounded up to a whole number.
 [[nodiscard]] std::optional<int> quota_from_cpu_max(std::string_view cpu_max);  // version 2
 [[nodiscard]] std::optional<int> quota_from_cfs(std::string_view quota_us,      // version 1
                                                 std::string_view period_us);

@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// The number at the start of an entry, as CUDA parses it: "1gpu2" is 1. None if there is no number
-// or it is negative.
+// The number at the start of an entry, as CUDA parses it: "1gpu2" yields 1. None if there is no
+// number or it is negative.
 std::optional<std::size_t> leading_number(std::string_view entry) {
   if (entry.starts_with('+')) {
     entry.remove_prefix(1);
@@ -80,7 +80,7 @@ std::vector<Gpu> visible_by_uuid(const std::vector<Gpu>& present,
   return out;
 }
 
-// CUDA gives a process one slice, however many are listed. Older names contain the GPU's UUID:
+// CUDA shows a process only one slice, however many are listed. Older names contain the GPU's UUID:
 // "MIG-GPU-<uuid>/<instance>/<compute instance>".
 std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_view entry) {
   if (present.empty()) {
@@ -93,7 +93,7 @@ std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_v
   return {gpu.value_or(present.size() == 1 ? present.front() : Gpu{})};
 }
 
-// Applies one visibility variable, if it is set, to the devices and extends `out.reason`.
+// Applies one visibility variable, if it is set, to the devices and adds it to `out.reason`.
 void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
   const auto list = environ.get(name);
   if (list && !out.gpus.empty()) {
@@ -102,8 +102,8 @@ void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
   }
 }
 
-// CUDA numbers the fastest GPU first, the kernel by PCI address. If models differ, a number does
-// not identify the location.
+// CUDA numbers the fastest GPU first; the kernel numbers by PCI address. If the models differ, a
+// number does not identify a GPU's PCI address.
 void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   const auto other = [&](const Gpu& gpu) { return gpu.model != gpus.front().model; };
   if (environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" && std::ranges::any_of(gpus, other)) {
@@ -113,7 +113,7 @@ void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   }
 }
 
-// Without a name CUDA uses only the first slice that it finds.
+// If no slice is named, CUDA uses only the first one that it finds.
 void see_one_slice(const GpuDevices& devices, VisibleGpus& out) {
   if (devices.mig_slices > 0 && devices.mig_gpus == static_cast<int>(devices.nvidia.size())) {
     out.gpus.resize(1);
@@ -142,7 +142,8 @@ VisibleGpus visible_nvidia(const GpuDevices& devices, const Environ& environ) {
 VisibleGpus visible_amd(const GpuDevices& devices, const Environ& environ) {
   VisibleGpus out{devices.amd, fmt::format("{} AMD GPUs in /sys/class/kfd", devices.amd.size())};
   apply("ROCR_VISIBLE_DEVICES", environ, out);
-  // HIP's variable applies to the devices that the ROCR variable selected; CUDA's is its alias.
+  // HIP_VISIBLE_DEVICES, or its alias CUDA_VISIBLE_DEVICES, applies to the devices selected by
+  // ROCR_VISIBLE_DEVICES.
   const bool hip = environ.get("HIP_VISIBLE_DEVICES").has_value();
   apply(hip ? "HIP_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES", environ, out);
   return out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPUs that a program with this environment would see, by the rules of CUDA's and ROCm's
-// visibility variables, without either library. Used by LinuxMachine. Pure.
+// The GPUs that a program with this environment would see, according to the visibility variables of
+// CUDA and ROCm. Does not load their libraries. Used by LinuxMachine. Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// A GPU as shown in the kernel's files; each field may be empty.
+// A GPU as described by the kernel's files; each field may be empty.
 struct Gpu {
   std::string address{};  // PCI: "0000:07:00.0"
   std::string uuid{};     // "GPU-8932f937-…"
@@ -19,11 +19,12 @@ struct Gpu {
   bool operator==(const Gpu&) const = default;
 };
 
-// The devices in the kernel's files, before any visibility variable, in the order of PCI addresses.
+// The devices in the kernel's files in PCI address order, before any visibility variable is
+// applied.
 struct GpuDevices {
   std::vector<Gpu> nvidia{};
   std::vector<Gpu> amd{};
-  bool is_hidden = false;  // Windows Subsystem for Linux: only the driver's library knows the GPUs
+  bool is_hidden = false;  // on WSL: only the driver's library can list the GPUs
   int mig_slices = 0;      // on all partitioned NVIDIA GPUs
   int mig_gpus = 0;        // number of partitioned GPUs
 };
@@ -34,7 +35,7 @@ struct VisibleGpus {
 };
 
 // The valid entries of a visibility list: integers as parsed by strtoul, or unique prefixes of
-// UUIDs. The list ends at the first invalid entry and is empty if an entry is repeated.
+// UUIDs. The list stops at the first invalid entry and is empty if an entry is repeated.
 [[nodiscard]] std::vector<Gpu> visible_among(const std::vector<Gpu>& present,
                                              std::string_view list);
 

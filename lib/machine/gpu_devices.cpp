@@ -30,7 +30,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// The number in "nvidia0", but neither "nvidiactl" nor "nvidia-uvm".
+// N in "nvidiaN"; none for other names, such as "nvidiactl" and "nvidia-uvm".
 std::optional<std::int64_t> minor_of(std::string_view name) {
   constexpr std::string_view kBegin = "nvidia";
   const bool is_node = name.starts_with(kBegin) && name.size() > kBegin.size() &&
@@ -38,7 +38,7 @@ std::optional<std::int64_t> minor_of(std::string_view name) {
   return is_node ? parse_int(name.substr(kBegin.size())) : std::nullopt;
 }
 
-// The value in "Name:   value" in one of the drivers' files.
+// The value of "Name:   value" in one of the driver's files.
 std::string field_of(const std::string& text, std::string_view name) {
   for (const std::string& line : split(text, '\n')) {
     if (line.starts_with(name)) {
@@ -48,8 +48,8 @@ std::string field_of(const std::string& text, std::string_view name) {
   return "";
 }
 
-// A scheduler's device cgroup may deny open() on an existing device file, which access() does not
-// show.
+// A scheduler's device cgroup may deny open() on an existing device file; access() does not detect
+// this.
 bool can_be_opened(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)).get() >= 0;
 }
@@ -59,7 +59,7 @@ struct NvidiaCard {
   std::optional<std::int64_t> minor;  // N in /dev/nvidiaN
 };
 
-// The GPUs that the driver lists; in a container this may be more than we may open.
+// The GPUs that the driver lists. In a container this may include GPUs that we may not open.
 std::vector<NvidiaCard> nvidia_cards(const std::string& root) {
   std::vector<NvidiaCard> cards;
   const std::string driver = root + "/proc/driver/nvidia/gpus/";
@@ -87,7 +87,7 @@ std::vector<std::int64_t> open_minors(const std::string& root) {
   return minors;
 }
 
-// Each compute instance is a slice in CUDA: .../gpu0/mig/gi1/ci0.
+// CUDA treats each compute instance as a slice: .../gpu0/mig/gi1/ci0.
 int slices_of(const std::string& root, std::int64_t minor) {
   const std::string folder =
       fmt::format("{}/proc/driver/nvidia/capabilities/gpu{}/mig/", root, minor);
@@ -140,8 +140,8 @@ std::string amd_address(const std::string& properties) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", part, bits >> 8U, bits >> 3U & 31U, bits & 7U);
 }
 
-// "GPU-" and the ID in hexadecimal, as rocminfo prints it and ROCR_VISIBLE_DEVICES accepts it. The
-// file contains it as an unsigned 64-bit decimal number.
+// "GPU-" and the ID in hexadecimal, as printed by rocminfo and accepted in ROCR_VISIBLE_DEVICES.
+// The file contains the ID as an unsigned 64-bit decimal number.
 std::string amd_uuid(const std::string& properties) {
   std::uint64_t id = 0;
   for (const char c : field_of(properties, "unique_id ")) {
@@ -161,7 +161,7 @@ std::vector<Gpu> find_amd(const std::string& root) {
       nodes.push_back(*node);
     }
   }
-  std::ranges::sort(nodes);  // numerically: 10 after 9
+  std::ranges::sort(nodes);  // numerically, so that 10 comes after 9
   std::vector<Gpu> out;
   for (const std::int64_t node : nodes) {
     const auto text = read_text_file(fmt::format("{}{}/properties", folder, node)).value_or("");

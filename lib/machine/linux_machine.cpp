@@ -36,7 +36,7 @@
 namespace muster {
 namespace {
 
-// The mask may be longer than the fixed-size cpu_set_t on hosts with more than 1,024 CPUs.
+// On hosts with more than 1,024 CPUs, the mask may be longer than the fixed-size cpu_set_t.
 CpuSet affinity_mask() {
   std::vector<CpuSet::Word> words;
   for (int cpus = 1024; cpus <= CpuSet::kNumbersMax; cpus *= 4) {
@@ -56,8 +56,9 @@ TextReader below(const std::string& root) {
   };
 }
 
-// The NUMA nodes allowed by the cpuset. None if we must leave the policy alone: a container may
-// forbid the calls (Docker without CAP_SYS_NICE), and an inherited policy (numactl) is intentional.
+// The NUMA nodes that the cpuset allows. None if we must leave the policy unchanged: a container
+// may forbid the system calls (Docker without CAP_SYS_NICE), and an inherited policy (numactl) is
+// intentional.
 CpuSet settable_memory(const TextReader& read) {
   int mode = MPOL_DEFAULT;
   if (::syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) != 0 ||
@@ -174,8 +175,8 @@ std::string LinuxMachine::working_folder() const {
   return problem ? "" : folder.string();
 }
 
-// The kernel keeps the path passed to execve; a shell that found us in PATH passes the full path.
-// /proc/self/exe would follow links such as /venv/bin/torchrun.
+// The path that was passed to execve. A shell that found us in PATH passes the full path.
+// /proc/self/exe would resolve links such as /venv/bin/torchrun.
 std::string LinuxMachine::own_path() const {
   const auto* path = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   return path == nullptr ? "" : path;
@@ -190,7 +191,7 @@ bool LinuxMachine::is_port_free(std::uint16_t port) const {
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_port = htons(port);
-  // Listeners set this too, so a port in TIME_WAIT counts as free.
+  // Listeners set this option too, so a port in TIME_WAIT counts as free.
   const int on = 1;
   (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine: the facts about this host that the configuration may need. Each is read only when it is
-// needed, so that --help costs nothing. Called by resolve(). LinuxMachine is the real
-// implementation; tests have their own. Interface; used on the launcher's main thread.
+// needed, so --help costs nothing. Called by resolve(). LinuxMachine is the real implementation;
+// tests have their own. Interface; used on the launcher's main thread.
 #pragma once
 
 #include "base/environ.hpp"
@@ -17,7 +17,7 @@
 
 namespace muster {
 
-// A number of devices and how it was determined, for --explain.
+// A number of devices and how it was determined; shown by --explain.
 struct Count {
   int count = 0;
   std::string reason;
@@ -39,19 +39,19 @@ class Machine {
   virtual ~Machine() = default;
 
   [[nodiscard]] virtual std::string hostname() const = 0;
-  // CPUs that this process may use: the affinity mask, further limited by a cgroup quota.
+  // The CPUs that this process may use: the affinity mask, further limited by a cgroup quota.
   [[nodiscard]] virtual Count usable_cpus() const = 0;
-  // True if our affinity mask leaves CPUs to other processes: it is smaller than the host's, and
-  // smaller than `shared`, if that is known.
+  // True if our affinity mask excludes some CPUs: it is smaller than the host's and, if `shared` is
+  // known, smaller than that.
   [[nodiscard]] virtual bool has_own_cpus(std::optional<int> shared) const = 0;
   // GPUs that a worker started with this environment would see.
   [[nodiscard]] virtual Count usable_gpus(const Environ& environ) const = 0;
-  // True if the host's GPUs are AMD's, before any visibility variable.
+  // True if the host's GPUs are from AMD, regardless of visibility variables.
   [[nodiscard]] virtual bool has_amd_gpus() const = 0;
-  // Runs nvidia-smi, which takes a while, if there are slices.
+  // If there are slices, runs nvidia-smi, which takes a while.
   [[nodiscard]] virtual MigSlices mig_slices() const = 0;
   // The CPUs and memory for each of `ranks` local ranks that are started with this environment.
-  // Error: usage, as in bind_ranks.
+  // Error: usage, as for bind_ranks.
   [[nodiscard]] virtual Result<NumaPlan> numa_plan(NumaPolicy policy,
                                                    int ranks,
                                                    const Environ& environ) const = 0;
@@ -60,10 +60,10 @@ class Machine {
   [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;
   // The current directory; empty if unknown.
   [[nodiscard]] virtual std::string working_folder() const = 0;
-  // The path by which this program was started, without following links. Empty if unknown.
+  // The path with which this program was started; links are not resolved. Empty if unknown.
   [[nodiscard]] virtual std::string own_path() const = 0;
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
-  // True if a listener could bind to it on all addresses at this moment.
+  // True if a server could listen on this port on all addresses at this moment.
   [[nodiscard]] virtual bool is_port_free(std::uint16_t port) const = 0;
   // Checks our own standard input.
   [[nodiscard]] virtual bool stdin_is_terminal() const = 0;

@@ -14,13 +14,14 @@
 namespace muster {
 namespace {
 
-// CPUs that belong together, and their memory: a NUMA node, or a socket with all its nodes.
+// CPUs that belong together, and their memory: those of a NUMA node, or of a socket with all its
+// nodes.
 struct Place {
-  CpuSet cpus;    // the usable ones
+  CpuSet cpus;    // only the usable ones
   CpuSet memory;  // IDs of its nodes
 };
 
-// Input of all steps.
+// The input of all steps.
 struct Layout {
   const NumaRequest& request;
   const TextReader& read;
@@ -47,8 +48,8 @@ Place place_of(const Layout& layout, std::size_t index) {
 
 // -- with GPUs ---------------------------------------------------------------------------------
 
-// Fallback for a GPU whose node the kernel does not know: the first usable node (torchrun uses node
-// 0).
+// Fallback for a GPU whose node the kernel does not know: the first usable node. (torchrun uses
+// node 0.)
 std::size_t first_usable(const Layout& layout) {
   const auto found = std::ranges::find_if(layout.nodes, [&](const NumaNode& node) {
     return !(node.cpus & layout.request.usable).empty();
@@ -56,7 +57,8 @@ std::size_t first_usable(const Layout& layout) {
   return static_cast<std::size_t>(std::distance(layout.nodes.begin(), found));
 }
 
-// The node whose CPUs are closest to that GPU: its own, or the nearest one if it has only memory.
+// The node with the CPUs closest to that GPU: the GPU's own node, or the nearest one with CPUs if
+// its own has only memory.
 std::size_t node_near(const Layout& layout, const std::string& gpu) {
   const auto id = node_of_device(layout.read, gpu);
   const auto found = std::ranges::find(layout.nodes, id.value_or(-1), &NumaNode::id);
@@ -89,7 +91,7 @@ Result<std::vector<std::size_t>> homes_by_gpu(const Layout& layout) {
 
 // -- without GPUs ------------------------------------------------------------------------------
 
-// One node per place, so that no socket counts twice.
+// One node per place, so that no socket is counted twice.
 std::vector<std::size_t> distinct_places(const Layout& layout) {
   std::vector<std::size_t> out;
   CpuSet seen;
@@ -103,8 +105,8 @@ std::vector<std::size_t> distinct_places(const Layout& layout) {
   return out;
 }
 
-// Consecutive ranks stay together, and each place gets ranks in proportion to its size: rank i of n
-// gets the place of the CPU (or core) at i/n of all places.
+// Keeps consecutive ranks together and assigns ranks to each place in proportion to its size: rank
+// i of n gets the place of the CPU (or core) at position i/n among all places.
 std::vector<std::size_t> homes_by_spreading(const Layout& layout) {
   const std::vector<std::size_t> places = distinct_places(layout);
   const bool by_core = layout.request.policy == NumaPolicy::exclusive;
@@ -125,7 +127,7 @@ std::vector<std::size_t> homes_by_spreading(const Layout& layout) {
 
 // -- the share of each rank --------------------------------------------------------------------
 
-// Part `index` of `count` equal parts; the first parts get one core more if needed.
+// Part `index` of `count` equal parts. The first parts get one more core if needed.
 CpuSet share_of(const std::vector<CpuSet>& cores, std::size_t index, std::size_t count) {
   const std::size_t each = cores.size() / count;
   const std::size_t larger = cores.size() % count;
@@ -197,7 +199,7 @@ bool has_gpus(const NumaRequest& request) {
   return request.gpus.size() >= static_cast<std::size_t>(request.ranks);
 }
 
-// The reason why `auto` does not bind; none if it binds by node.
+// The reason why `auto` does not bind; none if it does.
 std::optional<std::string> why_not(const Layout& layout) {
   const NumaRequest& request = layout.request;
   const auto usable_nodes = std::ranges::count_if(
@@ -240,10 +242,11 @@ std::string reason_of(const NumaRequest& request) {
   if (has_gpus(request)) {
     return fmt::format("by the NUMA nodes of {} GPUs", request.ranks);
   }
-  return request.gpus.empty() ? "distributed over the CPUs, no GPUs"
-                              : fmt::format("distributed over the CPUs: {} GPUs for {} workers",
-                                            request.gpus.size(),
-                                            request.ranks);
+  return request.gpus.empty()
+             ? "spread across the CPUs because there are no GPUs"
+             : fmt::format("spread across the CPUs because there are {} GPUs for {} workers",
+                           request.gpus.size(),
+                           request.ranks);
 }
 
 }  // namespace

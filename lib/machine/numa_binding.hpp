@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPUs and memory of each local rank with --numa-binding: near its GPU or, without GPUs,
-// distributed over the host. Used by LinuxMachine; plan/ reads the result. Values; pure except for
-// the files read through the caller's function.
+// The CPUs and memory of each local rank with --numa-binding: near its GPU or, without GPUs, spread
+// across the host. Used by LinuxMachine; plan/ reads the result. Values; pure except for the files
+// that the caller's function reads.
 #pragma once
 
 #include "base/cpu_set.hpp"
@@ -21,15 +21,15 @@ struct NumaRequest {
   int ranks = 1;
   CpuSet usable;          // the affinity mask, which is always within the cpuset
   CpuSet memory_allowed;  // NUMA nodes of the cpuset; empty: leave memory to the kernel
-  // The PCI address of each visible GPU, "" if unknown. Local rank i uses the i-th GPU. With fewer
-  // GPUs than ranks, the ranks are distributed as without GPUs.
+  // The PCI address of each visible GPU, "" if unknown. Local rank i uses the i-th GPU. If there
+  // are fewer GPUs than ranks, the ranks are spread as if there were no GPUs.
   std::vector<std::string> gpus;
 };
 
 struct RankBinding {
   CpuSet cpus;
   CpuSet memory;  // NUMA nodes to prefer for memory; empty: the kernel's default
-  int owned = 0;  // its share of the CPUs in its mask, which other ranks may have too
+  int owned = 0;  // the rank's share of the CPUs in its mask, which other ranks may also use
   bool operator==(const RankBinding&) const = default;
 };
 
@@ -40,8 +40,9 @@ struct NumaPlan {
   bool operator==(const NumaPlan&) const = default;
 };
 
-// Every mask is a nonempty subset of `usable`; two masks are equal or disjoint. Errors: usage,
-// without the option's name (no usable CPU on a GPU's node, more ranks than cores for `exclusive`).
+// Every mask is a nonempty subset of `usable`, and any two masks are either equal or disjoint.
+// Error: usage, without the option's name, if a GPU's node has no usable CPU, or if `exclusive` has
+// more ranks than cores.
 [[nodiscard]] Result<NumaPlan> bind_ranks(const NumaRequest& request, const TextReader& read);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses the GPUs and MIG slices in the output of "nvidia-smi -L". Called by LinuxMachine if the
-// kernel's files lack the names. Pure.
+// kernel's files do not contain the names. Pure.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct SmiGpu {
   bool operator==(const SmiGpu&) const = default;
 };
 
-// Skips lines that are neither a GPU nor a slice, and slices without a GPU.
+// Skips lines that describe neither a GPU nor a slice, and slices without a GPU.
 [[nodiscard]] std::vector<SmiGpu> parse_smi_list(std::string_view text);
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a small file into a string. For the readers in this directory.
+// Reads a small file into a string. Used by the readers in this directory.
 #pragma once
 
 #include "base/error.hpp"
@@ -8,7 +8,8 @@
 
 namespace muster {
 
-// Errors: system; usage for a file that is too large for settings (a mistyped --config=/dev/zero).
+// Errors: system; usage, for a file that is too large for settings (such as a mistyped
+// --config=/dev/zero).
 [[nodiscard]] Result<std::string> read_text_file(const std::string& path);
 
 }  // namespace muster

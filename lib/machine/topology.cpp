@@ -48,8 +48,8 @@ std::optional<CpuSet> sharers_of_last_cache(const TextReader& read, int cpu) {
   return last ? read_set(read, *last) : std::nullopt;
 }
 
-// Partitions `cpus`: `together` returns the part of the lowest remaining CPU. That CPU is always
-// added to its own part; otherwise wrong files could cause an infinite loop.
+// Partitions `cpus`: `together` returns the part that contains the lowest remaining CPU. That CPU
+// is always added to its own part, because otherwise wrong files could cause an infinite loop.
 template <class Together>
 std::vector<CpuSet> parts_of(CpuSet cpus, const Together& together) {
   std::vector<CpuSet> parts;

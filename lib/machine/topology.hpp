@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU topology of this host: NUMA nodes, sockets, physical cores, shared caches, and the node
 // of a device, from files in /sys. Each function reads only the files that it needs. Used by
-// numa_binding. Pure: files are read through a function from the caller.
+// numa_binding. Pure: the caller passes a function that reads files.
 #pragma once
 
 #include "base/cpu_set.hpp"
@@ -20,7 +20,7 @@ struct NumaNode {
   bool operator==(const NumaNode&) const = default;
 };
 
-// All online nodes by ID. A kernel without NUMA shows none; then there is one node 0 with all of
+// All online nodes by ID. A kernel without NUMA lists none; the result is then node 0 with all of
 // `usable`.
 [[nodiscard]] std::vector<NumaNode> numa_nodes(const TextReader& read, const CpuSet& usable);
 
@@ -28,11 +28,11 @@ struct NumaNode {
 [[nodiscard]] CpuSet memory_nodes(const TextReader& read);
 
 // The physical cores in `cpus`, sorted by their lowest CPU; hyper-threads of one core stay
-// together. A CPU unknown to the kernel's files is its own core.
+// together. A CPU that the kernel's files do not list is a core of its own.
 [[nodiscard]] std::vector<CpuSet> physical_cores(const TextReader& read, const CpuSet& cpus);
 
-// `cpus` grouped by last-level cache, the largest group first, then by lowest CPU. CPUs unknown to
-// the kernel's files form one group.
+// Groups `cpus` by last-level cache: the largest group first, then by lowest CPU. CPUs that the
+// kernel's files do not list form one group.
 [[nodiscard]] std::vector<CpuSet> cache_groups(const TextReader& read, const CpuSet& cpus);
 
 // The socket of a CPU; none if the kernel does not report it.

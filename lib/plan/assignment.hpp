@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assignment: the ranks of this node's workers in one round. assign() computes it from the round's
-// members; the workers' environment is built from it alone. Values, pure.
+// members. The workers' environment is built only from it. Values, pure.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -22,16 +22,16 @@ struct Assignment {
   int role_world_size = 1;
   int local_world_size = 1;
   std::uint64_t epoch = 1;  // number of the round: equal on all nodes, increases with each round
-  int restart_count = 0;    // times that the job's workers were restarted
-  int attempt = 0;          // starts of this node's workers, for log directories
-  std::string master_addr;  // the address that workers connect to; the store listens there
+  int restart_count = 0;    // number of times the job's workers were restarted
+  int attempt = 0;  // number of times this node's workers were started; used in log directory names
+  std::string master_addr;  // the address that workers connect to, where the store listens
   std::uint16_t master_port = 0;
-  std::string leader_addr;           // rank 0's node, if master_addr is a local proxy; else empty
-  std::string node_addr;             // this node, if master_addr is a local proxy; else empty
-  std::string interface;             // has this node's address, in multi-node rounds; else empty
-  bool agent_store = true;           // false: the worker of rank 0 serves the store
-  std::vector<std::uint16_t> ports;  // reserved on this node for its workers
-  std::vector<std::uint16_t> leader_ports;  // reserved on rank 0's node; 0: not known yet
+  std::string leader_addr;  // the node with rank 0, if master_addr is a local proxy; else empty
+  std::string node_addr;    // this node, if master_addr is a local proxy; else empty
+  std::string interface;    // has this node's address in multi-node rounds; else empty
+  bool agent_store = true;  // false: the worker of rank 0 serves the store
+  std::vector<std::uint16_t> ports;         // reserved on this node for its workers
+  std::vector<std::uint16_t> leader_ports;  // reserved on rank 0's node; 0 if not known yet
 
   bool operator==(const Assignment&) const = default;
 };
@@ -50,16 +50,18 @@ struct RoundTimes {
   std::uint64_t epoch = 1;
 };
 
-// The ranks of node `self` among `members`, which are in group-rank order. Ranks are numbered
-// through the nodes in that order and are consecutive on each node; role ranks likewise among the
-// nodes with the same role. Error: protocol, if the members, which come from other hosts, form no
-// valid round: a node without workers, more workers than an int can count, or `self` out of range.
+// Computes the ranks of node `self` among `members`, which are in group-rank order. Ranks are
+// numbered across the nodes in that order and are consecutive on each node. Role ranks are numbered
+// the same way among the nodes with the same role. Error: protocol, if the members (which come from
+// other hosts) do not form a valid round: a node without workers, more workers than an int can
+// hold, or `self` out of range.
 [[nodiscard]] Result<Assignment> assign(std::span<const NodeShare> members,
                                         std::size_t self,
                                         RoundTimes times,
                                         const Endpoint& store);
 
-// A single node: ranks 0 … nproc-1. Its restart count equals its attempt number.
+// The assignment for a single node: ranks 0 to nproc-1. Its restart count equals its attempt
+// number.
 [[nodiscard]] Assignment assign_alone(int nproc, int attempt, const Endpoint& store);
 
 }  // namespace muster

@@ -57,7 +57,7 @@ std::string describe_ports(const LaunchConfig& config) {
              : "# reserved ports are chosen at startup; their macros are not expanded here\n";
 }
 
-// A description of a value that is not known before the start; empty if it is known.
+// Describes a value that is not known before the start. Empty if the value is known.
 std::string unknown_value(std::string_view name, std::string_view value) {
   const bool is_ports = value.starts_with('0');
   if (name == "MASTER_ADDR" && value.empty()) {
@@ -81,7 +81,7 @@ std::string unknown_value(std::string_view name, std::string_view value) {
   return "";
 }
 
-// What the rendezvous determines; the user set the rest.
+// Names the values that the rendezvous determines. The user has set all others.
 std::string_view open_questions(const LaunchConfig& config) {
   if (config.rdzv_backend == "static") {
     return "the other nodes may have different numbers of workers";

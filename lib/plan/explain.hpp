@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of --explain=plan and --explain=env: the processes that would be started. Values that
-// only the rendezvous of many nodes determines are an example and marked as such. Pure.
+// The output of --explain=plan and --explain=env: the processes that muster would start. Values
+// that are known only after a multi-node rendezvous are examples and are marked as such. Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -20,18 +20,18 @@ inline constexpr std::string_view kUnknownInterface = "?";
 // Placeholder for a socket that does not exist yet, in a PlanContext.
 inline constexpr std::string_view kUnknownSocket = "?";
 
-// The first start of this node's workers: a single node, or one of MAX equal nodes, with
-// --node-rank or else as the first. Omits the store's address if it is not known in advance.
+// The first start of this node's workers: a single node, or one of MAX equal nodes. Its index is
+// --node-rank, or 0 by default. Omits the store's address if it is not known in advance.
 [[nodiscard]] Result<Assignment> example_assignment(const LaunchConfig& config);
 
-// One comment line that states which parts are only an example; empty for one node.
+// A one-line comment that states which parts are only an example; empty for one node.
 [[nodiscard]] std::string describe_example(const LaunchConfig& config,
                                            const Assignment& assignment);
 
-// For each worker: ranks, the command line with shell quoting, its three streams.
+// Lists for each worker its ranks, its command line with shell quoting, and its three streams.
 [[nodiscard]] std::string describe_plan(const std::vector<ProcessSpec>& specs);
 
-// For each worker: the variables that differ from `inherited`; secrets are masked.
+// Lists for each worker the variables that differ from `inherited`; secrets are masked.
 [[nodiscard]] std::string describe_env(const std::vector<ProcessSpec>& specs,
                                        const Environ& inherited);
 

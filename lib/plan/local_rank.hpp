@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two meanings of a worker's local rank. They differ from its index in this launcher if the
-// platform has started a launcher per worker, or if each worker sees only one GPU. Called by plan's
-// other files. Pure.
+// The two meanings of a worker's local rank. They differ from the worker's index in this launcher
+// if the platform has started one launcher per worker, or if each worker sees only one GPU. Used by
+// the other files in plan/. Pure.
 #pragma once
 
 #include "config/launch_config.hpp"
 
 namespace muster {
 
-// The index on the host, which labels, files and output options refer to.
+// The index on the host, as used in labels, file names and output options.
 [[nodiscard]] inline int place_on_machine(const LaunchConfig& config, int index) {
   return config.task ? config.task->local_rank : index;
 }

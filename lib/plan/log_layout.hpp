@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paths of a run's files: <log dir>/<run id>_<8 random>/attempt_<n>/<local rank>/…, as in
-// torchrun; attempts are kept. Used by plan/ and by the agent's report. Pure.
+// The paths of a run's files: <log dir>/<run id>_<8 random>/attempt_<n>/<local rank>/…, like
+// torchrun's. The files of all attempts are kept. Used by plan/ and by the agent's report. Pure.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace muster {
 
-// The run directory's name, "<run id>_<random>", safe as one path component.
+// The run directory's name, "<run id>_<random>", which is safe as one path component.
 [[nodiscard]] std::string run_dir_name(std::string_view rdzv_id, std::string_view random);
 
 [[nodiscard]] std::string attempt_dir(std::string_view run_dir, int attempt);
 [[nodiscard]] std::string worker_dir(std::string_view run_dir, int attempt, int local_rank);
 
-// In the directory of an attempt: the named pipes that trigger a dump of PyTorch's flight
-// recorders, and their dumps. The suffix is the rank (NCCL) or pid. The first and third are removed
-// at the end.
+// Names in an attempt's directory: the named pipes that trigger a dump of PyTorch's flight
+// recorders, and the dumps. The suffix is the rank (NCCL) or the pid. The first and third are
+// removed at the end of the attempt.
 inline constexpr std::string_view kNcclPipeStem = "nccl_pipe_";
 inline constexpr std::string_view kNcclDumpStem = "nccl_trace_rank_";
 inline constexpr std::string_view kTorchFlightStem = "torch_flights_";

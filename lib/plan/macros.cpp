@@ -23,7 +23,7 @@ std::string_view leading_name(std::string_view text) {
   return text.substr(0, length);
 }
 
-// The text after a '$': the macro's name and the number of characters that the reference takes.
+// The text after a '$': the macro's name and the length of the reference in characters.
 struct Reference {
   std::string_view name;
   std::size_t length = 0;

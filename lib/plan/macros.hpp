@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Macros in arguments and line prefixes. References to unknown macros stay unchanged. Pure.
+// Expands macros in arguments and line prefixes. References to unknown macros stay unchanged. Pure.
 #pragma once
 
 #include <map>

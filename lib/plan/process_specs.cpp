@@ -19,7 +19,7 @@ struct Place {
   const LaunchConfig& config;
   const Assignment& assignment;
   const PlanContext& context;
-  int index = 0;       // in this launcher, for directories
+  int index = 0;       // in this launcher, for directory names
   int local_rank = 0;  // on the host, as in the user's options
   int rank = 0;
 };
@@ -49,10 +49,10 @@ bool wants(const StdSpec& spec, int local_rank, Stream stream) {
                                            : spec.wants_stderr(local_rank);
 }
 
-// The plan for a stream without a file. stdout is inherited, so that nothing is copied, unless
-// several ranks would mix their lines. muster copies stderr, because a failure report needs its
-// last lines, even for a rank that is not shown. A user who interacts with the program on a
-// terminal needs the terminal itself, however.
+// The plan for a stream without a file. stdout is inherited, which avoids a copy, unless lines of
+// several ranks could be mixed. muster copies stderr because a failure report needs its last lines,
+// even for a rank whose output is not shown. An interactive program, however, needs the terminal
+// itself.
 OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
   if (!is_shown(place.config, place.local_rank)) {
@@ -105,8 +105,8 @@ OutputPlan output_plan(const Place& place, Stream stream) {
   return plan;
 }
 
-// If stdout and stderr of the launcher are one pipe or file, a worker gets one pipe for both, so
-// that its lines stay in the order in which it wrote them.
+// If the launcher's stdout and stderr are the same pipe or file, a worker gets one pipe for both,
+// so that its lines stay in the order in which they were written.
 void join_streams(ProcessSpec& spec, const PlanContext& context) {
   OutputPlan& out = spec.standard_output;
   OutputPlan& err = spec.standard_error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a configuration and a round to the processes to start: argv, environment, streams. Pure:
-// touches no file and reads no variable outside the given Environ.
+// accesses no files and no variables outside the given Environ.
 #pragma once
 
 #include "base/environ.hpp"
@@ -16,25 +16,26 @@ namespace muster {
 
 // Facts about the host and this run that the specs depend on.
 struct PlanContext {
-  std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty: write no files
+  std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty if no files are written
   std::string hostname;  // for the prefix template
   bool stderr_is_terminal = false;
-  // A pipe, socket or file: programs write to it in blocks, so lines of several ranks would mix.
+  // stdout is a pipe, socket or file. Programs write to these in blocks, so lines of several ranks
+  // would be mixed.
   bool stdout_is_torn = false;
-  bool one_sink = false;  // ... and stderr is the same one (2>&1)
+  bool one_sink = false;  // ... and stderr is the same pipe, socket or file (2>&1)
   bool stdin_is_terminal = false;
   std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
   std::string flights = {};       // directory for flight recorder dumps; empty: no dumps requested
 };
 
-// One spec for each local rank, in order. Errors: usage (the GPU list is too short for
-// --virtual-local-rank).
+// One spec for each local rank, in order. Error: usage, if the GPU list is too short for
+// --virtual-local-rank.
 [[nodiscard]] Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                                                              const Environ& environ,
                                                              const Assignment& assignment,
                                                              const PlanContext& context);
 
-// Whether the user's options route both output streams of all workers through muster.
+// True if the user's options route both output streams of all workers through muster.
 [[nodiscard]] bool sees_all_output(const LaunchConfig& config);
 
 // <run_dir>/attempt_<n>/<local rank>/error.json; empty if run_dir is empty.

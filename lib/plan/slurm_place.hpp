@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Slurm task that a worker is. srun sets the launcher's own task variables. A worker that
-// inherits them (JAX, Lightning and many scripts read them) would believe that it is the only task
+// The worker's own Slurm task variables. srun sets them for the launcher. A worker that inherited
+// them (JAX, Lightning and many scripts read them) would treat itself as the only task on its node,
 // in a step that consists of launchers. Pure; called by worker_env.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace muster {
 
-// Removes the launcher's task variables. If a launcher is started per worker, they stay.
+// Removes the launcher's task variables, unless the platform started one launcher per worker.
 void leave_slurm_place(Environ& environ, const LaunchConfig& config);
 
-// Sets the worker's own values in the existing variables if the job spans the whole step; otherwise
+// Sets the existing variables to the worker's own values if the job spans the whole step. Otherwise
 // removes them.
 void take_slurm_place(Environ& environ,
                       const LaunchConfig& config,

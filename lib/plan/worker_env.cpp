@@ -28,7 +28,7 @@ void set_ranks(Environ& out, const LaunchConfig& config, const Assignment& a, in
   set("ROLE_WORLD_SIZE", a.role_world_size);
 }
 
-// With a launcher per worker, these values describe the host that the launchers share.
+// With one launcher per worker, these values describe the host that the launchers share.
 void set_task(Environ& out, const TaskOfNode& task) {
   const auto set = [&](std::string_view name, int value) { out.set(name, std::to_string(value)); };
   if (task.local_size) {
@@ -46,10 +46,11 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   out.set("TORCHELASTIC_RESTART_COUNT", std::to_string(a.restart_count));
   out.set("TORCHELASTIC_MAX_RESTARTS", std::to_string(config.max_restarts));
   out.set("TORCHELASTIC_RUN_ID", config.rdzv_id);
-  // Python compares this one with exactly "True".
+  // Python code checks that this variable is exactly "True".
   out.set("TORCHELASTIC_USE_AGENT_STORE", a.agent_store ? "True" : "False");
   out.set("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals_to_handle_text);
-  // By default a worker derives its own address from the store's, which here is a local proxy.
+  // By default a worker derives its own address from the store's address, which is a local proxy
+  // here.
   if (!a.node_addr.empty() && !out.get("MUSTER_COLLECTIVE_ADDRESS")) {
     out.set("MUSTER_COLLECTIVE_ADDRESS", a.node_addr);
   }
@@ -60,9 +61,9 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
   }
 }
 
-// gloo and TensorPipe resolve the host's own name, which may be 127.0.1.1 or unknown. The other
-// nodes reach us at the address of this interface. NCCL needs no help, but should follow --iface.
-// The user's own values stay.
+// gloo and TensorPipe resolve the host's own name, which may be 127.0.1.1 or unknown. Other nodes
+// reach us at the address of this interface. NCCL finds an interface without help, but should
+// follow --iface. Values set by the user stay.
 void set_interface(Environ& out, const LaunchConfig& config, const std::string& name) {
   if (name.empty() || !config.socket_ifname) {
     return;
@@ -78,8 +79,8 @@ void set_interface(Environ& out, const LaunchConfig& config, const std::string& 
 }
 
 // The pipes through which muster requests a dump from PyTorch's flight recorders when the worker
-// hangs, and the paths of the dumps: NCCL's by PyTorch itself, gloo's by
-// lib/python/muster_torch_flights.py.
+// hangs, and the paths of the dumps. PyTorch itself dumps NCCL's recorder;
+// lib/python/muster_torch_flights.py dumps gloo's.
 void set_flights(Environ& out, const std::string& folder) {
   if (folder.empty()) {
     return;
@@ -94,8 +95,8 @@ void set_flights(Environ& out, const std::string& folder) {
   }
 }
 
-// An equal share or, for a bound worker, the CPUs that it owns, unless a cgroup quota does not
-// allow that for all workers.
+// An equal share of the CPUs, or the CPUs that a bound worker owns. Lower if a cgroup quota does
+// not allow that for all workers.
 int share_of(const LaunchConfig& config, int local_rank) {
   const int equal = std::max(1, config.usable_cpus / config.nproc);
   const auto& ranks = config.numa_plan.ranks;
@@ -107,7 +108,8 @@ int share_of(const LaunchConfig& config, int local_rank) {
   return limited ? std::min(ranks[index].owned, equal) : ranks[index].owned;
 }
 
-// Threads of one worker. None leaves it to the worker, which torchrun does for a single worker.
+// The number of threads of one worker. None lets the worker decide, like torchrun for a single
+// worker.
 std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   if (config.personality != Personality::muster) {
     return config.nproc > 1 ? std::optional(1) : std::nullopt;
@@ -115,7 +117,7 @@ std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   return share_of(config, local_rank);
 }
 
-// The common value for all workers: the minimum.
+// The value used for all workers: the minimum.
 std::optional<int> threads_of_each(const LaunchConfig& config) {
   std::optional<int> least = threads_of(config, 0);
   for (int local_rank = 1; least && local_rank < config.nproc; ++local_rank) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of one worker: the launcher's, plus the variables that PyTorch and its users
-// read, one row for each. Only an MPI launcher's variables are removed (plan/mpi_place). Pure.
+// The environment of one worker: the launcher's environment plus the variables that PyTorch and its
+// users read. Only an MPI launcher's variables are removed (plan/mpi_place). Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -13,22 +13,22 @@
 
 namespace muster {
 
-// How a worker contacts its launcher, and where it leaves files for it.
+// How a worker contacts its launcher, and where it stores files for the launcher.
 struct WorkerContact {
   std::string error_file;
   std::string agent_socket;  // in the abstract namespace; empty without a socket
   std::string flights = {};  // directory for flight recorder dumps; empty: no dumps requested
 };
 
-// Error: usage (fewer GPUs are listed than --virtual-local-rank needs).
+// Error: usage, if fewer GPUs are listed than --virtual-local-rank needs.
 [[nodiscard]] Result<Environ> worker_env(const LaunchConfig& config,
                                          const Environ& environ,
                                          const Assignment& assignment,
                                          int local_rank,
                                          const WorkerContact& contact);
 
-// The common environment of all workers on this node: the launcher's plus defaults for unset
-// values.
+// The environment that all workers on this node share: the launcher's plus defaults for unset
+// variables.
 [[nodiscard]] Environ node_env(const LaunchConfig& config, const Environ& environ);
 
 }  // namespace muster

@@ -11,7 +11,7 @@ namespace muster {
 
 // A value that is not known yet (in --explain: port 0, an empty address) defines no macro, so the
 // text stays as typed. When called as torchrun, only ${local_rank} and the macros of reserved ports
-// exist, since torchrun leaves all others alone.
+// exist, because torchrun leaves all others unchanged.
 [[nodiscard]] Macros worker_macros(const LaunchConfig& config,
                                    const Assignment& assignment,
                                    int local_rank);

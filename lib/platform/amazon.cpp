@@ -31,7 +31,7 @@ struct SageMakerHosts {
   std::string my_origin;  // origin of `me`
 };
 
-// AWS's toolkit sets SM_* inside the container; containers without it have only the file.
+// AWS's toolkit sets SM_* inside the container. Containers without the toolkit have only the file.
 SageMakerHosts sagemaker_hosts(const PlatformFacts& facts) {
   SageMakerHosts out;
   const auto hosts = facts.text("SM_HOSTS");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common parts of the MPI launchers: ranks instead of nodes, and the node list of the surrounding
-// scheduler. Pure.
+// The code that MPI launchers share: they report ranks instead of nodes, and the node list comes
+// from the surrounding scheduler. Pure.
 #pragma once
 
 #include "platform/facts.hpp"
@@ -15,15 +15,15 @@ struct Ranks {
   Said<int> here;  // ranks on this node
 };
 
-// One launcher per rank; if there are more ranks than nodes, each has one worker.
+// For one launcher per rank. If there are more ranks than nodes, each launcher has one worker.
 void add_ranks(const Ranks& ranks, const PlatformFacts& facts, PlatformPlan& plan);
 
 // The nodes of the whole Slurm, PBS, Cobalt, OAR, LSF or SGE job that an MPI launcher runs in.
 [[nodiscard]] std::optional<Said<std::vector<std::string>>> machines_around(
     const PlatformFacts& facts);
 
-// Rank 0 hosts the rendezvous. If it runs on another host than the other ranks expect, or its host
-// is unknown, sets the plan's problem.
+// Rank 0 hosts the rendezvous. Sets the plan's problem if rank 0 is not on the host where the other
+// ranks expect it, or if its host is unknown.
 void check_place_of_rank_0(const PlatformFacts& facts,
                            std::string_view starter,
                            PlatformPlan& plan);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables that many clouds set without any marker: MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK,
-// counting nodes, or NNODES and NODE_RANK. A launcher sets the same names for its workers, where
-// they count workers. torchrun reads none of them.
+// Variables that many clouds set without any marker: MASTER_ADDR and MASTER_PORT with WORLD_SIZE
+// and RANK, which count nodes, or with NNODES and NODE_RANK. A launcher sets the same names for its
+// workers, and there they count workers. torchrun reads none of them.
 #include "platform/platforms.hpp"
 
 #include <fmt/core.h>
@@ -13,7 +13,7 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host.starts_with("127.") || host == "::1";
 }
 
-// NODE_RANK with WORLD_SIZE: on some clouds WORLD_SIZE counts nodes, on most it counts workers.
+// NODE_RANK with WORLD_SIZE: on some clouds WORLD_SIZE counts nodes; on most it counts workers.
 PlatformPlan ambiguous(const Said<int>& world, PlatformPlan plan) {
   plan.what = "WORLD_SIZE without NNODES";
   plan.problem = fmt::format(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PBS, Torque, Cobalt, OAR, LSF and SGE: a list of nodes, the first of which runs the script. A
-// process started on the others (by pbsdsh, oarsh, blaunch, qrsh) finds its index by its host name.
+// PBS, Torque, Cobalt, OAR, LSF and SGE provide a list of nodes and run the script on the first
+// one. A process started on another node (with pbsdsh, oarsh, blaunch or qrsh) finds its index by
+// its host name.
 #include "platform/job_ports.hpp"
 #include "platform/node_files.hpp"
 #include "platform/platforms.hpp"
@@ -20,7 +21,7 @@ struct Batch {
   SaidNames names;
   std::optional<Said<std::string>> job;
   bool is_task = false;                       // set by a starter: this is not the script
-  std::vector<std::string> mpirun_options{};  // that mpirun needs to find and reach the nodes
+  std::vector<std::string> mpirun_options{};  // with which mpirun finds and reaches the nodes
 };
 
 std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& facts) {

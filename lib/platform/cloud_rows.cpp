@@ -20,7 +20,7 @@ constexpr std::array kRows{
              .machines_counts_workers = true,
              .host = "MASTER_ADDR",
              .port = "MASTER_PORT"},
-    // WORLD_SIZE counts workers and is not read.
+    // WORLD_SIZE counts workers, so muster does not read it.
     CloudRow{.name = "runpod",
              .title = "RunPod Instant Cluster",
              .marker = "PRIMARY_ADDR",
@@ -104,7 +104,7 @@ std::optional<PlatformPlan> read_cloud(const CloudRow& row, const PlatformFacts&
       (!host && machines->value > 1)) {
     return std::nullopt;
   }
-  // These variables are from another program, where WORLD_SIZE counts workers.
+  // These variables were set by another program, for which WORLD_SIZE counts workers.
   const auto said = facts.machines();
   if (row.is_hint && said && said->value != machines->value) {
     return std::nullopt;

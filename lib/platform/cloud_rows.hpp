@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// CloudRow: a platform that provides everything in plain variables. It needs only one row of the
-// table in cloud_rows.cpp. Read-only data and pure functions.
+// CloudRow: a platform that provides all values in plain variables. To support it, one row in the
+// table in cloud_rows.cpp is enough. Read-only data and pure functions.
 #pragma once
 
 #include "platform/platforms.hpp"
 
 namespace muster {
 
-// Empty if the platform has no such variable.
+// Fields are empty if the platform has no such variable.
 struct CloudRow {
   std::string_view name{};
   std::string_view title{};
@@ -23,7 +23,7 @@ struct CloudRow {
   std::string_view port{};
   std::string_view run_id{};
   bool dialled_by_workers = true;
-  bool is_hint = false;  // users may set the marker too
+  bool is_hint = false;  // users may set the marker themselves
 };
 
 // None if the markers or required variables are missing.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PlatformFacts: the inputs of detect(), and strict parsers for single variables. The environment
-// is untrusted: empty values, "(null)", "tcp://…" from Kubernetes' service links and numbers with
+// is untrusted. Empty values, "(null)", "tcp://…" from Kubernetes service links and numbers with
 // trailing characters count as unset. Value type, pure.
 #pragma once
 
@@ -23,10 +23,11 @@ inline constexpr std::size_t kWordMax = 512;
 
 struct PlatformFacts {
   Environ environ;
-  std::string hostname;  // from the kernel: under srun, HOSTNAME is another host's
+  std::string hostname;  // from the kernel, because under srun HOSTNAME is another host's name
   std::function<std::vector<std::string>()> addresses;  // of this host, loopback included
   std::function<Result<std::string>(const std::string& path)> read_file;
-  // torchrun's rules: variables without a platform's prefix (bare WORLD_SIZE) are not read.
+  // Follow torchrun's rules: do not read variables without a platform's prefix (such as a bare
+  // WORLD_SIZE).
   bool only_marked = false;
 
   [[nodiscard]] bool has(std::string_view name) const;
@@ -34,9 +35,9 @@ struct PlatformFacts {
 
   // The unchanged value if it is not empty and not "(null)".
   [[nodiscard]] std::optional<Said<std::string>> text(std::string_view name) const;
-  // Like text(), but without blanks and control characters, and at most kWordMax.
+  // Like text(), but none if it contains blanks or control characters or is longer than kWordMax.
   [[nodiscard]] std::optional<Said<std::string>> word(std::string_view name) const;
-  // Digits only, from `least` to `most`.
+  // An integer from `least` to `most` that consists only of digits.
   [[nodiscard]] std::optional<Said<int>> number(std::string_view name,
                                                 int least = 0,
                                                 int most = std::numeric_limits<int>::max()) const;
@@ -45,14 +46,13 @@ struct PlatformFacts {
   // The number of nodes from the unambiguous variables NNODES and NUM_NODES.
   [[nodiscard]] std::optional<Said<int>> machines() const;
 
-  // The reason why a set MASTER_PORT is not a port: a Service named "master" in the pod's
-  // namespace.
+  // Why MASTER_PORT, although set, is not a port: the pod's namespace has a Service named "master".
   [[nodiscard]] std::optional<std::string> service_link() const;
 
-  // True if `name` refers to this host: equal ignoring case, one the first label of the other, or
-  // one of the host's addresses.
+  // True if `name` refers to this host: it is equal ignoring case, one is the first label of the
+  // other, or it is one of the host's addresses.
   [[nodiscard]] bool is_me(std::string_view name) const;
-  // The index of this host in the list; none if it is not there.
+  // The index of this host in the list; none if it is not listed.
   [[nodiscard]] std::optional<int> my_place(const std::vector<std::string>& names) const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SkyPilot and Lepton, where the first node's name must be extracted from a list or composed.
+// SkyPilot and Lepton. The first node's name must be extracted from a list or composed.
 #include "base/text.hpp"
 #include "platform/platforms.hpp"
 
@@ -33,7 +33,7 @@ std::optional<PlatformPlan> read_skypilot(const PlatformFacts& facts) {
   return plan;
 }
 
-// Worker 0 is reachable at PREFIX-0.SUBDOMAIN.
+// Other nodes reach worker 0 at PREFIX-0.SUBDOMAIN.
 std::optional<PlatformPlan> read_lepton(const PlatformFacts& facts) {
   const auto nodes = facts.number("LEPTON_JOB_TOTAL_WORKERS", 1);
   const auto node = facts.number("LEPTON_JOB_WORKER_INDEX");

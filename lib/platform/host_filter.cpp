@@ -53,7 +53,7 @@ Result<std::set<int>> parse_slots(std::string_view text, std::string_view entry)
   return out;
 }
 
-// A host that is listed again adds its slots; a whole host includes all of them.
+// If a host is listed again, its slots are added. A whole host includes all of them.
 void add(std::string_view name, Slots slots, Choice& choice) {
   const auto [found, is_new] = choice.try_emplace(std::string(name), slots);
   if (is_new) {
@@ -131,7 +131,7 @@ Result<void> check_slots(const JobHost& host,
   return {};
 }
 
-// The GPUs that remain.
+// The GPUs of a host that the filters leave.
 Result<std::vector<int>> remaining(const JobHost& host,
                                    HostFilter filter,
                                    const std::set<int>& slots) {

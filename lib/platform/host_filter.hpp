@@ -14,8 +14,8 @@ namespace muster {
 enum class HostFilter { include, exclude };
 
 // A slot is the index of a GPU. A host without a list of GPUs has slots 0 to its number of workers
-// minus 1. NAME without slots means the whole host, unchanged. Keeps the order of `hosts`. Error:
-// usage, for a name or a slot that `hosts` does not have, or if no host remains.
+// minus 1. NAME without slots selects the whole host, unchanged. Keeps the order of `hosts`. Error:
+// usage, for a name or a slot that `hosts` does not contain, or if no host remains.
 [[nodiscard]] Result<std::vector<JobHost>> filter_hosts(const std::vector<JobHost>& hosts,
                                                         HostFilter filter,
                                                         std::string_view text);

@@ -34,7 +34,7 @@ std::optional<std::int64_t> number(std::string_view digits) {
   return out;
 }
 
-// Expands "1-3" or "7" to the numbers as text, padded to the width of the low bound.
+// Expands "1-3" or "7" to numbers as text, padded to the width of the lower bound.
 Result<void> expand_range(std::string_view range, std::string_view entry, Names& out) {
   const auto dash = range.find('-');
   const std::string_view low = range.substr(0, dash);
@@ -62,7 +62,7 @@ Result<Names> expand_ranges(std::string_view ranges, std::string_view entry) {
   return out;
 }
 
-// "rack[0-1]n[1-2]-int" split into parts: the text before each bracket, its numbers, and the
+// "rack[0-1]n[1-2]-int" split into parts: the text before each bracket, the numbers in it, and the
 // suffix.
 struct Entry {
   std::vector<std::pair<std::string_view, Names>> groups;
@@ -77,7 +77,7 @@ std::size_t names_in(const Entry& entry) {
   return count;
 }
 
-// Slurm's order: the last number varies fastest, then the first one, the second one and so on.
+// Slurm's order: the last number varies fastest, followed by the first, the second and so on.
 Names names_of(const Entry& entry) {
   Names heads{""};
   for (const auto& [text, numbers] : entry.groups) {

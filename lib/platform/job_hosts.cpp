@@ -28,7 +28,8 @@ bool consists_of(std::string_view text, std::string_view more) {
   });
 }
 
-// Rejects characters that a shell or a remote shell's options could misinterpret.
+// Rejects characters that a shell could interpret, and names that a remote shell could read as an
+// option.
 bool is_host(std::string_view name) {
   return !name.empty() && name.front() != '-' && consists_of(name, "._-:%");
 }
@@ -66,7 +67,8 @@ void cut_slots(Parts& parts, std::size_t from) {
   }
 }
 
-// The position of the '@' in "a:2@0,1", after the number of workers. A user's '@' comes earlier.
+// The position of the '@' in "a:2@0,1", after the number of workers. The '@' after a user name
+// comes earlier.
 std::size_t at_of_devices(std::string_view entry) {
   const auto at = entry.rfind('@');
   const auto colon = entry.substr(0, at).rfind(':');
@@ -75,7 +77,7 @@ std::size_t at_of_devices(std::string_view entry) {
   return follows_slots ? at : std::string_view::npos;
 }
 
-// "[::1]:4": brackets around colons are an address; other brackets are a range.
+// "[::1]:4": brackets around text with colons mark an address; other brackets mark a range.
 Parts cut(std::string_view entry) {
   Parts parts;
   if (const auto at = at_of_devices(entry); at != std::string_view::npos) {
@@ -154,7 +156,7 @@ Result<void> add_entry(std::string_view entry, Hosts& out) {
   return {};
 }
 
-// "a:2@0": with GPUs, commas separate GPUs instead of hosts.
+// "a:2@0": if an entry lists GPUs, commas separate GPUs instead of hosts.
 bool has_devices(std::string_view text) {
   return std::ranges::any_of(split(text, ';'), [](const std::string& entry) {
     return at_of_devices(entry) != std::string_view::npos;
@@ -198,7 +200,7 @@ Hosts merged(const Hosts& named) {
   return out;
 }
 
-// How to log in to a host in the file.
+// The user and port for logging in to a host in the file.
 struct Login {
   std::string user;
   std::string port;
@@ -218,7 +220,7 @@ bool is_port(std::string_view text) {
   return port && *port > 0 && *port <= kPortMax;
 }
 
-// "slots=4"; ignores words of mpirun that do not matter here.
+// Parses a word such as "slots=4"; ignores mpirun's words that do not matter here.
 Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
   const auto equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
@@ -241,7 +243,7 @@ Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
   return {};
 }
 
-// ssh accepts a port in its target only in this form.
+// ssh accepts a port in its target only in the form of an ssh:// URL.
 Result<void> add_login(const Login& login, JobHost& host) {
   if (!login.user.empty()) {
     if (host.target.contains('@')) {

@@ -6,7 +6,8 @@
 namespace muster {
 namespace {
 
-// Prime and not a divisor of the range, so candidates of jobs with adjacent hashes do not collide.
+// A prime that does not divide the range, so candidates of jobs with adjacent hashes do not
+// collide.
 constexpr std::uint64_t kStep = 977;
 
 // FNV-1a, 64 bits.

@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// The range of candidates: above the ports of services, below Linux's ephemeral ports (32768) and
-// Kubernetes' node ports (30000).
+// The range of candidates: above the ports of common services, and below Linux's ephemeral ports
+// (from 32768) and Kubernetes' node ports (from 30000).
 inline constexpr std::uint16_t kJobPortFirst = 20'000;
 inline constexpr std::uint16_t kJobPortCount = 9'000;
 inline constexpr int kJobPortCandidates = 8;

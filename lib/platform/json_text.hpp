@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses JSON in variables set by clouds: bounded; JSON of the wrong shape is ignored. Pure. The
-// only header in this directory that includes nlohmann's library.
+// Parses JSON in variables set by clouds. Its size is limited, and JSON with an unexpected
+// structure is ignored. Pure. The only header in this directory that includes nlohmann's library.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,10 +14,10 @@ namespace muster {
 
 inline constexpr std::size_t kJsonMax = 65'536;  // bytes
 
-// None if it is not JSON or not an object.
+// None if the text is not JSON or not an object.
 [[nodiscard]] std::optional<nlohmann::json> json_object(std::string_view text);
 
-// Return empty, -1 or no texts if there is no member with that name and type.
+// Return an empty string, -1 or no texts if there is no member with that name and type.
 [[nodiscard]] std::string text_in(const nlohmann::json& object, const std::string& name);
 [[nodiscard]] int number_in(const nlohmann::json& object, const std::string& name);
 [[nodiscard]] std::vector<std::string> texts_in(const nlohmann::json& object,

@@ -12,12 +12,12 @@
 namespace muster {
 namespace {
 
-// The kubelet's first line in /etc/hosts of a pod in the host network.
+// The first line that the kubelet writes to /etc/hosts in a pod on the host network.
 constexpr std::string_view kHostNetworkHeader = "# Kubernetes-managed hosts file (host network)";
 
 struct PodName {
   std::string full;            // with the domain, if the kubelet wrote it into /etc/hosts
-  bool is_of_machine = false;  // hostNetwork: the host name is not the pod's
+  bool is_of_machine = false;  // hostNetwork: the host name is the node's, not the pod's
 };
 
 // Finds the pod's name in a line such as "10.1.2.3 train-0.svc.ns.svc.cluster.local train-0" in
@@ -38,7 +38,7 @@ PodName pod_name(const PlatformFacts& facts) {
   return out;
 }
 
-// Removes "-INDEX" from the end; none if the label does not end in it.
+// Removes "-INDEX" from the end; none if the label does not end with it.
 std::optional<std::string_view> without_index(std::string_view label, int index) {
   const std::string tail = fmt::format("-{}", index);
   if (!label.ends_with(tail)) {
@@ -49,7 +49,7 @@ std::optional<std::string_view> without_index(std::string_view label, int index)
 }
 
 // "js-workers-1-3": a replicated job with several replicas numbers its pods per replica. Removes
-// the replica's number too.
+// the replica's number as well.
 std::optional<std::string_view> without_replica(std::string_view label) {
   const auto dash = label.rfind('-');
   const auto number =
@@ -57,7 +57,7 @@ std::optional<std::string_view> without_replica(std::string_view label) {
   return number && *number >= 0 ? without_index(label, static_cast<int>(*number)) : std::nullopt;
 }
 
-// "train-3" with index 3 gives "train-0"; in a JobSet "js-workers-1-3" gives "js-workers-0-0".
+// "train-3" with index 3 yields "train-0"; in a JobSet, "js-workers-1-3" yields "js-workers-0-0".
 // Keeps the rest of the name. Empty if the name has another form.
 std::string name_of_first(const PodName& pod, int index, bool is_set) {
   const std::string_view full = pod.full;
@@ -71,8 +71,9 @@ std::string name_of_first(const PodName& pod, int index, bool is_set) {
 
 }  // namespace
 
-// The values are PET_* variables, which have higher precedence. This row keeps weaker variables
-// from being read: WORLD_SIZE counts pods in some versions and workers in others.
+// The values come from PET_* variables, which have higher precedence. This row prevents
+// lower-precedence variables from being read: WORLD_SIZE counts pods in some versions and workers
+// in others.
 std::optional<PlatformPlan> read_kubeflow(const PlatformFacts& facts) {
   const bool elastic = facts.has("PET_RDZV_ENDPOINT");
   if (!facts.has("PET_NNODES") || (!elastic && !facts.has("PET_MASTER_ADDR"))) {
@@ -113,7 +114,8 @@ std::optional<PlatformPlan> read_volcano_hosts(const PlatformFacts& facts) {
   return plan;
 }
 
-// The environment does not contain the number of pods. Independent pods are as common as one job.
+// The environment does not contain the number of pods, and independent pods are as common as one
+// job across all pods.
 std::optional<PlatformPlan> read_indexed_job(const PlatformFacts& facts) {
   const auto index = facts.number("JOB_COMPLETION_INDEX");
   if (!index || !facts.has("KUBERNETES_SERVICE_HOST")) {

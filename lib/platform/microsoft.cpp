@@ -24,7 +24,7 @@ std::vector<std::string> names_in(const PlatformFacts& facts, std::string_view n
 
 }  // namespace
 
-// "2 NODE02 80 NODE03 80": the nodes of this task, on which HPC Pack starts only one process. To
+// "2 NODE02 80 NODE03 80": the nodes of this task. HPC Pack starts only one process for them. To
 // get one process per node, use one task per node, all with the same command line.
 std::optional<PlatformPlan> read_hpc_pack(const PlatformFacts& facts) {
   const auto job = facts.word("CCP_JOBID");
@@ -53,7 +53,7 @@ std::optional<PlatformPlan> read_hpc_pack(const PlatformFacts& facts) {
   return plan;
 }
 
-// A multi-instance task; each instance finds its index by its address.
+// A multi-instance task. Each instance finds its index by its address.
 std::optional<PlatformPlan> read_azure_batch(const PlatformFacts& facts) {
   const auto master = facts.word("AZ_BATCH_MASTER_NODE");
   auto names = names_in(facts, "AZ_BATCH_HOST_LIST", ',');
@@ -99,7 +99,7 @@ std::optional<PlatformPlan> read_azure_ml(const PlatformFacts& facts) {
   if (rank->value != node->value || facts.number("LOCAL_RANK", 1)) {
     plan.problem =
         "it started one process per worker. Set process_count_per_instance to 1 (and omit "
-        "--nproc-per-node or set it to the workers per node), or pass --platform=none";
+        "--nproc-per-node or set it to the number of workers per node), or pass --platform=none";
   }
   plan.hosts = {{host->value}, host->origin};
   if (const auto port = facts.port("MASTER_PORT")) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hydra (MPICH, Intel MPI), HPE's PALS, Flux and HTCondor: ranks without the address of rank 0.
+// Hydra (MPICH, Intel MPI), HPE's PALS, Flux and HTCondor. They provide ranks but not the address
+// of rank 0.
 #include "platform/around.hpp"
 #include "platform/job_ports.hpp"
 #include "platform/platforms.hpp"
@@ -9,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Identifies this start: the step in which Slurm runs Hydra's proxies, or the job.
+// Identifies this launch by the Slurm step that runs Hydra's proxies, or by the job.
 std::optional<Said<std::string>> job_around(const PlatformFacts& facts) {
   if (const auto job = facts.word("SLURM_JOB_ID"), step = facts.word("SLURM_STEP_ID");
       job && step) {
@@ -53,7 +54,7 @@ std::optional<PlatformPlan> read_hydra(const PlatformFacts& facts) {
   return plan;
 }
 
-// PALS_RANKID and PMI_SIZE; one rank per node, or one per worker.
+// PALS_RANKID and PMI_SIZE: one rank per node, or one per worker.
 std::optional<PlatformPlan> read_pals(const PlatformFacts& facts) {
   const auto apid = facts.word("PALS_APID");
   const auto rank = facts.number("PALS_RANKID");
@@ -96,8 +97,9 @@ std::optional<PlatformPlan> read_flux(const PlatformFacts& facts) {
 }
 
 // https://htcondor.readthedocs.io, parallel universe: the same program runs in machine_count slots,
-// and these two variables number them. Neither the environment nor the job ad lists the nodes.
-// Other universes set neither, but users set _CONDOR_NPROCS, so both are required.
+// and these two variables contain the slot's number and the number of slots. Neither the
+// environment nor the job ad lists the nodes. Other universes set neither variable, but users set
+// _CONDOR_NPROCS themselves, so both are required.
 std::optional<PlatformPlan> read_htcondor(const PlatformFacts& facts) {
   const auto rank = facts.number("_CONDOR_PROCNO");
   const auto size = facts.number("_CONDOR_NPROCS", 1);
@@ -111,7 +113,7 @@ std::optional<PlatformPlan> read_htcondor(const PlatformFacts& facts) {
   return plan;
 }
 
-// Ray workers are actors; a job that one of them starts is limited to this host.
+// Ray workers are actors. A job that is started in one is limited to this host.
 std::optional<PlatformPlan> read_ray(const PlatformFacts& facts) {
   if (!facts.has("RAY_JOB_ID") && !facts.has("RAY_RAYLET_PID")) {
     return std::nullopt;

@@ -51,7 +51,7 @@ SaidNames names_in_file(const PlatformFacts& facts, std::string_view variable) {
   return or_none(std::move(names), variable);
 }
 
-// On systems with a launch node without compute tasks, LSF lists it first.
+// If a system has a launch node that runs no compute tasks, LSF lists that node first.
 void drop_launch_node(std::vector<std::string>& names) {
   const auto is_launch = [](const std::string& name) {
     return name.find("batch") != std::string::npos || name.find("login") != std::string::npos;
@@ -89,7 +89,7 @@ SaidNames names_of_lsf(const PlatformFacts& facts) {
   if (!facts.has("LSB_JOBID")) {
     return std::nullopt;
   }
-  // "hostA 4 hostB 2", else "hostA hostA hostB".
+  // LSB_MCPU_HOSTS is "hostA 4 hostB 2"; the fallback is "hostA hostA hostB".
   const auto counted = facts.text("LSB_MCPU_HOSTS");
   const auto repeated = facts.text("LSB_HOSTS");
   if (!counted && !repeated) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node lists of PBS, Torque, Cobalt, OAR, LSF and SGE: in files, or in variables that repeat a
-// name per slot. Pure except for the file that the variable names.
+// The node lists of PBS, Torque, Cobalt, OAR, LSF and SGE. They are in files, or in variables that
+// repeat a name for each slot. Pure except for reading the file that the variable names.
 #pragma once
 
 #include "platform/facts.hpp"
@@ -13,7 +13,8 @@ namespace muster {
 
 using SaidNames = std::optional<Said<std::vector<std::string>>>;
 
-// Each node once, in order of first appearance. None if there is no such job or no file here.
+// Each node once, in order of first appearance. None if there is no such job or the file does not
+// exist here.
 [[nodiscard]] SaidNames names_of_pbs(const PlatformFacts& facts);     // PBS_NODEFILE
 [[nodiscard]] SaidNames names_of_cobalt(const PlatformFacts& facts);  // COBALT_NODEFILE
 [[nodiscard]] SaidNames names_of_oar(const PlatformFacts& facts);     // OAR_NODEFILE

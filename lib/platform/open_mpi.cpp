@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Open MPI 4 and 5: mpirun started this process, and its ranks are the node indices. It does not
-// report where rank 0 is, so we assume mpirun's own host (OMPI_MCA_orte_hnp_uri) or the first node
-// of the surrounding job, and rank 0 checks that. OMPI_COMM_WORLD_NODE_RANK is not a node index.
+// Open MPI 4 and 5: mpirun started this process, and its ranks are the node indices. Open MPI does
+// not report where rank 0 is. We assume mpirun's own host (OMPI_MCA_orte_hnp_uri) or the first node
+// of the surrounding job, and rank 0 checks this assumption. OMPI_COMM_WORLD_NODE_RANK is not a
+// node index.
 #include "base/text.hpp"
 #include "platform/around.hpp"
 #include "platform/job_ports.hpp"

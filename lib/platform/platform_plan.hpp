@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlatformPlan: what a scheduler, an MPI launcher or a cloud reports about the job of this process,
-// each value with the variables that it was read from. Created by detect(); config/ turns it into
-// settings. Value type.
+// PlatformPlan: the values that a scheduler, an MPI launcher or a cloud reports about this
+// process's job, each with the variables that it was read from. Created by detect(). config/
+// converts it to settings. Value type.
 #pragma once
 
 #include <cstdint>
@@ -26,55 +26,56 @@ struct TaskOfNode {
   std::optional<int> local_size;
   std::optional<int> node;         // index of the node
   std::optional<int> nodes;        // number of nodes
-  bool has_own_gpu = false;        // it sees only one GPU, whose index is therefore 0
+  bool has_own_gpu = false;        // each worker sees only one GPU, which therefore has index 0
   std::optional<int> cpus_here{};  // total of all tasks on this node
   bool operator==(const TaskOfNode&) const = default;
 };
 
 struct PlatformPlan {
-  std::string name;  // as in --platform: "slurm"; "none"
+  std::string name;  // the name accepted by --platform, such as "slurm"; or "none"
   std::string what;  // "Slurm step 8812.0"
 
-  // The number of launchers that the platform starts, one per node, or one per worker (`task`).
+  // The number of launchers that the platform starts: one per node, or one per worker (`task`).
   std::optional<Said<int>> nodes;
-  std::optional<Said<int>> node;  // the index of this one, from 0
-  // True if this launcher is the first, where several may have its index: each replica numbers its
-  // pods from 0, and ranks follow the names.
+  std::optional<Said<int>> node;  // index of this launcher, from 0
+  // True if this launcher is the first one. Set where several launchers may have the same index
+  // because each replica numbers its pods from 0; the ranks then follow the pod names.
   std::optional<bool> is_first;
   std::vector<std::string> names;  // node names in order, if known
-  // Resolvable names or addresses of all nodes that the job may use. None if not listed.
+  // Names or addresses, which other nodes can resolve, of all nodes that the job may use. None if
+  // the platform does not list them.
   std::optional<Said<std::vector<std::string>>> members;
   std::optional<TaskOfNode> task;
 
   std::optional<Said<int>> workers;  // of this launcher, set explicitly
   std::optional<Said<int>> gpus;     // allocated on this node: one worker each
 
-  // The hosting launcher's names or addresses, and its candidate ports. It takes the first free
-  // port.
+  // The names or addresses of the launcher that hosts the rendezvous, and its candidate ports. It
+  // uses the first free port.
   std::optional<Said<std::vector<std::string>>> hosts;
   std::optional<Said<std::vector<std::uint16_t>>> ports;
-  bool dialled_by_workers = false;  // it is MASTER_ADDR:MASTER_PORT (--rdzv-backend=static)
+  bool dialled_by_workers = false;  // it is at MASTER_ADDR:MASTER_PORT (--rdzv-backend=static)
   int host_node = 0;                // the index of the hosting launcher
 
   std::optional<Said<std::string>> run_id;
   std::optional<Said<std::int64_t>> ends;  // Unix time at which the scheduler stops the job
 
-  // The warning if the platform does not report the number of launchers; otherwise empty.
+  // A warning if the platform does not report the number of launchers; otherwise empty.
   std::string nodes_unknown;
 
-  // Other platforms detected as well; their values are not used.
+  // Other platforms that were also detected; their values are not used.
   std::vector<std::string> also;
   std::vector<std::string> warnings;
 
-  // The reason why this process must not run alone although the platform's data is insufficient:
-  // one message that ends with what to type. Empty if the plan is complete. A rendezvous address
-  // from the user resolves it.
+  // Why this process must not run alone although the platform's data is incomplete. The message
+  // ends with what to type. Empty if the plan is complete. A rendezvous address from the user
+  // solves the problem.
   std::string problem;
-  // The words before our own command line that start one launcher per node: {"srun", …}.
+  // The command prefix that starts our own command line once per node: {"srun", …}.
   std::vector<std::string> starter;
-  // Only some of the platform's variables are set: leftovers. Only `warnings` is used.
+  // Only some of the platform's variables are set, so they are leftovers. Only `warnings` is used.
   bool is_partial = false;
-  // The values may be leftovers in a shell: a user who asks for one node gets one.
+  // The values may be leftovers in a shell. If the user requests one node, one node is used.
   bool is_hint = false;
 
   bool operator==(const PlatformPlan&) const = default;
@@ -96,7 +97,7 @@ struct PlatformPlan {
   return plan;
 }
 
-// True if this launcher is the one that the others connect to.
+// True if the other launchers connect to this one.
 [[nodiscard]] inline bool is_host(const PlatformPlan& plan) {
   return plan.is_first.value_or(plan.node && plan.node->value == plan.host_node);
 }

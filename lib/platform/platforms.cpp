@@ -15,7 +15,7 @@ PlatformPlan none(std::string what) {
   return plan_of("none", std::move(what));
 }
 
-// Lists other detected platforms, for --explain; a second row of the same platform does not count.
+// Lists other detected platforms, for --explain. A second row for the same platform is not listed.
 void note_others(const PlatformFacts& facts, PlatformPlan& plan) {
   for (const PlatformRow& row : platform_rows()) {
     const bool listed = std::ranges::find(plan.also, row.title) != plan.also.end();
@@ -67,8 +67,8 @@ const std::vector<PlatformRow>& platform_rows() {
                 {"hpc-pack", "HPC Pack", read_hpc_pack},
                 {"jobset", "Kubernetes JobSet", read_indexed_job},
                 {"indexed-job", "Kubernetes Indexed Job", read_indexed_job},
-                // Allocations without a process per node come last, because inner launchers are
-                // more specific.
+                // Allocations without a process per node are checked last, because inner launchers
+                // are more specific.
                 {"slurm", "Slurm", read_slurm_allocation},
                 {"pbs", "PBS", read_pbs},
                 {"cobalt", "Cobalt", read_cobalt},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supported platforms, and the detection of the one that started this process. Pure. To add
-// one: a row in cloud_rows.cpp if plain variables suffice, else a function like those listed here,
-// and its row in platforms.cpp.
+// The supported platforms, and the detection of the one that started this process. Pure. To add a
+// platform, add a row to cloud_rows.cpp if it uses plain variables. Otherwise add a function like
+// those declared here, and its row in platforms.cpp.
 #pragma once
 
 #include "base/error.hpp"
@@ -25,11 +25,11 @@ struct PlatformRow {
   ReadPlatform read;
 };
 
-// Innermost launcher first; the first match is used.
+// The innermost launcher comes first. The first match is used.
 [[nodiscard]] const std::vector<PlatformRow>& platform_rows();
 
-// `wanted`: "auto", "none" or a row's name. Error: usage, for an unknown name, or a platform that
-// the environment does not show.
+// `wanted` is "auto", "none" or a row's name. Error: usage, for an unknown name, or for a platform
+// that the environment does not indicate.
 [[nodiscard]] Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted);
 
 // The plan of another node of the same job. Error: usage, if the node does not exist.

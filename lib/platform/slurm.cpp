@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slurm: a step, in which srun started one task per node or one per worker; and an allocation
-// without srun. Only SLURM_STEP_* distinguishes the two: a batch script has SLURM_PROCID=0 and
-// SLURM_NTASKS=2 too, although only one process runs. In a sub-step SLURM_JOB_NODELIST is the whole
-// job's list, so only the step's list counts.
+// Slurm steps, in which srun started one task per node or per worker, and allocations without srun.
+// Only SLURM_STEP_* distinguishes the two: a batch script also has SLURM_PROCID=0 and
+// SLURM_NTASKS=2, although only one process runs. In a sub-step SLURM_JOB_NODELIST is the whole
+// job's list, so only the step's list is used.
 #include "base/text.hpp"
 #include "platform/host_list.hpp"
 #include "platform/job_ports.hpp"
@@ -45,7 +45,7 @@ bool holds_together(const Step& step, const PlatformFacts& facts) {
          step.local < step.tasks[node] && procid && procid->value < step.total();
 }
 
-// None if variables of the step are missing or contradictory.
+// None if the step's variables are missing or contradictory.
 std::optional<Step> read_step(const PlatformFacts& facts) {
   const auto job = facts.word("SLURM_JOB_ID");
   const auto step = facts.word("SLURM_STEP_ID");
@@ -64,7 +64,7 @@ std::optional<Step> read_step(const PlatformFacts& facts) {
   return holds_together(out, facts) ? std::optional(std::move(out)) : std::nullopt;
 }
 
-// "name:address:host,…": addresses from the controller for names that DNS cannot resolve.
+// "name:address:host,…": addresses from the controller, for names that DNS cannot resolve.
 std::string address_of(const std::string& name, const PlatformFacts& facts) {
   const auto aliases = facts.text("SLURM_NODE_ALIASES");
   for (const std::string& alias : split(aliases ? aliases->value : "", ',')) {
@@ -104,7 +104,7 @@ Said<std::vector<std::uint16_t>> ports_of(const std::string& job, const Platform
   return {job_ports(job), "derived from " + job};
 }
 
-// The number of GPUs of this task: "0,1" in SLURM_STEP_GPUS, else the node's count.
+// The number of GPUs of this task: the length of SLURM_STEP_GPUS ("0,1"), or else the node's count.
 std::optional<Said<int>> gpus_of(const PlatformFacts& facts) {
   if (const auto list = facts.word("SLURM_STEP_GPUS");
       list && list->value.find('-') == std::string::npos) {
@@ -156,7 +156,7 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   const auto cluster = facts.word("SLURM_CLUSTER_NAME");
   plan.ports = ports_of(
       fmt::format("slurm/{}/{}/{}", cluster ? cluster->value : "", step.job, step.step), facts);
-  // Works until 2038, which is enough for today's jobs.
+  // Works until 2038, which is sufficient for current jobs.
   if (const auto ends = facts.number("SLURM_JOB_END_TIME", 1)) {
     plan.ends = {ends->value, ends->origin};
   }

@@ -20,7 +20,7 @@ std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
   return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
 }
 
-// The nodes of this round differ from those of the previous one.
+// The nodes of this round are not the same as those of the previous round.
 EventLine continued_line(const event::RoundBegun& begun) {
   const Assignment& here = begun.assignment;
   std::string text = fmt::format("the job continues with {} and {}",
@@ -60,8 +60,9 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// A lost or new node is news. The failure of a rank is reported once, by the leader. A node that
-// was asked to leave prints so itself; when a whole job is stopped, the other nodes leave as well.
+// A lost or new node is printed as news. The leader reports the failure of a rank, once. A node
+// that was asked to leave reports that itself; when a whole job is stopped, the other nodes leave
+// as well.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
   const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;

@@ -10,14 +10,14 @@
 
 namespace muster {
 
-// The format version of event_json. Fields and events may be added without a new version; readers
-// ignore unknown ones.
+// The format version of event_json. Fields and events may be added without a new version, so
+// readers must ignore unknown ones.
 inline constexpr int kEventsVersion = 1;
 
 struct EventLine {
   LogLevel level = LogLevel::info;
   std::string text;
-  bool is_news = false;  // printed at this level but without a level prefix: nothing is wrong
+  bool is_news = false;  // printed at this level, but without a level prefix: not a problem
 };
 
 // None if the event prints no line.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobEvent: one thing that the agent observed, and when. All of its output (lines on stderr, the
-// roll call, the report, events.jsonl) is made from these events only. EVENTS.md documents them for
-// readers of events.jsonl. Values.
+// JobEvent: one thing that the agent observed, and when. All of the agent's output (lines on
+// stderr, the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md
+// documents them for readers of events.jsonl. Values.
 #pragma once
 
 #include "agent/events/round_event.hpp"
@@ -33,7 +33,7 @@ struct JobStarted {
   pid_t launcher_pid = 0;  // the guard: the process that a user signals to stop this node
 };
 
-// --http: the address that it listens on.
+// The address on which --http listens.
 struct HttpOpened {
   std::string address;
   int port = 0;
@@ -42,23 +42,24 @@ struct HttpOpened {
 // Many nodes: this node starts to wait for a round.
 struct RoundAwaited {};
 
-// Many nodes: this node has finished; its lines while it waits are printed only once.
+// Many nodes: this node has finished. While it waits, its status lines are not repeated.
 struct PartDone {};
 
-// Many nodes: which nodes are present and which are missing, or why this node cannot reach them.
+// Many nodes: which nodes are present and which are missing, or why this node cannot reach the
+// others.
 struct RollCallHeard {
   RollCall call;
   std::string trouble;
 };
 
-// The workers start next.
+// The workers are started next.
 struct RoundBegun {
   Assignment assignment;
   bool shared = false;     // with other nodes
   std::string run_folder;  // empty if it does not exist
-  std::string logs;        // the same if it is the user's and is kept
+  std::string logs;        // the same directory if it belongs to the user and is kept
   MembershipChange change = {};
-  std::vector<RoundNode> nodes = {};  // many nodes: all in the round, in the order of group ranks
+  std::vector<RoundNode> nodes = {};  // many nodes: all nodes in the round, in group-rank order
 };
 
 struct WorkerStarted {
@@ -67,14 +68,14 @@ struct WorkerStarted {
   pid_t pid = 0;
 };
 
-// If `reaped` is false, the exit status is known and the kernel is still freeing the memory.
+// If `reaped` is false, the exit status is known, but the kernel is still freeing the memory.
 struct WorkerEnded {
   WorkerExit exit;
   int rank = 0;
   bool reaped = true;
 };
 
-// What workers report over their channel (worker/channel/CHANNEL.md).
+// Reports from workers over their channel (worker/channel/CHANNEL.md).
 struct WorkerReady {
   int rank = 0;
   int local_rank = 0;
@@ -97,25 +98,26 @@ struct WorkerToldEvent {
   std::string data;  // JSON
 };
 
-// A worker that failed without being stopped by us, with all its evidence. Follows its attempt.
+// A worker that failed without being stopped by us, with all its evidence. Emitted after its
+// attempt.
 struct WorkerFailed {
   WorkerFailure failure;
 };
 
-// One node: all workers are restarted because this one failed.
+// Single-node jobs: all workers are restarted because this one failed.
 struct RestartDecided {
   int rank = 0;
   int local_rank = 0;
-  pid_t pid = 0;          // 0: it could not be started
-  int restart = 0;        // its number, from 1
-  int restarts_left = 0;  // after this one
-  std::string text = {};  // the line for users, with how the worker exited
+  pid_t pid = 0;          // 0 if it could not be started
+  int restart = 0;        // the number of this restart, from 1
+  int restarts_left = 0;  // after this restart
+  std::string text = {};  // the line for users, which says how the worker exited
 };
 
 // The round stops and a new one forms.
 struct RegroupAsked {
   std::string reason;
-  RankSpan gone = {};  // ranks whose exit is the reason
+  RankSpan gone = {};  // ranks whose exit is the reason for the new round
 };
 
 // This node has lost contact with the others, which may continue without it.
@@ -125,40 +127,41 @@ struct NodeFenced {
 
 struct SignalTaken {
   int signo = 0;
-  pid_t sender = 0;  // 0: the kernel (a terminal)
+  pid_t sender = 0;  // 0 if the kernel sent it (from a terminal)
 };
 
-// Sent to the process groups of all workers.
+// A signal that was sent to the process groups of all workers.
 struct WorkersSignalled {
   int signo = 0;
 };
 
 struct WorkersKilled {};
 
-// Processes that exited workers left behind: they may exit by themselves, were sent SIGTERM, or
+// Processes that exited workers left running. They may exit on their own, were sent SIGTERM, or
 // were killed.
 struct LeftoversFound {
   enum class Fate { awaited, asked, killed };
 
   Fate fate = Fate::awaited;
   std::vector<Leftover> processes;
-  Duration time_left{};  // awaited: until they get SIGTERM
+  Duration time_left{};  // if awaited: the time until they get SIGTERM
 };
 
 // The workers make no progress: which ranks block the job, and why. Precedes any kill.
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;
-  std::string told_by = {};  // many nodes: another node, which prints the block; empty: this one
+  std::string told_by =
+      {};  // many nodes: the node that prints the verdict; empty if it is this one
 };
 
-// The workers make progress again after such a verdict.
+// The workers make progress again after a HangFound.
 struct HangOver {
   double quiet = 0;      // seconds without progress
-  bool is_shown = true;  // many nodes: true on the node that printed the block
+  bool is_shown = true;  // many nodes: true on the node that printed the verdict
 };
 
-// A line for users that belongs to no other event.
+// A line for users that is not part of another event.
 struct Message {
   LogLevel level = LogLevel::warning;
   std::string text;

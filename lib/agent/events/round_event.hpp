@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// One node of a round, as all other nodes know it.
+// One node in a round. All nodes have the same data about it.
 struct RoundNode {
   std::string name;
   std::string address;

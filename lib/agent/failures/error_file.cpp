@@ -57,8 +57,8 @@ bool is_true(const Json* value) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
-// The end of a long text, starting at a line; of a traceback also its first line, which identifies
-// it as one.
+// The end of a long text, starting at the beginning of a line. For a traceback, also its first
+// line, which identifies it as one.
 std::string last_bytes(const std::string& text) {
   if (text.size() <= kEvidenceTextBytesMax) {
     return text;

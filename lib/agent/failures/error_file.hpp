@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failures as JSON: parses the file that torch.distributed.elastic's `record` wrote to a worker's
-// $TORCHELASTIC_ERROR_FILE, writes ours in the same format, and writes the whole report. Pure text
-// to text; tolerates any input from a worker.
+// $TORCHELASTIC_ERROR_FILE, writes muster's error files in the same format, and writes the whole
+// report. Pure text to text; tolerates any input from a worker.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -15,28 +15,30 @@ namespace muster {
 // A longer file is not an error file.
 inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 
-// None if the text is not an error file: empty, truncated, too long, not JSON, or of another shape.
+// None if the text is not an error file: it is empty, truncated, too long, not JSON, or has an
+// unexpected structure.
 [[nodiscard]] std::optional<ErrorRecord> parse_error_file(std::string_view text);
 
-// The text of a worker's error file with the worker's exit code added, as torchrun passes it to its
-// own caller; unchanged if the format has no field for the code.
+// The text of a worker's error file with the worker's exit code added, like torchrun passes it to
+// its own caller. Unchanged if the format has no field for the code.
 [[nodiscard]] std::string with_error_code(std::string_view text, int code);
 
 // Makes an error file in the same format for a failure that has none.
 [[nodiscard]] std::string make_error_file(const WorkerFailure& failure,
                                           const std::string& traceback);
 
-// What a failure's node sends to the other nodes, so that all render the same report.
+// The data that a failure's node sends to the other nodes, so that all of them print the same
+// report.
 struct Evidence {
   WorkerFailure failure;  // each text is cut to kEvidenceTextBytesMax
   std::string program;
-  std::string logs;  // directory on that node; empty if it keeps no logs
-  int restarts = 0;  // of the job before this failure
+  std::string logs;  // directory on that node; empty if no logs are kept
+  int restarts = 0;  // restarts of the job before this failure
 };
 
 inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
 
-// Keeps only the ends of long texts, since the report shows a few lines of them.
+// Keeps only the ends of long texts, because the report shows only a few lines of them.
 [[nodiscard]] std::string evidence_text(const Evidence& evidence);
 
 // None if the text was not written by evidence_text.
@@ -44,7 +46,7 @@ inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
 
 struct ReportSite;
 
-// report.json: everything in the report on stderr, plus what did not fit there.
+// report.json: all data of the report on stderr, plus data that did not fit there.
 [[nodiscard]] std::string report_json(const JobResult& result, const ReportSite& site);
 
 }  // namespace muster

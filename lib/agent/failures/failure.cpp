@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// The earliest and latest possible time of the failure. Error files contain whole seconds; without
-// one only the time of the exit is known.
+// The earliest and latest possible time of the failure. Error files contain whole seconds. Without
+// an error file, only the exit time is known.
 struct When {
   double earliest;
   double latest;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerFailure: one failed worker, and which of several failures is the root cause. Filled by the
-// supervisor core; the agent adds the evidence that it finds on disk. Value types, pure.
+// WorkerFailure: one failed worker. root_cause() determines which of several failures is the root
+// cause. Filled in by the supervisor core; the agent adds the evidence that it finds on disk. Value
+// types, pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -16,7 +17,7 @@
 
 namespace muster {
 
-// The content of a worker's own error file (parsed by agent/failures/error_file.hpp).
+// The content of an error file that a worker wrote (parsed by agent/failures/error_file.hpp).
 struct ErrorRecord {
   std::string message;                 // "RuntimeError: boom"
   std::string traceback;               // may be empty
@@ -35,10 +36,10 @@ struct WorkerFailure {
   std::string memory_usage;
   std::string lost_child;        // the descendant that died; empty if the worker itself died
   bool lost_connection = false;  // failed because it lost another worker (lost_connection.hpp)
-  bool after_stop = false;       // seen after we had asked the workers to stop
+  bool after_stop = false;       // detected after we had asked the workers to stop
   bool hung = false;             // --on-hang killed it because the job made no progress
   bool ends_job = false;         // --on-hang=stop: killed with no restart
-  double wall_seconds = 0;       // unix time of its detection
+  double wall_seconds = 0;       // unix time at which it was detected
   // Evidence, gathered after the attempt.
   std::string stderr_tail;
   std::string python;      // the interpreter; empty if muster did not choose one
@@ -48,14 +49,15 @@ struct WorkerFailure {
   bool operator==(const WorkerFailure&) const = default;
 };
 
-// True if our own stop killed the worker: it died of one of the signals that a stop sends, or it
+// True if our own stop killed the worker: it died from one of the signals that a stop sends, or it
 // exited with the code that shells and handlers use for that signal. Such a worker did not fail.
 [[nodiscard]] bool was_stopped_by_us(const WorkerFailure& failure, int stop_signal);
 
-// The root cause among the failures of one attempt, in the order in which they were seen. It is the
-// first one, unless another worker's error file proves an exception before the first one exited. A
-// peer that we stopped counts only with such a proof. A worker that lost its connection is not the
-// cause if another worker was seen to fail before anything was stopped. None without a failure.
+// The root cause among the failures of one attempt, which are in the order in which they were
+// detected. It is the first failure, unless another worker's error file proves that an exception
+// was raised before the first worker exited. A worker that we stopped can be the cause only with
+// such proof. A worker that lost its connection is not the cause if another worker's failure was
+// detected before anything was stopped. None if there is no failure.
 [[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
                                                     int stop_signal);
 
@@ -64,7 +66,7 @@ struct WorkerFailure {
 // With --on-child-death: "lost its process 123 (python3), killed by SIGKILL".
 [[nodiscard]] std::string describe_end(const WorkerFailure& failure);
 
-// The same for an exit that may be a success, without memory usage.
+// Like the overload above, but for an exit that may be a success. Omits the memory usage.
 [[nodiscard]] std::string describe_end(const WorkerExit& exit);
 
 }  // namespace muster

@@ -14,15 +14,16 @@
 namespace muster {
 namespace {
 
-// A PyTorch C++ thread requests the GIL while Python exits. Python terminates the thread inside
-// noexcept code, so std::terminate() aborts the process.
+// A PyTorch C++ thread requests the GIL while Python exits. Python then terminates the thread
+// inside noexcept code, so std::terminate() aborts the process.
 bool is_abort_at_exit(const WorkerFailure& failure) {
   return failure.status.signaled && failure.status.value == SIGABRT &&
          failure.stderr_tail.contains("terminate called without an active exception") &&
          !failure.stderr_tail.contains("Traceback (most recent call last):");
 }
 
-// Checks the last line of the exception, since the program handled earlier ones of a chain.
+// Checks the last line of the exception, because the program handled the earlier exceptions of a
+// chain.
 bool is_missing_module(const WorkerFailure& failure) {
   const std::string traceback = traceback_of(failure);
   const std::string_view text = trim(traceback);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hints for failures whose symptom is known to be misleading, and what to do about them. Pure; used
-// by the report.
+// Hints for failures whose symptoms are known to be misleading, with advice on how to fix them.
+// Pure; used by the report.
 #pragma once
 
 #include "agent/failures/failure.hpp"
@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// A single line without line break; empty if nothing is known about this failure.
+// A single line without a line break; empty if no hint applies to this failure.
 [[nodiscard]] std::string hint_for(const WorkerFailure& failure);
 
 }  // namespace muster

@@ -16,22 +16,22 @@ namespace muster {
 enum class Outcome {
   succeeded,
   failed,       // a worker failed and was not restarted
-  interrupted,  // a signal asked us to stop
-  not_started,  // no round could be formed, or this node may not join: see `error`
-  orphaned,     // our guard died; everything was killed
+  interrupted,  // a signal requested a stop
+  not_started,  // no round could be formed, or this node may not join; see `error`
+  orphaned,     // our guard died, so all processes were killed
 };
 
 struct JobResult {
   Outcome outcome = Outcome::succeeded;
-  std::vector<WorkerFailure> failures;  // of the last attempt, in the order seen
+  std::vector<WorkerFailure> failures;  // from the last attempt, in order of detection
   int stop_signal = 15;                 // the signal that asked the workers to stop
   int interrupting_signal = 0;
-  pid_t interrupting_sender = 0;  // 0: the kernel (a terminal)
+  pid_t interrupting_sender = 0;  // 0 if the kernel sent it (from a terminal)
   std::optional<Error> error;
   int nproc = 0;
-  int attempt = 0;  // the last one, from 0
+  int attempt = 0;  // number of the last attempt, from 0
   int max_restarts = 0;
-  std::optional<Close> close;       // many nodes: the end of the whole job, the same on each node
+  std::optional<Close> close;       // many nodes: how the whole job ended, the same on each node
   std::string verdict;              // why there was no further restart; may be empty
   std::vector<int> overdue;         // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // processes that could not be killed
@@ -40,7 +40,7 @@ struct JobResult {
   bool operator==(const JobResult&) const = default;
 };
 
-// --on-hang=stop ended the job; the same code as timeout(1).
+// --on-hang=stop ended the job. timeout(1) uses the same code.
 inline constexpr int kHungCode = 124;
 
 [[nodiscard]] int exit_code_of(const JobResult& result);

@@ -21,18 +21,18 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection was likely closed",  // PyTorch's TCPStore
     "connection aborted",            // ECONNABORTED
     "software caused connection abort",
-    "remote process exited or there was a network error",  // PyTorch's NCCL back end
-    "ncclremoteerror",                                     // the same, by its name
+    "remote process exited or there was a network error",  // from PyTorch's NCCL back end
+    "ncclremoteerror",                                     // the same, as an error name
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                    // our collective library
     "peerfailed: ",                   // the same, as a Python exception
     "closed its connection to rank",  // the same
-    ") has died; it ",                // the same, if the program prints only the text
+    ") has died; it ",                // the same, if the program prints only the message
     "has died, or its host cannot be reached"};
 
-constexpr std::size_t kMessageLinesMax = 4;        // of an exception: NCCL's have several lines
-constexpr std::size_t kLinesWithoutTraceback = 4;  // of a non-Python program
+constexpr std::size_t kMessageLinesMax = 4;  // per exception; NCCL's messages have several lines
+constexpr std::size_t kLinesWithoutTraceback = 4;  // for a program that is not Python
 
 // The message of the exception whose frames begin at `at`.
 std::string message_at(const std::vector<std::string>& lines, std::size_t at) {

@@ -14,10 +14,11 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kEvidenceLinesMax = 8;  // plus seven other lines: kReportLinesMax
+constexpr std::size_t kEvidenceLinesMax = 8;  // kReportLinesMax minus seven other lines
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
-// Gists replace evidence lines. Those of ranks that only lost the root use spare evidence lines.
+// Summaries of other failures replace evidence lines. Those of ranks that only lost the connection
+// to the root cause use only spare evidence lines.
 constexpr std::size_t kEarlyGistsMax = 2;
 
 constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another node
@@ -35,8 +36,8 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
-// Python prints the recorded error to stderr too, with the frames around the decorated function. It
-// is the same traceback if its last line is the same.
+// Python also prints the recorded error to stderr, with the frames around the decorated function.
+// The two tracebacks are the same if their last lines are the same.
 void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
   const auto start = std::find_if(said.rbegin(), said.rend(), [](const std::string& line) {
     return line.find(kTracebackStart) != std::string::npos;
@@ -52,7 +53,7 @@ void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
 }
 
 // PyTorch's error handler fails if it cannot write the error file. Its own exception then follows
-// the one that it should have recorded.
+// the exception that it should have recorded.
 std::string_view without_handler_error(std::string_view text) {
   constexpr std::string_view kChained =
       "\nDuring handling of the above exception, another exception occurred:\n";
@@ -62,7 +63,7 @@ std::string_view without_handler_error(std::string_view text) {
   return of_handler ? text.substr(0, chained) : text;
 }
 
-// The lines on stderr besides the traceback, which must not be empty.
+// The lines on stderr without the traceback, which must not be empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
   leave_out_printed_traceback(said, traceback);
@@ -73,7 +74,7 @@ Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   return said;
 }
 
-// A failure in one line: the exception, or the last line of its stderr.
+// A one-line summary of a failure: its exception, or the last line of its stderr.
 std::string gist_of(const WorkerFailure& failure) {
   Lines lines = lines_of(traceback_of(failure));
   if (lines.empty()) {
@@ -175,8 +176,8 @@ Lines leftovers_of(const JobResult& result) {
   return out;
 }
 
-// Appends to the report. Without a report, or if the report is the same on all nodes, these become
-// separate warnings before it.
+// These lines are appended to the report. If there is no report, or if the report is the same on
+// all nodes, they are printed before it as separate warnings.
 void add_leftovers(Lines& out, const JobResult& result) {
   const bool alone = out.empty() || result.close;
   Lines own;
@@ -186,7 +187,7 @@ void add_leftovers(Lines& out, const JobResult& result) {
   out.insert(alone ? out.begin() : out.end(), own.begin(), own.end());
 }
 
-// In a multi-node job, the message that ended the job contains all that is known.
+// In a multi-node job, the story comes entirely from the message that ended the job.
 FailureStory told_story(const Close& close, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;
@@ -210,8 +211,8 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   return story;
 }
 
-// The output of a rank that was stopped is noise. A lost connection is not, because it is a matter
-// of timing whether such a rank exits before or after the stop request.
+// The output of a rank that was stopped is not useful. That of a rank that lost its connection is,
+// because timing decides whether such a rank exits before or after the stop request.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;

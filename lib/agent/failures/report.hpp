@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report: the last few lines on stderr after a failed job. Which rank failed, how it exited,
-// why, what else failed, and where the logs are. Pure: result in, text out; called once by the
-// agent.
+// The report: the last few lines on stderr after a failed job. It shows which rank failed, how it
+// exited and why, what else failed, and where the logs are. Pure: takes the result, returns text;
+// called once by the agent.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -22,22 +22,22 @@ struct ReportSite {
   bool colour = false;
 };
 
-// The output of another rank that failed before we stopped any, or that lost its connection.
+// The output of another rank that failed before we stopped any rank, or that lost its connection.
 struct EarlyGist {
   std::string line;  // "rank 0: …"
   bool only_lost_root = false;
 };
 
 // The report on a failed job, before it is rendered. In a multi-node job all of it comes from the
-// message that ended the job, so every node renders the same text. Only the preceding lines, about
-// processes that this node could not stop or kill, differ.
+// message that ended the job, so every node prints the same text. Only the preceding lines differ:
+// they are about processes that this node could not stop or kill.
 struct FailureStory {
   std::string program;
   std::string node;  // of the root cause
-  std::string end;   // "exited with code 7"
+  std::string end;   // such as "exited with code 7"
   WorkerFailure root;
   bool has_details = true;  // false: only the rank of `root` is known
-  int attempt = 1;          // of the job
+  int attempt = 1;          // the job's attempt number
   int attempts = 1;         // allowed attempts
   std::string verdict;      // why there is no further attempt
   std::vector<OtherFailure> others;
@@ -50,7 +50,7 @@ struct FailureStory {
 // None if no worker failed.
 [[nodiscard]] std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site);
 
-// Empty if there is nothing to report: all workers succeeded and no process is left. Otherwise at
+// Empty if there is nothing to report: all workers succeeded and no process remains. Otherwise at
 // most kReportLinesMax lines, each with a line break.
 [[nodiscard]] std::string render_report(const JobResult& result, const ReportSite& site);
 

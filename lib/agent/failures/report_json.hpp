@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON fragments that report.json and events.jsonl share. For the two files in this directory that
-// write them. Pure.
+// JSON fragments that report.json and events.jsonl have in common. Used by the two files in this
+// directory that write them. Pure.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -14,9 +14,8 @@ using Json = nlohmann::ordered_json;
 // A failed worker with its evidence.
 [[nodiscard]] Json failure_json(const WorkerFailure& failure);
 
-// How the job ended. Lists its workers' failures by rank only, because failures on this node are
-// separate events. In a multi-node job the message that ended it carried the evidence, which is
-// included.
+// How the job ended. Lists the failures on this node only by rank, because each of them is a
+// separate event. In a multi-node job, includes the evidence from the message that ended the job.
 [[nodiscard]] Json end_json(const JobResult& result);
 
 }  // namespace muster

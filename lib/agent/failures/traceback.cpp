@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, 2> kLinks{
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:"};
 
-// For the last exception of a chain: its first line, "  ...", a line of code and the message.
+// The minimum for the last exception of a chain: its first line, "  ...", a line of code and the
+// message.
 constexpr std::size_t kLastExceptionLinesMin = 4;
 
 bool is_frame(std::string_view line) {
@@ -27,7 +28,7 @@ bool starts_traceback(std::string_view line) {
   return line.find(kTracebackStart) != std::string_view::npos;
 }
 
-// Whether the text between two tracebacks ends with a link of a chain.
+// True if the text between two tracebacks ends with a line that links them into a chain.
 bool ends_with_link(std::string_view between) {
   const Lines lines = split(between, '\n');
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
@@ -54,7 +55,7 @@ Lines last_lines(const Lines& lines, std::size_t count) {
   return out;
 }
 
-// Keeps the first message, which is the cause, and the last ones.
+// Keeps the first message, which is the cause, and the last few.
 void leave_out_middle(Lines& messages, std::size_t most) {
   if (messages.size() > most) {
     messages.erase(messages.begin() + (most > 0 ? 1 : 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python tracebacks in a worker's output: where they begin, their messages, and the few lines that
-// fit into a report. Used by the report and by lost_connection. Pure.
+// Finds Python tracebacks in a worker's output: where they begin, their messages, and the few lines
+// that fit into a report. Used by the report and by lost_connection. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@ namespace muster {
 
 inline constexpr std::string_view kTracebackStart = "Traceback (most recent call last):";
 
-// A line without the "[rank3]: " prefix that PyTorch 2.2 and later add to each traceback line.
+// The line without the "[rank3]: " prefix that PyTorch 2.2 and later add to each line of a
+// traceback.
 [[nodiscard]] std::string_view without_rank(std::string_view line);
 
-// The index of the first line of the message of the exception whose frames begin at `at`, or
-// lines.size().
+// The index of the first message line of the exception whose frames begin at `at`, or lines.size().
 [[nodiscard]] std::size_t message_line(const std::vector<std::string>& lines, std::size_t at);
 
 // The last traceback in the text, including the exceptions chained to it ("The above exception was
 // the direct cause …"). Empty without a traceback.
 [[nodiscard]] std::string last_chain(std::string_view text);
 
-// The last `count` lines. Of a traceback also its first line, which identifies it; of a chain also
-// the message of each earlier exception, and always the first one.
+// The last `count` lines. For a traceback, also its first line, which identifies it as one. For a
+// chain, also the messages of the earlier exceptions: as many as fit, and always the first one.
 [[nodiscard]] std::vector<std::string> shorten(const std::vector<std::string>& lines,
                                                std::size_t count);
 

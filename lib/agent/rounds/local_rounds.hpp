@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// The environment that the rounds of one node need.
+// What the rounds of a single-node job need from their environment.
 class LocalRoundsSite {
  public:
   virtual ~LocalRoundsSite() = default;
@@ -24,11 +24,11 @@ class LocalRoundsSite {
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
   virtual void close_round() = 0;
 
-  // All workers are being restarted.
+  // Called when all workers are being restarted.
   virtual void restarting(const event::RestartDecided& restart) = 0;
 };
 
-// How the worker exited, without details that vary between runs: pids and memory usage.
+// How the worker exited, without details that vary between runs (pids and memory usage).
 [[nodiscard]] inline FailureFacts failure_facts(const WorkerFailure& failure, Duration run_time) {
   if (failure.spawn_error) {
     const bool permanent = failure.spawn_error->code != Errc::system;
@@ -62,7 +62,7 @@ class LocalRounds final : public RoundSource {
     user_.run_round({nproc, rank_first, std::move(specs)});
   }
 
-  // Makes one decision per attempt, on its root cause.
+  // Makes one decision per attempt, based on its root cause.
   void report_failure(const WorkerFailure& seen, Duration run_time) override {
     if (decided_ || seen.after_stop) {
       return;
@@ -90,7 +90,7 @@ class LocalRounds final : public RoundSource {
     user_.handle(closed);
   }
 
-  // No other node to wait for.
+  // There is no other node to wait for.
   void report_success() override { user_.handle(RoundClosed{}); }
 
   void report_finished() override { user_.handle(RoundClosed{}); }
@@ -113,7 +113,7 @@ class LocalRounds final : public RoundSource {
   RestartLimits limits_;
   RestartPolicy policy_;
   const HangListener* hangs_ = nullptr;
-  bool decided_ = false;  // on the failures of this attempt
+  bool decided_ = false;  // a decision was made for this attempt
 };
 
 }  // namespace muster

@@ -33,8 +33,8 @@ void LocalStore::look_up(std::function<void()> ready) {
                   });
 }
 
-// Each round gets a new store, so that lingering workers of an earlier attempt cannot reach the new
-// ones and no stale key remains.
+// Each round gets a new store. Lingering workers from an earlier attempt therefore cannot reach the
+// new workers, and no stale keys remain.
 Result<std::uint16_t> LocalStore::open_port() {
   store_.reset();
   if (!addresses_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalStore: what the rounds of a single-node job need from the host: the workers' store, their
-// ports, the address that they connect to, and the processes to start. Owned by the agent; lives on
-// its loop. Resource.
+// LocalStore: provides for the rounds of a single-node job the workers' store, their ports, the
+// address that they connect to, and the processes to start. Owned by the agent; lives on its loop.
+// Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -38,8 +38,8 @@ class LocalStore final : public LocalRoundsSite {
   // Decides who may use the store; outlives this object.
   void set_admission(Admission* admission) { admission_ = admission; }
 
-  // Resolves MASTER_ADDR, then calls `ready`. Signals are handled meanwhile. A name that cannot be
-  // resolved fails the first round.
+  // Resolves MASTER_ADDR, then calls `ready`. Signals are handled in the meantime. If the name
+  // cannot be resolved, the first round fails.
   void look_up(std::function<void()> ready);
 
   Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;

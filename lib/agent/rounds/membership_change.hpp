@@ -7,7 +7,7 @@
 
 namespace muster {
 
-// Empty if the node knows no previous round.
+// Empty if this node was in no previous round.
 [[nodiscard]] event::MembershipChange membership_change(const Round& before, const Round& now);
 
 }  // namespace muster

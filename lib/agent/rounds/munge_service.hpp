@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MungeService: runs MUNGE's programs, `munge` and `unmunge`, a few at a time and each with a
-// timeout. A static binary cannot load libmunge, and the protocol of munged is undocumented.
-// Resource; runs on the loop's thread, which must have a LinuxRunner.
+// timeout. A static binary cannot load libmunge, and munged's protocol is undocumented. Resource;
+// runs on the loop's thread, which must have a LinuxRunner.
 #pragma once
 
 #include "process/start/helper_process.hpp"
@@ -21,7 +21,7 @@ namespace muster {
 
 class MungeService final : public CredentialService {
  public:
-  // The environment of the programs, which are found through its PATH.
+  // `environment` is passed to the programs, which are searched in its PATH.
   MungeService(asio::io_context& loop, std::vector<std::string> environment);
 
   // Tests that MUNGE works for us: it encodes a secret and decodes it again.

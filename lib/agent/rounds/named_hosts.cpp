@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLookupsAtOnce = 32;  // each lookup needs descriptors
 
-// A name server that stays silent longer would delay the start of the job.
+// A longer wait for a name server that does not respond would delay the start of the job.
 constexpr Duration kNamesTimeout = std::chrono::seconds(3);
 
 }  // namespace
@@ -38,7 +38,7 @@ void NamedHosts::begin_some() {
 }
 
 void NamedHosts::take(const Result<std::vector<std::string>>& addresses) {
-  if (!done_) {  // another name had no address
+  if (!done_) {  // if null, another name had no address
     return;
   }
   ++answered_;

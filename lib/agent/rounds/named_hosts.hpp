@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NamedHosts: restricts trust on first use to the hosts that the platform names. Resolves their
-// addresses without blocking the loop, on every node, since any node may become the leader.
+// addresses without blocking the loop. Runs on every node, because any node may become the leader.
 // Resource: destroying it cancels the lookups, and the callback is then never called.
 #pragma once
 
@@ -22,11 +22,12 @@ class NamedHosts {
  public:
   using Names = decltype(LaunchConfig::named_hosts);
 
-  // Does nothing without names or if the job does not trust on first use (`first_use` is null).
+  // Does nothing if there are no names, or if the job does not use trust on first use (`first_use`
+  // is null).
   NamedHosts(asio::io_context& loop, Names names, std::shared_ptr<FirstUse> first_use);
 
-  // Calls `done` once; at once if there is nothing to resolve. If a name has no address, the
-  // restriction is lifted.
+  // Calls `done` once; immediately if there is nothing to resolve. If a name has no address, the
+  // restriction is removed.
   void when_found(std::function<void()> done);
 
  private:
@@ -39,7 +40,7 @@ class NamedHosts {
   std::shared_ptr<FirstUse> first_use_;
   std::function<void()> done_;
   std::set<std::string> addresses_;
-  std::vector<std::unique_ptr<NameLookup>> lookups_;  // one for each started name, until the end
+  std::vector<std::unique_ptr<NameLookup>> lookups_;  // one per started name, kept until the end
   std::size_t answered_ = 0;
 };
 

@@ -22,9 +22,9 @@ std::uint64_t number_from(std::string_view hex) {
   return std::max<std::uint64_t>(number, 1);
 }
 
-constexpr std::size_t kCommandMax = 200;  // bytes of the program and its arguments in messages
+constexpr std::size_t kCommandMax = 200;  // bytes of the command line shown in messages
 
-// Each word is terminated, so that "a b" and "ab" differ.
+// Each word is terminated, so that "a b" and "ab" have different digests.
 std::uint64_t digest_of(const Program& program) {
   std::string words(1, static_cast<char>(program.kind));
   words.append(program.name).push_back('\0');
@@ -76,7 +76,7 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.core.local_addr = config.local_addr;
   out.is_host = config.rendezvous.is_host;
   if (is_static) {
-    // The workers' store is at the endpoint, on the node of rank 0.
+    // The workers' store is at the endpoint, on the node with rank 0.
 
     out.core.fixed_store = Endpoint{config.master_addr, config.master_port};
     out.is_host = config.rendezvous.is_host.value_or(config.node_rank == 0);

@@ -12,7 +12,7 @@ namespace muster {
 
 // Reads the token file, or creates it in the home directory, and derives the keys. `settings` must
 // already contain the credentials, because nodes with MUNGE share a secret. Errors: those of
-// read_token; usage if the job requires a secret and has none.
+// read_token; usage, if the job requires a secret and has none.
 
 [[nodiscard]] Result<void> use_token(const LaunchConfig& config, RendezvousSettings& settings);
 

@@ -18,11 +18,11 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kTextMax = 500;  // of a failure, as sent to the other nodes
+constexpr std::size_t kTextMax = 500;  // limit for a failure's text that is sent to the other nodes
 
-constexpr double kOldestExceptionSeconds = 1e7;  // a worker may write any date
+constexpr double kOldestExceptionSeconds = 1e7;  // because a worker may write any date
 
-// The latest possible time of the exception, if an error file contains its date. Error files have
+// The latest possible time of the exception, if an error file contains its date. The date is in
 // whole seconds of this host's wall clock.
 std::optional<TimePoint> raised_at(const WorkerFailure& failure, TimePoint now) {
   const auto raised = failure.record ? failure.record->unix_seconds : std::nullopt;
@@ -77,7 +77,7 @@ void SharedRounds::report_finished() {
   node_->tell(WorkersFinished{});
 }
 
-// Before this node has joined, there is no other node to notify.
+// Before this node has joined, there are no other nodes to notify.
 void SharedRounds::leave_round(const std::string& reason) {
   if (!node_) {
     RoundClosed closed;
@@ -102,7 +102,7 @@ Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time)
   return message;
 }
 
-// The first message makes the others stop their workers; the evidence for the report follows.
+// The first message makes the other nodes stop their workers. The evidence for the report follows.
 void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
   WorkerFailure failure = seen;
   run_folder_.add_record(failure);
@@ -130,7 +130,8 @@ void SharedRounds::check_lease() {
   if (lease_end_ && steady_now() >= *lease_end_) {
     node_->check_deadlines();
   } else if (lease_end_ && fenced) {
-    // Messages received after we were paused have renewed the lease, but the guard acted before.
+    // Messages that were received after this process was paused have renewed the lease, but the
+    // guard had already acted.
     overslept_ = true;
     fence_workers("the guard killed the workers");
   }
@@ -213,7 +214,7 @@ void SharedRounds::run_round(const RunRound& run) {
   user_.run_round(std::move(round));
 }
 
-// The node of rank 0 decides whether workers reach its store directly.
+// The node with rank 0 decides whether workers connect to its store directly.
 Result<void> SharedRounds::open_proxy(RunRound& run) {
   StoreCarrier* const carrier = node_->carrier();
   if (!run.offer.is_carried || carrier == nullptr) {
@@ -271,7 +272,7 @@ void SharedRounds::ended(const NodeEnd& end) {
       [this]<class End>(const End& how) {
         RoundClosed closed;
         if constexpr (std::is_same_v<End, EndClosed>) {
-          if (!how.close.succeeded && how.close.root_rank < 0) {  // not a worker's failure
+          if (!how.close.succeeded && how.close.root_rank < 0) {  // no worker failure is the cause
             closed.outcome = Outcome::not_started;
             const bool is_usage = how.close.exit_code == kUsageExitCode;
             closed.error = Error{is_usage ? Errc::usage : Errc::timed_out, how.close.reason};
@@ -279,7 +280,7 @@ void SharedRounds::ended(const NodeEnd& end) {
             return;
           }
           if (how.close.succeeded && round_->id.number == 0) {
-            say("the job ended; this node ran no workers because the others needed no more nodes");
+            say("the job ended; this node ran no workers because the job needed no more nodes");
           }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
@@ -303,8 +304,8 @@ void SharedRounds::ended(const NodeEnd& end) {
 
 // -- the workers' store -----------------------------------------------------------------------
 
-// Opens a new store for each round, only on the address that the workers connect to. If that is not
-// an address of this host (NAT), it listens on all addresses.
+// Opens a new store for each round. It listens only on the address that the workers connect to. If
+// that address does not belong to this host (NAT), it listens on all addresses.
 Result<SharedRounds::Store> SharedRounds::make_store() {
   const LaunchConfig& config = setup_.config;
   Store store;
@@ -336,7 +337,7 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   return Store{std::move(*server), address, port};
 }
 
-// What this node provides for the workers of all nodes when it has rank 0.
+// Opens what this node provides to the workers on all nodes when it has rank 0.
 Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
   auto ports = ports_.for_leader();
   if (!ports) {
@@ -380,7 +381,7 @@ void SharedRounds::close_store() {
   }
 }
 
-// Addresses contain the interface of the host that asks. A node without a reply asks again.
+// Addresses contain the interface of the querying host. A node that gets no reply queries again.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());
@@ -396,7 +397,7 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
 
 // -- hangs and slow ranks ----------------------------------------------------------------------
 
-// Without --hang-timeout, this node replies that it has no findings.
+// Without --hang-timeout, this node replies that it found nothing.
 void SharedRounds::inquire(const InquiryStep& step) {
   if (const auto* asked = std::get_if<LookNow>(&step)) {
     const Look& question = asked->question;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedRounds: one node's part in a multi-node job. Connects the rendezvous, which decides when to
-// run and when to stop, to the supervisor, whose round source it is. Opens the workers' store if
-// this node has rank 0, reports failures with their evidence, and renews the guard's lease. Owned
-// by the agent; lives on its loop. Resource.
+// SharedRounds: one node's part in a multi-node job. It is the supervisor's round source and
+// connects it to the rendezvous, which decides when to run and when to stop. Opens the workers'
+// store if this node has rank 0, reports failures with their evidence, and renews the guard's
+// lease. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -52,16 +52,19 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   // Admits remote clients to the workers' store if their nodes vouch for them.
   [[nodiscard]] Admission& vouching() { return vouching_; }
 
-  // --hang-timeout: the object that inspects, judges and receives the verdict; outlives the rounds.
+  // --hang-timeout: sets the object that inspects, judges and receives the verdict. It must outlive
+  // the rounds.
   void use(HangListener& listener) override { hangs_ = &listener; }
 
-  // Receives the wait times of the ranks on all nodes if this node is the leader.
+  // Sets the object that receives the wait times of the ranks on all nodes if this node is the
+  // leader.
   void use(WaitListener& listener) { waits_ = &listener; }
 
   // Sends StalledHere, LookedHere, JudgedHere or WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
 
-  // For musterctl forget: declares a lost member dead. Empty on success, else the reason.
+  // For musterctl forget: declares a lost member dead. Returns an empty string on success, or else
+  // the reason.
   friend std::string forget(SharedRounds* rounds, const std::string& node);
 
   // RoundSource. Waiting for a round starts as soon as the previous one is over.
@@ -70,7 +73,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void tell_gone() override;
   void report_failure(const WorkerFailure& seen, Duration run_time) override;
 
-  // Empty because the other nodes learn of the success only when no process is left.
+  // Does nothing, because the other nodes are notified of the success only when no process remains.
   void report_success() override {}
 
   void report_finished() override;
@@ -93,7 +96,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void ended(const NodeEnd& end) override;
 
  private:
-  // The store's address for workers. Without a server, one of the workers serves it there.
+  // The store's address for workers. If `server` is null, one of the workers serves the store
+  // there.
   struct Store {
     std::unique_ptr<StoreServer> server;
     std::string address;
@@ -123,14 +127,14 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   HangListener* hangs_ = nullptr;
   WaitListener* waits_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
-  VouchedAdmission vouching_;  // outlives the store
+  VouchedAdmission vouching_;  // must outlive the store
   SocketWitness witness_;
   std::unique_ptr<StoreServer> store_;
   std::unique_ptr<StoreProxy> proxy_;
-  RoundPtr round_;  // the workers' current or last round
+  RoundPtr round_;  // the round that the workers are in, or the last one
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
-  bool overslept_ = false;  // the guard noticed the end of the lease before us
+  bool overslept_ = false;  // the guard detected the end of the lease before us
 };
 
 // `rounds` is null in a single-node job.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // WarmRounds: wraps a round source and ensures that the zygote is ready before a round begins. It
-// delays the request for the first round, and later the report that the last workers have exited.
-// Without a zygote it only forwards calls. Pure except for its site.
+// delays the request for the first round and, in later rounds, the report that the last workers
+// have exited. Without a zygote it only forwards calls. Pure except for its site.
 #pragma once
 
 #include "agent/supervisor/round_source.hpp"
@@ -18,10 +18,10 @@ namespace muster {
 class WarmSite {
  public:
   virtual ~WarmSite() = default;
-  // Answered by on_zygote_ready or on_zygote_lost, at once or later.
+  // Answered with on_zygote_ready or on_zygote_lost, immediately or later.
   virtual void prepare_zygote(ZygoteObserver& observer) = 0;
   virtual void warn(const std::string& text) = 0;
-  // Before the first round: the job cannot start.
+  // Called before the first round if the job cannot start.
   virtual void fail(const Error& error) = 0;
 };
 
@@ -40,7 +40,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // Prepares the zygote again for each later round, since packages may have been reinstalled.
+  // Prepares the zygote again for each later round, because packages may have been reinstalled.
   void tell_gone() override {
     is_gone_ = true;
     ask();
@@ -60,7 +60,8 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // After the first round this means that the module was removed, which the workers will report.
+  // After the first round, this means that the module was removed. The workers report that
+  // themselves.
   void on_unknown_module(const std::string& what) override {
     if (!begin_) {
       on_zygote_lost(what);
@@ -80,7 +81,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   void report_finished() override { rounds_.report_finished(); }
 
-  // The end of the job may arrive instead of a round.
+  // The job may end before the next round.
   void leave_round(const std::string& reason) override {
     begin_ = nullptr;
     awaited_.reset();
@@ -106,7 +107,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     site_.prepare_zygote(*this);
   }
 
-  // Each step may trigger the next one from inside the call.
+  // Each step may start the next one from within the call.
   void go_on() {
     if (is_asking_) {
       return;
@@ -124,10 +125,10 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   RoundSource& rounds_;
   WarmSite& site_;
-  bool is_asking_ = false;  // all further steps wait for the zygote
+  bool is_asking_ = false;  // waiting for the zygote, and so are all further steps
   bool is_lost_ = false;
   std::function<void()> begin_;
-  bool is_gone_ = false;        // no process of the last round is left
+  bool is_gone_ = false;        // no process of the last round remains
   std::optional<int> awaited_;  // the attempt
 };
 

@@ -50,7 +50,8 @@ void EventLog::open(const std::string& folder) {
   write(std::exchange(kept_, {}));
 }
 
-// Replaces a file that was removed or renamed meanwhile by a new one; keeps an existing file.
+// If the file was removed or renamed in the meantime, creates a new one; otherwise keeps the
+// existing file.
 void EventLog::open_again(const std::string& folder) {
   if (auto opened = open_(folder)) {
     write_ = std::move(*opened);
@@ -71,7 +72,7 @@ void EventLog::write(std::string_view text) {
   }
 }
 
-// A line that does not fit completely may be truncated; it is then the last one.
+// If the last line does not fit, it may be truncated.
 bool EventLog::append(std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write_(text);
@@ -88,7 +89,7 @@ bool EventLog::append(std::string_view text) {
   return true;
 }
 
-// A write to a regular file always waits for the disk.
+// A write to a regular file always waits for the disk, so slow writes are measured.
 void EventLog::count_time(Duration taken) {
   slow_ += taken > kSlowEventWrite ? taken : Duration{};
   if (slow_ > kSlowEventWritesMax) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventLog: the sink that writes events.jsonl into the log directory that the user asked for.
-// Buffers events until the directory exists. A write failure (disk full) or a disk that blocks
-// the launcher is reported once; logging then stops, and the job continues. Owned by the agent;
+// EventLog: the sink that writes events.jsonl into the log directory that the user specified.
+// Buffers events until the directory exists. A write failure (disk full) or a disk that blocks the
+// launcher is reported once; logging then stops, and the job continues. Owned by the agent;
 // resource.
 #pragma once
 
@@ -16,15 +16,17 @@
 
 namespace muster {
 
-// A job that runs for a year must not fill a disk with messages from its nodes.
+// Limits the file, so that a job that runs for a year does not fill a disk with its nodes'
+// messages.
 inline constexpr std::size_t kEventLogBytesMax = std::size_t{64} << 20;
 
-// A write is slow if it takes longer than kSlowEventWrite. Once slow writes have blocked the
-// launcher for kSlowEventWritesMax in total, logging stops, because the job matters more.
+// A write that takes longer than kSlowEventWrite is slow. Once slow writes have blocked the
+// launcher for kSlowEventWritesMax in total, logging stops, because the job is more important.
 inline constexpr Duration kSlowEventWrite = std::chrono::milliseconds(100);
 inline constexpr Duration kSlowEventWritesMax = std::chrono::seconds(1);
 
-// Limit of the buffer before the directory exists: nodes may wait for others for days.
+// Size limit of the buffer before the directory exists, because nodes may wait for each other for
+// days.
 inline constexpr std::size_t kEventsKeptBytesMax = std::size_t{1} << 20;
 
 struct EventLogLimits {
@@ -34,9 +36,9 @@ struct EventLogLimits {
 
 class EventLog final : public EventSink {
  public:
-  // Appends bytes and returns their number, or -1 with errno, as ::write does.
+  // Appends bytes and returns their number, or -1 with errno set, like ::write.
   using Write = std::function<ssize_t(std::string_view)>;
-  // Creates the file in this directory unless it exists, and returns how to write to it.
+  // Creates the file in this directory unless it exists. Returns a function that writes to it.
   using Open = std::function<Result<Write>(const std::string& folder)>;
 
   using Clock = std::function<TimePoint()>;
@@ -61,7 +63,7 @@ class EventLog final : public EventSink {
   Clock now_;
   std::function<void(const std::string&)> trouble_;
   EventLogLimits limits_;
-  std::string kept_;  // events from before the file exists
+  std::string kept_;  // events emitted before the file exists
   Write write_;
   std::size_t written_ = 0;
   Duration slow_{};  // total time of slow writes

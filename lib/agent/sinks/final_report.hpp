@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FinalReport: writes the report on stderr when the job has ended, report.json into the log
-// directory, and the error file that our own caller asked for. A sink for the last event. Owned by
-// the agent. Shell around report and error_file.
+// FinalReport: after the job has ended, prints the report on stderr, writes report.json into the
+// log directory, and writes the error file that our own caller requested. A sink for the last
+// event. Owned by the agent. Shell around report and error_file.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -18,8 +18,9 @@ class FinalReport final : public EventSink {
 
   void take(const JobEvent& event) override;
 
-  // Writes the error file that our caller asked for with TORCHELASTIC_ERROR_FILE, as torchrun does.
-  // Call before the run directory is cleaned up: a worker's own error file may be the source.
+  // Writes the error file that our caller requested with TORCHELASTIC_ERROR_FILE, like torchrun.
+  // Call before the run directory is cleaned up, because the source may be a worker's own error
+  // file.
   void write_error_file(const JobResult& result) const;
 
  private:

@@ -39,7 +39,7 @@ void Messages::take(const JobEvent& event) {
   }
 }
 
-// Without a runner there is no queue: creating it failed, and the job ends.
+// If there is no runner, there is no queue: creating the runner failed, and the job ends.
 void Messages::show(const std::string& text) {
   if (runner_ != nullptr) {
     runner_->say(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages: the sink that writes the launcher's own lines to stderr. They are queued with the
-// workers' output, so that a stalled console does not block the launcher. Owned by the agent; one
+// Messages: the sink that writes the launcher's own lines to stderr. They are queued together with
+// the workers' output, so a stalled console does not block the launcher. Owned by the agent; one
 // thread.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// no-color.org: colours are off if NO_COLOR is set and not empty.
+// no-color.org: colours are disabled if NO_COLOR is set and not empty.
 [[nodiscard]] bool colours_wanted(const Environ& environ);
 
 class Messages final : public EventSink {
@@ -23,7 +23,7 @@ class Messages final : public EventSink {
   // Sets the queue. Until then, lines are written directly.
   void use(LinuxRunner& runner) { runner_ = &runner; }
 
-  // Called before each line, to remove a live line from the terminal.
+  // `call` is called before each line, to remove a live line from the terminal.
   void before_lines(std::function<void()> call) { before_ = std::move(call); }
 
   void take(const JobEvent& event) override;

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// Replaces unusual characters, since the kernel allows every byte in a host name.
+// Replaces unusual characters, because the kernel allows any byte in a host name.
 std::string file_name_of(const std::string& hostname) {
   constexpr std::size_t kLongest = 64;
   std::string name = hostname.substr(0, kLongest);
@@ -24,8 +24,8 @@ std::string file_name_of(const std::string& hostname) {
   return name;
 }
 
-// One name for each job, host and address. Agents on one host without separate addresses use the
-// first file that is not locked.
+// One name for each job, host and address. If several agents on one host have no separate
+// addresses, each uses the first file that is not locked.
 std::string record_name(const AgentSetup& setup) {
   const LaunchConfig& config = setup.config;
   std::string job = setup.hostname + '\n' + config.rdzv_id + '\n' + config.local_addr;

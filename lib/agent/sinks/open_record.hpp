@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens the file in which this node records the rounds that it accepts, if it has a directory for
-// it. Called once, by main, before the guard and the agent split, so that both hold the lock.
+// such files. Called once, by main, before the guard and the agent split, so that both hold the
+// lock.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -10,7 +11,7 @@
 
 namespace muster {
 
-// Null without --state-dir. Recording is off if the directory cannot be used.
+// Null without --state-dir. If the directory cannot be used, rounds are not recorded.
 [[nodiscard]] std::shared_ptr<const RoundRecord> open_record(const AgentSetup& setup);
 
 }  // namespace muster

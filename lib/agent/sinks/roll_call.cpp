@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kRewrite = "\r\x1b[K";
 constexpr std::size_t kRefusalBytesMax = 800;  // it may contain two commands
-constexpr std::size_t kRefusalsShownMax = 64;  // the same stranger may reconnect forever
+constexpr std::size_t kRefusalsShownMax = 64;  // an unknown node may reconnect forever
 
 std::string names_of(const RollCall& call) {
   const auto here = static_cast<std::size_t>(std::max(call.present, 0));
@@ -21,7 +21,7 @@ std::string names_of(const RollCall& call) {
       call.names, [](const std::string& name) { return name; }, more);
 }
 
-// The missing nodes, by name if they are known, else their number.
+// The missing nodes: their names if known, or else their number.
 std::string missing_in(const RollCall& call) {
   if (!call.awaited.empty()) {
     return name_some(call.awaited, [](const std::string& name) { return name; });
@@ -37,7 +37,7 @@ std::string describe(const RollCall& call) {
     return {};
   }
   if (call.present >= call.needed && call.awaited.empty()) {
-    // The round runs without this node and is not waiting for any other.
+    // A round is running without this node and is not waiting for any other node.
     return fmt::format("the job runs on {} node{}: {}; this node is waiting to be admitted",
                        call.present,
                        call.present == 1 ? "" : "s",
@@ -90,7 +90,7 @@ void RollCallView::worker_ended(TimePoint now) {
   }
 }
 
-// A spare node may wait for days, but then no node is missing.
+// A spare node may wait for days, but in that case no node is missing.
 bool RollCallView::is_missing() const {
   return call_.present < call_.needed || !call_.awaited.empty() || !trouble_.empty();
 }
@@ -130,7 +130,7 @@ std::string RollCallView::tick(TimePoint now) {
   return line(fmt::format("after {} s: {}{}", waited.count(), shown_, time_left(now)));
 }
 
-// Refusals stay on a terminal too, because a user must act on them.
+// On a terminal, refusals are kept on the screen as well, because the user must act on them.
 std::string RollCallView::show(TimePoint now) {
   news_ = false;
   shown_at_ = now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RollCallView: what a node prints on stderr while it waits for the others. Silent for the first
-// second, then one line per change. On a terminal it rewrites a single live line, which disappears
-// when the workers start. Pure: the agent writes the returned text unchanged.
+// RollCallView: what a node prints on stderr while it waits for the others. It prints nothing in
+// the first second, then one line per change. On a terminal it rewrites a single live line, which
+// disappears when the workers start. Pure: the agent writes the returned text unchanged.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// Nodes that meet within this time print nothing.
+// If all nodes join within this time, nothing is printed.
 inline constexpr Duration kRollCallQuiet = std::chrono::seconds(1);
 
 // A longer wait is reported repeatedly, so that the log shows that the launcher is alive.
@@ -34,25 +34,26 @@ class RollCallView {
   // Starts waiting for a round.
   void begin(TimePoint now);
 
-  // Call when a worker exits: the join timeout counts from the last exit of the previous round.
+  // Call when a worker exits, because the join timeout counts from the last exit of the previous
+  // round.
   void worker_ended(TimePoint now);
 
-  // Takes the latest status. Returns an empty string if nothing is to be written now.
+  // Receives the latest status. Returns an empty string if nothing is to be printed now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
 
-  // The end of the first second if something is to be printed then; later, the time at which to
-  // repeat the last line.
+  // The end of the first second, if something is to be printed then. Later, the time at which the
+  // last line is repeated.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::string tick(TimePoint now);
 
-  // The start is over: later lines are printed only once.
+  // The startup is complete: from now on, lines are not repeated.
   void stop_repeating() { repeats_ = false; }
 
-  // Removes the live line, because the workers start or another message follows.
+  // Removes the live line because the workers start or another message follows.
   [[nodiscard]] std::string end();
 
-  // For the error that ends the wait: which nodes were present and which are missing. Empty if this
-  // is unknown or outdated.
+  // For the error that ends the wait: which nodes were present and which were missing. Empty if
+  // this is unknown or outdated.
   [[nodiscard]] std::string summary() const;
 
  private:
@@ -63,8 +64,8 @@ class RollCallView {
   [[nodiscard]] std::string line(const std::string& text);
 
   RollCallStyle style_;
-  std::optional<TimePoint> since_;        // none: not waiting
-  std::optional<TimePoint> counts_from_;  // none: it does not give up
+  std::optional<TimePoint> since_;        // none if not waiting
+  std::optional<TimePoint> counts_from_;  // none if it never gives up
   bool news_ = false;                     // a change that was not shown yet
   bool repeats_ = false;
   TimePoint shown_at_{};
@@ -75,8 +76,8 @@ class RollCallView {
   std::set<std::string> refusals_shown_;
 };
 
-// "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)", or that a round runs without
-// this node. Empty if no node is known.
+// "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)", or that a round is running
+// without this node. Empty if no node is known.
 [[nodiscard]] std::string describe(const RollCall& call);
 
 }  // namespace muster

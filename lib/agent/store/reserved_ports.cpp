@@ -38,7 +38,7 @@ Result<std::vector<std::uint16_t>> ReservedPorts::for_leader() {
   return fill(leader_, config_.leader_ports, "--leader-ports");
 }
 
-// Releases the old port only after taking a new one, so the two differ and a process that missed
+// Takes a new port before releasing the old one, so that the two differ and a process that missed
 // the end of a round cannot reach the next round's store. A small range may have no other free
 // port.
 Result<std::uint16_t> ReservedPorts::for_store() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReservedPorts: the ports that the agent reserves for its workers. The ports of --ports, and of
-// --leader-ports once this node has had rank 0, stay the same for the life of the agent. The port
-// of a store that a worker serves changes in each round. Used by the round sources. Resource.
+// ReservedPorts: the ports that the agent reserves for its workers. The ports of --ports never
+// change while the agent runs, nor do those of --leader-ports once this node has had rank 0. The
+// port of a store that a worker serves changes in each round. Used by the round sources. Resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,14 +15,15 @@
 
 namespace muster {
 
-// The range for all listeners on this node, if one was configured.
+// The range for all listening sockets on this node, if one was configured.
 [[nodiscard]] PortRange port_range_of(const LaunchConfig& config);
 
 class ReservedPorts {
  public:
   explicit ReservedPorts(const LaunchConfig& config) : config_(config) {}
 
-  // Errors: system, with the option that asked for the ports. Ports already held stay held.
+  // Error: system, with the option that requested the ports. Ports that are already reserved stay
+  // reserved.
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_node();
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_leader();
   [[nodiscard]] Result<std::uint16_t> for_store();

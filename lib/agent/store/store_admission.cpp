@@ -11,11 +11,11 @@
 namespace muster {
 namespace {
 
-// All workers of a large job may connect at the same moment. The limit is also a quarter of the
-// descriptors.
+// All workers of a large job may connect at the same moment. A quarter of the descriptors is a
+// further limit.
 constexpr std::size_t kWaitingClients = 16384;
 
-// The queried node gives the reason for a refusal; this timeout covers an answer that never
+// The queried node provides the reason for a refusal. This timeout is for a reply that never
 // arrives.
 constexpr Duration kAnswerAfterAll = std::chrono::seconds(1);
 
@@ -41,7 +41,8 @@ void VouchedAdmission::known(const VouchKnown& known) {
   }
 }
 
-// If descriptors or memory are exhausted, vouch for no client, since an attacker might cause this.
+// If no descriptors or memory are available, vouch for no client, because an attacker could cause
+// this.
 std::optional<VouchAnswer> SocketWitness::owner_of(const StoreClient& client) {
   const auto own = SocketAddress::parse(client.host, client.port);
   const auto store = SocketAddress::parse(client.store_host, client.store_port);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VouchedAdmission: decides which remote clients may use the workers' store of a multi-node job, by
-// asking the client's node through the rendezvous. SocketWitness answers for this node when others
-// ask. Resources of SharedRounds; one thread.
+// querying the client's node through the rendezvous. SocketWitness answers the queries of other
+// nodes for this node. Resources of SharedRounds; one thread.
 #pragma once
 
 #include "io/admission.hpp"
@@ -18,14 +18,14 @@
 
 namespace muster {
 
-// Limits for clients that wait while other nodes are asked about them.
+// Limits for clients that wait while their nodes are queried.
 [[nodiscard]] AdmissionLimits store_admission_limits(Duration lease);
 
 class VouchedAdmission final : public Admission {
  public:
   using Ask = std::function<void(VouchWanted)>;
 
-  // `ask` sends a query to the other nodes; pass its answer to known().
+  // `ask` sends a query to the other nodes; the caller passes the answer to known().
   explicit VouchedAdmission(Ask ask) : ask_(std::move(ask)) {}
 
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;
@@ -42,9 +42,9 @@ class SocketWitness {
   explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
 
   // Determines who owns the connection on this host. It must belong to our user and be open in a
-  // descendant. If /proc does not reveal the process, the user decides. If our user has no number
-  // in its user namespace, the answer is unknown. An agent running as root also vouches for its
-  // workers of other users. None if the kernel cannot answer now.
+  // descendant. If /proc does not show the process, the user alone decides. If our user has no
+  // number in its user namespace, the answer is unknown. An agent that runs as root also vouches
+  // for its workers that run as other users. None if the kernel cannot answer now.
   [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
 
  private:

@@ -23,11 +23,11 @@ constexpr int kAcceptsAtOnce = 64;
 
 }  // namespace
 
-// Shared with the handlers in flight, which do nothing once `open` is false.
+// Shared with pending handlers, which do nothing once `open` is false.
 struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
   asio::posix::stream_descriptor listener;
   asio::steady_timer again;
-  AdmissionQueue admissions;  // local clients are decided at once, so none waits in it
+  AdmissionQueue admissions;  // local clients are decided immediately, so none waits here
   AdmissionQueue::Ticket last_ticket = 0;
   AcceptPause shortage{"worker"};
   Carry carry;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StoreProxy: listens on 127.0.0.1 for a node's workers when their store is on another node
-// (--store-via=proxy). Admits permitted clients and passes each connection on. Lives for one round;
+// (--store-via=proxy). Forwards the connections of permitted clients. Exists for one round;
 // resource of SharedRounds, on its loop.
 #pragma once
 
@@ -27,7 +27,7 @@ class StoreProxy {
  public:
   using Carry = std::function<void(UniqueFd)>;
 
-  // Uses `port`, which is that of the store itself, if it is free; else a port of the range.
+  // Uses `port`, the store's own port, if it is free on this node, or else a port in the range.
   [[nodiscard]] static Result<std::unique_ptr<StoreProxy>> open(asio::io_context& loop,
                                                                 std::uint16_t port,
                                                                 PortRange range,
@@ -39,7 +39,7 @@ class StoreProxy {
 
   [[nodiscard]] std::uint16_t port() const;
 
-  // Called with one sentence when a client is refused, at most once a minute.
+  // Called with a one-line message when a client is refused, at most once a minute.
 
   void set_notice(std::function<void(const std::string&)> notice);
 

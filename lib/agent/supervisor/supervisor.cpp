@@ -24,7 +24,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
 }
 
-// Evaluated only if the answer matters.
+// Only evaluated if the result matters.
 bool Supervisor::lost_connection(const WorkerExit& exit) {
   if (exit.status.success() || core_.state() != SupervisorState::running) {
     return false;
@@ -70,8 +70,9 @@ void Supervisor::handle(const SupervisorEvent& event) {
   site_.set_alarm(core_.next_deadline());
 }
 
-// The answer to a spawn steps the core again before the next effect. Observers are never called
-// from inside the runner, and calls of the round source are queued, so nothing else can intervene.
+// After a spawn, its result is passed to the core before the next effect. Observers are never
+// called from within the runner, and calls of the round source are queued, so no other event can
+// come between.
 void Supervisor::handle_all() {
   while (!events_.empty()) {
     const SupervisorEvent next = std::move(events_.front());
@@ -173,7 +174,7 @@ void Supervisor::signal_groups(int signo) {
   site_.runner().signal_groups(signo);
 }
 
-// Processes that were killed together with their worker are not named.
+// Processes that were killed together with their worker are not listed by name.
 void Supervisor::kill(bool names) {
   site_.tell(event::WorkersKilled{});
   if (!names_killed_) {

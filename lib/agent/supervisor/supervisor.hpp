@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor: steps the core with the events of the process runner and the round source, and
-// carries out the core's effects in order. It has no sockets and no clock of its own, so the agent
-// and the simulator share this class. Lives on its owner's loop, single-threaded; resource.
+// Supervisor: passes the events of the process runner and the round source to the core, and carries
+// out the core's effects in order. It has no sockets and no clock of its own, so the agent and the
+// simulator share this class. Lives on its owner's loop, single-threaded; resource.
 #pragma once
 
 #include "agent/events/job_event.hpp"
@@ -22,7 +22,7 @@ class WorkerSite {
   [[nodiscard]] virtual TimePoint now() = 0;
   [[nodiscard]] virtual double wall_seconds() = 0;
   [[nodiscard]] virtual ProcessRunner& runner() = 0;
-  // Sets the latest time for the next Tick; called after every event.
+  // Sets the latest time for the next Tick. Called after every event.
   virtual void set_alarm(std::optional<TimePoint> when) = 0;
   // Reports what happened to the workers.
   virtual void tell(event::What what) = 0;
@@ -38,8 +38,8 @@ class Supervisor : public ProcessObserver, public RoundUser {
  public:
   Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings);
 
-  // Handles one event and everything that follows from it at once. A call from inside a call to the
-  // site or to the round source is queued until the current event is done.
+  // Handles one event and everything that follows from it immediately. A call from within a call to
+  // the site or to the round source is queued until the current event is done.
   void handle(const SupervisorEvent& event) override;
 
   // Called once after each request to the round source.
@@ -54,7 +54,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void on_worker_exit(const WorkerExit& exit) override;
   void on_worker_dying(const WorkerExit& exit) override;
 
-  // We killed the worker for the failure in `exit`, which counts at once.
+  // Called when we killed the worker because of the failure in `exit`, which counts immediately.
   void on_worker_killed(const WorkerExit& exit);
 
   void on_groups_empty() override;
@@ -83,7 +83,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   std::deque<SupervisorEvent> events_;  // arrived while another event was being handled
   std::deque<SupervisorEffect> effects_;
   bool handling_ = false;
-  bool names_killed_ = false;  // the processes being killed were left behind
+  bool names_killed_ = false;  // the processes being killed are leftovers, which are listed by name
 };
 
 }  // namespace muster

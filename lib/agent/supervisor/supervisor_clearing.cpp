@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How SupervisorCore handles processes that workers leave behind: they may exit by themselves, then
-// get SIGTERM and the grace, then SIGKILL.
+// How SupervisorCore handles processes that workers leave running: they get time to exit on their
+// own, then SIGTERM and the grace period, then SIGKILL.
 #include "agent/supervisor/supervisor_core.hpp"
 #include "base/mark.hpp"
 
@@ -13,7 +13,7 @@ void SupervisorCore::clear_leftovers(Turn& turn) {
   clear(turn);
 }
 
-// If no process was left behind, NothingLeft follows at once.
+// If no process was left running, NothingLeft follows immediately.
 void SupervisorCore::clear(Turn& turn) {
   state_ = SupervisorState::clearing;
   phase_ = ClearPhase::settling;
@@ -32,8 +32,8 @@ Duration SupervisorCore::kill_timeout() const {
   return why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout;
 }
 
-// A killed worker keeps its pipes open until its memory is freed. The time of the helpers that read
-// them starts then.
+// A killed worker keeps its pipes open until its memory is freed. Only then does the time start for
+// helpers that read these pipes.
 TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
   return now + (live_.empty() || is_urgent() ? kSelfExitTime : kill_timeout() / 2);
 }
@@ -60,8 +60,8 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
   }
 }
 
-// Leftovers that were asked together with the workers have the rest of the workers' grace. If a
-// worker does not die of SIGKILL, the time to exit is used up, so there is no minimum.
+// Leftovers that got SIGTERM together with the workers have the rest of the workers' grace period.
+// If a worker does not die from SIGKILL, the time to exit is used up, so there is no minimum.
 void SupervisorCore::ask_leftovers(Turn& turn) {
   phase_ = ClearPhase::asked;
   const Duration at_least =
@@ -72,7 +72,8 @@ void SupervisorCore::ask_leftovers(Turn& turn) {
   look_for_deaf(turn);
 }
 
-// Schedules a check for processes in the groups of workers that got SIGTERM and have exited.
+// Schedules a check for processes that ignore SIGTERM, in the groups of workers that got SIGTERM
+// and have exited.
 void SupervisorCore::await_deaf(Turn& turn) {
   if (state_ == SupervisorState::stopping && live_.empty() && result_.stop_signal == SIGTERM) {
     look_at_ = turn.now + kSelfExitTime;
@@ -89,7 +90,8 @@ void SupervisorCore::look_for_deaf(Turn& turn) {
   }
 }
 
-// More time would not help them. Processes that they waited for may have exited just now.
+// The remaining processes ignore SIGTERM, so more time would not help. Processes that they waited
+// for may have just exited.
 void SupervisorCore::kill_deaf(Turn& turn) {
   MUSTER_MARK("only processes that ignore SIGTERM are left");
   kill(turn, kSelfExitTimeInHurry);
@@ -145,8 +147,8 @@ void SupervisorCore::close_while_clearing(Turn& turn) {
 
 // -- killing ----------------------------------------------------------------------------------
 
-// Processes killed while workers are live are their own children, whose names mean nothing to
-// users.
+// Processes that are killed while workers are live are the workers' own children. Their names mean
+// nothing to users.
 void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   const bool names = live_.empty();
   state_ = SupervisorState::killing;
@@ -169,7 +171,7 @@ void SupervisorCore::kill_last(Turn& turn) {
   }
 }
 
-// The other nodes may start without us.
+// The other nodes may start without this node.
 void SupervisorCore::kill_fenced_last(Turn& turn) {
   raise_to_regroup(turn);
   if (kill_all_at_) {

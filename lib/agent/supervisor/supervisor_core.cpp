@@ -116,8 +116,8 @@ void SupervisorCore::regroup(Turn& turn) {
   stop_workers(turn, Why::regroup, SIGTERM);
 }
 
-// Whether the signal is for the workers only. Ctrl-Z reaches them as SIGSTOP, since SIGTSTP has no
-// effect on a process group without a shell as its parent.
+// True if the signal is only for the workers. Ctrl-Z is passed to them as SIGSTOP, because SIGTSTP
+// has no effect on a process group without a shell as its parent.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 bool SupervisorCore::relay(Turn& turn, const SignalReceived& signal) {
   const int signo = signal.signo;
@@ -193,8 +193,8 @@ void SupervisorCore::note_late_exit(Turn& turn) {
 }
 
 void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
-  // Any existing reason to stop is at least as strong, and leads to a new round or to the end of
-  // the job.
+  // Any existing reason to stop takes precedence, and leads to a new round or to the end of the
+  // job.
   MUSTER_MARK("regroup while the workers are being stopped");
   if (why_ == Why::finished) {
     MUSTER_MARK("regroup while what finished workers left is being killed");
@@ -313,14 +313,14 @@ Duration SupervisorCore::console_timeout() const {
 }
 
 // Reports to the round source before it waits for our own output, because the other nodes may be
-// waiting for us.
+// waiting for this node.
 void SupervisorCore::go_on(Turn& turn) {
   kill_all_at_.reset();
   look_at_.reset();
   const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
     case Why::finished:
-      // Output continues meanwhile; we wait for it when the job releases us.
+      // Output continues in the meantime; we wait for it when the job releases this node.
       state_ = SupervisorState::waiting;
       deadline_.reset();
       turn.out.emplace_back(ReportFinished{});
@@ -377,7 +377,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     why_ = Why::give_up;
   }
   if (why_ == Why::interrupted) {
-    // Do not report to the other nodes that no process is left.
+    // Do not report to the other nodes that no process remains.
     end_attempt(turn, Duration{}, Outcome::interrupted);
     return;
   }
@@ -400,7 +400,8 @@ std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
   return state_ == SupervisorState::joining ? failures_before_ : result_.failures;
 }
 
-// The core knows the workers that were not reaped; the runner knows more about running ones.
+// The core knows the workers that were not reaped. The runner knows more about processes that are
+// still running.
 void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
   std::vector<Survivor> all = known;
   for (Survivor& worker : result_.survivors) {

@@ -2,7 +2,7 @@
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
 // job's result. It does not decide when a round starts or whether another one follows: it reports
 // what happened to the workers, and is asked to run, to stop, or to finish (round_source.hpp). A
-// table of states and events; time is an argument, effects are data, no I/O. Stepped by
+// table of states and events. Time is an argument, effects are data, no I/O. Driven by
 // agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
 #pragma once
 
@@ -19,11 +19,11 @@
 
 namespace muster {
 
-// waiting: this node has finished (or was asked to leave) and waits to be released.
-// clearing: the workers have exited; the processes that they left behind have time to exit.
+// waiting: this node has finished (or was asked to leave) and waits to be released. clearing: the
+// workers have exited; the processes that they left running have time to exit.
 enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
 
-// Leftover processes first get time to exit by themselves, more if all workers have succeeded, and
+// Leftover processes first get time to exit on their own (more if all workers have succeeded), and
 // then SIGTERM.
 enum class ClearPhase { settling, finishing, asked };
 
@@ -45,18 +45,19 @@ class SupervisorCore {
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // Complete once Finish was emitted; the failures of an attempt are complete from CloseAttempt on.
+  // Complete after Finish was emitted. The failures of an attempt are complete from CloseAttempt
+  // on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
   // The failures of the attempt that CloseAttempt closes. The shell adds the workers' evidence; no
-  // further decision depends on it. If another attempt follows, they are kept until it has failures
-  // of its own, although result() no longer contains them.
+  // further decision depends on it. If another attempt follows, the failures are kept until that
+  // attempt has failures of its own, although result() no longer contains them.
   [[nodiscard]] std::vector<WorkerFailure>& closed_failures();
 
-  // Adds what the shell knows of processes that could not be killed; the reply to NameSurvivors.
+  // Adds what the shell knows about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
 
-  // Attempts so far, which is the number of the next one.
+  // The number of attempts so far, which is also the number of the next one.
   [[nodiscard]] int starts() const { return starts_; }
 
   // A single line for traces and failed checks.
@@ -66,7 +67,7 @@ class SupervisorCore {
   void check_invariants() const;
   [[nodiscard]] SupervisorFacts facts() const;
 
-  // Whether this event is impossible in this state, so that the table's cell aborts.
+  // True if this event is impossible in this state, so that the table's cell aborts.
   [[nodiscard]] static bool is_impossible(SupervisorState state, std::size_t event);
 
  private:
@@ -105,7 +106,7 @@ class SupervisorCore {
   void kill_overdue(Turn& turn);
   void abandon_unkillable(Turn& turn);
 
-  // Processes that workers leave behind: supervisor_clearing.cpp.
+  // Processes that workers leave running: supervisor_clearing.cpp.
   void clear(Turn& turn);
   void go_on_clearing(Turn& turn);
   void ask_leftovers(Turn& turn);
@@ -170,29 +171,29 @@ class SupervisorCore {
   Why why_ = Why::nothing;
   ClearPhase phase_ = ClearPhase::settling;
   std::optional<TimePoint> deadline_;
-  std::optional<TimePoint> kill_all_at_;  // killing: helpers may exit by themselves until then
-  std::optional<TimePoint> stop_until_;   // end of the grace of workers that were asked to stop
-  std::optional<TimePoint> look_at_;      // next check for leftovers that ignore SIGTERM
-  TimePoint finish_until_{};              // for leftovers of workers that succeeded
-  TimePoint now_{};                       // time of the last step
-  TimePoint spawned_at_{};                // last worker of this attempt
-  TimePoint failed_at_{};                 // first failure of this attempt
-  TimePoint signalled_at_{};              // first request to stop
+  std::optional<TimePoint> kill_all_at_;  // killing: until then, helpers may exit on their own
+  std::optional<TimePoint> stop_until_;   // end of the grace period of workers that must stop
+  std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
+  TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
+  TimePoint now_{};                   // time of the last step
+  TimePoint spawned_at_{};            // when the last worker of this attempt was started
+  TimePoint failed_at_{};             // when the first failure of this attempt was detected
+  TimePoint signalled_at_{};          // when the first stop request was received
   int rank_first_ = 0;
   int starts_ = 0;
   int spawned_ = 0;
-  int others_ = 0;                     // workers of the round on other nodes
-  bool groups_empty_ = false;          // no process is left to stop; reported once
-  bool attempt_open_ = false;          // started, and no CloseAttempt yet
-  bool awaits_signal_ = false;         // a worker's death is held: we may get its signal, too
-  std::optional<TimePoint> leave_at_;  // when to announce to the others that we leave
+  int others_ = 0;              // workers in the round on other nodes
+  bool groups_empty_ = false;   // no process remains to be stopped; reported once
+  bool attempt_open_ = false;   // the attempt was started, and CloseAttempt was not emitted yet
+  bool awaits_signal_ = false;  // a worker's death is held, because we may get the same signal too
+  std::optional<TimePoint> leave_at_;  // when to notify the others that this node leaves
   std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
   std::set<int> dying_;                // local ranks of live_ that are exiting
-  std::optional<int> early_;           // the one whose failure is recorded
-  TimePoint dying_until_{};            // how long the kernel may take
+  std::optional<int> early_;           // the worker whose failure was recorded while it was dying
+  TimePoint dying_until_{};            // how long the kernel may take to free the memory
   std::optional<Outcome> closed_;      // the job's outcome for this node
   JobResult result_;
-  std::vector<WorkerFailure> failures_before_;  // of the last attempt, while we await a round
+  std::vector<WorkerFailure> failures_before_;  // of the last attempt, while we wait for a round
 };
 
 }  // namespace muster

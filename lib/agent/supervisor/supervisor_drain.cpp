@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How SupervisorCore handles schedulers that signal every process of a step, as Slurm does: all
-// nodes and all workers get the signal, some workers before us.
+// How SupervisorCore handles schedulers that send a signal to every process of a step, like Slurm:
+// the signal reaches all nodes and all workers, some of them before us.
 #include "agent/supervisor/supervisor_core.hpp"
 
 #include <fmt/core.h>
@@ -10,7 +10,8 @@
 
 namespace muster {
 
-// The worker died of a signal that asks a program to stop. We may get the same one in a moment.
+// The worker died from a signal that asks a program to stop. We may receive the same signal
+// shortly.
 bool SupervisorCore::may_be_of_scheduler(const WorkerFailure& failure) const {
   const int code = failure.status.shell_code();
   return settings_.signals_reach_all && !failure.spawn_error &&
@@ -27,7 +28,8 @@ TimePoint SupervisorCore::drained_by(TimePoint now) const {
   return std::max(now, settings_.job_ends.value_or(now)) + settings_.grace;
 }
 
-// Like stop_workers, but the workers already have the signal. Those that died of it did not fail.
+// Like stop_workers, but the workers already have the signal. Workers that died from it did not
+// fail.
 void SupervisorCore::drain(Turn& turn, int signo) {
   why_ = Why::interrupted;
   result_.stop_signal = signo;
@@ -47,16 +49,16 @@ void SupervisorCore::drain(Turn& turn, int signo) {
   deadline_ = stop_until_;
   const bool until_job_ends = settings_.job_ends && *settings_.job_ends > turn.now;
   turn.out.emplace_back(TellDrain{signo, *deadline_ - turn.now, until_job_ends});
-  // A scheduler that lists processes and then signals them misses those started in between. A
-  // duplicate signal is better than a missing one.
+  // A scheduler that lists processes before it sends signals to them misses processes that start in
+  // between. A duplicate signal is better than a missing one.
   if (turn.now - spawned_at_ < kSignalSpread) {
     turn.out.emplace_back(SignalGroups{signo});
   }
   await_deaf(turn);
 }
 
-// The other nodes get the scheduler's signal too. If they learned before it that we are leaving,
-// they would send their workers a second signal.
+// The other nodes get the scheduler's signal too. If they learned earlier that this node is
+// leaving, they would send their workers a second signal.
 void SupervisorCore::say_leaving(Turn& turn) {
   if (leave_at_ && !closed_) {
     turn.out.emplace_back(

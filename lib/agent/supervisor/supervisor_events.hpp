@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The events of the supervisor core (past tense) and its effects (imperative). Values. SpawnWorker
-// has an immediate answer: WorkerSpawned or SpawnFailed follows before any other event. The answers
-// of the round source (round_source.hpp) may follow at once or much later.
+// is answered immediately: WorkerSpawned or SpawnFailed follows before any other event. The answers
+// of the round source (round_source.hpp) may follow immediately or much later.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -23,7 +23,7 @@ struct Started {};
 struct RoundFormed {
   int nproc = 1;
   int rank_first = 0;
-  int others = 0;  // workers of the round on other nodes
+  int others = 0;  // workers in the round on other nodes
 };
 
 // The members of the round changed, or a worker on another node failed: stop, and form a new round.
@@ -31,17 +31,17 @@ struct RegroupNotice {
   std::string reason;
 };
 
-// This node has lost contact with the others for too long: they may start without it.
+// This node has lost contact with the others for too long, so they may start without it.
 struct Fenced {
   std::string reason;
 };
 
-// The job ends for this node: no further round exists, or this node cannot join it.
+// The job ends for this node: there is no further round, or this node cannot join it.
 struct RoundClosed {
   Outcome outcome = Outcome::succeeded;
   std::optional<Close> close;  // many nodes: set if the whole job has ended
   std::optional<Error> error;  // not_started
-  std::string verdict;         // failed: why there is no further restart; may be empty
+  std::string verdict;         // if failed: why there is no further restart; may be empty
 };
 
 struct WorkerSpawned {
@@ -56,11 +56,11 @@ struct SpawnFailed {
 
 struct WorkerExited {
   WorkerExit exit;
-  double wall_seconds = 0;       // for texts and files only
+  double wall_seconds = 0;       // only for messages and files
   bool lost_connection = false;  // another worker's failure may have caused this one
 };
 
-// A failure while the kernel still frees the memory. The worker counts as live until WorkerExited.
+// A failure while the memory is still being freed. The worker counts as live until WorkerExited.
 struct WorkerDying {
   WorkerExit exit;
   double wall_seconds = 0;
@@ -105,7 +105,7 @@ struct AwaitRound {
 
 struct TellGone {};
 
-// Later failures of the attempt follow as they are seen, with `after_stop`.
+// Failures of the attempt that are detected later follow with `after_stop` set.
 struct ReportFailure {
   WorkerFailure failure;
   Duration run_time{};
@@ -115,16 +115,16 @@ struct ReportSuccess {};
 
 struct ReportFinished {};
 
-// TellGone follows unless the answer arrived before.
+// TellGone follows unless the answer arrives first.
 struct LeaveRound {
   std::string reason;
 };
 
-// The scheduler stops the job: `left` is the time that the workers have to exit by themselves.
+// The scheduler stops the job. `left` is the time that the workers have to exit on their own.
 struct TellDrain {
   int signo = 0;
   Duration left{};
-  bool until_job_ends = false;  // `left` lasts until the job ends, plus the grace
+  bool until_job_ends = false;  // `left` lasts until the job ends, plus the grace period
 };
 
 struct SpawnWorker {
@@ -142,7 +142,7 @@ struct SignalWorkers {
 // The workers have exited. NothingLeft follows once their leftovers have exited too.
 struct AwaitNothingLeft {};
 
-// All workers have succeeded: names their leftovers, which have `left` to finish.
+// All workers have succeeded: lists their leftovers, which have `left` to finish.
 struct NameLeftovers {
   Duration left{};
 };
@@ -151,7 +151,7 @@ struct AskLeftovers {};  // sends SIGTERM
 
 struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
 
-// SIGKILL to the workers, but not to helpers that then exit by themselves. NothingLeft follows.
+// SIGKILL to the workers, not to helpers, which then exit on their own. NothingLeft follows.
 struct KillWorkers {
   bool names = false;  // the killed processes were left behind by workers that had exited
 };
@@ -160,16 +160,16 @@ struct KillEverything {
   bool names = false;
 };
 
-// A second stop request: these workers had not exited yet.
+// After a second stop request: the workers that had not exited yet.
 struct TellKilledEarly {
   int signo = 0;
   std::vector<int> local_ranks;
 };
 
-struct NameSurvivors {};  // in the result: processes that could not be killed in time
+struct NameSurvivors {};  // adds to the result: processes that could not be killed in time
 
-// All workers of the attempt have exited: forward the rest of their output, for at most `timeout`
-// if the console is slow, and read their error files.
+// All workers of the attempt have exited: forwards the rest of their output, for at most `timeout`
+// if the console is slow, and reads their error files.
 struct CloseAttempt {
   Duration timeout{};
 };

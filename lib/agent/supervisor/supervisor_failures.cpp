@@ -16,7 +16,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   live_.erase(exited.exit.local_rank);
   dying_.erase(exited.exit.local_rank);
   if (early_ == exited.exit.local_rank) {
-    MUSTER_CHECK(awaits_signal_);  // otherwise its failure has stopped the others
+    MUSTER_CHECK(awaits_signal_);  // otherwise its failure would have stopped the others
     complete_early(exited.exit);
     return;
   }
@@ -35,17 +35,18 @@ void SupervisorCore::note_exit(Turn& turn) {
   }
 }
 
-// Called while a failure is held: code that stops the workers later finds no process.
+// Called while a failure is held. Code that stops the workers later finds no process.
 void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }
 
-// Whether a worker of the round may still be running, here or on another node.
+// True if a worker in the round may still be running, here or on another node.
 bool SupervisorCore::may_hear_of_another() const {
   return !live_.empty() || others_ > 0 || awaits_signal_;
 }
 
-// Handles the failure just recorded. A lost connection means that another worker is exiting.
+// Handles the failure that was just recorded. A lost connection means that another worker is
+// exiting.
 void SupervisorCore::take_failure(Turn& turn) {
   failed_at_ = deadline_ ? failed_at_ : turn.now;
   if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
@@ -53,8 +54,7 @@ void SupervisorCore::take_failure(Turn& turn) {
     deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
   }
   if (awaits_signal_) {
-    return;  // this also holds later failures: peers notice the death, and handlers may exit with
-             // any code
+    return;  // also holds later failures, because the other workers detect the death
   }
   if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
@@ -74,20 +74,21 @@ void SupervisorCore::decide_held(Turn& turn) {
   }
 }
 
-// Like note_exit, but the worker is not reaped, so nothing may rely on its exit.
+// Like note_exit, but the worker was not reaped, so nothing may depend on its exit.
 void SupervisorCore::note_dying(Turn& turn) {
   const auto& event = std::get<WorkerDying>(turn.event);
   MUSTER_CHECK(!event.exit.status.success());
   note_also_dying(turn);
   if (early_) {
-    return;  // held like the first one; recorded when it is reaped
+    return;  // held like the first failure; recorded when the worker is reaped
   }
   early_ = event.exit.local_rank;
   record(event.exit, event.wall_seconds, false);
   take_failure(turn);
 }
 
-// The failure was recorded when it began; the wait status may contain more (core dumped).
+// The failure was recorded when the worker started to die. The wait status may contain more
+// information (core dumped).
 void SupervisorCore::complete_early(const WorkerExit& exit) {
   early_.reset();
   const auto known =
@@ -112,7 +113,7 @@ void SupervisorCore::note_also_dying(Turn& turn) {
   dying_until_ = turn.now + kKillTimeoutBeforeRestart;
 }
 
-// Whether all remaining workers are dying and nothing requires a fast exit.
+// True if all remaining workers are dying and no fast exit is required.
 bool SupervisorCore::waits_for_memory(TimePoint now) const {
   return !dying_.empty() && dying_.size() == live_.size() && now < dying_until_ &&
          why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;

@@ -20,7 +20,7 @@ bool ends(const Facts& f) {
   return f.state == State::stopping || f.state == State::clearing || f.state == State::killing;
 }
 
-// After a lost connection the other workers keep running for a moment.
+// After a lost connection, the other workers keep running for a moment.
 bool holds_failures(const Facts& f) {
   return f.state == State::running && !f.result.failures.empty();
 }
@@ -36,7 +36,7 @@ bool no_rank_fails_twice(const Facts& f) {
   });
 }
 
-// A worker that is not reaped can have failed only if its death was detected early.
+// A worker that was not reaped can have failed only if its death was detected early.
 bool live_failures_are_early(const Facts& f) {
   return std::ranges::all_of(f.result.failures, [&](const WorkerFailure& failure) {
     return !f.live.contains(failure.local_rank) || f.early == failure.local_rank;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants of a SupervisorCore between any two events. Checked after every event in simulation
-// and in debug builds. Each rule is a row, so that a test can show that each one can fail. Pure.
+// and in debug builds. Each rule is a separate row, so that a test can show that it can fail. Pure.
 #pragma once
 
 #include "agent/supervisor/supervisor_core.hpp"
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// The core's members that the rules refer to.
+// The core's members that the rules use.
 struct SupervisorFacts {
   SupervisorState state = SupervisorState::joining;
   StopReason why = StopReason::nothing;

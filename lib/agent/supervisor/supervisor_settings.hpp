@@ -9,38 +9,40 @@
 
 namespace muster {
 
-// After SIGKILL a process exits within milliseconds, unless it is stuck in the kernel. We promise
-// to exit within 5 s then, and the guard checks once more after us.
+// After SIGKILL a process exits within milliseconds, unless it is stuck in the kernel. In that case
+// muster must still exit within 5 s, and the guard checks once more after the agent.
 inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
 
-// Before a restart no user waits for an exit, and the kernel takes time to free the memory of a
-// large process. A worker that is known to be dying gets this time too.
+// Before a restart no user waits for muster to exit, and the kernel takes time to free the memory
+// of a large process. A worker that is known to be dying also gets this time.
 inline constexpr Duration kKillTimeoutBeforeRestart = std::chrono::seconds(30);
 
-// The minimum time between SIGTERM and SIGKILL for leftovers if the workers have used up the grace
-// and the grace is not zero.
+// The minimum time between SIGTERM and SIGKILL for leftovers, if the workers have used up the grace
+// period and it is not zero.
 inline constexpr Duration kLeftoverGraceMin = std::chrono::milliseconds(500);
 
-// How long helpers of killed workers have to clean up and exit if muster is in a hurry.
+// The time that helpers of killed workers have to clean up and exit if muster must exit quickly.
 inline constexpr Duration kSelfExitTimeInHurry = std::chrono::milliseconds(250);
 
-// `timeout` and others send the same signal to a process and to its group: this is one request.
+// `timeout` and similar programs send the same signal to a process and to its group. This counts as
+// one request.
 inline constexpr Duration kSameRequestTime = std::chrono::milliseconds(250);
 
-// How long we wait for a slow console in total: before a restart, at the end, and when interrupted.
-// A finished job exits within 2 s whatever its console does.
+// The total time to wait for a slow console: before a restart, at the end, and when interrupted. A
+// finished job exits within 2 s even if its console does not accept output.
 inline constexpr Duration kConsoleTimeoutBetween = std::chrono::milliseconds(250);
 inline constexpr Duration kConsoleTimeoutAtEnd = std::chrono::seconds(1);
 inline constexpr Duration kConsoleTimeoutInterrupted = std::chrono::milliseconds(500);
 
-// A worker that closes its connections while it exits (`finally`) is often reaped after the peers
-// that lost them. Therefore the others are not stopped at once after a lost connection: a failure
-// of another kind within this time is the cause. It may be on another node, so the delay also
-// applies if no worker is left on this node.
+// A worker that closes its connections while it exits (`finally`) is often reaped after the workers
+// that lost these connections. After a lost connection, the others are therefore not stopped
+// immediately: a failure of another kind within this time is the cause. It may be on another node,
+// so the delay also applies if this node has no workers left.
 inline constexpr Duration kDeathNewsTime = std::chrono::seconds(2);
 
-// A scheduler that signals every process of a step reaches them one by one, and one host after the
-// other. This is the maximum delay between a worker and us, or between two nodes.
+// A scheduler that sends a signal to every process of a step reaches the processes one by one, and
+// one host after the other. This is the maximum delay between a worker and us, or between two
+// nodes.
 inline constexpr Duration kSignalSpread = std::chrono::seconds(1);
 
 // How long the round source may take to release a node that was asked to leave.
@@ -49,10 +51,11 @@ inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 struct SupervisorSettings {
   int max_restarts = 0;  // for the report
   Duration grace = std::chrono::seconds(30);
-  std::set<int> signals_to_forward;  // other fatal signals kill the workers at once
-  // A scheduler may signal the workers too, and sends SIGTERM more than once.
+  std::set<int> signals_to_forward;  // other fatal signals kill the workers immediately
+  // A scheduler may also send its signals to the workers, and it sends SIGTERM more than once.
   bool signals_reach_all = false;
-  // When the scheduler ends the job. Workers that it asked to stop have until then plus the grace.
+  // When the scheduler ends the job. Workers that it asked to stop have until then, plus the grace
+  // period.
   std::optional<TimePoint> job_ends;
   Duration console_timeout_between = kConsoleTimeoutBetween;
 };

@@ -18,7 +18,7 @@ void SupervisorCore::report_failure(Turn& turn, const WorkerFailure& failure, Ti
   turn.out.emplace_back(ReportFailure{failure, run_time});
 }
 
-// Reports all held failures, the cause first, since the first report stops the round.
+// Reports all held failures, the cause first, because the first report stops the round.
 void SupervisorCore::report_failures(Turn& turn) {
   const auto root = root_cause(result_.failures, SIGTERM);
   if (!root) {
@@ -34,7 +34,8 @@ void SupervisorCore::report_failures(Turn& turn) {
 
 // -- fencing ----------------------------------------------------------------------------------
 
-// The other nodes may start without us, and none of our processes may run beside theirs.
+// The other nodes may start without this node, and none of our processes may run at the same time
+// as theirs.
 void SupervisorCore::kill_fenced(Turn& turn) {
   MUSTER_MARK("fenced");
   if (why_ == Why::nothing || why_ == Why::finished) {
@@ -63,8 +64,8 @@ void SupervisorCore::stop_closed(Turn& turn) {
   stop_workers(turn, Why::closed, SIGTERM);
 }
 
-// The workers are already being stopped, and no further round is awaited. A node that was asked to
-// leave before keeps its own outcome.
+// The workers are already being stopped, and no further round is expected. A node that was already
+// asked to leave keeps its own outcome.
 void SupervisorCore::hurry_closed(Turn& turn) {
   note_closed(std::get<RoundClosed>(turn.event));
   if (why_ == Why::regroup || why_ == Why::finished) {
@@ -105,7 +106,8 @@ void SupervisorCore::rejoin(Turn& turn) {
 
 // -- leaving ----------------------------------------------------------------------------------
 
-// No worker is left. The other nodes get a moment to release us, so that they need not detect it.
+// No worker remains. The other nodes get a moment to release this node, so that they need not
+// detect its absence.
 void SupervisorCore::wait_to_leave(Turn& turn) {
   state_ = SupervisorState::waiting;
   why_ = Why::interrupted;

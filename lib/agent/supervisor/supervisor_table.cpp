@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state table of SupervisorCore: one row per state, one cell per event. The actions are in
-// supervisor_*.cpp; README.md shows the same table as text.
+// supervisor_*.cpp. README.md shows the same table as text.
 #include "agent/supervisor/supervisor_core.hpp"
 #include "base/check.hpp"
 

@@ -34,7 +34,7 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
   out.core.on_hang = on_hang_of(setup.config);
   out.core.sees_output = sees_all_output(setup.config);
   out.environment = setup.environ.to_block();
-  // A virtual environment need not be active, so use the py-spy next to its Python.
+  // A virtual environment need not be active, so the py-spy next to its Python is used.
   const std::filesystem::path beside =
       std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
   std::error_code error;
@@ -98,8 +98,8 @@ void HangControl::worker_ended(const event::WorkerEnded& ended) {
   }
 }
 
-// A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not hang. A job
-// that is being stopped is not inspected.
+// A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not count as
+// hanging. A job that is being stopped is not inspected.
 void HangControl::workers_signalled(int signo) {
   if (signo == SIGCONT && !stopping_) {
     watch_.begin(workers_, world_size_);
@@ -158,13 +158,13 @@ void HangControl::blame(const hang::Verdict& verdict) {
   }
 }
 
-// The kernel may take long to kill a process that hangs in a system call, so its failure counts at
-// once.
+// The kernel may take long to kill a process that hangs in a system call, so its failure counts
+// immediately.
 void HangControl::fail_worker(int rank, const hang::Verdict& verdict) {
   auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
     return !one.ended && (rank < 0 || one.rank == rank);
   });
-  if (worker == workers_.end()) {  // it has exited: choose any worker that waits for it
+  if (worker == workers_.end()) {  // it has exited, so choose any worker that waits for it
     worker = std::ranges::find(workers_, false, &hang::WatchedWorker::ended);
   }
   if (worker == workers_.end()) {
@@ -200,7 +200,8 @@ void HangControl::goes_on(Duration quiet) {
   parts_.events.tell(event::HangOver{std::chrono::duration<double>(quiet).count(), block_is_here_});
 }
 
-// Often only the first rank prints anything; then only its node can see the program's progress.
+// Often only the first rank prints anything. In that case only its node can detect the program's
+// progress.
 void HangControl::sees_nothing() {
   if (parts_.others != nullptr && !workers_.empty() && workers_.front().rank != 0) {
     return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HangControl: handles hangs if --hang-timeout is on. Passes the running workers to the watch,
-// reports its verdict, and carries out --on-hang. An event sink, because events report when workers
-// start, exit and are stopped. With many nodes, all inspect their workers and the leader decides.
-// Owned by the agent; one thread.
+// reports its verdict, and carries out --on-hang. It is an event sink, because events report when
+// workers start, exit and are stopped. With many nodes, all of them inspect their workers and the
+// leader decides. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -23,7 +23,7 @@ namespace muster {
 
 class SharedRounds;
 
-// The objects that it uses.
+// The objects that HangControl uses.
 struct HangControlParts {
   LinuxRunner& runner;
   EventStream& events;
@@ -77,10 +77,10 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   bool stopping_ = false;
   bool ends_job_ = false;          // --on-hang=stop
   int killed_ = -1;                // local rank of the worker that --on-hang killed
-  bool block_is_here_ = true;      // this node printed the block of the last verdict
-  std::uint64_t judged_here_ = 0;  // inquiry that this node judged, until the verdict comes back
+  bool block_is_here_ = true;      // this node printed the last verdict
+  std::uint64_t judged_here_ = 0;  // the inquiry that this node judged, until the verdict returns
   bool said_nobody_judges_ = false;
-  std::map<int, std::string> blamed_;  // verdict by local rank, in this attempt
+  std::map<int, std::string> blamed_;  // verdict by local rank, for this attempt
 };
 
 }  // namespace muster

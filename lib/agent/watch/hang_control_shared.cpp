@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangControl in a multi-node job: asks the other nodes, inspects workers for them, judges if this
-// node is the leader, and carries out this node's part of the verdict.
+// HangControl in a multi-node job: queries the other nodes, inspects workers for them, judges if
+// this node is the leader, and carries out this node's part of the verdict.
 #include "agent/rounds/shared_rounds.hpp"
 #include "agent/watch/hang_control.hpp"
 #include "hang/report/findings_codec.hpp"
@@ -12,8 +12,8 @@
 namespace muster {
 namespace {
 
-// Bounds for the time that the coordinator grants: at most as long as an inspection by this node
-// alone, and long enough to sample CPU times.
+// Limits for the time that the coordinator allows: at most as long as an inspection by this node
+// alone, and at least long enough to sample CPU times.
 constexpr Duration kLookWithinMin = std::chrono::seconds(1);
 constexpr Duration kLookWithinMax = std::chrono::seconds(25);
 
@@ -62,7 +62,7 @@ void HangControl::look(const Look& question) {
     std::string findings = hang::encode_findings(hang::summary_of(seen), most);
     parts_.others->tell(LookedHere{{question.round, question.inquiry, std::move(findings)}});
   };
-  if (workers_.size() != expected_) {  // they are still being started
+  if (workers_.size() != expected_) {  // some are still being started
     tell({});
     return;
   }
@@ -96,13 +96,13 @@ void HangControl::hear(const Judged& said) {
     }
     return;
   }
-  // Use it only once: the next leader numbers its inquiries from one again.
+  // Use the number only once, because the next leader numbers its inquiries from one again.
   block_is_here_ = std::exchange(judged_here_, 0) == said.inquiry;
   take_verdict(*whole);
 }
 
-// The node of the acting rank carries out --on-hang. The rank's failure stops the round on all
-// nodes.
+// The node that has the rank to act on carries out --on-hang. The failure of that rank stops the
+// round on all nodes.
 void HangControl::take_verdict(const hang::WholeVerdict& whole) {
   const bool runs = !stopping_ && workers_.size() == expected_;
   if (!whole.counts || !runs) {

@@ -25,7 +25,7 @@ void MpiWatch::take(const JobEvent& event) {
   }
 }
 
-// If mpirun starts a launcher for each worker, the workers may have a real MPI_COMM_WORLD.
+// If mpirun starts one launcher per worker, the workers may have a real MPI_COMM_WORLD.
 void MpiWatch::begin(const Assignment& given) {
   timer_.cancel();
   world_size_ = given.world_size;

@@ -24,7 +24,7 @@ struct SocketRow {
 };
 
 // "  0: 0100007F:3039 00000000:0000 0A ...": local address, remote address and state in
-// hexadecimal; the tenth word is the inode.
+// hexadecimal. The tenth word is the inode.
 std::optional<SocketRow> row_of(std::string_view line) {
   std::vector<std::string> words = split(trim(line), ' ');
   std::erase(words, "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that sets MASTER_PORT itself, as single-machine tutorials do, connects to a port
+// If a program sets MASTER_PORT itself, as tutorials for a single machine do, it connects to a port
 // without a store and waits silently. Defines what the launcher knows about this, and the warning.
 // Pure.
 #pragma once
@@ -20,8 +20,8 @@ namespace muster {
 struct StoreFacts {
   std::string address;
   std::uint16_t port = 0;
-  int seconds = 0;      // time without a client
-  bool is_here = true;  // served by this launcher; if false, it knows only local processes
+  int seconds = 0;      // seconds without a client
+  bool is_here = true;  // this launcher serves it; if false, only local processes can be checked
 };
 
 // A process of the workers, with its current environment.
@@ -31,8 +31,8 @@ struct WorkerEnvironment {
   std::map<std::string, std::string> variables;
 };
 
-// The port in the process's MASTER_PORT, if it is not the store's and the process still expects the
-// launcher to serve there.
+// The port in the process's MASTER_PORT, if it is not the store's port and the process still
+// expects the launcher to serve a store there.
 [[nodiscard]] std::optional<std::uint16_t> wrong_port(const StoreFacts& store,
                                                       const WorkerEnvironment& worker);
 
@@ -40,7 +40,8 @@ struct WorkerEnvironment {
 [[nodiscard]] bool listens_in(std::string_view proc_net_tcp, std::uint16_t port);
 
 // True if a socket is connected to this port on any host, according to the same text. Sockets in
-// `own`, numbers as in "socket:[N]", do not count: launchers also connect to the store's port.
+// `own` (numbers as in "socket:[N]") do not count, because launchers also connect to the store's
+// port.
 [[nodiscard]] bool connects_in(std::string_view proc_net_tcp,
                                std::uint16_t port,
                                const std::set<std::string, std::less<>>& own);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kFirstLook = std::chrono::seconds(30);
 
-// Number of processes per check: all ranks run the same script.
+// The number of processes to check each time. All ranks run the same script, so a few are enough.
 constexpr std::size_t kTrapProcessesMax = 32;
 
 constexpr std::size_t kSocketsBytesMax = std::size_t{4} * 1024 * 1024;
@@ -74,7 +74,8 @@ void PortWatch::begin(const event::RoundBegun& begun) {
   wait();
 }
 
-// Only the launcher that serves the store can count its clients. Clients stay connected.
+// Only the launcher that serves the store can count its clients. The others
+// look for open connections, because clients stay connected.
 bool PortWatch::somebody_came() const {
   return store_.is_here ? visitors_() != visitors_before_ : somebody_connects(store_.port);
 }

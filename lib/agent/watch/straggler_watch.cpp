@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Job control signals of a terminal, after which the workers continue.
+// Job control signals from a terminal, after which the workers continue.
 bool only_pauses(int signo) {
   return signo == SIGTSTP || signo == SIGSTOP || signo == SIGCONT;
 }
@@ -67,7 +67,7 @@ void StragglerWatch::begin_round(const event::RoundBegun& begun) {
 void StragglerWatch::worker_started(const event::WorkerStarted& started) {
   ranks_[started.pid] = started.rank;
   local_ranks_[started.rank] = started.local_rank;
-  // A single worker waits for no other.
+  // A single worker does not wait for any other.
   if (ranks_.size() == expected_ && world_size_ > 1) {
     begun_ = steady_now();
     look_later();

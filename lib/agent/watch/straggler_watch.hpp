@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StragglerWatch: reads how long the workers on this node have waited for each other, at the
-// interval that its core requests, and reports the slow ranks. With many nodes, each sends its
-// times to the leader, which decides. Does nothing if no worker uses the collective library. An
-// event sink, because events report which workers run. Owned by the agent; one thread.
+// interval that its core requests, and reports the slow ranks. With many nodes, each node sends its
+// times to the leader, which decides. Does nothing if no worker uses the collective library. It is
+// an event sink, because events report which workers run. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
@@ -29,7 +29,7 @@ namespace muster {
 class LinuxRunner;
 class SharedRounds;
 
-// The objects that it uses.
+// The objects that StragglerWatch uses.
 struct StragglerWatchParts {
   LinuxRunner& runner;
   EventStream& events;
@@ -47,7 +47,7 @@ class StragglerWatch final : public EventSink, public WaitListener {
   // WaitListener
   void hear(const HearWaits& heard) override;
 
-  // By local rank; none if the worker has called no operation.
+  // Indexed by local rank; none if the worker has called no operation.
   [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const;
 
  private:
@@ -74,7 +74,7 @@ class StragglerWatch final : public EventSink, public WaitListener {
 
   // many nodes
   bool is_shared_ = false;             // the round has other nodes
-  std::map<int, std::string> labels_;  // of its nodes, by first rank
+  std::map<int, std::string> labels_;  // labels of its nodes, by first rank
   RoundId heard_of_;                   // the round that the received times belong to
   RoundId over_;                       // a round whose workers are being stopped here
   straggler::JobWaits job_waits_;      // used if this node is the leader

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Adds complete ranks only: with some of its sums missing, a rank would seem to wait less.
+// Adds only ranks with complete data: a rank with missing sums would seem to wait less.
 std::vector<WaitSum> sums_of(const std::vector<straggler::RankWaits>& seen) {
   std::vector<WaitSum> out;
   for (const straggler::RankWaits& rank : seen) {
@@ -56,7 +56,7 @@ void StragglerWatch::tell_others(const std::vector<straggler::RankWaits>& seen) 
   }
 }
 
-// A node without any of these ranks knows only the other node's name.
+// A node that has none of these ranks knows only the other node's name.
 std::string StragglerWatch::label_of(const HearWaits& heard) const {
   const auto label = labels_.find(heard.ranks.first);
   return printable(label == labels_.end() ? heard.node : label->second);

@@ -24,7 +24,8 @@ namespace {
 constexpr std::size_t kRunLetters = 16;
 constexpr std::size_t kEventIdLetters = 8;
 constexpr int kBacklog = 64;
-// These paths expose no text from the program. Probes and Prometheus need no key for them.
+// These paths return no text from the program, so probes and Prometheus can read them without a
+// key.
 const std::vector<std::string> kOpenPaths{"/healthz", "/readyz", "/metrics"};
 
 Result<UniqueFd> listen_for_musterctl(const std::string& name) {
@@ -59,7 +60,8 @@ Result<std::string> key_of(const LaunchConfig& config) {
   return std::move(token->secret);
 }
 
-// "http://127.0.0.1:8080/". For a listener on all addresses the URL has the name of this host.
+// "http://127.0.0.1:8080/". If the server listens on all addresses, the URL contains this host's
+// name.
 std::string url_of(const std::string& address, int port, const std::string& hostname) {
   const bool is_any = address == "0.0.0.0" || address == "::";
   return "http://" +
@@ -115,7 +117,7 @@ MetricsExtra JobServer::extra() const {
   return out;
 }
 
-// A host without such sockets (a sandbox) can still run jobs.
+// A host that does not support such sockets (a sandbox) can still run jobs.
 void JobServer::open_job_socket() {
   auto socket =
       listen_for_musterctl(std::string(kJobSocketPrefix) + setup_.random.substr(0, kRunLetters));
@@ -143,7 +145,7 @@ void JobServer::open_http(std::string key) {
   events_.tell(event::HttpOpened{where.host, port});
 }
 
-// Prints to stderr and never emits an event, since events appear in files and responses.
+// Prints to stderr and never emits an event, because events appear in files and responses.
 void JobServer::show_url(const std::string& base, const std::string& key) {
   const std::string url = key.empty() ? base : base + "?key=" + key;
   owner_site_.set_url(url + "\n");

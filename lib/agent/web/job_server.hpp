@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobServer: serves the job's state over --http, and always over a Unix socket that musterctl finds
-// (status/job_socket.hpp). If an address or socket cannot be opened, it warns and the job
-// continues. Owned by the agent; lives on its loop. Resource.
+// (status/job_socket.hpp). If an address or socket cannot be opened, it prints a warning and the
+// job continues. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -25,15 +25,15 @@ class JobServer {
  public:
   // Values that are read on demand because no event carries them.
   struct Readings {
-    // Bytes of worker output that went through this process.
+    // Bytes of worker output that passed through this process.
     std::function<std::uint64_t()> output_bytes;
     // The last step that each worker reported, by local rank; null if workers cannot report steps.
     std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
     // How long each worker has waited for others, by local rank.
     std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
-    // Writes a line to stderr and nowhere else, because it may contain the key.
+    // Writes a line only to stderr, because it may contain the key.
     std::function<void(const std::string&)> show = nullptr;
-    // For musterctl forget: returns an empty string on success, else the reason for the failure.
+    // For musterctl forget: returns an empty string on success, or else the reason for the failure.
     OwnerSite::Forget forget = nullptr;
   };
 

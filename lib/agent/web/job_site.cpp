@@ -107,7 +107,7 @@ HttpResponse JobSite::readiness() {
   return plain_response(status_.ready() ? 200 : 503, describe(status_.phase));
 }
 
-// "2b7e1516-17" means: after event 17 of this run. Ids of other runs are ignored.
+// "2b7e1516-17" requests the events after event 17 of this run. Ids from other runs are ignored.
 HttpResponse JobSite::events(const HttpRequest& request) {
   HttpResponse out;
   out.type = kEventStreamType;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobSite: answers HTTP requests about the job. Receives events like any other sink, but processes
-// them only on request. Owned by JobServer. No sockets; one thread.
+// them only when a request needs them. Owned by JobServer. No sockets; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
@@ -18,9 +18,9 @@
 
 namespace muster {
 
-// Number of events that are queued as values before they are processed.
+// The number of events that are queued as values before they are processed.
 inline constexpr std::size_t kEventsUnfoldedMax = 256;
-// Bytes of lines that are kept for event streams; the oldest are dropped first.
+// The number of bytes of lines that are kept for event streams. The oldest lines are dropped first.
 inline constexpr std::size_t kEventLinesBytesMax = std::size_t{1} << 20;
 
 class JobSite final : public EventSink, public HttpSite {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnerSite: what the job's own user can request over the Unix socket: the job's site, the --http
+// OwnerSite: what the job's own user can request over the Unix socket: the job's pages, the --http
 // URL with its key, and musterctl forget. Owned by JobServer; one thread.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace muster {
 
 class OwnerSite final : public HttpSite {
  public:
-  // Returns an empty string if the node was forgotten, else the reason for the failure.
+  // Returns an empty string if the node was declared dead, or else the reason for the failure.
   using Forget = std::function<std::string(const std::string&)>;
 
   // `site` must outlive this object.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The web page that shows the job. Its files are in lib/agent/page and are compiled in; it loads
-// nothing from other hosts. Read-only data.
+// The web page that shows the job. Its files are in lib/agent/web/page and are compiled into the
+// program. It loads nothing from other hosts. Read-only data.
 #pragma once
 
 #include <string_view>

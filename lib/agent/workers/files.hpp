@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes small files with size limits, since a worker may leave any file. Used by the
-// agent only; blocking, but only briefly.
+// Reads and writes small files with size limits, because a worker may write files of any size. Used
+// by the agent only; blocking, but only briefly.
 #pragma once
 
 #include "base/error.hpp"
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// At most `bytes_max` bytes of a regular file; empty for other file types and unreadable files.
+// At most `bytes_max` bytes of a regular file; empty for other file types and for unreadable files.
 [[nodiscard]] std::string read_some(const std::string& path, std::size_t bytes_max);
 
 [[nodiscard]] Result<void> write_file(const std::string& path, std::string_view text);

@@ -36,7 +36,8 @@ Result<void> make_folder(const std::string& path, mode_t mode) {
   return {};
 }
 
-// For parents that other users can write to, where an existing directory may be theirs.
+// For parent directories that other users can write to: an existing directory there may belong to
+// another user.
 Result<void> make_own_folder(const std::string& path) {
   if (::mkdir(path.c_str(), kOwnerOnly) != 0) {
     return std::unexpected(system_error("cannot create directory '" + path + "'", errno));
@@ -44,7 +45,7 @@ Result<void> make_own_folder(const std::string& path) {
   return {};
 }
 
-// Creates missing parents too. A regular file at this path is a separate error.
+// Creates missing parents too. A regular file at this path is reported as a separate error.
 Result<void> make_log_dir(const std::string& path) {
   for (auto slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
@@ -79,7 +80,8 @@ bool writes_files(const LaunchConfig& config) {
 
 using Names = std::vector<const char*>;
 
-// Removes a directory that contains at most these files; true if it is gone. Usually it is empty.
+// Removes a directory that contains no other files than these; true if it no longer exists. Usually
+// it is empty.
 bool remove_folder(const std::string& path, const Names& files) {
   if (::rmdir(path.c_str()) == 0) {
     return true;
@@ -103,8 +105,8 @@ std::vector<std::string> folders_in(const std::string& path) {
   return out;
 }
 
-// Removes the named pipes of PyTorch's flight recorders, and dumps that arrived too late to be
-// read. Dumps that PyTorch wrote on its own initiative stay.
+// Removes the named pipes of PyTorch's flight recorders, and dumps that were written too late to be
+// read. Dumps that muster did not request stay.
 void remove_flights(const std::string& attempt) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(attempt, error), end; !error && at != end;
@@ -116,7 +118,8 @@ void remove_flights(const std::string& attempt) {
   }
 }
 
-// Removes a run directory if it contains only files that we put there; true if it is gone.
+// Removes a run directory if it contains only files that muster created; true if it no longer
+// exists.
 bool remove_known(const std::string& run, const Names& of_worker, const Names& of_attempt) {
   for (const std::string& attempt : folders_in(run)) {
     for (const std::string& worker : folders_in(attempt)) {
@@ -128,7 +131,8 @@ bool remove_known(const std::string& run, const Names& of_worker, const Names& o
   return ::rmdir(run.c_str()) == 0 || errno == ENOENT;
 }
 
-// A directory of ours that no process holds. One that was just created may not be held yet.
+// True for one of our directories on which no process holds a lock. A directory that was just
+// created may not be locked yet.
 bool is_stale(const std::string& path) {
   struct stat facts {};
 
@@ -157,7 +161,7 @@ void remove_stale() {
 }
 
 // Creating a directory for each worker costs 100 us on a disk's file system and 7 us in memory.
-// With 64 workers this was a fifth of the whole launch.
+// With 64 workers, this took one fifth of the whole launch.
 std::string temporary_parent(const LaunchConfig& config, const Environ& environ) {
   if (auto chosen = environ.get("TMPDIR"); chosen && !chosen->empty()) {
     return *chosen;
@@ -193,7 +197,7 @@ Result<RunDir> RunDir::make_at(std::string path, const LaunchConfig& config) {
   dir.only_tee_ = !any_stream(config.redirects);
   if (dir.path_.starts_with(kInMemory)) {
     dir.lock_ = UniqueFd(::open(dir.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // It is close-on-exec, so a worker's child cannot hold it.
+    // The descriptor is close-on-exec, so a worker's child cannot keep the lock.
     ::flock(dir.lock_.get(), LOCK_SH | LOCK_NB);
     remove_stale();
   }
@@ -223,7 +227,7 @@ RunDir RunDir::make_again(const LaunchConfig& config,
                           std::string_view random,
                           int attempt) {
   if (!config.log_dir.empty()) {
-    static_cast<void>(make_log_dir(config.log_dir));  // on failure the next mkdir fails too
+    static_cast<void>(make_log_dir(config.log_dir));  // if this fails, the next mkdir fails too
   }
   const std::string own = place_of(config, environ, random);
   std::vector<std::string> places{own};
@@ -238,7 +242,7 @@ RunDir RunDir::make_again(const LaunchConfig& config,
       return std::move(*dir);
     }
     if (dir) {
-      remove_left(place);  // the part that was created
+      remove_left(place);  // removes the part that was created
     }
   }
   return {};
@@ -277,7 +281,7 @@ bool RunDir::clean_up(bool failed) {
   }
   if (!temporary_) {
     std::ranges::for_each(folders_in(path_), remove_flights);
-    return make_log_dir(path_).has_value();  // for the report, if the directory was removed
+    return make_log_dir(path_).has_value();  // for the report, in case the directory was removed
   }
   if (only_tee_ && !failed) {
     return !remove_known(path_,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RunDir: the directory of one run, for logs, the workers' error files and the report. Under
-// --log-dir it belongs to the user and stays. Otherwise it is a temporary directory for error files
-// only and is removed, unless another program put files into it. Used by the agent only. Resource.
+// --log-dir it belongs to the user and is kept. Otherwise it is a temporary directory for error
+// files only, and is removed unless another program wrote files into it. Used by the agent only.
+// Resource.
 #pragma once
 
 #include "base/environ.hpp"
@@ -16,26 +17,27 @@ namespace muster {
 
 class RunDir {
  public:
-  // Creates the directory. There is none, and path() is empty, if logs are disabled, or if no file
-  // is needed and no temporary directory exists (an empty chroot). Errors: system.
+  // Creates the directory. No directory is created, and path() is empty, if logs are disabled, or
+  // if no file is needed and no temporary directory exists (an empty chroot). Error: system.
   [[nodiscard]] static Result<RunDir> make(const LaunchConfig& config,
                                            const Environ& environ,
                                            std::string_view random);
 
-  // For a run whose directory has disappeared or is full: recreates it with the subdirectories of
-  // an attempt, at the same path or in another temporary directory. path() is empty if this fails.
+  // For a run whose directory was removed or is full: recreates it with the subdirectories of an
+  // attempt, at the same path or in another temporary directory. path() is empty if this fails.
   [[nodiscard]] static RunDir make_again(const LaunchConfig& config,
                                          const Environ& environ,
                                          std::string_view random,
                                          int attempt);
 
-  // The path of a run's directory, whether or not it exists.
+  // The path of a run's directory, even if it does not exist.
   [[nodiscard]] static std::string place_of(const LaunchConfig& config,
                                             const Environ& environ,
                                             std::string_view random);
 
-  // For the guard, whose agent may have been killed: removes error files and empty subdirectories
-  // of a temporary run directory, then the directory itself unless it has other content.
+  // For the guard, after the agent may have been killed: removes error files and empty
+  // subdirectories of a temporary run directory, then the directory itself unless it has other
+  // content.
   static void remove_left(const std::string& place);
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -43,13 +45,14 @@ class RunDir {
   // Creates the directories of an attempt's workers, for their error files.
   [[nodiscard]] Result<void> make_attempt(int attempt, int nproc);
 
-  // The absolute path of an attempt's directory if named pipes can be created in it, else empty:
-  // some versions of PyTorch do not catch the exception when a worker cannot create its own.
+  // The absolute path of an attempt's directory if named pipes can be created in it, else empty.
+  // Some versions of PyTorch do not catch the exception that occurs when a worker cannot create its
+  // pipe.
   [[nodiscard]] std::string place_of_pipes(int attempt) const;
 
-  // Removes error files and empty subdirectories of a temporary run directory; unless the job
-  // failed, also logs that were shown on the console (--tee). True: the directory still exists,
-  // with content.
+  // Removes error files and empty subdirectories of a temporary run directory. Unless the job
+  // failed, also removes logs that were shown on the console (--tee). True if the directory still
+  // exists, with content.
   bool clean_up(bool failed);
 
  private:
@@ -58,9 +61,9 @@ class RunDir {
 
   std::string path_;
   bool temporary_ = false;
-  bool only_tee_ = false;  // the logs contain nothing that was not shown
-  // Held on a directory in /dev/shm while the agent lives, so that a later run can tell that the
-  // directory is unused (see remove_stale).
+  bool only_tee_ = false;  // the logs contain only output that was also shown
+  // Locked for a directory in /dev/shm while the agent lives, so that a later run can detect an
+  // unused directory (see remove_stale).
   UniqueFd lock_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RunFolder: the run directory, the files planned for it and those that workers leave there.
-// AgentRunFolder is the real one; tests of SharedRounds use a fake. Owned by the agent. Resource.
+// RunFolder: the run directory, the files planned for it, and the files that workers leave there.
+// AgentRunFolder is the real implementation; tests of SharedRounds use a fake. Owned by the agent.
+// Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -21,13 +22,13 @@ namespace muster {
 class RunFolder {
  public:
   virtual ~RunFolder() = default;
-  // Creates directories and process specs for the next attempt.
+  // Creates the directories and the process specs for the next attempt.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
       const Assignment& assignment) = 0;
   // Adds a worker's evidence: its error file, or the last lines of its stderr.
   virtual void add_record(WorkerFailure& failure) = 0;
   virtual void add_stderr_tail(WorkerFailure& failure) = 0;
-  // Empty before the first round, and without a run directory.
+  // Empty before the first round, or if there is no run directory.
   [[nodiscard]] virtual const std::string& path() const = 0;
   // The directory of this node's logs; empty if they are not kept.
   [[nodiscard]] virtual std::string kept_logs() const = 0;
@@ -37,7 +38,7 @@ class AgentRunFolder final : public RunFolder {
  public:
   explicit AgentRunFolder(const AgentSetup& setup) : setup_(setup) {}
 
-  // Sets the runner, which has the workers' output. Call before the first worker runs.
+  // Sets the runner, which has the workers' output. Call before the first worker is started.
   void use(ProcessRunner& runner) { runner_ = &runner; }
 
   // `notice` is called when the run directory has disappeared.
@@ -45,7 +46,7 @@ class AgentRunFolder final : public RunFolder {
     notice_ = std::move(notice);
   }
 
-  // The name of the agent's socket; empty without a socket.
+  // Sets the name of the agent's socket; empty without a socket.
   void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
 
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;

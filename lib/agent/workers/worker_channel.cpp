@@ -26,7 +26,7 @@ constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 // Reads per connection at the end of a round; a socket buffer holds about this much.
 constexpr int kDrainReads = 16;
 constexpr std::size_t kRandomDigits = 16;
-// Pause if descriptors or memory are exhausted, until other code may have released some.
+// The pause after descriptors or memory are exhausted, so that other code can release some.
 constexpr Duration kAcceptAgain = std::chrono::seconds(1);
 
 std::optional<channel::Family> family_of(pid_t pid) {
@@ -124,7 +124,7 @@ bool WorkerChannel::accept_one() {
   asio::error_code error;
   guest->socket.assign(fd.get(), error);
   if (error) {
-    return true;  // the kernel has no memory to watch the socket, which is closed
+    return true;  // the kernel has no memory to watch the socket, so it was closed
   }
   static_cast<void>(fd.release());
   const channel::ConnectionId id = ++last_id_;
@@ -167,7 +167,7 @@ void WorkerChannel::read_later(channel::ConnectionId id) {
                            });
 }
 
-// False if there is nothing more to read, for now or forever.
+// False if there is no more to read, either for now or permanently.
 bool WorkerChannel::read_once(channel::ConnectionId id) {
   Guest* const guest = find(id);
   if (guest == nullptr || guest->held) {
@@ -198,7 +198,7 @@ void WorkerChannel::write(channel::ConnectionId id) {
   const auto count =
       ::send(guest->socket.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   core_.sent(id, count > 0 ? static_cast<std::size_t>(count) : 0);
-  // A closed peer is detected when we read.
+  // A connection that the peer has closed is detected when we read from it.
   if (core_.unsent(id).empty() || (count < 0 && errno != EAGAIN)) {
     return;
   }
@@ -256,8 +256,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
   }
 }
 
-// The buffer of a new socket is large enough. Without a page (limits), a worker reports its steps
-// in frames.
+// The buffer of a new socket is large enough. If there is no page (because of limits), a worker
+// reports its steps in frames.
 void WorkerChannel::greet(const channel::Greet& wanted) {
   Guest* const guest = find(wanted.connection);
   auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerChannel: the agent's socket for its workers (worker/channel/CHANNEL.md), which MUSTER_AGENT
-// names. The shell around ChannelCore: accepts, reads, writes, and gets the peer's credentials from
-// the kernel. Emits the workers' messages as events, and as a sink it receives news of the round.
-// Never blocks. Owned by the agent; lives on its loop. Resource.
+// WorkerChannel: the agent's socket for its workers (worker/channel/CHANNEL.md), whose name is in
+// MUSTER_AGENT. It is the shell around ChannelCore: it accepts, reads, writes, and gets the peer's
+// credentials from the kernel. Emits the workers' messages as events, and as a sink it receives the
+// events of the round. Never blocks. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
@@ -24,13 +24,13 @@
 
 namespace muster {
 
-// Connections of all workers together: the size of a burst, and the rate per second.
+// Limits for the connections of all workers together: the burst size, and the rate per second.
 inline constexpr int kChannelAcceptsBurst = 1000;
 inline constexpr int kChannelAcceptsPerSecond = 1000;
 
 class WorkerChannel final : public EventSink {
  public:
-  // `grace`: time between a stop request to the workers and SIGKILL.
+  // `grace`: the time between a stop request to the workers and SIGKILL.
   WorkerChannel(asio::io_context& loop, EventStream& events, Duration grace);
   ~WorkerChannel() override;
   WorkerChannel(const WorkerChannel&) = delete;
@@ -50,7 +50,7 @@ class WorkerChannel final : public EventSink {
   // Only the last step that each worker reported.
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
 
-  // Call when a round's workers have exited, before the round's last event. Reads their last
+  // Call after a round's workers have exited and before the round's last event. Reads their last
   // messages.
   void end_round();
 
@@ -88,7 +88,7 @@ class WorkerChannel final : public EventSink {
   std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
   channel::ConnectionId last_id_ = 0;
   std::vector<std::optional<channel::ProgressPage>> pages_;  // by local rank
-  std::string reason_;                                       // why this round stops
+  std::string reason_;                                       // why this round is being stopped
 };
 
 }  // namespace muster

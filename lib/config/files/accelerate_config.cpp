@@ -25,7 +25,7 @@ struct YamlEntry {
 
 using Entries = std::map<std::string, YamlEntry, std::less<>>;
 
-constexpr std::size_t kShownMax = 60;  // bytes of the file quoted in an error
+constexpr std::size_t kShownMax = 60;  // bytes of the file that an error quotes
 
 // Ignored: these keys do not affect a job on the user's own machines.
 constexpr std::array<std::string_view, 9> kWithoutEffect{"main_training_function",
@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 9> kWithoutEffect{"main_training_function
                                                          "tpu_zone",
                                                          "rdzv_conf"};
 
-// Sections that configure features beyond launching workers. Empty sections are accepted.
+// Sections that configure features other than launching workers. Empty sections are accepted.
 constexpr std::array<std::string_view, 7> kSections{"deepspeed_config",
                                                     "dynamo_config",
                                                     "fp8_config",
@@ -73,7 +73,7 @@ constexpr std::array<std::string_view, 10> kOffValues{
 // Reads one file key by key.
 class YamlReader {
  public:
-  // has_lines: errors include the line number.
+  // has_lines: the line numbers are those of the file, so errors include them.
   YamlReader(std::string_view path, bool has_lines) : path_(path), has_lines_(has_lines) {}
 
   Result<void> read(const std::string& text) {
@@ -102,7 +102,7 @@ class YamlReader {
                   fmt::format("{}: {}: {}", key, printable(value(key, "nothing"), kShownMax), why));
   }
 
-  // A number from `least` to kNumberMax; `otherwise` if the key is missing.
+  // An integer from `least` to kNumberMax; `otherwise` if the key is missing.
   [[nodiscard]] Result<std::int64_t> number(std::string_view key,
                                             std::int64_t least,
                                             std::int64_t otherwise) const {
@@ -118,7 +118,7 @@ class YamlReader {
   }
 
  private:
-  static constexpr std::int64_t kNumberMax = 1'000'000;  // far beyond any job
+  static constexpr std::int64_t kNumberMax = 1'000'000;  // far larger than any job
 
   [[nodiscard]] std::unexpected<Error> refuse(std::size_t line, std::string_view why) const {
     return failure(Errc::usage,
@@ -200,7 +200,7 @@ Result<void> check_kind(const YamlReader& file) {
   return {};
 }
 
-// The number of nodes and of workers per node.
+// Reads the number of nodes and the number of workers per node.
 Result<void> take_numbers(const YamlReader& file, AccelerateConfig& out) {
   const auto machines = file.number("num_machines", 1, 1);
   const auto workers = file.value("num_processes", "-1") == "-1"
@@ -230,7 +230,7 @@ Result<void> take_numbers(const YamlReader& file, AccelerateConfig& out) {
   return {};
 }
 
-// On a single node the port is used only if it is set; 0 means any free port.
+// For a single node the port is used only if it is set; 0 means any free port.
 Result<void> take_endpoint(const YamlReader& file, AccelerateConfig& out) {
   constexpr std::int64_t kPortMax = 65'535;
   const std::string host = file.value("main_process_ip", "");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the file of --accelerate-config, YAML or JSON from `accelerate config`, into muster
-// options and variables for the workers. The caller reads the text, which is untrusted. Pure.
+// Parses the file of --accelerate-config, written by `accelerate config` as YAML or JSON, into
+// muster options and variables for the workers. The caller reads the text, which is untrusted.
+// Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -20,8 +21,9 @@ struct AccelerateConfig {
 };
 
 // num_processes is the total number of workers and must be divisible by the number of nodes. Errors
-// (usage) contain `path`, the line, the key and a remedy. Features that need Accelerate's own
-// launcher (DeepSpeed, FSDP, Megatron, TPUs, SageMaker, mpirun) are rejected, not ignored.
+// (usage) contain `path`, the line, the key and how to fix the problem. Features that need
+// Accelerate's own launcher (DeepSpeed, FSDP, Megatron, TPUs, SageMaker, mpirun) are rejected, not
+// ignored.
 [[nodiscard]] Result<AccelerateConfig> parse_accelerate_config(const std::string& text,
                                                                std::string_view path);
 

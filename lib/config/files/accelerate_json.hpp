@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a JSON file of --accelerate-config to the YAML lines that accelerate_config.cpp parses.
-// Pure.
+// Converts a JSON file passed with --accelerate-config to the YAML lines that accelerate_config.cpp
+// parses. Pure.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that includes toml++. It uses the header-only variant because Debian packages only
+// The only file that includes toml++. It uses the header-only variant, because Debian packages only
 // a shared library, which a static program cannot use. The parser is configured not to throw.
 #include "config/files/config_file.hpp"
 
@@ -16,8 +16,8 @@
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 // toml++ 3.3 asserts conditions that malformed input violates ("a = [}"), and with NDEBUG it lets
-// the compiler assume them. Both are unsafe for untrusted input, so disable the assertions; the
-// parser then reports a normal error.
+// the compiler assume that they hold. Both are unsafe for untrusted input, so the assertions are
+// disabled. The parser then reports a normal error.
 #define TOML_ASSERT(condition) static_cast<void>(0)
 #pragma push_macro("NDEBUG")
 #undef NDEBUG

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the TOML file of --config: one option per line, by its long name with '-' or '_'. The
-// caller reads the text, which is untrusted. Pure.
+// Parses the TOML file passed with --config. Each line sets one option by its long name, spelled
+// with '-' or '_'. The caller reads the text, which is untrusted. Pure.
 #pragma once
 
 #include "base/error.hpp"

@@ -15,7 +15,7 @@ namespace {
 
 using Args = std::span<const std::string>;
 
-// An option found in an argument, with its attached value if any ("--tee=3", "-r3").
+// An option found in an argument, with its attached value, if any ("--tee=3", "-r3").
 struct Found {
   const Option* row = nullptr;
   std::optional<std::string> value;
@@ -27,7 +27,7 @@ std::string with_dashes(std::string_view name) {
   return out;
 }
 
-// As in argparse, "-1" and "-.5" are values, not options.
+// Like argparse, treats "-1" and "-.5" as values, not as options.
 bool is_negative_number(std::string_view arg) {
   const std::string_view digits = arg.substr(1);
   const auto dot = digits.find('.');
@@ -87,7 +87,8 @@ class Parser {
   CommandLine line_;
 };
 
-// None if the argument is a value or the program. Error if it looks like an unknown option.
+// None if the argument is a value or the program. Returns an error if it looks like an unknown
+// option.
 Result<std::optional<Found>> Parser::look_up(std::string_view arg) const {
   if (arg.size() < 2 || arg[0] != '-') {
     return std::nullopt;
@@ -123,7 +124,7 @@ Result<std::optional<Found>> Parser::look_up_long(std::string_view arg) const {
   if (found.row != nullptr && is_offered(*found.row, line_.personality)) {
     return found;
   }
-  // Check torchrun's options first, so that every prefix unique in torchrun stays unique.
+  // Check torchrun's options first, so that every prefix that is unique in torchrun remains unique.
   for (const bool in_torchrun : {true, false}) {
     const auto rows = rows_with_prefix(name, line_.personality, in_torchrun);
     if (rows.size() == 1) {
@@ -159,7 +160,7 @@ Result<std::string> Parser::value_of(const Found& found) {
   }
   const bool there = next_ < args_.size() && args_[next_] != "--";
   if (there) {
-    // An argument that looks like an option is not a value, even if the option is unknown.
+    // An argument that looks like an option is not taken as a value, even if the option is unknown.
     const auto option_like = look_up(args_[next_]);
     if (option_like && !*option_like) {
       return args_[next_++];
@@ -175,7 +176,7 @@ Result<std::string> Parser::value_of(const Found& found) {
                        : fmt::format("{} needs a value ({})", flag, found.row->value_name));
 }
 
-// The command of an option of kind action. None if the value is invalid.
+// The command for an option of kind action. None if the value is invalid.
 std::optional<Command> request_of(OptionId id, const std::string& arg) {
   static const std::map<std::string, Command, std::less<>> kSubjects{
       {"config", Command::explain_config},
@@ -216,7 +217,7 @@ Result<void> Parser::take(Found found) {
   const bool bare =
       row.kind == ValueKind::flag || (row.kind == ValueKind::action && row.value_name.empty());
   if (bare && found.value) {
-    // "-mr3" is "-m -r3", as argparse reads it.
+    // "-mr3" means "-m -r3", as in argparse.
     const bool bundle = !args_[next_ - 1].starts_with("--") && !found.value->empty();
     const auto behind = bundle ? look_up_short("-" + *found.value) : std::nullopt;
     if (!behind) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommandLine: the parsed but unresolved arguments. The grammar is that of Python's argparse, as in
-// torchrun: '-' or '_', unique prefixes, attached short values, and everything after the script
-// belongs to the script. Called by main; value type, pure.
+// CommandLine: the parsed but unresolved arguments. The grammar is that of Python's argparse, which
+// torchrun uses: '-' or '_' in names, unique prefixes, and values attached to short options. All
+// arguments after the script belong to the script. Called by main; value type, pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -33,15 +33,15 @@ enum class Command {
 struct CommandLine {
   Personality personality = Personality::muster;
   Command command = Command::launch;
-  std::map<OptionId, std::string> options;  // the last occurrence wins; "1" for a flag;
+  std::map<OptionId, std::string> options;  // the last occurrence is used; "1" for a flag;
                                             // for -x all values, one per line
   std::string program;                      // script, module or executable
   std::vector<std::string> args;            // the program's arguments, verbatim
-  std::vector<std::string> typed;           // all arguments, to rerun the command elsewhere
+  std::vector<std::string> typed;  // all arguments, for running the command again elsewhere
   bool operator==(const CommandLine&) const = default;
 };
 
-// Selected by the base name of argv[0]: torchrun, torch.distributed.launch, else muster.
+// Determined by the base name of argv[0]: torchrun, torch.distributed.launch, or else muster.
 [[nodiscard]] Personality personality_of(std::string_view program_path);
 
 // `args` is argv without argv[0]. Errors are of kind usage; main prefixes them with "muster: ".

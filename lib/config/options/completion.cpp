@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Completion scripts for bash and zsh, generated from the option table. Before the program they
-// complete options, their choices and files; after it only files, since those arguments belong to
-// the program.
+// complete options, their choices and files. After the program they complete only files, because
+// those arguments belong to the program.
 #include "base/text.hpp"
 #include "config/options/help.hpp"
 #include "config/options/settings.hpp"
@@ -150,7 +150,7 @@ std::string bash_completion() {
                      join(valued, " "));
 }
 
-// Spellings with underscores are offered only after the user has typed one.
+// Spellings with underscores are offered only after the user has typed an underscore.
 std::string zsh_completion() {
   std::string dashed;
   std::string underscored;

@@ -100,7 +100,7 @@ std::string describe_range(const LaunchConfig& config) {
              : "any";
 }
 
-// Which socket interface variables the workers get.
+// The socket interface variables that the workers get.
 std::string describe_ifname(const LaunchConfig& config) {
   if (!config.socket_ifname) {
     return "yes";
@@ -119,7 +119,7 @@ std::string describe_place(const LaunchConfig& config) {
   return config.rank_order.empty() ? "by name" : "by --rank-order";
 }
 
-// With c10d and several nodes, the workers' store runs on the node that gets rank 0.
+// With c10d and several nodes, the workers' store is on the node that gets rank 0.
 std::string describe_master(const LaunchConfig& config) {
   return config.master_addr.empty() ? "the node with rank 0" : config.master_addr;
 }
@@ -136,7 +136,7 @@ std::string describe_port(const LaunchConfig& config) {
 
 std::string describe_store_via(const LaunchConfig& config) {
   if (!many_nodes(config)) {
-    return "direct";  // the only possibility on a single machine
+    return "direct";  // the only possibility for a single node
   }
   switch (config.store_via) {
     case StoreVia::direct:
@@ -171,7 +171,7 @@ std::string describe_warm(const LaunchConfig& config) {
   return config.warm->empty() ? "auto" : join(*config.warm, ",");
 }
 
-// The rendezvous settings. They have a separate function to keep the switches readable.
+// The rendezvous settings. They are in a separate function to keep the switches readable.
 std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
   switch (id) {
     case OptionId::standalone:
@@ -278,7 +278,7 @@ std::string value_of_output(OptionId id, const LaunchConfig& config) {
   }
 }
 
-// The policy and, for auto, its result. The masks get separate lines.
+// The policy and, for auto, its result. The masks are on separate lines.
 std::string describe_numa(const LaunchConfig& config) {
   const NumaPlan& plan = config.numa_plan;
   const bool bound = !plan.ranks.empty();
@@ -332,7 +332,7 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
     case OptionId::on_child_death:
       return config.on_child_death == OnChildDeath::fail ? "fail" : "ignore";
     case OptionId::config:
-    case OptionId::accelerate_config:  // at most one of the two has a file
+    case OptionId::accelerate_config:  // at most one of the two options has a file
       return config.origins.at(std::string(option(id).name)) == "default" ? "none"
                                                                           : config.config_file;
     default:

@@ -13,7 +13,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kColumn = 30;     // where the descriptions start
-constexpr std::size_t kWidthMin = 60;   // narrower terminals wrap the lines themselves
+constexpr std::size_t kWidthMin = 60;   // terminals narrower than this wrap the lines themselves
 constexpr std::size_t kWidthMax = 120;  // longer lines are hard to read
 
 constexpr std::string_view kIntroduction =

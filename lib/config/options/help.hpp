@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts generated from the option table: --help, the manual page, shell completions. Called by
+// Texts generated from the option table: --help, the manual page and shell completions. Called by
 // main and, for installed files, by the build. Pure.
 #pragma once
 

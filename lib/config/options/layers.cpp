@@ -24,8 +24,8 @@ Setting strongest(const Option& row,
   if (const auto value = environ.get(own); value && !value->empty()) {
     return {*value, Source::muster_variable, own};
   }
-  // An empty variable counts as unset. torchrun uses the empty text, and fails on an empty flag or
-  // number.
+  // An empty variable counts as unset. torchrun would use the empty text, and would fail for an
+  // empty flag or number.
   const std::string pet = pet_variable(row);
   if (const auto value = environ.get(pet); value && !value->empty()) {
     return {*value, Source::pet_variable, pet};
@@ -59,7 +59,8 @@ std::string normalise_flag(Setting& setting) {
 
 std::string choice_rule(const Option& row, const Setting& setting) {
   const auto choices = split(row.choices, '|');
-  // argparse does not check defaults against the choices, and torchrun uses PET_* as defaults.
+  // argparse does not check defaults against the choices, and torchrun passes PET_* values as
+  // defaults.
   if (is_pet(setting) || std::ranges::find(choices, setting.text) != choices.end()) {
     return "";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers: the text of each setting from its strongest source, with its origin. Each value is
-// checked on its own; resolve() checks rules that involve several settings. Pure.
+// Layers: the text and the origin of each setting, from the source with the highest precedence.
+// Values are checked one by one; resolve() checks rules that involve several settings. Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -37,7 +37,7 @@ struct FileValues {
 
 class Layers {
  public:
-  // `files`: strongest first.
+  // `files`: the one with the highest precedence first.
   [[nodiscard]] static Result<Layers> collect(const CommandLine& line,
                                               const Environ& environ,
                                               const std::vector<FileValues>& files);
@@ -46,25 +46,25 @@ class Layers {
 
   [[nodiscard]] const std::string& text(OptionId id) const { return of(id).text; }
 
-  // Sets a value from the platform unless a stronger source has one.
+  // Sets a value from the platform, unless a source with higher precedence has set one.
   void add(OptionId id, std::string text, std::string origin);
 
-  // Overrides every source; used to show another node's view.
+  // Overrides all sources. Used to show the view of another node.
   void replace(OptionId id, std::string text, std::string origin);
 
-  // True for any source except the default.
+  // True if any source except the default has set it.
   [[nodiscard]] bool is_given(OptionId id) const;
 
-  // True only for the command line, that is, an explicit choice for this run rather than a site
-  // default from the environment or a file.
+  // True only if it was set on the command line. That is an explicit choice for this run, whereas
+  // the environment or a file may contain site defaults.
   [[nodiscard]] bool is_typed(OptionId id) const;
 
   [[nodiscard]] bool is_on(OptionId id) const { return text(id) == "1"; }
 
-  // Only for kind integer. The text has already been checked.
+  // Only for options of kind integer. The text has already been checked.
   [[nodiscard]] std::int64_t integer(OptionId id) const;
 
-  // A usage error about this setting: "--tee=9 (from PET_TEE): <rule>".
+  // A usage error for this setting: "--tee=9 (from PET_TEE): <rule>".
   [[nodiscard]] std::unexpected<Error> refuse(OptionId id, std::string_view rule) const;
 
  private:

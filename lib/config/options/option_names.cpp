@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How options are spelled: names, letters, variables, and the group headings.
+// The spelling of options (names, letters, variables) and the headings of groups.
 #include "config/options/settings.hpp"
 
 #include <algorithm>

@@ -16,7 +16,8 @@ namespace {
 
 using Conf = std::map<std::string, std::string>;
 
-// torchrun passes these to its constructor by name, so setting them here is an error there too.
+// torchrun passes these keys to its constructor by name, so setting them here is an error in
+// torchrun too.
 constexpr std::array<std::string_view, 6> kReserved{
     "backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr"};
 
@@ -80,8 +81,8 @@ constexpr std::array<RdzvKey, 15> kKeys{{
     {.name = "store_type", .help = "the rendezvous always uses TCP"},
 }};
 
-constexpr double kLeaseMin = 0.2;         // s; shorter leases expire on any busy machine
-constexpr double kSecondsMax = 1e9;       // practically infinite, and fits a Duration
+constexpr double kLeaseMin = 0.2;         // s; on a busy machine, shorter leases would expire
+constexpr double kSecondsMax = 1e9;       // practically infinite, but fits into a Duration
 constexpr double kKeepAliveInterval = 5;  // s; torchrun's defaults
 constexpr double kKeepAliveAttempts = 3;
 constexpr std::chrono::seconds kJoinTimeoutOfStatic{900};
@@ -189,7 +190,7 @@ void read_c10d(ConfReader& reader, RendezvousConfig& out) {
     out.lease = to_duration(std::max(lease, kLeaseMin));
   }
   out.is_host = reader.flag("is_host");
-  // These are validated as in torchrun but have no effect; kKeys lists the reasons.
+  // Validated as in torchrun, but without effect. kKeys contains the reasons.
   reader.positive("close_timeout");
   reader.positive("read_timeout");
   reader.positive("heartbeat_timeout");

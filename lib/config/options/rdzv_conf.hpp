@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --rdzv-conf: "key=value,key=value". Unknown keys and literal quotes are kept unchanged because
-// torchrun's own tests use both; known keys are validated. The manual page, --explain and the
+// --rdzv-conf: "key=value,key=value". Unknown keys and literal quotes are kept unchanged, because
+// torchrun's own tests use both. Known keys are validated. The manual page, --explain and the
 // warnings about mistyped keys are generated from the table of keys. Pure.
 #pragma once
 
@@ -20,7 +20,7 @@ struct RdzvKey {
   std::string_view default_value{};  // as typed on a command line
   bool in_c10d = false;              // has an effect with --rdzv-backend=c10d
   bool in_static = false;            // has an effect with --rdzv-backend=static
-  std::string_view help{};           // a sentence; if the key has no effect, the reason
+  std::string_view help{};           // one sentence; if the key has no effect, the reason
 };
 
 [[nodiscard]] std::span<const RdzvKey> rdzv_keys();
@@ -37,7 +37,7 @@ struct RdzvKey {
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 
 // Interprets the keys for `backend` ("static" or "c10d"). torchrun's keys follow its rules, except
-// that fractions of a second are allowed; muster's own keys apply to both backends. Error: usage.
+// that fractions of a second are allowed. muster's own keys apply to both back ends. Error: usage.
 [[nodiscard]] Result<RendezvousConfig> read_rendezvous_config(
     const std::map<std::string, std::string>& conf, std::string_view backend);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // THE OPTION TABLE: one row per option. Parsing, environment variables, --help, the manual page,
 // completions, --explain and the README test are all derived from it. An option exists if and only
-// if it has a row. Read-only data, compiled in.
+// if it has a row. Read-only data, compiled into the program.
 #pragma once
 
 #include "config/launch_config.hpp"
@@ -97,11 +97,11 @@ enum class OptionId {
 enum class ValueKind {
   flag,  // takes no value on the command line; 0 or 1 in a variable
   text,
-  integer,   // as Python's int() reads it
-  number,    // as Python's float() reads it
-  duration,  // seconds, or with a unit
+  integer,   // as parsed by Python's int()
+  number,    // as parsed by Python's float()
+  duration,  // seconds, or a number with a unit
   choice,    // one of `choices`
-  action,    // performed at once, like --help; has no variable and no config file entry
+  action,    // performed immediately, like --help; has no variable and no config file entry
 };
 
 enum class HelpGroup { program, workers, stopping, output, nodes, looking, compatible };
@@ -122,7 +122,7 @@ struct Option {
   ValueKind kind = ValueKind::text;
   std::string_view value_name{};     // for help: "N|auto|gpu|cpu"; empty for flags
   std::string_view default_value{};  // as typed on a command line
-  std::string_view bare_value{};     // used if no value is given; a value then needs '='
+  std::string_view bare_value{};     // used if the option has no value; a value then needs '='
   std::string_view choices{};        // "a|b" for kind choice and some actions
   HelpGroup group = HelpGroup::program;
   std::string_view help{};   // one sentence without a full stop
@@ -139,7 +139,7 @@ struct Option {
 [[nodiscard]] const Option* find_option(std::string_view name);
 [[nodiscard]] const Option* find_letter(char letter);
 
-// False only for --use-env, which only torch.distributed.launch has.
+// False only for --use-env when not invoked as torch.distributed.launch.
 [[nodiscard]] bool is_offered(const Option& row, Personality personality);
 
 // "MUSTER_NNODES", "PET_NNODES"; empty if the option has no such variable.

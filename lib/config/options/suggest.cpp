@@ -12,17 +12,17 @@
 namespace muster {
 namespace {
 
-// Variables of the libraries used by workers. The launcher does not check them.
+// Variables of the libraries that workers use. The launcher does not check them.
 constexpr std::string_view kLibraryPrefix = "MUSTER_COLLECTIVE_";
 
-// Names for --nproc-per-node in other launchers.
+// True for other launchers' names for --nproc-per-node.
 bool means_workers(std::string_view name) {
   static constexpr std::array<std::string_view, 9> kNames{
       "n", "np", "nprocs", "nproc", "num-processes", "num-workers", "gpus", "num-gpus", "ngpus"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
-// The number of wrong letters that is accepted: two in a name of six letters.
+// The number of wrong letters that are accepted: two in a name of six letters.
 std::size_t largest_distance(std::string_view name) {
   return std::max<std::size_t>(1, name.size() / 3);
 }
@@ -126,7 +126,7 @@ std::vector<std::string> mistyped_variables(const Environ& environ, Personality 
     }
     const std::string name = option_name(variable);
     if (find_option(name) != nullptr) {
-      continue;  // a variable that is read, or a muster option without a PET_ variable
+      continue;  // a variable that muster reads, or a PET_ variable for an option without one
     }
     const Option* meant = nearest_setting(name, personality);
     const std::string other = meant == nullptr ? "" : variable_of(*meant, pet);

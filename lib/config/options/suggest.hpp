@@ -12,24 +12,24 @@
 
 namespace muster {
 
-// The candidate nearest to `name`, or the only one that extends it after a separator ("nproc":
-// "nproc-per-node"). Empty if none is near.
+// The candidate most similar to `name`, or the only one that extends it after a separator ("nproc":
+// "nproc-per-node"). Empty if none is similar.
 [[nodiscard]] std::string_view nearest_name(std::string_view name,
                                             const std::vector<std::string_view>& candidates);
 
-// The option that the user probably meant. Also knows names from other launchers. Null if none is
-// near. `name` is spelled with dashes.
+// The option that the user probably meant. Also recognises names from other launchers. Null if none
+// is similar. `name` is spelled with dashes.
 [[nodiscard]] const Option* nearest_option(std::string_view name, Personality personality);
 
-// The same, restricted to options that the config file and variables can set.
+// Like nearest_option, but only for options that the config file and variables can set.
 [[nodiscard]] const Option* nearest_setting(std::string_view name, Personality personality);
 
 // One warning for each unknown MUSTER_ or PET_ variable that resembles a known one.
 [[nodiscard]] std::vector<std::string> mistyped_variables(const Environ& environ,
                                                           Personality personality);
 
-// Advice for an option of accelerate launch or mpirun. Empty if `name` is not one of theirs. `name`
-// has no leading dashes and is spelled with dashes.
+// Advice for an option of accelerate launch or mpirun. Empty if `name` is not one of their options.
+// `name` has no leading dashes and is spelled with dashes.
 [[nodiscard]] std::string_view instead_of_foreign(std::string_view name);
 
 }  // namespace muster

@@ -18,7 +18,8 @@ bool is_digit(char c) {
   return '0' <= c && c <= '9';
 }
 
-// Removes underscores, which Python allows between two digits. None if one is elsewhere.
+// Removes underscores, which Python allows between two digits. None if there is an underscore
+// elsewhere.
 std::optional<std::string> without_underscores(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

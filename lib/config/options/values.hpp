@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses single values as Python does in torchrun. Used by resolve and rdzv_conf. Pure.
+// Parses single values by the same rules as torchrun, which uses Python functions. Used by resolve
+// and rdzv_conf. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace muster {
 // A flag in MUSTER_ variables and config files: also accepts true/false, yes/no, on/off.
 [[nodiscard]] std::optional<bool> parse_word_flag(std::string_view text);
 
-// "a,b" gives {a, b}; "a,,b" gives {"a,b"}; "" gives {""}.
+// "a,b" yields {a, b}; "a,,b" yields {"a,b"}; "" yields {""}.
 [[nodiscard]] std::vector<std::string> split_with_escapes(std::string_view text);
 
 // "SIGTERM" or "TERM", in any case. None if there is no such signal.

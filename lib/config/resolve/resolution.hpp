@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolution: the state shared by the steps of resolve(), and their declarations, one step per
-// concern. Internal to this module.
+// Resolution: the state that the steps of resolve() share, and the declarations of these steps, one
+// per topic. Internal to this module.
 #pragma once
 
 #include "base/environ.hpp"
@@ -25,35 +25,35 @@ struct Resolution {
 
   void warn(std::string text) const { out.warnings.push_back(std::move(text)); }
 
-  // Overrides the origin that the setting has from its layer.
+  // Overrides the origin that the setting got from its layer.
   void set_origin(OptionId id, std::string origin) const {
     out.config.origins.insert_or_assign(std::string(option(id).name), std::move(origin));
   }
 };
 
-// The GPUs visible to the workers; must run before GPUs are counted (resolve_devices.cpp).
+// The GPUs visible to the workers. Must run before GPUs are counted (resolve_devices.cpp).
 [[nodiscard]] Result<void> resolve_devices(const Machine& machine,
                                            const Layers& layers,
                                            Resolved& out);
-// Values from the platform, as the layer directly above the defaults (resolve_platform.cpp).
+// Values from the platform. They form the layer directly above the defaults (resolve_platform.cpp).
 [[nodiscard]] Result<void> resolve_platform(const CommandLine& line,
                                             const Environ& environ,
                                             const Machine& machine,
                                             Layers& layers,
                                             Resolved& out);
-// The hosts of --hosts or --hostfile, if set (resolve_hosts.cpp). `variables` are environment
-// variables added by a config file.
+// The hosts from --hosts or --hostfile, if set (resolve_hosts.cpp). `variables` are environment
+// variables that a config file adds.
 [[nodiscard]] Result<void> resolve_hosts(const Resolution& resolution,
                                          const std::map<std::string, std::string>& variables);
-// How to run the program, and whether that is possible (resolve_program.cpp).
+// How to run the program, and whether it can be run (resolve_program.cpp).
 [[nodiscard]] Result<void> resolve_program(const Resolution& resolution);
 // The number of workers (resolve_workers.cpp).
 [[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
-// Their CPUs and memory (resolve_numa.cpp).
+// The workers' CPUs and memory (resolve_numa.cpp).
 [[nodiscard]] Result<void> resolve_numa(const Resolution& resolution);
-// Nodes, backend and, through the steps declared next, addresses (resolve_rendezvous.cpp).
+// Nodes and back end, and addresses through the steps declared next (resolve_rendezvous.cpp).
 [[nodiscard]] Result<void> resolve_rendezvous(const Resolution& resolution);
-// The secret that nodes authenticate with (resolve_token.cpp). check_token only validates options.
+// The secret with which nodes authenticate (resolve_token.cpp). check_token only validates options.
 [[nodiscard]] Result<void> check_token(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_token(const Resolution& resolution);
 
@@ -64,7 +64,7 @@ struct Resolution {
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).
 [[nodiscard]] Result<void> resolve_addresses(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_rank_order(const Resolution& resolution);
-// Ports reserved for the workers; must run after addresses (resolve_ports.cpp).
+// Ports reserved for the workers. Must run after addresses (resolve_ports.cpp).
 [[nodiscard]] Result<void> resolve_ports(const Resolution& resolution);
 // Log files and the console (resolve_output.cpp).
 [[nodiscard]] Result<void> resolve_output(const Resolution& resolution);

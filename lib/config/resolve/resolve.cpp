@@ -87,7 +87,7 @@ Result<FileValues> read_site_config(const Machine& machine) {
   return file;
 }
 
-// Excludes a variable that an old operator misspells and that muster therefore reads.
+// Leaves out a variable that an old operator misspells and that muster therefore reads.
 std::vector<std::string> mistyped(const Environ& environ,
                                   Personality personality,
                                   const PlatformPlan& plan) {
@@ -104,13 +104,13 @@ Result<void> check_accepted(const Resolution& r) {
   const std::string& handler = layers.text(OptionId::event_log_handler);
   if (handler != "null") {
     return layers.refuse(OptionId::event_log_handler,
-                         "event handlers are Python plug-ins and not supported; use "
+                         "event handlers are Python plug-ins, which are not supported; use "
                          "--log-level=info and the error report in the log directory");
   }
   const std::string& specs = layers.text(OptionId::logs_specs);
   if (!specs.empty() && specs != "default") {
     return layers.refuse(OptionId::logs_specs,
-                         "logs specs are Python plug-ins and not supported; use --log-dir, "
+                         "logs specs are Python plug-ins, which are not supported; use --log-dir, "
                          "--redirects and --tee");
   }
   if (const auto interval = layers.text(OptionId::monitor_interval);
@@ -135,7 +135,8 @@ void note_origins(const Resolution& r) {
   }
 }
 
-// As in torchrun, LOGLEVEL is weaker than the option. An unknown level only causes a warning.
+// As in torchrun, the option has precedence over LOGLEVEL. An unknown level only causes a
+// warning.
 Result<void> resolve_log_level(const Resolution& r) {
   r.config().log_level = parse_log_level(r.layers.text(OptionId::log_level)).value();
   const auto inherited = r.environ.get("LOGLEVEL");
@@ -194,7 +195,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   std::ranges::move(mistyped(environ, line.personality, out.config.platform),
                     std::back_inserter(out.warnings));
   note_origins(resolution);
-  // The same order as in torchrun, so that the first reported error is the same.
+  // The order is the same as in torchrun, so that the first reported error is the same.
   for (const auto step : {resolve_rendezvous,
                           resolve_stopping,
                           resolve_workers,

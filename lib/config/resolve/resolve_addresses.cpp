@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How other nodes see this node: its address, the ports that it may listen on, and the rank order.
+// How other nodes reach this node: its address, the ports on which it may listen, and the rank
+// order.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 #include "machine/own_addresses.hpp"
@@ -50,7 +51,7 @@ Result<void> resolve_iface(const Resolution& r) {
   return {};
 }
 
-// With c10d the workers connect to the node of rank 0, which is this one in a single-node job.
+// With c10d the workers connect to the node with rank 0, which is this node in a single-node job.
 void resolve_master(const Resolution& r) {
   LaunchConfig& config = r.config();
   if (config.rdzv_backend != "c10d") {
@@ -64,7 +65,7 @@ void resolve_master(const Resolution& r) {
   }
 }
 
-// A single c10d node listens on any free port and ignores its endpoint.
+// A single node with c10d listens on any free port and ignores its endpoint.
 Result<void> check_endpoints_in_range(const Resolution& r) {
   const LaunchConfig& config = r.config();
   if (!many_nodes(config) && config.rdzv_backend != "static") {
@@ -95,7 +96,7 @@ Result<void> resolve_port_range(const Resolution& r) {
   return check_endpoints_in_range(r);
 }
 
-// Adds the name on this line of the file. Returns a problem, or an empty string.
+// Adds the name on this line of the file. Returns a problem, or else an empty string.
 std::string take_name(std::string_view line, std::set<std::string>& known, LaunchConfig& config) {
   const std::string name(trim(line.substr(0, line.find('#'))));
   if (name.empty()) {
@@ -111,7 +112,7 @@ std::string take_name(std::string_view line, std::set<std::string>& known, Launc
   return "";
 }
 
-// The rank order overrides a --node-rank from a weaker source, such as a platform.
+// The rank order overrides a --node-rank from a source with lower precedence, such as a platform.
 Result<void> check_one_order(const Resolution& r) {
   LaunchConfig& config = r.config();
   const Setting& place = r.layers.of(OptionId::node_rank);

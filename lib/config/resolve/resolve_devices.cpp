@@ -34,7 +34,7 @@ std::optional<std::size_t> place_of(std::string_view entry) {
   return number ? std::optional(static_cast<std::size_t>(*number)) : std::nullopt;
 }
 
-// The visibility variable that is already set. Indices select from its entries, because programs
+// The visibility variable that is already set. Indices refer to its entries, because programs
 // number the GPUs that they see.
 std::optional<std::string> inherited_list(const Environ& environ, std::string& name) {
   for (const std::string_view variable : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
@@ -49,9 +49,9 @@ std::optional<std::string> inherited_list(const Environ& environ, std::string& n
 
 struct Choice {
   const Layers& layers;
-  std::vector<std::string> visible;  // entries to choose from; empty: physical indices
+  std::vector<std::string> visible;  // entries to choose from; if empty, indices are physical
   std::string visible_by;
-  int present = 0;  // number of GPUs; 0: unknown, so indices are not checked
+  int present = 0;  // number of GPUs; if 0 (unknown), indices are not checked
 
   [[nodiscard]] Result<std::string> entry(const std::string& typed) const;
 };
@@ -103,7 +103,7 @@ Result<std::vector<std::string>> chosen(const Choice& choice) {
   return out;
 }
 
-// A process can use only one MIG slice and needs its name, so each worker gets its own slice.
+// A process can use only one MIG slice and must name it, so each worker gets its own slice.
 Result<void> name_slices(const Machine& machine, const Layers& layers, Environ& environ) {
   if (environ.get("CUDA_VISIBLE_DEVICES") || environ.get("HIP_VISIBLE_DEVICES")) {
     return {};
@@ -145,7 +145,7 @@ Result<void> resolve_devices(const Machine& machine, const Layers& layers, Resol
   }
   out.config.devices = join(*entries, ",");
   out.environ.set("CUDA_VISIBLE_DEVICES", out.config.devices);
-  // ROCm accepts CUDA's variable as an alias only if its own is not set.
+  // ROCm accepts CUDA's variable as an alias only if ROCm's own variable is not set.
   if (choice.visible_by == "HIP_VISIBLE_DEVICES" || machine.has_amd_gpus()) {
     out.environ.set("HIP_VISIBLE_DEVICES", out.config.devices);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rendezvous endpoints and, if known in advance, the address that workers connect to.
 // Multi-node jobs need an explicit endpoint. torchrun's default of localhost works only if all
-// agents run on one machine; otherwise they would wait ten minutes and time out.
+// agents run on one machine. Otherwise they would time out after ten minutes.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -67,10 +67,10 @@ Result<Endpoint> master_endpoint(const Resolution& r) {
   return out;
 }
 
-// torchrun's default --node-rank=0 would give every node rank 0, and its default 127.0.0.1 is not
-// reachable from other nodes.
+// torchrun's default --node-rank=0 would give every node rank 0, and other nodes cannot reach its
+// default address 127.0.0.1.
 Result<void> check_static_place(const Resolution& r) {
-  // A launch with a platform problem was rejected earlier; --explain shows the problem.
+  // A launch with a platform problem has already been rejected; --explain shows the problem.
   if (!many_nodes(r.config()) || !r.config().platform.problem.empty()) {
     return {};
   }

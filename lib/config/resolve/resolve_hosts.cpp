@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --hosts and --hostfile: the command line of the agents on other hosts. Every setting from any
-// source becomes an option there, so the hosts need no common files or variables.
+// --hosts and --hostfile: the command line of the agents on other hosts. Settings from all sources
+// become options on that command line, so the hosts need no common files or variables.
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "config/options/values.hpp"
@@ -21,7 +21,7 @@ namespace {
 
 using enum OptionId;
 
-// Settings that --hosts determines, or that apply to a single node.
+// Settings that --hosts determines, or that apply only to a single node.
 constexpr auto kDecided = std::to_array<std::pair<OptionId, std::string_view>>({
     {standalone, "is for one node; omit it with --hosts"},
     {node_rank, "is set by the order of --hosts; omit it"},
@@ -53,8 +53,8 @@ constexpr auto kOwn = std::to_array<OptionId>({hosts,
                                                accelerate_config,
                                                platform});
 
-// Variables that training scripts may need and that a remote shell does not set. Excludes variables
-// that describe a single host, such as CUDA_VISIBLE_DEVICES.
+// Variables that training scripts may need and that a remote shell does not set. Variables that
+// describe a single host, such as CUDA_VISIBLE_DEVICES, are left out.
 constexpr auto kTravelling = std::to_array<std::string_view>(
     {"CONDA_PREFIX", "LD_LIBRARY_PATH", "PATH", "PYTHON_EXEC", "VIRTUAL_ENV"});
 constexpr auto kTravellingPrefixes = std::to_array<std::string_view>({"FI_",
@@ -184,8 +184,8 @@ Result<void> filter(const Resolution& r, HostsRequest& out) {
   return {};
 }
 
-// Without --hosts they would have no effect, and the job would use hosts or GPUs that the user
-// meant to exclude.
+// Without --hosts these options would have no effect, and the job would use hosts or GPUs that the
+// user meant to exclude.
 Result<void> check_filtered(const Resolution& r) {
   for (const OptionId id : {include, exclude}) {
     if (r.layers.is_given(id)) {
@@ -210,7 +210,7 @@ Result<void> check_decided(const Resolution& r) {
     return r.layers.refuse(rdzv_backend, "--hosts always uses c10d; omit this option");
   }
   if (r.layers.is_given(stdin_rank) && r.layers.text(stdin_rank) != "none") {
-    return r.layers.refuse(stdin_rank, "standard input is not forwarded to --hosts");
+    return r.layers.refuse(stdin_rank, "standard input is not forwarded to the hosts of --hosts");
   }
   return {};
 }
@@ -253,7 +253,8 @@ Result<void> check_slots(const Resolution& r, const HostsRequest& out) {
 }
 
 // Marks the local host, which needs neither sshd nor a key. An entry with a user or port is not
-// local because it is another login. Other remote shells may interpret the name differently.
+// local, because it specifies a different login. Called only for the default ssh command,
+// because other remote shells may interpret the name differently.
 void mark_local(const Resolution& r, HostsRequest& out) {
   const std::string own = r.machine.hostname();
   const auto addresses = r.machine.own_addresses().value_or(std::vector<OwnAddress>{});
@@ -265,9 +266,9 @@ void mark_local(const Resolution& r, HostsRequest& out) {
 }
 
 // The default ssh command must not prompt, wait for hours, or survive a network failure. A command
-// from the user is not changed, with one exception: no ssh of the job may become a ControlMaster
-// for the user's other connections, because muster kills it at the end of the job. ssh uses the
-// first value of an option, so a ControlMaster set by the user takes precedence.
+// from the user is not changed, with one exception: no ssh process of the job may become the
+// ControlMaster for the user's other connections, because muster kills it at the end of the job.
+// ssh uses the first value of an option, so a ControlMaster set by the user takes precedence.
 Result<void> read_rsh(const Resolution& r, HostsRequest& out) {
   auto words = shell_words(r.layers.text(rsh));
   if (!words || words->empty()) {

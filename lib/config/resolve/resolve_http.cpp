@@ -10,7 +10,7 @@ constexpr std::string_view kOff = "off";
 constexpr std::string_view kNoKey = "none";
 constexpr const char* kLoopback = "127.0.0.1";
 
-// Digits only, without signs or blanks.
+// True if the text consists only of digits, without signs or blanks.
 bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }

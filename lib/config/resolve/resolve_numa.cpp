@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --numa-binding: turns the policy into CPU and memory masks for the workers on this node.
+// --numa-binding: converts the policy to CPU and memory masks for the workers on this node.
 #include "base/check.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -30,8 +30,8 @@ Result<void> leave_to_platform(const Resolution& r, NumaPolicy policy) {
   }
   return r.layers.refuse(
       OptionId::numa_binding,
-      fmt::format("{} started one launcher per worker, and each sees only itself; use its binding "
-                  "(srun --cpu-bind, mpirun --bind-to) or start one launcher per node",
+      fmt::format("{} started one launcher per worker, and each sees only itself; bind with the "
+                  "platform (srun --cpu-bind, mpirun --bind-to) or start one launcher per node",
                   r.config().platform.what));
 }
 

@@ -73,7 +73,7 @@ Result<void> resolve_log_dir(const Resolution& r) {
   return {};
 }
 
-// Unlike torchrun, muster keeps --tee without files, because users expect its prefixes.
+// Unlike torchrun, muster keeps --tee if there are no files, because users expect its prefixes.
 void drop_what_needs_files(const Resolution& r) {
   LaunchConfig& config = r.config();
   if (config.logs_disabled && config.redirects != StdSpec{}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns values from the platform into settings, weaker than command line, variables and files. If
-// the platform started muster on several nodes but the settings ask for one, the launch is
-// rejected: each node would run a separate job of one node and succeed.
+// Turns values from the platform into settings. The command line, variables and files have higher
+// precedence. If the platform started muster on several nodes but the settings request one node,
+// the launch is rejected: each node would run a separate single-node job and succeed.
 #include "base/text.hpp"
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
@@ -76,7 +76,8 @@ Result<void> find_plan(const Step& s) {
   return {};
 }
 
-// MIN and MAX of --nnodes. None if unset or invalid; errors are reported elsewhere.
+// MIN and MAX from --nnodes. None if the option is not set or invalid; errors are reported
+// elsewhere.
 std::optional<std::pair<std::int64_t, std::int64_t>> nodes_given(const Step& s) {
   if (s.layers.is_on(OptionId::standalone)) {
     return std::pair<std::int64_t, std::int64_t>(1, 1);
@@ -210,7 +211,8 @@ Result<void> check_tasks(const Step& s) {
   return {};
 }
 
-// A problem of the platform does not matter if the user sets the rendezvous or requests one node.
+// A problem with the platform does not matter if the user configures the rendezvous or requests one
+// node.
 Result<void> check_problem(const Step& s) {
   PlatformPlan& plan = s.plan();
   const auto given = nodes_given(s);
@@ -245,7 +247,7 @@ bool differs(const Step& s, OptionId id, const std::optional<Said<int>>& said) {
   return s.layers.is_given(id) && said && given && *given != said->value;
 }
 
-// Warns in one line about all platform values that stronger sources override.
+// Prints one warning for all platform values that sources with higher precedence override.
 void warn_of_conflicts(const Step& s) {
   const PlatformPlan& plan = s.plan();
   std::vector<std::string> parts;
@@ -266,7 +268,7 @@ void warn_of_conflicts(const Step& s) {
   }
 }
 
-// Only muster itself starts one worker per GPU by default; torchrun users expect one worker.
+// Only the muster command starts one worker per GPU by default; torchrun users expect one worker.
 void add_workers(const Step& s) {
   const PlatformPlan& plan = s.plan();
   if (plan.workers) {
@@ -298,7 +300,7 @@ void add_workers(const Step& s) {
   }
 }
 
-// The candidate ports, mapped into --port-range if set.
+// The candidate ports, mapped into --port-range if it is set.
 std::vector<std::uint16_t> ports_of(const Step& s) {
   std::vector<std::uint16_t> ports = s.plan().ports->value;
   const auto range = split(s.layers.text(OptionId::port_range), '-');
@@ -315,8 +317,8 @@ std::vector<std::uint16_t> ports_of(const Step& s) {
   return ports;
 }
 
-// The host listens on the first candidate port that is free; the other nodes try all candidates in
-// the same order. The host keeps only its own port, since it does not connect to any other.
+// The host listens on the first candidate port that is free. The other nodes try all candidates in
+// the same order. The host keeps only its own port, because it does not connect to the others.
 void narrow_to_free(const Step& s, std::vector<std::uint16_t>& ports) {
   if (!is_host(s.plan()) || s.line.command != Command::launch) {
     return;
@@ -338,7 +340,7 @@ std::string endpoint_list(const std::vector<std::string>& hosts,
   return join(out, ",");
 }
 
-// If workers connect to the platform's address directly, the set of nodes is fixed, as with
+// If workers connect directly to the platform's address, the set of nodes is fixed, as with
 // torchrun's static backend. --rank-order needs c10d.
 bool wants_static(const Step& s) {
   const auto given = nodes_given(s);
@@ -348,8 +350,8 @@ bool wants_static(const Step& s) {
              : s.plan().dialled_by_workers && !elastic && !s.layers.is_given(OptionId::rank_order);
 }
 
-// The named hosts are valid only if the platform sets the rendezvous and the user selected no other
-// network. Otherwise nodes may connect from different addresses.
+// The named hosts are valid only if the platform configures the rendezvous and the user selected no
+// other network. Otherwise nodes may connect from different addresses.
 void note_named_hosts(const Step& s) {
   const auto nodes = nodes_given(s);
   const bool has_own_address =
@@ -359,8 +361,8 @@ void note_named_hosts(const Step& s) {
   }
 }
 
-// The rendezvous comes from a single source. Combining the user's endpoint with the platform's
-// backend would match neither.
+// The rendezvous settings come from a single source. A combination of the user's endpoint and the
+// platform's backend would match neither.
 void add_meeting(const Step& s) {
   const PlatformPlan& plan = s.plan();
   if (says_where(s) || s.layers.is_given(OptionId::master_port) || !plan.hosts) {
@@ -392,7 +394,7 @@ void add_nodes(const Step& s) {
   s.layers.add(OptionId::nnodes, std::to_string(plan.nodes->value), plan.nodes->origin);
   const auto nodes = nodes_given(s);
   if (plan.node && !plan.is_first && nodes && plan.node->value < nodes->second) {
-    // A --node-rank from the user may be the same on all nodes, since torchrun's c10d ignores it.
+    // A --node-rank from the user may be the same on all nodes, because torchrun's c10d ignores it.
     s.out.config.nodes_are_numbered = !plan.is_hint && !s.layers.is_given(OptionId::node_rank);
     s.layers.add(OptionId::node_rank, std::to_string(plan.node->value), plan.node->origin);
   }

@@ -13,10 +13,10 @@
 namespace muster {
 namespace {
 
-// Each port costs the launcher a file descriptor. The wire format has the same limit.
+// Each port costs the launcher one file descriptor. The wire format has the same limit.
 constexpr int kPortsMax = 256;
 
-// The index in "${port7}", given the text after "${port". None if it is not a port macro.
+// The index in "${port7}", given the text after "${port". None if the text is not a port macro.
 std::optional<std::int64_t> index_of(std::string_view text) {
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const bool closed = digits > 0 && digits < text.size() && text[digits] == '}';
@@ -35,7 +35,7 @@ std::string macro_beyond(std::string_view text, const std::string& name, int cou
   return "";
 }
 
-// If no ports are reserved, ${port0} may be a shell variable in the argument.
+// If no ports are reserved, ${port0} in an argument may be a shell variable.
 Result<void> check_macros(const Resolution& r, OptionId id, const std::string& name, int count) {
   if (count == 0) {
     return {};
@@ -60,10 +60,12 @@ Result<void> resolve_count(const Resolution& r, OptionId id, const std::string& 
   return check_macros(r, id, macro, count);
 }
 
-// Multi-node: the rendezvous, this node's listener, and the store if it gets rank 0.
+// In a multi-node job: the rendezvous, this node's listener, and the store if this node gets rank
+// 0.
 constexpr int kPortsOfMany = 3;
 
-// A single node listens only for its store. An explicit store port need not be in the range.
+// A single node listens only for its store. A store port that was set explicitly need not be in the
+// range.
 int ports_of_one(const LaunchConfig& config) {
   return config.master_port == 0 || !config.agent_store ? 1 : 0;
 }
@@ -86,8 +88,8 @@ Result<void> check_range(const Resolution& r) {
                                      needed));
 }
 
-// As in torchrun, only the value "1" counts, and only if the store does not share the port of the
-// rendezvous.
+// As in torchrun, only the value "1" counts, and only if the store does not share the rendezvous
+// port.
 void resolve_agent_store(const Resolution& r) {
   const bool wanted = r.environ.get("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
   r.config().agent_store = wanted || r.config().rdzv_backend == "static";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the interpreter, if any, for the user's program. This happens before any process starts, so
-// that a wrong name causes one error line instead of a traceback from each worker.
+// that a wrong name causes a one-line error instead of a traceback from each worker.
 #include "base/text.hpp"
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
@@ -35,8 +35,8 @@ struct Python {
   std::string origin;
 };
 
-// Like torchrun, a launcher installed in a virtual environment uses its Python even if the
-// environment is not active. One in /usr/bin uses the active environment.
+// Like torchrun, a launcher installed in a virtual environment uses that environment's Python, even
+// if the environment is not active. A launcher in /usr/bin uses the active environment.
 std::optional<Python> python_beside_us(const Resolution& r) {
   const std::string own = r.machine.own_path();
   const auto slash = own.rfind('/');
@@ -74,14 +74,14 @@ Result<Python> find_python(const Resolution& r) {
   return Python{"python3", "PATH"};
 }
 
-// A name with a macro differs for each worker, so errors are reported when it is started. The set
-// of macros depends on the name muster was invoked by (plan/macros.hpp).
+// A name with a macro differs for each worker, so errors are reported when the worker is started.
+// The set of macros depends on the name with which muster was invoked (plan/macros.hpp).
 bool has_macro(const Resolution& r, std::string_view name) {
   const bool ours = r.line.personality == Personality::muster;
   return name.find(ours ? "${local_rank}" : "$") != std::string_view::npos;
 }
 
-// Names the working directory, because a scheduler may have started muster in an unexpected one.
+// Includes the working directory, because a scheduler may have started muster in an unexpected one.
 std::string not_there(const Resolution& r, std::string_view kind, const std::string& name) {
   const std::string folder = name.starts_with('/') ? "" : r.machine.working_folder();
   return fmt::format("the {} {} does not exist{}",
@@ -104,7 +104,7 @@ bool is_module_name(const std::string& name) {
   });
 }
 
-// Suggests -m for Python module names: "my_package.train" is my_package/train.py.
+// Suggests -m for names of Python modules: "my_package.train" is my_package/train.py.
 std::string hint_of_module(const Resolution& r, const std::string& name) {
   std::string path = name;
   std::ranges::replace(path, '.', '/');
@@ -144,10 +144,11 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
     case FileKind::folder:
       return failure(Errc::not_possible, fmt::format("{} is a directory, not a program", quoted));
     case FileKind::noexec:
-      return failure(Errc::not_possible,
-                     fmt::format("{} is on a file system mounted noexec; copy it to another one, "
-                                 "or put its interpreter before it",
-                                 quoted));
+      return failure(
+          Errc::not_possible,
+          fmt::format("{} is on a file system mounted noexec; copy it to a different file "
+                      "system, or put its interpreter in front of it",
+                      quoted));
     case FileKind::plain:
     case FileKind::other:
       break;
@@ -155,7 +156,7 @@ Result<void> check_executable(const Resolution& r, const std::string& name) {
   return failure(
       Errc::not_possible,
       fmt::format("{} is neither a Python script (its name does not end in .py or .pyz) nor "
-                  "executable; try chmod +x, or put its interpreter before it",
+                  "executable; run chmod +x, or put its interpreter in front of it",
                   quoted));
 }
 
@@ -164,7 +165,7 @@ bool is_python_name(const Resolution& r, const std::string& name) {
          r.machine.file_kind(name + "/__main__.py") != FileKind::missing;
 }
 
-// torchrun assumes Python unless told otherwise. muster checks the file.
+// torchrun assumes a Python script unless --no-python is set. muster checks the file.
 ProgramKind kind_of(const Resolution& r, const std::string& name) {
   if (r.layers.is_on(OptionId::run_path)) {
     return ProgramKind::python_script;
@@ -179,7 +180,7 @@ ProgramKind kind_of(const Resolution& r, const std::string& name) {
   return python ? ProgramKind::python_script : ProgramKind::executable;
 }
 
-// The argument that passes the local rank to scripts for torch.distributed.launch.
+// The argument that passes the local rank to scripts written for torch.distributed.launch.
 Result<void> resolve_local_rank_arg(const Resolution& r, bool by_launcher) {
   const std::string& name = r.layers.text(OptionId::local_rank_arg);
   const bool plain = std::ranges::all_of(
@@ -226,8 +227,8 @@ Result<void> look_for_program(const Resolution& r) {
   return python ? Result<void>{} : std::unexpected(python.error());
 }
 
-// MUSTER_WARM may be set for all programs of a user, so it is ignored for programs that are not
-// Python. The option on the command line is an error for them.
+// A user may set MUSTER_WARM for all programs, so it is ignored for programs that are not Python.
+// For these, the option on the command line is an error.
 Result<void> resolve_warm(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::warm)));
   const auto flag = parse_word_flag(text);
@@ -252,8 +253,7 @@ Result<void> resolve_warm(const Resolution& r) {
   return {};
 }
 
-// Few scripts have options with these names, so such an option after the script is likely a
-// mistake.
+// Few scripts have options with these names, so one of them after the script is probably a mistake.
 void note_wrong_side(const Resolution& r) {
   constexpr std::array kOfLaunchers{OptionId::nproc_per_node,
                                     OptionId::nnodes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number of nodes, backend and job ID, by torchrun's rules. Rejects settings that would make a
-// multi-node job wait forever, or run as a single node.
+// The number of nodes, the backend and the job ID, by torchrun's rules. Rejects settings with which
+// a multi-node job would wait forever or run as a single node.
 #include "base/text.hpp"
 #include "config/options/rdzv_conf.hpp"
 #include "config/options/values.hpp"
@@ -15,7 +15,8 @@
 namespace muster {
 namespace {
 
-// More nodes than any job has. With the maximum number of workers per node, ranks still fit an int.
+// More nodes than any job has. Even with the maximum number of workers per node, ranks fit into an
+// int.
 constexpr int kNodesMax = 100'000;
 
 Result<void> resolve_nodes(const Resolution& r) {
@@ -116,8 +117,8 @@ void resolve_id(const Resolution& r) {
   }
   config.rdzv_id = r.layers.text(OptionId::rdzv_id);
   if (config.rdzv_id.empty() && many_nodes(config)) {
-    // Typically $RANDOM in a shell that lacks it. A random ID per node would make the nodes reject
-    // each other.
+    // This typically results from $RANDOM in a shell that does not support it. With a different
+    // random ID on each node, the nodes would reject each other.
     const auto& known = config.platform.run_id;
     config.rdzv_id = known ? known->value : option(OptionId::rdzv_id).default_value;
     r.warn(fmt::format("--rdzv-id is empty; using '{}' on all nodes", config.rdzv_id));
@@ -130,7 +131,7 @@ void resolve_id(const Resolution& r) {
   }
 }
 
-// Warns in one line about keys of the other backend. torchrun keys without effect are harmless.
+// Prints one warning about keys for the other backend. torchrun keys without effect are harmless.
 void warn_of_idle_keys(const Resolution& r, const std::map<std::string, std::string>& conf) {
   if (!many_nodes(r.config())) {
     return;
@@ -168,7 +169,8 @@ Result<void> resolve_conf(const Resolution& r) {
   }
   config.rdzv_conf = std::move(*conf);
   config.rendezvous = *rdzv;
-  // With an endpoint from the platform, the platform's first node hosts it; names do not matter.
+  // If the endpoint comes from the platform, the platform's first node hosts it, regardless of
+  // names.
   if (r.layers.of(OptionId::rdzv_endpoint).source == Source::platform &&
       !config.rendezvous.is_host) {
     config.rendezvous.is_host = is_host(config.platform);
@@ -183,7 +185,7 @@ void resolve_store_via(const Resolution& r) {
                                          : StoreVia::direct;
 }
 
-// A static job has exactly MAX nodes, and each knows its rank.
+// A static job has exactly MAX nodes, each with a fixed rank.
 Result<void> resolve_place(const Resolution& r) {
   LaunchConfig& config = r.config();
   const bool is_static = config.rdzv_backend == "static";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The source of the secret that the nodes of a job authenticate with. No file is opened here.
+// The source of the secret with which the nodes of a job authenticate. No file is opened here.
 #include "config/resolve/resolution.hpp"
 #include "trust/token_source.hpp"
 
@@ -28,14 +28,14 @@ void note_source(const Resolution& r) {
 
 }  // namespace
 
-// The error does not repeat the text, which may be a secret passed to the wrong option.
+// The error does not repeat the text, which may be a secret that was passed to the wrong option.
 Result<void> check_token(const Resolution& r) {
   const std::string& text = r.layers.text(token);
   const bool excludes_file = text == "none" || text == "munge";
   if (!excludes_file && text != "auto" && text != "require") {
     return failure(Errc::usage,
                    "--token: must be auto, none, munge or require; put the token into a file and "
-                   "use --token-file, since other users can see command lines");
+                   "use --token-file, because other users can see command lines");
   }
   if (excludes_file && r.layers.is_given(token_file)) {
     return r.layers.refuse(token_file,

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// More workers than any host has CPUs; a larger number is a typing error.
+// More workers than any host has CPUs. A larger number is a typing error.
 constexpr int kNprocMax = 16384;
 
 // The number of visible MIG slices.
@@ -21,7 +21,7 @@ std::size_t visible_slices(const Resolution& r) {
 }
 
 // CUDA shows a process only one slice, no matter how many are listed, but each worker may use a
-// different one.
+// different slice.
 void count_slices(const Resolution& r, Count& gpus) {
   const std::size_t slices = visible_slices(r);
   if (gpus.count > 0 && slices > 0 && r.layers.is_on(OptionId::virtual_local_rank)) {
@@ -117,7 +117,7 @@ void note_narrow_mask(const Resolution& r) {
                                       : "muster inherited this CPU affinity; widen it"));
 }
 
-// Whether one of the visibility lists is too short for all workers.
+// True if one of the visibility lists is too short for all workers.
 bool is_narrowed(const Resolution& r) {
   constexpr std::array kVariables{
       "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"};
@@ -130,7 +130,8 @@ bool is_narrowed(const Resolution& r) {
 }
 
 // A task with fewer GPUs than workers is a common mistake, and CUDA's "invalid device ordinal" does
-// not explain it. GPUs are counted only if this is likely, because opening each may take a second.
+// not explain it. GPUs are counted only if this mistake is likely, because opening each may take a
+// second.
 void note_narrowed_gpus(const Resolution& r) {
   if (r.config().nproc == 1 || r.config().virtual_local_rank || !is_narrowed(r)) {
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a command into words like a POSIX shell, with quotes and backslashes but without variables
-// and patterns. Pure.
+// Splits a command into words like a POSIX shell. Supports quotes and backslashes, but not
+// variables or patterns. Pure.
 #pragma once
 
 #include "base/error.hpp"

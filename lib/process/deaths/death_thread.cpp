@@ -13,7 +13,7 @@ namespace muster {
 Result<std::unique_ptr<DeathThread>> DeathThread::start(LivenessPage& page, int news_fd) {
   std::unique_ptr<DeathThread> out(new DeathThread(page, news_fd));
   pthread_t thread{};
-  // The new thread inherits the mask, so only the loop's thread receives signals.
+  // The new thread inherits the signal mask, so only the loop's thread receives signals.
   const BlockedSignals blocked;
   const int error = ::pthread_create(&thread, nullptr, main, out.get());
   if (error != 0) {
@@ -26,10 +26,10 @@ Result<std::unique_ptr<DeathThread>> DeathThread::start(LivenessPage& page, int 
 
 DeathThread::~DeathThread() {
   if (!thread_) {
-    return;  // the thread never started
+    return;  // the thread was never started
   }
   stop_.store(1);
-  // Store before waking: if the thread is about to sleep, the kernel sees that the value differs
+  // Store before waking: if the thread is about to sleep, the kernel notices that the value differs
   // and returns EAGAIN.
   futex_wake_all(stop_);
   ::pthread_join(*thread_, nullptr);
@@ -42,9 +42,9 @@ void* DeathThread::main(void* self) {
   return nullptr;
 }
 
-// If a word changes after it was read, the wait returns at once, so no death is missed. The thread
-// exits if the kernel cannot wait for several words (before 5.16); deaths are then detected when
-// workers are reaped.
+// If a word changes after it was read, the wait returns immediately, so no death is missed. The
+// thread exits if the kernel cannot wait for several words (before 5.16). Deaths are then detected
+// when workers are reaped.
 void DeathThread::watch() {
   std::vector<FutexWatch> watches;
   do {
@@ -55,8 +55,8 @@ void DeathThread::watch() {
       any_died = any_died || (watches.back().value & kOwnerDied) != 0;
     }
     if (any_died) {
-      // A dead word stays marked until another worker takes it, so this may report the same death
-      // again. The reader keeps track of those already seen.
+      // A dead word stays marked until it is assigned to another worker, so this may report the
+      // same death again. The reader keeps track of the deaths that it has already seen.
       const std::uint64_t one = 1;
       [[maybe_unused]] const auto written = ::write(news_fd_, &one, sizeof(one));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeathThread: the launcher's only other thread. A change to a futex word makes no descriptor
-// readable, so this thread waits on the workers' words (futex_waitv) and adds to an eventfd when a
-// word shows that its owner died. It only reads the words and makes no decisions. Started when the
-// first worker requests a word; resource.
+// DeathThread: the launcher's only other thread. A change to a futex word does not make a
+// descriptor readable, so this thread waits on the workers' words (futex_waitv) and adds to an
+// eventfd when a word shows that its owner died. It only reads the words and makes no decisions.
+// Started when the first worker requests a word; resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -19,7 +19,7 @@ namespace muster {
 
 class DeathThread {
  public:
-  // Both must outlive it. Error: system.
+  // The page and the descriptor must outlive the thread. Error: system.
   [[nodiscard]] static Result<std::unique_ptr<DeathThread>> start(LivenessPage& page, int news_fd);
   ~DeathThread();
   DeathThread(const DeathThread&) = delete;
@@ -33,7 +33,7 @@ class DeathThread {
 
   LivenessPage& page_;
   int news_fd_;
-  std::atomic<std::uint32_t> stop_{0};  // watched like the words
+  std::atomic<std::uint32_t> stop_{0};  // the thread waits on this word too
   std::optional<pthread_t> thread_;
 };
 

@@ -27,10 +27,10 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr std::size_t kStatBytesMax = 4096;
 
-// Sealed, because a worker that shrinks it would kill us with SIGBUS.
+// The page is sealed, because a worker that shrank it would kill us with SIGBUS.
 UniqueFd make_page() {
   UniqueFd fd(::memfd_create("muster-life", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // F_SEAL_SEAL also keeps workers from sealing it against writing.
+  // F_SEAL_SEAL also prevents workers from sealing it against writing.
   const bool made = fd && ::ftruncate(fd.get(), kLivenessPageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
   return made ? std::move(fd) : UniqueFd();
@@ -42,7 +42,7 @@ constexpr int kPendingField = 31;  // pending signals of the main thread
 constexpr int kExitCodeField = 52;
 
 // The text of /proc/<pid>/stat from the given field (counted from 1) to the end; empty if that
-// field is missing. The second field is a name that may contain any characters.
+// field is missing. The second field is the process name, which may contain any characters.
 std::string_view from_field(std::string_view stat, int number) {
   const auto close = stat.rfind(')');
   if (close == std::string_view::npos || close + 2 >= stat.size()) {
@@ -73,7 +73,7 @@ std::optional<Ending> parse_ending(std::string_view stat) {
   const auto flags = number_in(from_field(stat, kFlagsField));
   auto failure = parse_dying(stat);
   const bool is_zombie = !state.empty() && std::string_view("ZXx").contains(state.front());
-  // A fatal signal stays pending as SIGKILL in each thread until the thread runs.
+  // A fatal signal is pending as SIGKILL in each thread until that thread runs.
   const auto pending = number_in(from_field(stat, kPendingField));
   const bool is_killed = pending && (*pending >> (SIGKILL - 1) & 1) != 0;
   const bool is_exiting = is_zombie || is_killed || (flags && (*flags & kExitingFlag) != 0);
@@ -87,7 +87,7 @@ std::optional<Ending> ending_of(pid_t pid) {
 }
 
 // The kernel sets the exit status of the whole process before any of its threads releases its
-// words, and never reverts it. In a stopped process, the same field holds the stop signal.
+// words, and never changes it back. In a stopped process, the same field contains the stop signal.
 std::optional<ExitStatus> parse_dying(std::string_view stat) {
   const std::string_view state = from_field(stat, kStateField);
   // Also 0 if we lack permission: the kernel shows this field only to processes that may trace this
@@ -125,7 +125,7 @@ DeathWatch::~DeathWatch() {
   }
 }
 
-// Called for the first worker that requests a word. If false, the worker gets no word.
+// Called when the first worker requests a word. If it returns false, the worker gets no word.
 bool DeathWatch::begin() {
   if (std::exchange(begun_, true)) {
     return thread_ != nullptr;
@@ -150,7 +150,7 @@ bool DeathWatch::begin() {
 
 void DeathWatch::on_ready() {
   std::uint64_t news = 0;
-  // Drain the eventfd before reading the words: a later death makes it readable again.
+  // Drain the eventfd before reading the words, so that a later death makes it readable again.
   [[maybe_unused]] const auto taken = news_ ? ::read(news_.get(), &news, sizeof(news)) : 0;
   for (int i = 0; asked_ && i < kBacklog; ++i) {
     const UniqueFd asker(::accept4(asked_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -159,16 +159,16 @@ void DeathWatch::on_ready() {
       continue;
     }
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-      poller_.forget(asked_.get());  // out of descriptors: accept would fail in a busy loop
+      poller_.forget(asked_.get());  // no descriptors left: accept would fail in a busy loop
       asked_.reset();
     }
     return;
   }
 }
 
-// Only our own children get a word. A worker's helper processes may die without harming it.
+// Only our own children get a word. A worker's helper processes may die without harming the worker.
 void DeathWatch::answer(int asker) {
-  // Use the peer's credentials from the kernel, not what it claims.
+  // Use the peer's credentials from the kernel instead of trusting what the peer sends.
   const auto who = peer_of(asker);
   if (!who || !is_worker_(who->pid) || !begin()) {
     return;
@@ -182,7 +182,7 @@ void DeathWatch::answer(int asker) {
   }
 }
 
-// A worker that replaced itself with exec requests a word again; its old word is marked dead.
+// A worker that called exec requests a word again; its old word is marked as dead.
 std::optional<std::uint32_t> DeathWatch::word_for(pid_t pid) {
   auto found = std::ranges::find(holders_, pid, &Holder::pid);
   if (found == holders_.end()) {
@@ -193,7 +193,8 @@ std::optional<std::uint32_t> DeathWatch::word_for(pid_t pid) {
   }
   *found = Holder{pid, false};
   const auto index = static_cast<std::size_t>(found - holders_.begin());
-  // Clear the word before offering it: the worker stores its thread ID as soon as it has the page.
+  // Clear the word before offering it, because the worker stores its thread ID as soon as it has
+  // the page.
   page_->words[index].store(0);
   page_->first_dead.store(0);  // earlier deaths belong to a previous attempt
   return static_cast<std::uint32_t>(index);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeathWatch: detects that a worker that uses the collective library is dying before it can be
-// reaped. The kernel first frees the worker's memory (0.1 s per GiB). Workers request a word over a
-// socket (base/liveness_page.hpp). The word is only a hint; whether and why a worker is dying
-// always comes from the kernel. If the kernel, namespaces or limits do not allow this, deaths are
-// detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
+// reaped, because the kernel first frees the worker's memory (0.1 s per GiB). Workers request a
+// word over a socket (base/liveness_page.hpp). The word is only a hint; only the kernel can
+// show whether and why a worker is dying. If the kernel, namespaces or limits do not allow this,
+// deaths are detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -35,15 +35,15 @@ class DeathWatch final : public Watcher {
   DeathWatch(const DeathWatch&) = delete;
   DeathWatch& operator=(const DeathWatch&) = delete;
 
-  // A worker requests a word, or the thread reports a death.
+  // Called when a worker requests a word or the thread reports a death.
   void on_ready() override;
 
-  // Workers with a word that have begun to die of a failure since the last call; each is returned
-  // once.
+  // Workers with a word that have started to die from a failure since the last call. Each is
+  // returned once.
   [[nodiscard]] std::vector<Dying> take_dying();
 
-  // Call both before the launcher reports the exit. The remaining workers read which failure came
-  // first.
+  // Call both before the launcher reports the exit. The remaining workers read which failure
+  // occurred first.
   void note_failure(pid_t pid);
   void reaped(pid_t pid, const ExitStatus& status);
 
@@ -68,14 +68,14 @@ class DeathWatch final : public Watcher {
   std::array<Holder, kLivenessWords> holders_{};
 };
 
-// The failure that a process is dying of, from its /proc/<pid>/stat. None if it is not exiting,
+// The failure from which a process is dying, from its /proc/<pid>/stat. None if it is not exiting,
 // exits with 0, or the kernel does not show the status. Pure.
 [[nodiscard]] std::optional<ExitStatus> parse_dying(std::string_view stat);
 
 // A process that is exiting but has not been reaped.
 struct Ending {
-  // None if it exits with 0, or if the kernel shows the status only after reaping because the
-  // process has another user or cannot be traced.
+  // None if it exits with 0. Also none if the kernel shows the status only after reaping, because
+  // the process belongs to another user or cannot be traced.
   std::optional<ExitStatus> failure;
   bool operator==(const Ending&) const = default;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DescendantCore: tracks which processes descend from which worker, and decides whether the exit of
-// a descendant is a failure. DescendantWatch passes it the kernel's process list; time is an
-// argument, no I/O. Value.
+// a descendant is a failure. DescendantWatch passes it the kernel's process list. Time is an
+// argument; no I/O. Value.
 #pragma once
 
 #include "base/time.hpp"
@@ -20,15 +20,15 @@
 
 namespace muster {
 
-// Each watched process takes a descriptor; we use at most a quarter of ours. Processes beyond the
-// limit are not watched.
+// Each watched process uses a descriptor, and at most a quarter of our descriptors may be used for
+// this. Processes beyond the limit are not watched.
 inline constexpr std::size_t kDescendantsMax = 1024;
 
 // A process that has run for this long is part of the program, not a short-lived command.
 inline constexpr Duration kDescendantSettled = std::chrono::seconds(10);
 
 struct Descendant {
-  int local_rank = 0;  // of its worker
+  int local_rank = 0;  // of the worker that it descends from
   std::string command;
   TimePoint since{};
 };
@@ -44,9 +44,9 @@ struct DescendantEnd {
 };
 
 // True if the process failed. SIGKILL and crash signals (SIGSEGV, SIGABRT, ...) count at any age. A
-// nonzero exit code counts only if the process had settled, because programs run short-lived
-// commands that fail every day. Signals and exit codes that follow a stop request do not count.
-// Without a status the parent reaped the process first, so the parent knows about it.
+// nonzero exit code counts only if the process had settled, because programs often run short-lived
+// commands that fail. Signals and exit codes that follow a stop request do not count. If there is
+// no status, the parent reaped the process first, so the parent knows about its exit.
 [[nodiscard]] bool is_failure(const std::optional<ExitStatus>& status, Duration age);
 
 class DescendantCore {
@@ -55,12 +55,12 @@ class DescendantCore {
   // did.
   using OwnerOfOrphan = std::function<std::optional<int>(const ProcessRow&)>;
 
-  // `reaper`: the process that adopts orphans; `most`: limit on watched processes.
+  // `reaper`: the process that adopts orphans; `most`: the maximum number of watched processes.
   DescendantCore(pid_t reaper, std::size_t most) : reaper_(reaper), most_(most) {}
 
   void add_worker(pid_t pid, int local_rank) { workers_[pid] = local_rank; }
 
-  // The worker has exited or is being stopped, along with its descendants.
+  // Call when the worker has exited or is being stopped; its descendants are dropped too.
   void drop_worker(int local_rank);
 
   // `rows` lists parents before their children. Returns the new processes, which must be watched.
@@ -68,7 +68,7 @@ class DescendantCore {
                                              std::span<const ProcessRow> rows,
                                              const OwnerOfOrphan& owner);
 
-  // Returns the exit if it is a failure. Forgets the process.
+  // Returns the exit if it is a failure. Removes the process.
   [[nodiscard]] std::optional<DescendantEnd> note_end(TimePoint now,
                                                       pid_t pid,
                                                       const std::optional<ExitStatus>& status);
@@ -80,12 +80,12 @@ class DescendantCore {
     return workers_.contains(pid) || descendants_.contains(pid);
   }
 
-  // The owner of a process that died before it was seen and whose parent is dead as well. This is
-  // the worker that leads its group, or else the worker with the lowest local rank. None once a
-  // worker has exited, because the process may have belonged to that one.
+  // The owner of a process that died before it was seen and whose parent is also dead. This is the
+  // worker that leads its group, or else the worker with the lowest local rank. None once any
+  // worker has exited, because the process may have belonged to that worker.
   [[nodiscard]] std::optional<int> owner_of_dead(pid_t group) const;
 
-  // True if some processes were not watched.
+  // True if some processes could not be watched.
   [[nodiscard]] bool was_full() const { return was_full_; }
 
  private:
@@ -94,7 +94,7 @@ class DescendantCore {
 
   pid_t reaper_;
   std::size_t most_;
-  std::map<pid_t, int> workers_;  // to their local ranks
+  std::map<pid_t, int> workers_;  // pid to local rank
   std::map<pid_t, Descendant> descendants_;
   bool was_full_ = false;
   bool some_ended_ = false;  // some worker has exited

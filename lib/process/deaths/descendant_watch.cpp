@@ -36,8 +36,8 @@ namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(50);
 
-// After a scan, wait this many times its CPU time before the next. Scans thus use at most 1 % of a
-// CPU, however many threads the program has.
+// After a scan, waits this many times the scan's CPU time before the next one. Scans thus use at
+// most 1 % of one CPU, however many threads the program has.
 constexpr int kLookShare = 100;
 
 constexpr std::size_t kMemberStatBytesMax = 4096;
@@ -47,7 +47,7 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
 }
 
-// Mirrors <linux/pidfd.h> of Linux 6.15, first version of the struct.
+// Mirrors the struct in <linux/pidfd.h> of Linux 6.15 (its first version).
 struct PidfdInfo {
   std::uint64_t mask = 0;
   std::uint64_t cgroup = 0;
@@ -60,7 +60,7 @@ static_assert(sizeof(PidfdInfo) == 64);
 constexpr std::uint64_t kPidfdInfoExit = 1U << 3U;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
-// For a process that its parent has reaped; none on older kernels.
+// The status of a process that its parent has reaped; none on older kernels.
 std::optional<ExitStatus> status_after_reaping(int pidfd) {
   PidfdInfo info;
   info.mask = kPidfdInfoExit;
@@ -88,8 +88,8 @@ std::string stat_of(pid_t pid) {
   return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kMemberStatBytesMax);
 }
 
-// For our own child, which stays unreaped here. If a whole group was killed, its members are known
-// to be dying before any of them has died.
+// For our own child, which is not reaped here. If a whole group was killed, this shows that its
+// members are dying before any of them has died.
 bool is_ending(pid_t pid) {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -178,8 +178,8 @@ void DescendantWatch::Impl::wait() {
   });
 }
 
-// The last field is the pid or thread ID allocated last in our pid namespace. If it is unchanged,
-// no process was created.
+// The last field is the most recently allocated pid or thread ID in our pid namespace. If it is
+// unchanged, no process was created.
 bool DescendantWatch::Impl::anybody_new() {
   std::array<char, 128> text{};
   const auto count = newest ? ::pread(newest.get(), text.data(), text.size(), 0) : -1;
@@ -210,7 +210,7 @@ void DescendantWatch::Impl::take(TimePoint now, std::span<const ProcessRow> rows
 }
 
 // Covers processes that were created and died since the last scan and whose parent is dead too.
-// Zombies whose parent still runs are found by the next scan.
+// Zombies whose parent is still running are found by the next scan.
 void DescendantWatch::Impl::take_dead_orphans() {
   std::vector<ProcessRow> rows;
   for (const pid_t pid : children_of(::getpid())) {
@@ -222,8 +222,8 @@ void DescendantWatch::Impl::take_dead_orphans() {
   take(steady_now(), rows);
 }
 
-// Our own helper processes have no worker's RANK in their environment. A dead process has no
-// environment at all: helpers lead their groups, while a daemon is the child of such a leader.
+// Our own helper processes do not have a worker's RANK in their environment. A dead process has no
+// environment: helpers lead their groups, while a daemon is the child of such a leader.
 std::optional<int> DescendantWatch::Impl::owner_of_orphan(const ProcessRow& row) const {
   if (row.state == 'Z') {
     return row.pid == row.group ? std::nullopt : core.owner_of_dead(row.group);
@@ -257,7 +257,8 @@ void DescendantWatch::Impl::watch(pid_t pid) {
   watched[pid] = std::move(one);
 }
 
-// The /proc entry exists until the process is reaped; the pidfd has the status only afterwards.
+// The /proc entry exists until the process is reaped; the pidfd provides the status only
+// afterwards.
 void DescendantWatch::Impl::note_end(pid_t pid) {
   const auto found = watched.find(pid);
   if (found == watched.end()) {
@@ -274,7 +275,7 @@ void DescendantWatch::Impl::note_end(pid_t pid) {
     return;
   }
   if (still_there) {
-    end->command = row->command;  // it may have renamed itself since
+    end->command = row->command;  // the process may have renamed itself since then
   }
   ask_about_memory(*end);
   failures.push_back(std::move(*end));
@@ -298,7 +299,8 @@ void DescendantWatch::Impl::ask_about_memory(DescendantEnd& end) const {
   }
 }
 
-// If the worker is exiting too, its own exit is reported: its children may have died because of it.
+// If the worker is exiting too, only its own exit is reported, because its children may have died
+// as a result.
 void DescendantWatch::Impl::tell() {
   tell_posted = false;
   for (const DescendantEnd& one : std::exchange(failures, {})) {

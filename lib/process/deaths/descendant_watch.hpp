@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DescendantWatch: detects that a worker's descendant has failed while the worker itself keeps
-// running (--on-child-death). A pidfd reports the exit of each process at once. New processes are
-// found by polling every kLook, because no kernel interface open to every user reports a fork. Used
-// by the agent on the loop's thread; resource.
+// running (--on-child-death). A pidfd reports each exit immediately. New processes are found by
+// polling every kLook, because no kernel interface that all users may open reports forks. Used by
+// the agent on the loop's thread; resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -21,9 +21,9 @@ namespace muster {
 class DescendantObserver {
  public:
   virtual ~DescendantObserver() = default;
-  // Never called from within a call to the watch, nor for a worker that has itself exited.
+  // Never called from within a call to the watch, nor for a worker that has exited itself.
   virtual void on_descendant_failure(const DescendantEnd& end) = 0;
-  // There are more descendants than can be watched. Reported once.
+  // There are more descendants than can be watched. Called once.
   virtual void on_too_many_descendants() = 0;
 };
 
@@ -35,13 +35,13 @@ class DescendantWatch {
   DescendantWatch(const DescendantWatch&) = delete;
   DescendantWatch& operator=(const DescendantWatch&) = delete;
 
-  // True if this host supports it: pidfds, and a /proc of our own pid namespace.
+  // True if this host supports it: it needs pidfds and a /proc of our own pid namespace.
   [[nodiscard]] static bool is_possible();
 
   void add_worker(pid_t pid, int local_rank, int rank);
   void drop_worker(int local_rank);
 
-  // All workers are being stopped.
+  // Call when all workers are being stopped.
   void end();
 
   // Call before reaping: orphans are our children, and their status is available until we reap

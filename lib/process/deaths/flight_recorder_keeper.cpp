@@ -55,13 +55,13 @@ void FlightRecorderKeeper::on_ready() {
   });
 }
 
-// A new client has often not sent anything yet, and the loop does not wait for it.
+// A new client has often not sent anything yet, and the loop does not wait for its message.
 void FlightRecorderKeeper::admit() {
   for (int i = 0; asked_ && i < kKeeperBacklog; ++i) {
     UniqueFd guest(::accept4(asked_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!guest) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        poller_.forget(asked_.get());  // out of descriptors: accept would fail in a busy loop
+        poller_.forget(asked_.get());  // no descriptors left: accept would fail in a busy loop
         asked_.reset();
       }
       return;

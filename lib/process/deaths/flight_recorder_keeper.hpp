@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FlightRecorderKeeper: holds the flight recorders of workers that use the collective library
 // (base/liveness_page.hpp), so that `musterctl flights PID` can read them after all workers were
-// killed. Never reads them itself. Bounded; part of LinuxRunner, on its thread. Resource.
+// killed. Never reads them itself. Limited in number; part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// Keeps those of the first communicator and of the newest others; one for each, whatever the number
-// of workers.
+// Keeps the recorders of the first communicator and of the newest others: one for each
+// communicator, regardless of the number of workers.
 inline constexpr std::size_t kMaxFlightRecorders = 16;
 
 class FlightRecorderKeeper final : public Watcher {
@@ -25,7 +25,7 @@ class FlightRecorderKeeper final : public Watcher {
   FlightRecorderKeeper(const FlightRecorderKeeper&) = delete;
   FlightRecorderKeeper& operator=(const FlightRecorderKeeper&) = delete;
 
-  // A worker connects or sends a recorder.
+  // Called when a worker connects or sends a recorder.
   void on_ready() override;
 
   // Call before new workers are started: drops the recorders of the old ones.
@@ -33,7 +33,7 @@ class FlightRecorderKeeper final : public Watcher {
 
   [[nodiscard]] std::size_t count() const { return kept_.size(); }
 
-  // Valid until the next call.
+  // The descriptors are valid until the next call.
   [[nodiscard]] std::vector<int> descriptors() const;
 
  private:

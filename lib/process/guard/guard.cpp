@@ -33,9 +33,9 @@ namespace {
 
 constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kConsoleTimeout = std::chrono::milliseconds(200);
-constexpr int kInternalError = 70;  // same as in agent/job_result
+constexpr int kInternalError = 70;  // same value as in agent/job_result
 
-// A console that is not read must not keep the guard from exiting.
+// A console that is not read must not block the guard's exit.
 void say(const std::string& message) {
   write_within(2, log_line(LogLevel::error, message), kConsoleTimeout);
 }
@@ -60,8 +60,8 @@ sigset_t relayed_signals(const std::vector<int>& more) {
   return set;
 }
 
-// Children that existed before us, for example if a shell started helpers and then became muster by
-// exec.
+// Children that existed before this program started, for example if a shell started helpers and
+// then replaced itself with muster by exec.
 std::set<pid_t> earlier_children() {
   siginfo_t info{};
   // Usually fails with ECHILD, so /proc need not be read. WNOWAIT leaves the status of a child that
@@ -74,24 +74,24 @@ std::set<pid_t> earlier_children() {
 }
 
 int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
-  link.write.reset();  // otherwise we keep the pipe open and never read EOF
+  link.write.reset();  // otherwise we would keep the pipe open and never read EOF
   // A separate session, so that Ctrl-C and Ctrl-Z at the terminal reach only the guard, which
   // relays them. Otherwise the agent would receive each twice.
   ::setsid();
   ::prctl(PR_SET_NAME, kAgentName);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // If the guard dies while the agent is stopped, the agent must be continued so that it reads the
-  // EOF on the link. SIGCONT does so even if it is blocked.
+  // If the guard dies while the agent is stopped, the agent must be continued so that it can read
+  // the EOF on the link. SIGCONT continues it even if SIGCONT is blocked.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   const int code = agent(std::move(link.read));
-  // The agent sees EOF on the link before that signal arrives. SIGCONT would cancel the stop with
+  // The agent reads EOF on the link before that signal arrives. SIGCONT would cancel the stop with
   // which a tracer attaches (LeakSanitizer does so at exit), and both would wait forever.
   ::prctl(PR_SET_PDEATHSIG, 0);
   return code;
 }
 
-// Continues this process periodically in case it is stopped: SIGCONT works even if it is blocked.
-// The guard reads it from the signalfd and recognizes it by its SI_TIMER code.
+// Continues this process periodically in case it was stopped. SIGCONT works even if it is blocked.
+// The guard reads it from the signalfd and recognizes it by its code, SI_TIMER.
 class SelfContinue {
  public:
   explicit SelfContinue(Duration interval) : interval_(interval) {
@@ -173,7 +173,7 @@ class Guard {
   }
 
  private:
-  // Waits for a signal or the lease. True if a signal can be read.
+  // Waits for a signal or for the lease to expire. True if a signal can be read.
   bool signal_is_next() {
     std::array<pollfd, 2> ready{{{.fd = signals_.get(), .events = POLLIN, .revents = 0},
                                  {.fd = lease_->fd(), .events = POLLIN, .revents = 0}}};
@@ -186,16 +186,16 @@ class Guard {
     return ready[0].revents != 0;
   }
 
-  // The agent may be stopped. Its workers must not run any longer, because other nodes may continue
-  // without it. The agent itself survives, so that it can report when it is continued.
+  // The agent may be stopped. Its workers must not keep running, because other nodes may continue
+  // without this node. The agent itself survives so that it can report this when it is continued.
   void fence() {
     const auto below = children_of(::getpid());
     if (!proc_is_ours() || std::ranges::find(below, agent_) == below.end()) {
       ::kill(agent_, SIGKILL);  // its descendants cannot be listed, but its workers die with it
       return;
     }
-    // If the agent has woken up meanwhile, it may already run new workers, which must not be
-    // killed.
+    // If the agent has resumed in the meantime, it may already have started new workers, which must
+    // not be killed.
     const auto killed = kill_all_below(agent_, kSweepTimeout, [this] {
       if (lease_->is_running()) {
         return false;
@@ -211,7 +211,7 @@ class Guard {
     tell_left(killed.left, "muster leaves it alone");
   }
 
-  // As init of a container or after exec from a shell we may have other children.
+  // As init of a container, or after exec from a shell, the guard may have other children.
   void reap() {
     while (true) {
       siginfo_t info{};
@@ -228,18 +228,20 @@ class Guard {
     }
   }
 
-  // A stopped agent does not read the link and must not block us, so the notice is dropped then.
+  // An agent that is stopped does not read the link. It must not block us, so the notice is dropped
+  // if the pipe is full.
   void relay(const signalfd_siginfo& info) {
     const SignalNotice notice{.signo = static_cast<int>(info.ssi_signo),
                               .code = info.ssi_code,
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
-    // Send SIGCONT first: once the agent has read the notice it may exit at once, and a tracer may
-    // be about to stop it (see run_agent).
+    // Send SIGCONT first: once the agent has read the notice it may exit immediately, and a tracer
+    // may be about to stop it (see run_agent).
     if (asks_to_end_or_go_on(notice.signo) && !agent_is_done()) {
       ::kill(agent_, SIGCONT);  // a stopped agent cannot handle signals
     }
-    // Writes all or nothing: the pipe is non-blocking, and a notice is smaller than PIPE_BUF.
+    // Writes the whole notice or nothing: the pipe is non-blocking, and a notice is smaller than
+    // PIPE_BUF.
     [[maybe_unused]] const auto written = ::write(link_.get(), &notice, sizeof(notice));
     if (notice.signo == SIGTSTP) {
       stop();
@@ -252,7 +254,7 @@ class Guard {
     return ::poll(&link, 1, 0) > 0 && (link.revents & POLLERR) != 0;
   }
 
-  // Stops this process, so that the shell takes the terminal back. Does not stop if a SIGCONT has
+  // Stops this process so that the shell regains the terminal. Does not stop it if a SIGCONT has
   // already arrived.
   void stop() const {
     if (self_continue_) {
@@ -269,7 +271,7 @@ class Guard {
     if (!continued || info.si_code == SI_TIMER) {
       static_cast<void>(::raise(SIGSTOP));
     } else {
-      static_cast<void>(::raise(SIGCONT));  // to be relayed in turn
+      static_cast<void>(::raise(SIGCONT));  // the guard relays it as well
     }
     if (self_continue_) {
       self_continue_->run();
@@ -309,7 +311,7 @@ class Guard {
   }
 
   static void tell_left(const std::vector<Survivor>& survivors, const std::string& outcome) {
-    std::string lines;  // written at once, so we wait for the console only once
+    std::string lines;  // written in one call, so that we wait for the console only once
     for (const auto& left : survivors) {
       lines += log_line(LogLevel::error,
                         "process " + std::to_string(left.pid) + " (" + printable(left.command) +
@@ -333,7 +335,7 @@ class Guard {
   const LeaseTimer* lease_;
   Duration grace_;
   std::set<pid_t> spared_;
-  std::optional<SelfContinue> self_continue_;  // only if other nodes rely on us
+  std::optional<SelfContinue> self_continue_;  // only if other nodes depend on our lease
   bool ended_ = false;
   bool none_left_ = false;
   ExitStatus status_;
@@ -346,18 +348,18 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
                 const LeaseTimer* lease,
                 Duration grace) {
   const sigset_t relayed = relayed_signals(more_signals);
-  // Block before the fork: from now on a signal waits for the signalfd. The agent starts with the
-  // same mask, so no default action kills it.
+  // Block signals before the fork: from now on they stay pending until the signalfd is read. The
+  // agent starts with the same mask, so no default action can kill it.
   ::pthread_sigmask(SIG_BLOCK, &relayed, nullptr);
   auto link = make_pipe();
   if (!link || !set_nonblocking(link->write.get())) {
     return give_up("cannot create the guard's pipe");
   }
-  // List children before we become a subreaper, so that later orphans of the job are not taken for
-  // earlier children.
+  // List children before we become a subreaper. Otherwise later orphans of the job could be
+  // mistaken for earlier children.
   auto spared = earlier_children();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // Otherwise both processes would write the buffered data.
+  // Without this, both processes would write the buffered data.
   static_cast<void>(std::fflush(nullptr));
   const pid_t pid = ::fork();
   if (pid < 0) {
@@ -380,7 +382,7 @@ void hide_command_line(int argc, char** argv) {
   if (argc < 1) {
     return;
   }
-  // The arguments are normally contiguous in memory. Overwrite only those that are.
+  // The arguments are normally contiguous in memory. Only those that are get overwritten.
   char* end = argv[0] + std::strlen(argv[0]);
   for (int i = 1; i < argc && argv[i] == end + 1; ++i) {
     end = argv[i] + std::strlen(argv[i]);

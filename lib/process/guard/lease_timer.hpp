@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseTimer: the dead man's switch between agent and guard. Both share one kernel timer: the agent
+// LeaseTimer: the dead man's switch between agent and guard. They share one kernel timer: the agent
 // rearms it as long as it may run workers, and the guard waits for it to expire. A stopped agent is
-// thus noticed on time without polling a clock. Created by main before run_guarded, only in
+// thus detected on time without polling a clock. Created by main before run_guarded, only in
 // multi-node jobs. Resource.
 #pragma once
 
@@ -13,11 +13,11 @@ namespace muster {
 
 class LeaseTimer {
  public:
-  // `lease`: after this much silence the other nodes continue without this one.
+  // `lease`: the silence after which the other nodes continue without this one.
   [[nodiscard]] static Result<LeaseTimer> make(Duration lease);
 
-  // Agent: workers may run until then. Replaces the previous deadline, even one that has expired
-  // but was not handled.
+  // Agent: allows workers to run until `when`. Replaces the previous deadline, even one that has
+  // expired but was not handled.
   void run_until(TimePoint when) const;
 
   // Agent: disarms the timer, because no worker runs.
@@ -26,16 +26,16 @@ class LeaseTimer {
   // Agent: true if the guard has killed workers since the last call.
   [[nodiscard]] bool take_fence() const;
 
-  // Guard: how often it must wake to fence in time even if it is stopped.
+  // Guard: how often it must wake up to kill the workers in time even if it is stopped.
   [[nodiscard]] Duration wake_interval() const { return lease_ / kWakesPerLease; }
 
   // Guard: readable once the timer has expired.
   [[nodiscard]] int fd() const { return timer_.get(); }
 
-  // Guard: true if the timer has expired and was not rearmed; once per expiry.
+  // Guard: true if the timer has expired and was not rearmed. Returned once per expiry.
   [[nodiscard]] bool take_expired() const;
 
-  // Guard: true if the agent may run workers again. Those are new workers.
+  // Guard: true if the agent may run workers again. Any running workers are new ones.
   [[nodiscard]] bool is_running() const;
 
   // Guard: call before killing, so that the agent does not treat the deaths as failures.

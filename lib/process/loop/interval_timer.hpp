@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalTimer: wakes a Watcher of a Poller periodically while it is enabled, to poll states that
-// the kernel does not report. Used by LinuxRunner; single-threaded; resource.
+// IntervalTimer: periodically wakes a Watcher of a Poller while it is enabled. Used to poll state
+// changes that the kernel does not report. Used by LinuxRunner; single-threaded; resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,7 +14,7 @@ class IntervalTimer {
   IntervalTimer(Poller& poller, Watcher& watcher, Duration interval)
       : poller_(poller), watcher_(watcher), interval_(interval) {}
 
-  // Stays off if no descriptor is available.
+  // Has no effect if no descriptor is available.
   void run(bool on);
 
   // True if it has fired since the last call.

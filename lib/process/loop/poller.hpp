@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Poller: one epoll descriptor for everything that process/ waits for. The agent's loop waits on it
-// as a whole. A worker's pipe thus costs one system call to watch, and output can be drained
-// without the loop at the end. Resource; lives on the loop's thread.
+// Poller: one epoll descriptor for everything that process/ waits for. The agent's loop waits on
+// this descriptor. Each worker's pipe thus costs one system call to watch, and at the end output
+// can be drained without the loop. Resource; lives on the loop's thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -29,7 +29,7 @@ class Poller {
   [[nodiscard]] Result<void> watch_room(int fd, Watcher& watcher);
   void forget(int fd);
 
-  // Calls each ready watcher once. Waits at most this long for the first.
+  // Calls each ready watcher once. Waits at most `timeout_ms` for the first one.
   void dispatch(int timeout_ms);
 
  private:

@@ -39,8 +39,8 @@ void Console::tell_unshown() {
   tell_refused();
 }
 
-// Reports what standard error refused only if a terminal can show it, because standard output may
-// carry data.
+// Reports on standard output what standard error refused, but only to a terminal, because standard
+// output may carry data.
 void Console::tell_refused() {
   if (const Refused lost = output_ ? output_->refused() : Refused{}; lost.why != 0) {
     say(lost.describe("standard output"));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Console: muster's standard output and error as two sinks, or as one sink if both are the same
-// file. Everything that the agent prints passes through here: OutputPump writes the workers'
-// output, and `say` writes muster's own messages. A stalled reader therefore cannot block the
-// agent, and lines are never interleaved. Owned by LinuxRunner; resource; lives on the loop's
-// thread.
+// Console: muster's own standard output and error as two sinks, or as one sink if both are the same
+// file. All output of the agent passes through it: OutputPump writes the workers' output, and `say`
+// writes muster's own messages. A stalled reader therefore cannot block the agent, and lines are
+// never interleaved. Owned by LinuxRunner; resource; lives on the loop's thread.
 #pragma once
 
 #include "process/output/console_sink.hpp"
@@ -37,7 +36,8 @@ class Console {
   // standard error how much was dropped.
   void tell_unshown();
 
-  // True if the console refused worker output (for example, disk full) that no log file contains.
+  // True if the console refused worker output (for example, because the disk is full) that no log
+  // file contains.
   [[nodiscard]] bool has_lost_output() const;
 
  private:
@@ -46,8 +46,8 @@ class Console {
 
   Poller& poller_;
   std::function<void()> on_room_ = [] {};
-  std::unique_ptr<ConsoleSink> error_;   // created first because most jobs print ...
-  std::unique_ptr<ConsoleSink> output_;  // ... no output of their own; null if both share a sink
+  std::unique_ptr<ConsoleSink> error_;   // created first
+  std::unique_ptr<ConsoleSink> output_;  // null if both share a sink
   bool one_place_ = false;
 };
 

@@ -16,10 +16,10 @@
 namespace muster {
 namespace {
 
-// Above this capacity, the buffer is freed when the queue is empty.
+// Buffers larger than this are freed when the queue is empty.
 constexpr std::size_t kBufferKeptBytesMax = std::size_t{1024} * 1024;
 
-// A console that accepts no data for this long is treated as unread.
+// A console that accepts no data for this long is considered stalled.
 constexpr Duration kStallTime = std::chrono::milliseconds(100);
 
 int as_milliseconds(Duration duration) {
@@ -80,7 +80,7 @@ ConsoleSink::~ConsoleSink() {
 bool ConsoleSink::write_queue() {
   bool took = false;
   while (!closed_ && written_ < pending_.size()) {
-    // The end of the last line was refused, so terminate it first.
+    // The end of the last line was refused, so terminate that line first.
     const auto rest = torn_ ? std::string_view("\n") : std::string_view(pending_).substr(written_);
     const auto count = writer_.write_some(rest);
     if (count > 0) {
@@ -132,7 +132,8 @@ void ConsoleSink::forget_own() {
 }
 
 void ConsoleSink::flush() {
-  // Print the count of dropped output where the output is missing, after everything queued before.
+  // Print the count of dropped output at the position of the missing output, after everything
+  // queued before.
   if (write_queue() && unshown_.any() && has_room()) {
     pending_.append(pending_.back() == '\n' ? "" : "\n");
     pending_.append(take_unshown().describe("this console"));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConsoleSink: muster's own standard output or error, accepting whole lines without ever blocking.
-// If the reader closes its end, the sink closes. Data that a stream refuses for another reason
-// (such as a full disk) is counted, and later writes are attempted. A slow or stalled reader fills
-// a bounded queue. `has_room` then makes the sources leave the workers' bytes in their file or
-// pipe; muster's own messages have a separate quota. Whatever does not fit is dropped and counted,
-// and a line with the count is printed once the reader resumes. Owned by Console; resource; lives
-// on the loop's thread.
+// ConsoleSink: muster's own standard output or error. It accepts whole lines and never blocks. If
+// the reader closes its end, the sink closes. Data that a stream refuses for another reason (such
+// as a full disk) is counted, and later writes are attempted. A slow or stalled reader fills a
+// bounded queue. While `has_room` is false, the sources leave the workers' bytes in their file or
+// pipe; muster's own messages have a separate quota. Output that does not fit is dropped and
+// counted, and a line with the count is printed once the reader resumes. Owned by Console;
+// resource; lives on the loop's thread.
 #pragma once
 
 #include "base/stream_writer.hpp"
@@ -19,16 +19,16 @@
 
 namespace muster {
 
-// Time budget for waiting for consoles, shared by all calls that use it.
+// A time budget for waiting for consoles, shared by all calls that use this object.
 struct ConsoleWait {
   Duration left{};
   int interrupt_fd = -1;  // the wait stops as soon as this descriptor is readable
 };
 
-// Dropped output, by origin.
+// Dropped output, by source.
 struct Unshown {
   std::uint64_t messages = 0;      // of muster
-  std::uint64_t worker_bytes = 0;  // of the workers
+  std::uint64_t worker_bytes = 0;  // from the workers
   bool in_files = true;            // log files contain all these bytes
 
   [[nodiscard]] bool any() const { return messages > 0 || worker_bytes > 0; }
@@ -40,8 +40,8 @@ struct Unshown {
 // Data that a stream refused although its reader still exists, usually because the disk is full.
 struct Refused {
   int why = 0;              // the first errno; 0 if nothing was refused
-  std::uint64_t lines = 0;  // of the workers
-  std::uint64_t bytes = 0;  // of the workers
+  std::uint64_t lines = 0;  // from the workers
+  std::uint64_t bytes = 0;  // from the workers
   std::uint64_t messages = 0;
   bool in_files = true;
 
@@ -54,7 +54,7 @@ struct Refused {
 
 class ConsoleSink final : public Watcher {
  public:
-  // `fd` is 1 or 2 and is only borrowed. `on_room` is called when a full queue has drained.
+  // `fd` is 1 or 2 and is not owned. `on_room` is called when a full queue has drained.
   ConsoleSink(int fd, Poller& poller, std::function<void()> on_room);
   ~ConsoleSink() override;
   ConsoleSink(const ConsoleSink&) = delete;
@@ -67,13 +67,13 @@ class ConsoleSink final : public Watcher {
 
   void flush();
 
-  // Queues a message from muster, in whole lines, behind everything already queued.
+  // Queues a message from muster after everything already queued. The text consists of whole lines.
   void say(std::string_view text);
 
   // Counts worker output that is dropped because the queue was full for too long.
   void note_unshown(std::size_t worker_bytes) { unshown_.worker_bytes += worker_bytes; }
 
-  // Notes that some output for this sink is in no log file, or in one that was truncated.
+  // Records that some output for this sink is in no log file, or in one that was truncated.
   void note_unfiled() { in_files_ = false; }
 
   [[nodiscard]] bool has_room() const { return queued() < kQueueBytesLow; }
@@ -83,16 +83,16 @@ class ConsoleSink final : public Watcher {
 
   [[nodiscard]] bool empty() const { return pending_.empty(); }
 
-  // Blocks until the queue has room (or, with `all`, is empty). Returns false on giving up. If a
+  // Blocks until the queue has room (or is empty, with `all`). Returns false on timeout. If a
   // console accepted nothing during such a wait, later calls do not wait for it until it accepts
   // data again.
   [[nodiscard]] bool wait_for_room(ConsoleWait& wait, bool all);
 
-  // Called before the last line, when the wait for the reader has expired. Drops the queue, so that
-  // a slow reader still sees how the job ended. Returns everything dropped so far.
+  // Call before the last line, when the wait for the reader has expired. Drops the queue, so that a
+  // slow reader still sees how the job ended. Returns everything dropped so far.
   [[nodiscard]] Unshown give_up_queue();
 
-  // Everything refused since the start.
+  // All data refused since the start.
   [[nodiscard]] Refused refused() const;
 
   void on_ready() override;
@@ -126,11 +126,11 @@ class ConsoleSink final : public Watcher {
   std::uint64_t own_lines_ = 0;
   Unshown unshown_;  // since the last report
   Refused refused_;
-  bool torn_ = false;  // the stream stops within a line, and the rest was refused
+  bool torn_ = false;  // the stream ends in the middle of a line; the rest was refused
   bool in_files_ = true;
 };
 
-// True if descriptors 1 and 2 refer to the same file, so they must share a sink.
+// True if descriptors 1 and 2 refer to the same file and must therefore share a sink.
 [[nodiscard]] bool same_place(int one, int other);
 
 }  // namespace muster

@@ -38,7 +38,7 @@ void FileFollower::open_timer() {
   every.it_interval.tv_nsec = kTimerNanoseconds;
   every.it_value.tv_nsec = kTimerNanoseconds;
   if (timer_ && ::timerfd_settime(timer_.get(), 0, &every, nullptr) == 0) {
-    // If this fails as well, the file is read at the end of the attempt.
+    // If this fails too, the file is read at the end of the attempt.
     [[maybe_unused]] const auto watched = poller_.watch_input(timer_.get(), *this);
   }
 }
@@ -47,7 +47,7 @@ void FileFollower::arm(OutputSource& source) {
   if (!opened_) {
     open();
   }
-  // Watch through the descriptor: the path may refer to another file by now, or to none.
+  // Watch through the descriptor, because the path may refer to another file by now, or to none.
   const std::string file = "/proc/self/fd/" + std::to_string(source.setup().file->fd());
   const int watch =
       inotify_ ? ::inotify_add_watch(inotify_.get(), file.c_str(), IN_MODIFY | IN_ONESHOT) : -1;

@@ -22,7 +22,7 @@ class FileFollower final : public Watcher {
   FileFollower(const FileFollower&) = delete;
   FileFollower& operator=(const FileFollower&) = delete;
 
-  // Watches from now on. The file must be open, and the caller must read once more after this call.
+  // Starts watching. The file must be open, and the caller must read once more after this call.
   void arm(OutputSource& source);
 
   void forget_all();

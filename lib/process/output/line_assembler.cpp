@@ -10,7 +10,8 @@
 namespace muster {
 namespace {
 
-// Text that a progress bar may print: no control bytes except tab, carriage return and escape.
+// True for text that a progress bar may print: no control bytes except tab, carriage return and
+// escape.
 bool is_text(std::string_view bytes) {
   return std::ranges::all_of(bytes, [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -103,7 +104,7 @@ void LineAssembler::progress(std::string& out) {
     partial_.erase(0, at + 1);
     return;
   }
-  // A trailing carriage return may be the first half of CRLF.
+  // A carriage return at the end may be the first half of a CRLF.
   const auto text = std::string_view(partial_).substr(0, at);
   if (at + 1 == partial_.size() || !is_text(text)) {
     return;

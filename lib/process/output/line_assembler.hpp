@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LineAssembler: splits the bytes of one worker's stream into whole lines for a console or file
 // that several workers share. Pure. Used by output_source. Bytes pass through unchanged except for
-// the prefix, a newline after an unfinished last line, and the two cases described at kLineBytesMax
-// and `progress`.
+// the prefix, a newline after an unterminated last line, and the two cases described at
+// kLineBytesMax and `progress`.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// Longer lines are printed in pieces of this size, each with a newline.
+// Longer lines are printed in pieces of this size, each terminated by a newline.
 inline constexpr std::size_t kLineBytesMax = std::size_t{256} * 1024;
 
 struct LineStyle {
@@ -25,28 +25,28 @@ class LineAssembler {
  public:
   explicit LineAssembler(LineStyle style) : style_(std::move(style)) {}
 
-  // Replaces each kPidMark in the prefix by the pid.
+  // Replaces each kPidMark in the prefix with the pid.
   void set_pid(int pid);
 
   // Appends to `out` the lines that `bytes` completes.
   void feed(std::string_view bytes, std::string& out);
 
   // Call if no more data is available for now. Appends everything up to the last carriage return,
-  // so that progress bars move: unchanged on a terminal; elsewhere as a separate line, and only if
-  // it is text.
+  // so that progress bars advance. On a terminal the text is unchanged; elsewhere it becomes a
+  // separate line, but only if it is text.
   void progress(std::string& out);
 
   // The unfinished line.
   [[nodiscard]] std::string_view partial() const { return partial_; }
 
-  // Call if no more data is available for now and a user may have to answer. Appends the unfinished
-  // line. Its rest follows without a prefix.
+  // Call if no more data is available for now and the user may have to answer a prompt. Appends the
+  // unfinished line. The rest of the line follows without a prefix.
   void prompt(std::string& out);
 
   // Drops the unfinished line. Returns its size.
   std::size_t drop_partial() { return std::exchange(partial_, {}).size(); }
 
-  // Call at end of stream. Appends the unfinished line, with a newline.
+  // Call at end of stream. Appends the unfinished line and a newline.
   void finish(std::string& out);
 
  private:

@@ -43,7 +43,7 @@ int full_disk_error(const std::string& folder) {
   if (!probe) {
     return is_full(errno) ? errno : 0;
   }
-  // Not zeros, which may be stored as a hole.
+  // Not zeros, because a file system may store them as a hole.
   std::array<char, kProbeBytes> page;
   page.fill('x');
   int why = ::write(probe.get(), page.data(), page.size()) < 0 ? errno : 0;
@@ -74,7 +74,7 @@ void LogSpace::note_growth() {
   itimerspec once{};
   once.it_value.tv_sec = kCheckSeconds;
   if (timer_ && ::timerfd_settime(timer_.get(), 0, &once, nullptr) == 0) {
-    // If this fails, the check at the end of the attempt remains.
+    // If this fails, the check at the end of the attempt still takes place.
     [[maybe_unused]] const auto watched = poller_.watch_input(timer_.get(), *this);
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LogSpace: detects that the file system of the workers' log files is full. Workers write these
-// files directly, so muster sees no error: a full disk looks like a worker that prints nothing.
-// Probes the file system after a file is opened, some time after it has grown, and at the end of an
-// attempt. Part of OutputPump; resource; lives on the loop's thread.
+// files directly, so muster sees no error, and a full disk looks like a worker that prints nothing.
+// Probes the file system after a file is opened, some time after a file has grown, and at the end
+// of an attempt. Part of OutputPump; resource; lives on the loop's thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -15,16 +15,17 @@ namespace muster {
 
 class LogSpace final : public Watcher {
  public:
-  // `on_full` is called once, with the directory and the errno of a write to it.
+  // `on_full` is called once, with the directory and the errno of a failed write to it.
   LogSpace(Poller& poller, std::function<void(const std::string&, int)> on_full);
   ~LogSpace() override;
   LogSpace(const LogSpace&) = delete;
   LogSpace& operator=(const LogSpace&) = delete;
 
-  // A worker writes to this file from now on.
+  // Call when a worker starts writing to this file.
   void note_file(const std::string& path);
 
-  // A file has grown. Data that no longer fits does not change the file, so a later check follows.
+  // A file has grown. Data that no longer fits does not change the file, so another check is
+  // scheduled.
   void note_growth();
 
   void check();

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
-// A user may use 64 MiB of pipe buffers before the kernel shrinks new pipes: 16 x 256 KiB is
-// little.
+// The kernel lets a user have 64 MiB of pipe buffers before it shrinks new pipes, so 16 x 256 KiB
+// is little.
 constexpr std::size_t kWidePipesMax = 16;
 constexpr rlim_t kDescriptorsUsual = 1024;
 
@@ -65,7 +65,7 @@ Result<int> OutputPump::empty_input() {
   if (auto null = null_fd()) {
     return null;
   }
-  // No /dev here (an empty chroot): a pipe without a writer reads the same.
+  // There is no /dev here (an empty chroot). A pipe without a writer also reads as end of file.
   if (!empty_input_) {
     auto pipe = make_pipe();
     if (!pipe) {
@@ -121,8 +121,8 @@ int OutputPump::scarce_from() const {
   return static_cast<int>(std::min<rlim_t>(descriptors_ / 2, INT_MAX));
 }
 
-// Without a free descriptor a worker inherits our own stream. Its lines may then be interleaved,
-// and reports lack its last lines, but the job runs.
+// If no descriptor is free, a worker inherits our own stream. Lines may then be interleaved, and
+// reports do not contain the worker's last lines, but the job runs.
 Result<int> OutputPump::let_through(int local_rank) {
   if (!std::exchange(reported_scarce_, true)) {
     console_.say(
@@ -161,7 +161,7 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
   return child_fds_.emplace_back(std::move(pipe->write)).get();
 }
 
-// If standard output has no pipe (no free descriptor), both streams are inherited.
+// If standard output has no pipe (no descriptor was free), both streams are inherited.
 Result<int> OutputPump::join_output(int local_rank) {
   OutputSource* const output = captured(local_rank, 1);
   if (output == nullptr) {
@@ -185,7 +185,7 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
     return given;
   }
   if (!setup.file->open() && errno != EMFILE) {
-    return std::unexpected(system_error("cannot read back '" + plan.path + "'", errno));
+    return std::unexpected(system_error("cannot open '" + plan.path + "' for reading", errno));
   }
   if (!plan.filtered_path.empty()) {
     auto filtered = filtered_file(plan.filtered_path);
@@ -230,7 +230,8 @@ void OutputPump::close_child_side(int local_rank, pid_t pid) {
   }
 }
 
-// A captured stream without a prefix that is alone on the console is not split into lines.
+// A captured stream is not split into lines if it has no prefix and no other stream uses the
+// console.
 void OutputPump::decide_who_is_alone() {
   alone_decided_ = true;
   for (const auto& source : sources_) {
@@ -244,7 +245,7 @@ void OutputPump::decide_who_is_alone() {
   }
 }
 
-// Returns the number of bytes read; 0 at end of file, -1 if there is no data for now.
+// Returns the number of bytes read; 0 at end of file; -1 if no data is available for now.
 long OutputPump::read_chunk(OutputSource& source, std::size_t limit) {
   if (!alone_decided_) {
     decide_who_is_alone();
@@ -281,10 +282,10 @@ void OutputPump::read_pipe(OutputSource& source) {
   }
 }
 
-// True if there may be more to read at once.
+// True if more data may be available immediately.
 bool OutputPump::read_file(OutputSource& source) {
   if (!source.sink().has_room()) {
-    static_cast<void>(source.setup().file->written());  // to notice a truncation in time
+    static_cast<void>(source.setup().file->written());  // to detect a truncation in time
     return false;
   }
   if (!source.open()) {
@@ -334,7 +335,7 @@ void OutputPump::tell_lost() {
   }
 }
 
-// Reports failures to write the copies of tee'd lines that match a filter.
+// Reports failed writes to filtered files, which receive copies of --tee lines that match a filter.
 void OutputPump::tell_unfiltered() {
   for (const auto& [path, file] : filtered_) {
     if (file.why != 0) {
@@ -347,7 +348,7 @@ void OutputPump::tell_unfiltered() {
   }
 }
 
-// Only the workers know how much was lost.
+// Only the workers know how much output was lost.
 void OutputPump::tell_full(const std::string& folder, int why) {
   console_.say(log_line(LogLevel::warning,
                         fmt::format("cannot write log files to '{}': {}; worker output may be "
@@ -414,7 +415,7 @@ std::string OutputPump::stderr_tail(int local_rank) {
   return found == tails_.end() ? "" : found->second;
 }
 
-// Reads only what is available now, so that a worker that keeps writing cannot block us.
+// Reads only the data that is available now, so that a worker that keeps writing cannot block us.
 void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
   auto left = source.open() ? source.available() : 0;
   while (left > 0) {
@@ -430,8 +431,8 @@ void OutputPump::drain(OutputSource& source, ConsoleWait& wait) {
   }
 }
 
-// The console accepts no more data. Drops the output, which bounds memory, and counts it. It is
-// still read if a filtered file or a report needs it.
+// The console accepts no more data. Drops the output to limit memory use, and counts it. The data
+// is still read if a filtered file or a report needs it.
 void OutputPump::skip(OutputSource& source, std::size_t bytes) {
   source.hide();
   if (!source.is_read_in_full()) {

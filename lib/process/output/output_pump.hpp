@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // OutputPump: forwards the output of one attempt's workers to our console and the filtered files.
-// Pipes are read when they have data. Files are followed, so the file is the buffer and a slow
-// console never blocks a worker that writes to one. A full console pauses reading for all streams
-// that go to it. Owned by LinuxRunner; lives on the loop's thread.
+// Pipes are read when they have data. Files are followed: the file serves as the buffer, so a slow
+// console never blocks a worker that writes to a file. If the console is full, reading pauses for
+// all streams that go to it. Owned by LinuxRunner; lives on the loop's thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -36,28 +36,30 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // The descriptor to use as the worker's `stream` (1 or 2); -1 to inherit ours. Open 1 before 2.
+  // The descriptor to use as the worker's `stream` (1 or 2); -1 to inherit ours. Open stream 1
+  // before 2.
   [[nodiscard]] Result<int> open_stream(int local_rank, int stream, const OutputPlan& plan);
 
-  // Call when the worker has its descriptors or could not be started (pid 0): closes our copies.
+  // Call when the worker has its descriptors or could not be started (pid 0). Closes our copies.
   void close_child_side(int local_rank, pid_t pid);
 
-  // Standard input for a worker that must read end-of-file.
+  // A standard input from which a worker reads end-of-file.
   [[nodiscard]] Result<int> empty_input();
 
-  // Reads a chunk of each followed file that has more data. True if any file still has more.
+  // Reads a chunk from each followed file that has more data. True if any file still has more.
   bool turn();
 
   [[nodiscard]] std::string stderr_tail(int local_rank);
 
-  // Bytes that the worker has written where we can see them; none if all its output is inherited.
+  // The number of bytes that the worker has written to streams that we can read; none if all its
+  // output is inherited.
   [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
   // Bytes read from all workers in all attempts so far.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
 
-  // Forwards all available data, then the unfinished lines; closes all sources. Drops what the
-  // console does not accept in this time.
+  // Forwards all available data, then the unfinished lines; closes all sources. Drops output that
+  // the console does not accept in this time.
   void finish(ConsoleWait& wait);
 
  private:
@@ -93,7 +95,7 @@ class OutputPump {
   rlim_t descriptors_ = 0;  // our descriptor limit
   UniqueFd null_;
   UniqueFd empty_input_;
-  std::unique_ptr<char[]> chunk_;  // kChunkBytes, not zeroed, so that only used pages are touched
+  std::unique_ptr<char[]> chunk_;  // kChunkBytes; not zeroed, so that only used pages are touched
   std::vector<UniqueFd> child_fds_;
   std::map<std::string, SharedFile> filtered_;
   std::vector<std::unique_ptr<OutputSource>> sources_;
@@ -101,10 +103,10 @@ class OutputPump {
   LogSpace log_space_;
   std::set<OutputSource*> paused_;    // pipes that wait for room on the console
   std::set<OutputSource*> busy_;      // files that may have more data
-  std::map<int, std::string> tails_;  // of finished captures, by local rank
+  std::map<int, std::string> tails_;  // last lines of finished captures, by local rank
   std::map<std::pair<int, int>, std::shared_ptr<WorkerFile>> files_;  // by local rank and stream
-  std::uint64_t lost_bytes_ = 0;  // truncated before they were read and not yet reported
-  std::string lost_file_;         // the last file concerned
+  std::uint64_t lost_bytes_ = 0;  // truncated before they were read, not yet reported
+  std::string lost_file_;         // the last affected file
 };
 
 }  // namespace muster

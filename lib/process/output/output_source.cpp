@@ -48,7 +48,7 @@ std::string TailKeeper::lines() const {
     tail.remove_prefix(tail.size() - kStderrTailBytesMax);
   }
   if (const auto newline = tail.find('\n'); (too_long || cut_) && newline + 1 < tail.size()) {
-    tail.remove_prefix(newline + 1);  // npos + 1 is 0: a single overlong line stays as it is
+    tail.remove_prefix(newline + 1);  // npos + 1 is 0, so a single overlong line stays unchanged
   }
   return std::string(tail);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OutputSource: one output stream of one worker. Either a pipe, or a file that the worker writes
-// and we follow. Owned by OutputPump, which decides when to read.
+// OutputSource: one output stream of one worker. It is either a pipe, or a file that the worker
+// writes and muster follows. Owned by OutputPump, which decides when to read.
 #pragma once
 
 #include "base/fd.hpp"
@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// A file that receives lines of several workers; written after each chunk.
+// A file that receives lines from several workers; written after each chunk.
 struct SharedFile {
   UniqueFd fd;
   std::string buffer;
@@ -26,7 +26,8 @@ struct SharedFile {
   void flush();
 };
 
-// Keeps the last bytes of a stream, at most kStderrTailBytesMax, starting at a line.
+// Keeps the last bytes of a stream, at most kStderrTailBytesMax, starting at the beginning of a
+// line.
 class TailKeeper {
  public:
   void add(std::string_view bytes);
@@ -52,7 +53,7 @@ class OutputSource final : public Watcher {
     bool keeps_tail = false;  // for failure reports
     bool is_shown = true;     // false: nothing is written to the sink
     bool prompts = false;     // unfinished lines are shown if no data follows for now
-    bool hangs_up = false;    // the pipe is closed when the sink's reader leaves
+    bool hangs_up = false;    // close the pipe when the sink's reader closes its end
     LineStyle filtered_style;
     SharedFile* filtered = nullptr;
     std::function<void(OutputSource&)> on_ready;  // a pipe has data
@@ -72,19 +73,19 @@ class OutputSource final : public Watcher {
 
   [[nodiscard]] bool has_room() const { return !setup_.is_shown || sink().has_room(); }
 
-  // Makes the worker's next write fail, as a write to our own stream would.
+  // Makes the worker's next write fail, like a write to our own stream would.
   void hang_up() { setup_.fd.reset(); }
 
-  // For the prefix of the lines. Call before the first read.
+  // The pid to show in line prefixes. Call before the first read.
   void set_pid(int pid) {
     lines_.set_pid(pid);
     filtered_lines_.set_pid(pid);
   }
 
-  // The stream also carries standard error.
+  // Call if the stream also carries standard error.
   void keep_tail() { setup_.keeps_tail = true; }
 
-  // Call before and after reading. False if the file cannot be opened now.
+  // Call before and after reading. False if the file cannot be opened at the moment.
   [[nodiscard]] bool open() { return setup_.file == nullptr || setup_.file->open(); }
 
   void close_if_sparing() {
@@ -93,13 +94,14 @@ class OutputSource final : public Watcher {
     }
   }
 
-  // Like read(2); -1 if there is no data for now.
+  // Like read(2); -1 if no data is available for now.
   [[nodiscard]] long read(char* buffer, std::size_t limit);
 
-  // No other source uses this sink: passes bytes on at once, including unfinished prompts.
+  // No other source uses this sink, so bytes are passed on immediately, including unfinished
+  // prompts.
   void pass_everything() { raw_ = true; }
 
-  // The console accepts no more data. From now on data is counted instead of shown, including the
+  // The console accepts no more data. From now on, data is counted instead of shown, including the
   // unfinished line.
   void hide();
 
@@ -132,8 +134,8 @@ class OutputSource final : public Watcher {
   std::uint64_t taken_ = 0;
 };
 
-// Opens a file for writing from the start and creates missing directories. Errors: not_possible,
-// with the path.
+// Opens a file for writing, truncates it and creates missing directories. Error: not_possible, with
+// the path.
 [[nodiscard]] Result<UniqueFd> open_output_file(const std::string& path);
 
 // The last whole lines of a file, at most kStderrTailBytesMax bytes.

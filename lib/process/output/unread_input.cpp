@@ -19,7 +19,7 @@ UnreadInput::UnreadInput(int fd, Poller& poller, std::function<void()> on_found)
   if (S_ISREG(facts.st_mode) && facts.st_size > ::lseek(fd, 0, SEEK_CUR)) {
     on_found_();
   } else if (S_ISFIFO(facts.st_mode)) {
-    // If this fails there is no message, which is harmless.
+    // If this fails, no warning is printed, which is harmless.
     [[maybe_unused]] const auto watched = poller_.watch_input(fd, *this);
   }
 }
@@ -28,7 +28,7 @@ UnreadInput::~UnreadInput() {
   poller_.forget(fd_);
 }
 
-// A closed pipe without data is readable too.
+// A closed pipe without data is also readable.
 void UnreadInput::on_ready() {
   int bytes = 0;
   const bool any = ::ioctl(fd_, FIONREAD, &bytes) == 0 && bytes > 0;

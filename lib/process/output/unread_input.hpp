@@ -11,7 +11,7 @@ namespace muster {
 
 class UnreadInput final : public Watcher {
  public:
-  // `on_found` is called once, now or later.
+  // `on_found` is called once, either immediately or later.
   UnreadInput(int fd, Poller& poller, std::function<void()> on_found);
   ~UnreadInput() override;
   UnreadInput(const UnreadInput&) = delete;

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// A truncated file that has outgrown the old offset usually differs in these bytes.
+// If a file was truncated and has since grown past the old offset, these bytes usually differ.
 constexpr std::size_t kMarkBytes = 64;
 
 // O_NONBLOCK because the path may refer to a pipe by now.

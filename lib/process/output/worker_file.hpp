@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // WorkerFile: a log file that a worker writes and muster reads through a descriptor. Renaming or
-// removing the path has no effect; after a truncation, reading restarts at the beginning. A sparing
-// file closes its descriptor between reads and is reopened by its path or through the worker's own
-// descriptor. Owned by OutputPump. Resource; lives on the loop's thread.
+// removing the path has no effect. After a truncation, reading starts again from the beginning. A
+// "sparing" file closes its descriptor between reads and is reopened by its path or through the
+// worker's own descriptor. Owned by OutputPump. Resource; lives on the loop's thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -17,35 +17,35 @@ namespace muster {
 
 class WorkerFile {
  public:
-  // `path` names the file that `written`, the worker's descriptor, is open on. If our descriptor is
-  // `scarce_from` or higher, the file is sparing.
+  // `path` is the path of the file, and `written` is the worker's descriptor for it. If our
+  // descriptor is `scarce_from` or higher, the file is sparing.
   WorkerFile(std::string path, int written, int scarce_from);
 
-  // The process that has the file open as its descriptor `stream`.
+  // Sets the process that has the file open as its descriptor `stream`.
   void set_writer(pid_t pid, int stream);
 
-  // Call before and after reading; a sparing file holds a descriptor only in between. False if it
-  // cannot be opened now; errno has the reason.
+  // Call before and after reading; a sparing file keeps a descriptor open only in between. False if
+  // the file cannot be opened now; errno contains the reason.
   [[nodiscard]] bool open();
   void close_if_sparing();
 
-  // For a watch; -1 while closed.
+  // The descriptor to watch; -1 while closed.
   [[nodiscard]] int fd() const { return fd_.get(); }
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // Reads the next bytes of an open file; 0 if there is no more data for now.
+  // Reads the next bytes of an open file; 0 if no more data is available for now.
   [[nodiscard]] long read(char* buffer, std::size_t limit);
 
   // The number of bytes that can be read now.
   [[nodiscard]] std::size_t available();
   void skip(std::size_t bytes);
 
-  // Bytes that the worker is known to have written so far; a truncation does not lower the number.
+  // The number of bytes that the worker is known to have written. A truncation does not lower it.
   [[nodiscard]] std::uint64_t written();
 
-  // Bytes known to have been truncated unread since the last call. Data that was written and
-  // truncated between two calls of this class goes unnoticed.
+  // Bytes known to have been truncated before they were read, since the last call. Data that was
+  // written and truncated between two calls of this class is not detected.
   [[nodiscard]] std::uint64_t take_lost();
 
   // The last `bytes_max` bytes.
@@ -67,8 +67,8 @@ class WorkerFile {
   bool sparing_ = false;
   off_t offset_ = 0;  // offset of the next byte to read
   off_t size_ = 0;    // at the last check
-  std::string mark_;  // the bytes before offset_; they change only if the file is truncated
-  std::uint64_t truncated_ = 0;  // sum of the sizes before truncations
+  std::string mark_;  // the bytes before offset_, which change only if the file is truncated
+  std::uint64_t truncated_ = 0;  // total of the sizes before truncations
   std::uint64_t lost_ = 0;
 };
 

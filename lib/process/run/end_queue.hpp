@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndQueue: worker exits that were detected but not reported yet. Decides the order in which the
 // first exits of an attempt are reported, because the agent treats the first failure as the root
-// cause: a worker with much memory is reaped long after the peers that exit because of its death.
+// cause. A worker with much memory is reaped long after the workers that exit because of its death.
 // Part of LinuxRunner, which queries the kernel. Pure; value-like.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// The first failure of an attempt waits at most this long for another worker whose exit status the
-// kernel does not show yet. The kernel frees 10 GiB per second.
+// The first failure of an attempt is held at most this long for another worker whose exit status
+// the kernel does not show yet. The kernel frees 10 GiB per second.
 inline constexpr Duration kUnknownEndTime = std::chrono::seconds(2);
 
 struct WorkerEnd {
@@ -31,14 +31,14 @@ class EndQueue {
   void add(WorkerEnd end) { ends_.push_back(std::move(end)); }
 
   // True if the first failure of this attempt is about to be reported. The caller then checks all
-  // other workers and adds those that are known to be dying of a failure.
+  // other workers and adds those that are known to be dying from a failure.
   [[nodiscard]] bool needs_look() const;
 
-  // The exits to report now, in this order; empty while the first failure waits. `unknown`: another
-  // worker is exiting, and the kernel does not show its status.
+  // The exits to report now, in this order; empty while the first failure is held. `unknown`:
+  // another worker is exiting, and the kernel does not show its status.
   [[nodiscard]] std::vector<WorkerEnd> take(TimePoint now, bool unknown);
 
-  // While the first failure waits: the deadline for calling take.
+  // While the first failure is held: the deadline for calling take.
   [[nodiscard]] std::optional<TimePoint> held_until() const { return held_until_; }
 
  private:

@@ -47,8 +47,8 @@ void EndWatch::note_dying(pid_t pid, const ExitStatus& status) {
   }
 }
 
-// The first failure may have been caused by a worker that is still dying. The kernel shows a death
-// from kill() or exit() on, before any other process can notice it. True if a worker is exiting and
+// The first failure may have been caused by a worker that is still dying. From kill() or exit() on,
+// the kernel shows a death before any other process can notice it. True if a worker is exiting and
 // the kernel does not show its status.
 bool EndWatch::look_at_all() {
   bool unknown = false;
@@ -105,7 +105,7 @@ bool EndWatch::tell(ProcessObserver& observer) {
 
 void EndWatch::set_timer(TimePoint until) {
   timer_->timer.expires_at(until);
-  // The token guards against a queued handler that runs after we are destroyed.
+  // The token guards against a queued handler that runs after this object is destroyed.
   timer_->timer.async_wait([this, token = std::weak_ptr(timer_)](const asio::error_code& error) {
     if (!error && !token.expired()) {
       due_();

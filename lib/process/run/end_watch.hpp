@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndWatch: tracks workers that die or are reaped until they have been reported to the observer.
-// Reads /proc if EndQueue needs to know more before it reports the first failure. Part of
+// Reads /proc if EndQueue needs more information before it reports the first failure. Part of
 // LinuxRunner, on its thread. Resource.
 #pragma once
 
@@ -34,12 +34,12 @@ class EndWatch {
   // Call before the first worker of an attempt is started.
   void begin_attempt();
 
-  // Records workers with a word that have begun to die.
+  // Records workers with a word that have started to die.
   void look_for_dying();
 
   void note_reaped(pid_t pid, const LiveWorker& worker, ExitStatus status);
 
-  // Reports the known exits. False if the first failure of the attempt waits for another worker.
+  // Reports the known exits. False if the attempt's first failure is held for another worker.
   bool tell(ProcessObserver& observer);
 
  private:

@@ -36,7 +36,7 @@
 namespace muster {
 namespace {
 
-// Which descendants are killed until none is left.
+// The descendants to kill until none remains.
 enum class KillScope { none, killed_groups, everything };
 
 constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
@@ -103,7 +103,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   asio::posix::stream_descriptor waiter;
   std::optional<UnreadInput> unread_input;
   ZygoteKeeper zygote;
-  IntervalTimer group_timer;  // runs while there are groups whose worker is gone
+  IntervalTimer group_timer;  // runs while there are groups whose worker was reaped
 
   Result<void> start();
   void look_for_input();
@@ -230,8 +230,8 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
 
 // The kernel does not reuse a pgid while its group has members, so a pgid is ours until the group
 // is empty. We check after each reaping. The last member may also leave by creating its own
-// session, or be reaped by a parent outside the group. The kernel reports neither, so only this
-// rare state is polled with a timer. If there is no timer, the agent's deadline ends the wait.
+// session, or be reaped by a parent outside the group. The kernel reports neither event, so only
+// this rare state is polled with a timer. Without a timer, the agent's deadline ends the wait.
 void LinuxRunner::Impl::forget_empty_groups() {
   std::erase_if(workers.leaderless(),
                 [](const auto& group) { return group_is_empty(group.first); });
@@ -297,8 +297,8 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
 // -- the zygote --------------------------------------------------------------------------------
 
 // While a zygote runs, the kernel never reports ECHILD, so we check the list of our children. An
-// orphan appears in it before its dead parent disappears, because the parent disappears only when
-// we reap it.
+// orphan is on it before its dead parent disappears, because the parent disappears only when we
+// reap it.
 bool LinuxRunner::Impl::nothing_left() const {
   return zygote.pid() != 0 ? !sweeper.any_left() : !has_children();
 }
@@ -330,8 +330,8 @@ void LinuxRunner::Impl::signal_groups(int signo) {
     }
     send(pid);
   }
-  // The last member may have been reaped by a parent outside the group without our knowledge, and
-  // the pgid may have been reused by a foreign process.
+  // The last member may have been reaped by a parent outside the group without our knowledge. The
+  // pgid may then have been reused for an unrelated process.
   std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
   std::ranges::for_each(std::views::keys(workers.leaderless()), send);
   post_turn();
@@ -343,7 +343,8 @@ void LinuxRunner::Impl::end(KillScope how) {
   post_turn();
 }
 
-// The sweeper kills and names processes through /proc. Without /proc we still know the groups.
+// The sweeper uses /proc to kill processes and to name them. Without /proc, only the groups are
+// known.
 void LinuxRunner::Impl::kill(KillScope what) {
   workers.mark_all_killed();
   if (!proc_is_ours()) {

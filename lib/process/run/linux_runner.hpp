@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinuxRunner: the real ProcessRunner. Created by the agent after prepare_process, in a process
 // that is a child subreaper (run_guarded ensures both). Runs on the io_context's single thread,
-// which must outlive the workers because their parent-death signal is tied to it. Resource. Its
-// pending wait keeps io_context::run busy until the runner is destroyed or the context is stopped.
+// which must outlive the workers because their parent-death signal is tied to it. Its pending wait
+// keeps io_context::run busy until the runner is destroyed or the context is stopped. Resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -26,10 +26,10 @@ namespace muster {
 struct LinuxRunnerSettings {
   bool colours = true;  // coloured prefixes if the console is a terminal; false for NO_COLOR
   // While finish_output waits for a slow console, it gives up as soon as this descriptor is
-  // readable (the guard's link: another signal, or EOF). -1: no such descriptor.
+  // readable (the guard's link: a second signal, or EOF). -1: no such descriptor.
   int interrupt_fd = -1;
   bool traceable = false;  // our other children may inspect workers' stacks
-  // See terminal_watch.hpp. Called with SIGTSTP for the job. Empty: the terminal is not watched.
+  // See terminal_watch.hpp. Called with SIGTSTP for the job. If empty, the terminal is not watched.
   // Must be empty if the guard has a lease, because such a guard continues itself.
   std::function<void(int)> signal_job = {};
   bool tell_unread_input = false;  // warn if our standard input has data
@@ -46,8 +46,8 @@ class LinuxRunner final : public ProcessRunner {
   LinuxRunner& operator=(const LinuxRunner&) = delete;
 
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
-  // Starts the zygote, or checks that the modules imported by the running one are still current. If
-  // not, the zygote is replaced. Call before each attempt. The observer receives the answer and
+  // Starts the zygote, or checks that the modules imported by the running one are still current and
+  // replaces it if they are not. Call before each attempt. The observer receives the result and
   // must outlive the runner.
   void prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer);
 
@@ -64,15 +64,15 @@ class LinuxRunner final : public ProcessRunner {
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
 
-  // Bytes that a worker has written to streams that we read or to files; none if it inherited our
+  // Bytes that a worker has written to files or to streams that we read; none if it inherited our
   // streams.
   [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
   // Descriptors of the workers' flight recorders; read them at once.
   [[nodiscard]] std::vector<int> flight_recorders() const;
 
-  // Handles a signal for the job. SIGWINCH goes to the worker with our standard input (returns
-  // true: handled). SIGCONT triggers a check whether that worker may read the terminal.
+  // Handles a signal for the job. SIGWINCH is sent to the worker that has our standard input; this
+  // returns true (handled). SIGCONT triggers a check whether that worker may read the terminal.
   bool take_terminal_signal(int signo);
 
   // Sends SIGKILL to one worker if it is alive, and to its process group like kill_workers.

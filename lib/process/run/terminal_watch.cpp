@@ -23,7 +23,7 @@ namespace {
 constexpr Duration kPoll = std::chrono::milliseconds(100);
 constexpr std::size_t kProcBytesMax = 4096;
 
-// System calls that wait for the descriptors lower than their first argument.
+// System calls that wait for the descriptors below their first argument.
 #ifdef SYS_select
 constexpr std::array<long, 2> kSelects{SYS_select, SYS_pselect6};
 #else
@@ -61,8 +61,8 @@ std::optional<TerminalGroups> groups_of(pid_t pid) {
   return parse_terminal_groups(read_proc_file(proc_file(pid, "stat"), kProcBytesMax));
 }
 
-// The kernel does not stop an orphaned group, which has no shell that could continue it (a parent
-// outside the group in the same session). In that case the worker keeps the terminal.
+// The kernel does not stop an orphaned group, because there is no shell that could continue it (a
+// parent outside the group in the same session). The worker then keeps the terminal.
 bool is_orphaned(TerminalGroups process) {
   const auto [group, session] = std::pair(process.group, process.session);
   while (process.group == group) {

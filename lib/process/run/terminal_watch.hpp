@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TerminalWatch: job control for a worker that reads the terminal. Workers have their own sessions,
-// so the kernel does not stop one that reads while the job is in the background, and it would steal
-// lines typed at the shell. While the guard's group is in the background, this watch polls whether
-// a process of that worker waits for the terminal. If so, it stops the job like the kernel would:
-// SIGTTIN to the guard's group, SIGSTOP to the workers. Part of LinuxRunner; resource.
+// TerminalWatch: job control for a worker that reads the terminal. Workers have their own sessions.
+// The kernel therefore does not stop one that reads while the job is in the background, and the
+// worker would steal lines typed at the shell. While the guard's group is in the background, this
+// watch polls whether a process of that worker waits for the terminal. If so, it stops the job like
+// the kernel would: SIGTTIN to the guard's group, SIGSTOP to the workers. Part of LinuxRunner;
+// resource.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -27,8 +28,8 @@ class TerminalWatch {
 
   TerminalWatch(asio::io_context& io, Parts parts);
 
-  // Handles a signal for the job. SIGWINCH goes to that worker's group (returns true: handled);
-  // SIGCONT triggers a check.
+  // Handles a signal for the job. SIGWINCH is sent to that worker's group; this returns true
+  // (handled). SIGCONT triggers a check.
   bool take_signal(int signo);
 
   // Call at the start and after each SIGCONT for the job: only then can the job be in the
@@ -57,9 +58,9 @@ struct TerminalGroups {
 
 [[nodiscard]] std::optional<TerminalGroups> parse_terminal_groups(std::string_view stat);
 
-// The only descriptor that a system call waits to read: for read(), or for select() and similar on
-// descriptor 0 alone. `call` is the content of /proc/PID/syscall. None if the process waits for
-// something else.
+// The descriptor that a system call waits to read, if it is the only one: for read(), or for
+// select() and similar calls on descriptor 0 alone. `call` is the content of /proc/PID/syscall.
+// None if the process waits for something else.
 [[nodiscard]] std::optional<int> awaited_descriptor(std::string_view call);
 
 }  // namespace muster

@@ -29,7 +29,7 @@ class WorkerTable {
   [[nodiscard]] std::optional<LiveWorker> take(pid_t pid);
 
   void mark_killed(pid_t pid);
-  // Returns true the first time.
+  // Returns true on the first call for this pid.
   [[nodiscard]] bool mark_ending(pid_t pid);
   void mark_all_killed();
 
@@ -39,12 +39,12 @@ class WorkerTable {
   // The process groups of killed workers, including reaped ones.
   [[nodiscard]] std::set<pid_t> killed_groups() const;
 
-  // Groups whose worker was reaped, and whether they were killed. A killed group may contain spared
-  // helpers, for which nobody waits.
+  // Groups whose worker was reaped, each with a flag: was it killed? A killed group may still
+  // contain spared helpers, for which muster does not wait.
   [[nodiscard]] std::map<pid_t, bool>& leaderless() { return leaderless_; }
 
-  // True once after all workers and groups have exited or were killed, and again after each later
-  // add.
+  // True once after all workers and groups have exited or were killed; can become true again after
+  // a later add.
   [[nodiscard]] bool take_groups_empty();
 
  private:

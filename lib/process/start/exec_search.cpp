@@ -95,7 +95,7 @@ Error denied(const std::string& name, const std::string& path) {
   if (is_folder(path)) {
     why = "it is a directory";
   } else if (is_noexec_program(path)) {
-    why = fmt::format("it is {}; copy it to another one", kNoexec);
+    why = fmt::format("it is {}; copy it to a different file system", kNoexec);
   } else if (exists(path) && ::access(path.c_str(), X_OK) != 0) {
     why = fmt::format("it is not executable. Run chmod +x {}", shell_quoted(path));
   } else if (const auto interpreter = interpreter_of(path); !interpreter.empty()) {
@@ -122,7 +122,7 @@ std::vector<std::string> program_paths(const std::string& name,
   }
   std::vector<std::string> paths;
   for (auto& folder : split(path, ':')) {
-    // An empty entry means the current directory.
+    // An empty PATH entry means the current directory.
     if (!folder.empty()) {
       folder += '/';
     }

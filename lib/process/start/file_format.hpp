@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explains why the kernel refuses to execute a file (ENOEXEC), from its first bytes: a program for
-// another machine or system, or a damaged one. Pure.
+// Explains why the kernel refuses to execute a file (ENOEXEC), from its first bytes: the program is
+// for another machine or system, or it is damaged. Pure.
 #pragma once
 
 #include <cstddef>

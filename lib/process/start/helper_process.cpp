@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kHelperPieceBytes = std::size_t{64} * 1024;
 
-// Kept in memory, so that the program can read at its own pace and no writer blocks.
+// The input is kept in memory, so that the program can read at its own pace and no writer blocks.
 Result<UniqueFd> open_input(const std::string& text) {
   if (text.empty()) {
     UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -47,7 +47,7 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
 
   asio::posix::stream_descriptor output;
   asio::steady_timer timer;
-  UniqueFd process;  // a pidfd: the runner may reap it, and the pid may be reused
+  UniqueFd process;  // a pidfd, because the runner may reap the process and the pid may be reused
   Done done;
   std::size_t bytes_max = 0;
   std::string text;

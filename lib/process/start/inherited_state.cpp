@@ -30,8 +30,8 @@ void remember() {
   }
 }
 
-// A launcher needs several descriptors per worker. The usual soft limit of 1024 is meant for
-// programs that use select(), which we do not. A worker may use it, so workers get the old limit
+// A launcher needs several descriptors per worker. The usual soft limit of 1024 protects programs
+// that use select(), which muster does not use. A worker may use it, so workers get the old limit
 // back.
 void raise_descriptor_limit() {
   rlimit limit{};
@@ -48,7 +48,7 @@ void raise_descriptor_limit() {
 void open_missing_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) {
-      // The lowest free number is `fd`, because all lower ones are open.
+      // This opens descriptor `fd`, the lowest free number, because all lower ones are open.
       [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
     }
   }
@@ -79,7 +79,7 @@ void prepare_process() {
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
   for (const int signo : kBlocked) {
-    // A blocked signal would arrive through the signalfd although it is ignored.
+    // If the signal were blocked, it would arrive through the signalfd although it is ignored.
     if (sigismember(&g_inherited.ignored, signo) == 0) {
       sigaddset(&blocked, signo);
     }
@@ -87,8 +87,8 @@ void prepare_process() {
   ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   // With SIGCHLD ignored, we would lose our children's exit codes.
   static_cast<void>(::signal(SIGCHLD, SIG_DFL));
-  // We want EPIPE and EFBIG from write() instead of signals, for a closed pipe and for a file above
-  // the limit (ulimit -f).
+  // For a closed pipe, or a file above the limit (ulimit -f), write() should return EPIPE or EFBIG
+  // instead of raising a signal.
   static_cast<void>(::signal(SIGPIPE, SIG_IGN));
   static_cast<void>(::signal(SIGXFSZ, SIG_IGN));
   open_missing_standard_streams();

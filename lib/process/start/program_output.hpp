@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a small program and waits for its output, for queries before the loop exists (HelperProcess
-// is for later ones). Called by main. No state.
+// Runs a small program and waits for its output. For queries before the loop exists; later ones use
+// HelperProcess. Called by main. No state.
 #pragma once
 
 #include "base/error.hpp"
@@ -19,7 +19,7 @@ struct ProgramQuestion {
   std::size_t bytes_max = 0;             // ... or when it has printed more
 };
 
-// The program's standard output if it exits with 0 in time. Standard error is discarded. Errors:
+// The program's standard output, if it exits with 0 in time. Standard error is discarded. Errors:
 // not_found (no such program), timed_out, not_possible, system.
 [[nodiscard]] Result<std::string> program_output(const ProgramQuestion& question);
 

@@ -25,11 +25,11 @@ namespace {
 constexpr std::size_t kChildStackBytes = std::size_t{64} * 1024;
 constexpr std::size_t kFirstLineBytes = 128;
 constexpr int kExecFailed = 127;
-constexpr int kFdsClosedByHandMax = 4096;  // kernels without close_range (before 5.11)
+constexpr int kFdsClosedByHandMax = 4096;  // on kernels without close_range (before 5.11)
 
 enum class Step { none, death_signal, streams, cpus, exec };
 
-// Everything that the child needs, prepared in advance because the child only makes system calls.
+// All data that the child needs, prepared in advance because the child may only make system calls.
 struct Prepared {
   pid_t parent = 0;
   ChildStreams streams;
@@ -43,7 +43,7 @@ struct Prepared {
   std::vector<const char*> paths;
   std::vector<char*> argv;  // preceded by one free slot, for a shell
   std::vector<char*> environment;
-  // The child's result. It can write here because memory is shared.
+  // The child's result. The child can write it here because it shares our memory.
   Step failed = Step::none;
   int errno_value = 0;
   std::size_t path_index = 0;
@@ -72,9 +72,9 @@ MUSTER_CHILD_SIDE bool set_streams(const ChildStreams& streams) {
          (streams.err < 0 || ::dup2(streams.err, 2) >= 0);
 }
 
-// Bind before exec, so that the program's first page and thread are already in the right place. If
-// the kernel refuses the memory policy, continue without it: by default it allocates memory near
-// the requesting CPU.
+// Bind before exec, so that the program's first page and thread are already placed correctly. If
+// the kernel refuses the memory policy, continue without it: by default the kernel allocates memory
+// near the requesting CPU.
 MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
   if (cpus.empty()) {
     return true;
@@ -86,8 +86,8 @@ MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
   return ::syscall(SYS_sched_setaffinity, 0, words.size() * sizeof(words[0]), words.data()) == 0;
 }
 
-// Like shells, treats a file with a NUL in its first line as a binary. An unreadable file too,
-// because the shell could not read it either.
+// Treats a file with a NUL in its first line as a binary, like shells do. An unreadable file also
+// counts as a binary, because the shell could not read it either.
 MUSTER_CHILD_SIDE bool is_script(const char* path) {
   std::array<char, kFirstLineBytes> head;
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -102,7 +102,7 @@ MUSTER_CHILD_SIDE bool is_script(const char* path) {
 }
 
 // Like execvp: runs a script without "#!" with the shell, and continues with the next PATH entry if
-// the program is not there. Remembers EACCES, which is more informative than a later ENOENT.
+// the program is not in this one. Remembers EACCES, which is more informative than a later ENOENT.
 MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
   int denied = 0;
   std::size_t denied_index = 0;
@@ -134,10 +134,10 @@ MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
 
 MUSTER_CHILD_SIDE int child_main(void* argument) {
   Prepared& job = *static_cast<Prepared*>(argument);
-  // A separate session and group: we send signals to the group, and terminal signals do not reach
+  // A separate session and group: signals are sent to the group, and terminal signals do not reach
   // it.
   ::setsid();
-  // The order matters: if the agent dies before this call, no signal follows, but getppid()
+  // The order matters: if the agent dies before the prctl, no signal follows, but getppid()
   // changes.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != job.parent) {
     give_up(job, Step::death_signal);  // the agent died before the signal was set
@@ -148,8 +148,8 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   if (job.default_file_size_signal) {
     static_cast<void>(::signal(SIGXFSZ, SIG_DFL));
   }
-  // With Yama's ptrace_scope 1 a tracer must be an ancestor. This lets all descendants of the agent
-  // trace the worker. Kernels without Yama reject the call and do not need it.
+  // With Yama's ptrace_scope 1, a tracer must be an ancestor. This lets all descendants of the
+  // agent trace the worker. Kernels without Yama reject the call and do not need it.
   if (job.traceable) {
     ::prctl(PR_SET_PTRACER, job.parent, 0, 0, 0);
   }
@@ -163,7 +163,7 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   if (job.descriptors) {
     ::setrlimit(RLIMIT_NOFILE, &*job.descriptors);
   }
-  // Unblock last: a pending signal takes effect here, with the dispositions that exec will keep.
+  // Unblock last: a pending signal takes effect here, with the signal actions that exec keeps.
   ::pthread_sigmask(SIG_SETMASK, &job.mask, nullptr);
   exec_first(job);
   return give_up(job, Step::exec);
@@ -179,13 +179,13 @@ std::vector<char*> pointers(const std::vector<std::string>& strings, std::size_t
   return out;
 }
 
-// When clone returns, the child has exec'd or exited, so it holds none of our memory or
+// When clone returns, the child has called exec or exited, so it no longer uses our memory or
 // descriptors. All signals stay blocked until then, because the child shares our memory.
 pid_t clone_child(Prepared& job) {
   alignas(16) static char stack[kChildStackBytes];
   const BlockedSignals blocked;
-  // CLONE_VFORK: we sleep until the child has exec'd or exited; then the stack is free again and
-  // the result is in `job`. Page tables are not copied, unlike in a fork() of a large launcher.
+  // CLONE_VFORK: we sleep until the child has called exec or exited. Then the stack is free again
+  // and the result is in `job`. Unlike in a fork() of a large launcher, page tables are not copied.
   return ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn_process: the only exec in the project. The child shares our memory until it execs (CLONE_VM
-// and CLONE_VFORK). The cost thus does not depend on our size, and errors are returned immediately.
-// Called by LinuxRunner on the loop's thread; the calling thread must outlive the child.
+// spawn_process: the only exec in the project. The child shares our memory until exec (CLONE_VM and
+// CLONE_VFORK). The cost thus does not depend on our size, and errors are returned immediately.
+// Called by LinuxRunner on the loop's thread. The calling thread must outlive the child.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,7 +12,8 @@
 
 namespace muster {
 
-// Descriptors for the child's 0, 1 and 2; -1: inherit ours. None of them may be 0, 1 or 2.
+// Descriptors for the child's 0, 1 and 2; -1 to inherit ours. None of the given descriptors may be
+// 0, 1 or 2.
 struct ChildStreams {
   int in = -1;
   int out = -1;
@@ -20,7 +21,7 @@ struct ChildStreams {
 };
 
 // traceable: our other children may read the child's memory and stacks. Errors: not_found (no such
-// program), not_possible (it cannot be run), system.
+// program), not_possible (the program cannot be run), system.
 [[nodiscard]] Result<pid_t> spawn_process(const ProcessSpec& spec,
                                           const ChildStreams& streams,
                                           const InheritedState& inherited,

@@ -30,7 +30,7 @@ namespace {
 constexpr std::size_t kProcFileBytesMax = 1 << 20;
 constexpr pid_t kPidMax = 4 * 1024 * 1024;  // the kernel's own limit
 
-// Uses neither fmt nor iostream: the guard runs this code too and should stay small.
+// Uses neither fmt nor iostream, because the guard also runs this code and should stay small.
 std::string proc_path(pid_t pid, std::string_view file) {
   std::string path = "/proc/" + std::to_string(pid);
   return path.append("/").append(file);
@@ -60,7 +60,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-// The pid that the kernel allocated last. Pids increase until they wrap around.
+// The most recently allocated pid. Pids increase until they wrap around.
 pid_t newest_pid() {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -71,9 +71,9 @@ pid_t newest_pid() {
   return pid > 0 ? pid : kPidMax;
 }
 
-// Fallback without /proc: waitid() works only for our own children, and with WNOWAIT it does not
-// consume their status. So we probe each pid up to the newest one first, which usually takes
-// milliseconds.
+// Fallback without /proc: waitid() works only for our own children and, with WNOWAIT, does not
+// consume their status. It is therefore called for each pid up to the newest one first, which
+// usually takes milliseconds.
 std::vector<pid_t> own_children_by_number() {
   const pid_t newest = newest_pid();
   std::vector<pid_t> children;
@@ -117,9 +117,9 @@ std::vector<ProcessRow> all_processes() {
   return rows;
 }
 
-// A listed pid may have been reused meanwhile. A pidfd that was opened before we confirmed the
-// parent is safe. None if the process is no longer that child; the handle is empty on kernels
-// before 5.3.
+// A listed pid may have been reused in the meantime. It is safe to use a pidfd that was opened
+// before we confirmed the parent. None if the process is no longer that child. The handle is empty
+// on kernels before 5.3.
 std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   UniqueFd handle = open_process(pid);
   const auto row = read_process(pid);
@@ -130,8 +130,7 @@ std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   return handle;
 }
 
-// Waits until all of them have exited, or until `until`. Without handles it only waits for a
-// moment.
+// Waits until all of them have exited, or until `until`. Without handles, only waits briefly.
 void wait_for_ends(const std::vector<UniqueFd>& dying, TimePoint until) {
   for (const UniqueFd& one : dying) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());
@@ -167,7 +166,7 @@ std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows)
     by_parent.emplace(row.parent, &row);
   }
   std::vector<ProcessRow> below;
-  std::set<pid_t> seen{root};  // rows are read one by one, so a recycled pid could form a cycle
+  std::set<pid_t> seen{root};  // rows are read one by one, so a reused pid could form a cycle
   std::vector<pid_t> queue{root};
   for (std::size_t next = 0; next < queue.size(); ++next) {
     const auto [from, to] = by_parent.equal_range(queue[next]);
@@ -211,8 +210,8 @@ std::vector<pid_t> children_of(pid_t pid) {
     }
     return children;
   }
-  // The kernel lists children per thread that forked them, and may omit some while others exit
-  // (proc(5)). Callers that kill therefore repeat until no child is left.
+  // The kernel lists children by the thread that forked them, and may omit some while others exit
+  // (proc(5)). Callers that kill therefore repeat this until no child remains.
   for (const pid_t thread : numbers_in(proc_path(pid, "task"))) {
     append_pids(read_text(proc_path(pid, "task/" + std::to_string(thread) + "/children")),
                 children);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists all descendants of a process and kills them until none is left. Needs neither cgroups nor
-// privileges: the descendants of a child subreaper cannot escape it, whatever session they create,
-// so "no child left" proves "nothing left". Used by the guard (blocking) and LinuxRunner
-// (event-driven). Without a /proc of our own pid namespace only our children can be listed. Their
-// descendants become our children when their parents are killed, so a sweep still leaves nothing
-// behind.
+// Lists all descendants of a process, and kills them until none remains. Needs neither cgroups nor
+// privileges: descendants of a child subreaper cannot escape it by creating a session, so once no
+// child remains, no descendant does. Used by the guard (blocking) and LinuxRunner (event-driven).
+// Without a /proc of our own pid namespace, only our children can be listed. Their descendants
+// become our children when their parents are killed, so a sweep still kills all of them.
 #pragma once
 
 #include "base/fd.hpp"
@@ -34,41 +33,41 @@ struct ProcessRow {
   bool operator==(const ProcessRow&) const = default;
 };
 
-// One line of /proc/<pid>/stat; the command may hold blanks and parentheses. Pure.
+// Parses /proc/<pid>/stat, which is one line; the command may contain blanks and parentheses. Pure.
 [[nodiscard]] std::optional<ProcessRow> parse_stat(std::string_view text);
 
 // The rows that descend from `root`, parents before their children. Pure.
 [[nodiscard]] std::vector<ProcessRow> rows_below(pid_t root, std::span<const ProcessRow> rows);
 
 // True if /proc belongs to our own pid namespace. Otherwise (unshare --pid without --mount-proc)
-// its pids mean other processes, and we do not read it.
+// its pids refer to other processes, and muster does not read it.
 [[nodiscard]] bool proc_is_ours();
 
 [[nodiscard]] std::optional<ProcessRow> read_process(pid_t pid);
 
-// The children of a process, from the kernel's own list or else from a walk through /proc.
+// The children of a process, from the kernel's own list or else from a scan of /proc.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 
-// All current descendants of a process, or of this one. Empty if /proc does not show the process.
+// All current descendants of `root`. Empty if /proc does not show that process.
 [[nodiscard]] std::vector<ProcessRow> descendants(pid_t root);
 [[nodiscard]] std::vector<ProcessRow> descendants();
 
-// A handle that stays valid for this process even if its pid is reused; empty before Linux 5.3.
+// A handle that still refers to this process if its pid is reused; empty before Linux 5.3.
 [[nodiscard]] UniqueFd open_process(pid_t pid);
 
 // Sends through the handle, or by pid if the handle is empty.
 void send_signal(const UniqueFd& handle, pid_t pid, int signo);
 
-// How a process treats a signal. Both are false if /proc does not show it.
+// How a process handles a signal. Both fields are false if /proc does not show the process.
 struct SignalMasks {
   bool ignored = false;
-  bool blocked = false;  // it may still read the signal: signalfd(2), sigwait(3)
+  bool blocked = false;  // it may still read the signal with signalfd(2) or sigwait(3)
 };
 
 [[nodiscard]] SignalMasks signal_masks(pid_t pid, int signo);
 
 // RANK in the environment that the process was started with: the rank of the worker that left it
-// behind.
+// running.
 [[nodiscard]] std::optional<int> rank_in_environment(pid_t pid);
 
 struct KilledBelow {
@@ -76,14 +75,15 @@ struct KilledBelow {
   std::vector<Survivor> left;  // still running when `timeout` expired
 };
 
-// Kills all descendants of `root`, which is our child but may be stopped and thus reap nothing, so
-// its descendants remain as zombies. Blocks for at most `timeout`. `may_kill` is called between
-// listing and killing; once it returns false, nothing more is killed.
+// Kills all descendants of `root`, which is our child. It may be stopped and thus reap nothing, so
+// killed descendants remain as zombies. Blocks for at most `timeout`. `may_kill` is called between
+// listing and killing. Once it returns false, no more processes are killed.
 [[nodiscard]] KilledBelow kill_all_below(
     pid_t root, Duration timeout, const std::function<bool()>& may_kill = [] { return true; });
 
-// The rows that still run or cannot die. Zombies are dead and only wait for their parents. A zombie
-// child of `reaper`, which has tried to reap it, counts because a debugger holds it.
+// The rows of processes that still run or cannot die. Zombies are dead and only wait for their
+// parents. A zombie child of `reaper` counts, because `reaper` has tried to reap it and a debugger
+// prevents that.
 [[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows,
                                                     pid_t reaper = 0);
 

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// Above this size the cache is cleared, because it also holds sockets of dead processes.
+// At this size the cache is cleared, because it also contains sockets of dead processes.
 constexpr std::size_t kSeenMax = 65536;
 
 constexpr std::string_view kSocket = "socket:[";
@@ -33,7 +33,7 @@ std::uint64_t inode_at(int folder, const char* name) {
   return inode;
 }
 
-// False if we lack permission. A process that has exited meanwhile has no sockets.
+// False if we lack permission. A process that has exited in the meantime has no sockets.
 bool add_sockets_of(pid_t pid, std::set<std::uint64_t>& out) {
   DIR* const folder = ::opendir(("/proc/" + std::to_string(pid) + "/fd").c_str());
   if (folder == nullptr) {

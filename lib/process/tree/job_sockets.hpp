@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobSockets: checks whether one of our descendants has a socket open, by the socket's inode. Reads
-// /proc and caches what it saw, because the workers of a node connect at the same time. Used by the
-// agent, which vouches for its workers' connections. Single-threaded.
+// JobSockets: checks whether one of our descendants has a given socket open, by the socket's inode.
+// Reads /proc and caches the result, because the workers on a node connect at the same time. Used
+// by the agent, which vouches for its workers' connections. Single-threaded.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class JobSockets {
   [[nodiscard]] Found find(std::uint64_t inode);
 
  private:
-  // Sockets that our descendants had open. The kernel reuses an inode number only after counting to
-  // 2^32.
+  // Sockets that our descendants had open. The kernel reuses an inode number only after 2^32
+  // others.
   std::set<std::uint64_t> seen_;
 };
 

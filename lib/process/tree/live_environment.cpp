@@ -53,8 +53,8 @@ std::optional<LoadedFile> first_page(std::string_view line) {
   return LoadedFile{std::string(line.substr(path)), start};
 }
 
-// A NUL-terminated text, possibly truncated. No read crosses a page boundary, because the next page
-// may be unmapped.
+// A NUL-terminated string, possibly truncated. No read crosses a page boundary, because the next
+// page may be unmapped.
 std::optional<std::string> text_at(const ReadMemory& read, std::uint64_t address) {
   std::string text;
   while (text.size() < kVariableBytesMax) {
@@ -137,7 +137,7 @@ std::optional<std::map<std::string, std::string>> variables_at(
     }
     if (const std::string name = text->substr(0, equals);
         std::ranges::find(names, name) != names.end()) {
-      found.emplace(name, text->substr(equals + 1));  // the first one wins, as in getenv
+      found.emplace(name, text->substr(equals + 1));  // the first one is used, as in getenv
     }
   }
   return std::nullopt;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The current environment of a descendant, read from its memory. It includes changes by setenv,
-// putenv and Python's os.environ, which /proc/<pid>/environ does not show. Works for programs that
-// link a C library dynamically. Takes less than a millisecond. Used by the agent; the memory reader
-// is a parameter for the tests.
+// The current environment of a descendant, read from its memory. It includes changes made with
+// setenv, putenv and Python's os.environ, which /proc/<pid>/environ does not show. Works for
+// programs that link a C library dynamically. Takes less than a millisecond. Used by the agent; the
+// memory reader is a parameter so that tests can replace it.
 #pragma once
 
 #include "process/tree/loaded_symbol.hpp"
@@ -19,10 +19,11 @@
 namespace muster {
 
 inline constexpr std::size_t kVariablesMax = 8192;
-inline constexpr std::size_t kVariableBytesMax = 256;  // longer ones are truncated
+inline constexpr std::size_t kVariableBytesMax = 256;  // longer values are truncated
 
-// The variables in `names` that the process has. None if it cannot be read: the process has exited,
-// has another user, is statically linked, or the kernel forbids it (yama, seccomp).
+// The variables in `names` that the process has. None if they cannot be read: the process has
+// exited, belongs to another user or is statically linked, or the kernel forbids it (yama,
+// seccomp).
 [[nodiscard]] std::optional<std::map<std::string, std::string>> live_variables(
     pid_t pid, const std::vector<std::string>& names);
 
@@ -41,11 +42,12 @@ struct LoadedFile {
 [[nodiscard]] ReadMemory memory_of(pid_t pid);
 
 // Base addresses of the files that may define `environ`, from the text of /proc/<pid>/maps. The
-// program comes before the C library, because it may hold the library's variable. Pure.
+// program is listed before the C library, because it may contain its own copy of the library's
+// variable. Pure.
 [[nodiscard]] std::vector<std::uint64_t> bases_of_environ(std::string_view maps,
                                                           std::string_view program);
 
-// The variables that the pointer at `environ` leads to. Pure.
+// The variables to which the pointer at `environ` leads. Pure.
 [[nodiscard]] std::optional<std::map<std::string, std::string>> variables_at(
     const ReadMemory& read, std::uint64_t environ, const std::vector<std::string>& names);
 

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// PyTorch may link the library without calling it, so the library alone proves nothing.
+// PyTorch may link the library without calling it, so a loaded library alone proves nothing.
 bool is_initialized(const ReadMemory& read, std::uint64_t base) {
   const auto address = address_of_symbol(read, base, "ompi_mpi_state");
   std::int32_t state = 0;  // 0 until MPI_Init

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects whether a process has called MPI_Init, from the state that Open MPI keeps in its library.
-// MPICH hides its state, so it cannot be detected. Used by the agent; the memory reader is a
-// parameter for the tests.
+// MPICH does not expose its state, so it cannot be detected. Used by the agent; the memory reader
+// is a parameter so that tests can replace it.
 #pragma once
 
 #include "process/tree/loaded_symbol.hpp"

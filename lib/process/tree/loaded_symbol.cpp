@@ -27,7 +27,7 @@ std::optional<T> read_as(const ReadMemory& read, std::uint64_t address) {
 
 // Addresses of the tables of one loaded file.
 struct Tables {
-  std::uint64_t bias = 0;  // load bias, added to the file's addresses
+  std::uint64_t bias = 0;  // load bias: added to the addresses in the file
   std::uint64_t symbols = 0;
   std::uint64_t names = 0;
   std::uint64_t hash = 0;
@@ -63,7 +63,7 @@ std::optional<Segments> segments_of(const ReadMemory& read, std::uint64_t base) 
   return has_first && out.dynamic != out.bias ? std::optional(out) : std::nullopt;
 }
 
-// glibc has already relocated the addresses in the dynamic section, other loaders have not.
+// glibc has already relocated the addresses in the dynamic section; other loaders have not.
 std::uint64_t absolute(std::uint64_t address, std::uint64_t bias) {
   return address < bias ? address + bias : address;
 }
@@ -108,7 +108,7 @@ bool is_named(const ReadMemory& read, std::uint64_t address, std::string_view na
          std::string_view(text.data(), name.size()) == name;
 }
 
-// Also none if the symbol is only referenced here and defined elsewhere.
+// Also none if this file only references the symbol and another file defines it.
 std::optional<std::uint64_t> defined_at(const ReadMemory& read,
                                         const Tables& tables,
                                         std::uint64_t index,

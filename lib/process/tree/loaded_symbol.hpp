@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the address of a variable in a loaded program or library, through its symbol table (64-bit
+// Finds the address of a variable in a loaded program or library through its symbol table (64-bit
 // ELF, DT_GNU_HASH). The memory belongs to another process, so its contents are untrusted: every
 // read may fail, and all loops are bounded. Used by live_environment. Pure.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// False if not all of it can be read.
+// Returns false if the range cannot be read completely.
 using ReadMemory = std::function<bool(std::uint64_t address, std::span<std::byte> to)>;
 
 // `base`: the address of the file's first page. None if the file does not define the symbol.

@@ -67,16 +67,16 @@ struct Sweeper::Target {
   void send(int signo) const { send_signal(handle, pid, signo); }
 };
 
-// Walks top-down: a dead parent forks no more, and its orphans become our children and are found by
-// the next walk.
+// Walks top-down: a dead parent forks no more children. Its orphans become our children, and the
+// next walk finds them.
 void Sweeper::walk(pid_t parent, const Visit& visit) const {
   const bool is_ours = parent == ::getpid();
   for (const pid_t child : children_of(parent)) {
     if (is_ours && spared_.contains(child)) {
       continue;
     }
-    // A listed pid may have been reused meanwhile. A handle opened before we confirmed the parent
-    // is safe. Our own child keeps its pid until we reap it.
+    // A listed pid may have been reused in the meantime. It is safe to use a handle that was opened
+    // before we confirmed the parent. Our own child keeps its pid until we reap it.
     const UniqueFd handle = open_process(child);
     auto row = read_process(child);
     if (!is_ours && (!row || row->parent != parent)) {
@@ -228,7 +228,7 @@ SweepResult PatientSweep::run(Duration kill_timeout) {
   SweepResult result{.none_left = true, .survivors = {}};
   while (any_left()) {
     sweeper_.kill_all();
-    // Each exit may hand us new orphans, so list all descendants again.
+    // Each exit may turn more orphans into our children, so list all descendants again.
     if (!wait_for_child_signal(until)) {
       auto rows = descendants();
       std::erase_if(rows, [&](const ProcessRow& row) { return sweeper_.is_spared(row.pid); });

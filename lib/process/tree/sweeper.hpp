@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeper: stops the processes that workers leave behind, with SIGTERM once, or with SIGKILL until
-// none is left. Our children keep their pid until we reap them, so they cannot be confused with
+// Sweeper: stops the processes that workers leave running, with SIGTERM once, or with SIGKILL until
+// none remains. Our children keep their pids until we reap them, so they cannot be confused with
 // other processes. Every orphan becomes our child because we are a subreaper. Used by the guard
 // (blocking) and by LinuxRunner (after each SIGCHLD). Single-threaded; resource without
 // descriptors.
@@ -23,17 +23,17 @@ class Sweeper {
   explicit Sweeper(std::set<pid_t> spared = {}) : spared_(std::move(spared)) {}
 
   // Sends SIGKILL to all descendants except the spared ones. Call again whenever children were
-  // reaped, because orphans of killed processes have become our children by then.
+  // reaped, because orphans of killed processes are our children by then.
   void kill_all();
 
   // Sends SIGKILL to the leaders of these process groups and to the members that do not ignore
-  // SIGTERM. Helpers such as Python's resource tracker ignore it; they clean up and exit on their
-  // own once the processes that they serve are gone. Call again like kill_all.
+  // SIGTERM. Helpers such as Python's resource tracker ignore it. They clean up and exit on their
+  // own once the processes that they serve have exited. Call again like kill_all.
   void kill_groups(const std::set<pid_t>& groups);
 
-  // Sends SIGTERM once, and SIGCONT for stopped processes, to all descendants except the spared
-  // ones. Processes that a handler starts to finish its work do not get it. Returns those that do
-  // not ignore it.
+  // Sends SIGTERM once, and SIGCONT to stopped processes, for all descendants except the spared
+  // ones. Processes that a signal handler starts to finish its work do not get it. Returns the
+  // processes that do not ignore it.
   std::vector<Leftover> ask_all();
 
   // Processes killed since the last call.
@@ -52,10 +52,10 @@ class Sweeper {
   // All running descendants except the spared ones.
   [[nodiscard]] std::vector<Leftover> leftovers() const;
 
-  // True if all descendants except the spared ones ignore SIGTERM, so waiting longer is pointless.
+  // True if all descendants except the spared ones ignore SIGTERM, so a longer wait would not help.
   [[nodiscard]] bool only_deaf_left() const;
 
-  // True if a child that is not spared may be left.
+  // True if a child that is not spared may remain.
   [[nodiscard]] bool any_left() const;
 
  private:
@@ -67,7 +67,7 @@ class Sweeper {
   void kill(const Target& target);
 
   std::set<pid_t> spared_;
-  std::set<pid_t> killed_;  // killed but not reaped yet
+  std::set<pid_t> killed_;  // killed but not yet reaped
   std::vector<Leftover> killed_leftovers_;
 };
 
@@ -89,7 +89,7 @@ struct SweepResult {
 // sends SIGTERM and waits up to `grace`.
 class PatientSweep {
  public:
-  // Blocks until a child may have exited or until `until`; false: do not wait any longer.
+  // Blocks until a child may have exited or until `until`. Returns false to stop waiting.
   using Wait = std::function<bool(TimePoint until)>;
 
   PatientSweep(const std::set<pid_t>& spared, Duration grace, Wait wait)

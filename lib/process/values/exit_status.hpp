@@ -16,10 +16,10 @@ struct ExitStatus {
 
   [[nodiscard]] bool success() const { return !signaled && value == 0; }
 
-  // What a shell would show in $?: the code, or 128 + signal.
+  // The value that a shell would show in $?: the code, or 128 plus the signal number.
   [[nodiscard]] int shell_code() const { return signaled ? 128 + value : value; }
 
-  // In torchrun's notation: the code, or minus the signal.
+  // In torchrun's notation: the code, or the negative signal number.
   [[nodiscard]] int torchrun_code() const { return signaled ? -value : value; }
 
   // "exited with code 7", "killed by SIGSEGV (segmentation fault, core dumped)".

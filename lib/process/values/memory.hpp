@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of this process's memory cgroup: the number of OOM kills, the limit and the peak. Read
-// before an attempt and after a SIGKILL that we did not send. Supports cgroup v1 and v2; without a
-// cgroup nothing is known. Values.
+// before an attempt and after a SIGKILL that muster did not send. Supports cgroup v1 and v2;
+// without a cgroup, all values are unknown. Values.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct MemoryFacts {
 };
 
 // The directory of this process's memory cgroup, from the text of /proc/self/cgroup and the cgroup
-// mount point. Inside a container it may be the container's root. Empty if there is none.
+// mount point. Inside a container it may be the container's root. Empty if there is no such cgroup.
 [[nodiscard]] std::string memory_group_folder(std::string_view proc_self_cgroup,
                                               const std::string& mount);
 

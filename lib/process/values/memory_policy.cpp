@@ -6,7 +6,7 @@
 namespace muster {
 namespace {
 
-// From linux/mempolicy.h; older versions lack the second one.
+// From linux/mempolicy.h. Older versions lack the second constant.
 constexpr int kPreferred = 1;
 constexpr int kPreferredMany = 5;
 

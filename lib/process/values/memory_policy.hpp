@@ -11,7 +11,7 @@ namespace muster {
 
 struct MemoryPolicy {
   int mode = 0;
-  std::vector<CpuSet::Word> nodes;  // empty: the policy is not changed
+  std::vector<CpuSet::Word> nodes;  // if empty, the policy is not changed
   unsigned long bits = 0;           // the number of bits in `nodes` plus one
 
   bool operator==(const MemoryPolicy&) const = default;

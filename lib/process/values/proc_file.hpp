@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads files in /proc, whose size is unknown in advance. Used here, in hang and in the agent.
+// Reads files in /proc, whose size is unknown in advance. Used here, in hang/ and in the agent.
 #pragma once
 
 #include <cstddef>

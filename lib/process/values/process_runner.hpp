@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProcessRunner: the interface to real or simulated processes. LinuxRunner is the real one; the
-// simulator has its own. Used by agent/ on the loop's thread only. Observers are called from the
-// loop, never from within a call to the runner.
+// ProcessRunner: the interface to real or simulated processes. LinuxRunner is the real
+// implementation; the simulator has its own. Used by agent/ on the loop's thread only. Observers
+// are called from the loop, never from within a call to the runner.
 #pragma once
 
 #include "base/error.hpp"
@@ -26,12 +26,12 @@ struct WorkerExit {
   ExitStatus status;
   bool out_of_memory = false;  // the memory cgroup counted an OOM kill during this worker's life
   std::string memory_usage;    // "limit 512 MiB, peak 512 MiB" if the cgroup reports it
-  // "process 123 (python3)": the descendant that died like this, for which the worker was killed
+  // "process 123 (python3)": the descendant that died in this way, for which the worker was killed
   // (--on-child-death). Empty if the worker itself died.
   std::string lost_child = {};
 };
 
-// A process that still exists although it was killed. State as in /proc/<pid>/stat.
+// A process that still exists although it was killed. `state` is as in /proc/<pid>/stat.
 struct Survivor {
   pid_t pid = 0;
   char state = '?';
@@ -46,9 +46,9 @@ struct Leftover {
   bool operator==(const Leftover&) const = default;
 };
 
-// Time for leftover processes to exit on their own after the worker is gone. Python's resource
-// tracker and torch_shm_manager remove shared memory when their pipe reaches EOF. They need
-// milliseconds, but up to this long on an overloaded machine.
+// Time for leftover processes to exit on their own after the worker has exited. Python's resource
+// tracker and torch_shm_manager remove shared memory when their pipe reaches EOF. This takes
+// milliseconds, but may take this long on an overloaded machine.
 inline constexpr Duration kSelfExitTime = std::chrono::seconds(1);
 
 class ProcessObserver {
@@ -56,14 +56,14 @@ class ProcessObserver {
   virtual ~ProcessObserver() = default;
   virtual void on_worker_exit(const WorkerExit& exit) = 0;
 
-  // A worker is dying of this failure, but the kernel is still freeing its memory: it has not been
-  // reaped and still holds its resources. on_worker_exit follows. Called only for workers that use
-  // the collective library and for those that were dying before the first failure was reported.
+  // A worker is dying from this failure, but has not been reaped: the kernel is still freeing its
+  // memory, so it still holds its resources. on_worker_exit follows. Called only for workers that
+  // use the collective library and for those that were dying before the first failure was reported.
   virtual void on_worker_dying(const WorkerExit& /*exit*/) {}
 
-  // Called once after the last worker was reaped and its process group (all processes that received
-  // our signals) is empty, and again after each later spawn. Descendants that left their group may
-  // remain.
+  // Called once after the last worker was reaped and all process groups (all processes that
+  // received our signals) are empty; called again if that happens after a later spawn. Descendants
+  // that left their group may still exist.
   virtual void on_groups_empty() = 0;
   // Called once after await_nothing_left, kill_workers or kill_everything, when this process has no
   // descendants left.
@@ -92,7 +92,7 @@ class ProcessRunner {
   virtual void kill_workers() = 0;
 
   // Sends SIGKILL to every descendant of this process, including those that left their group or
-  // session, until none is left.
+  // session, until none remains.
   virtual void kill_everything() = 0;
 
   // Sends SIGTERM once to every descendant. Returns those that do not ignore it.
@@ -110,12 +110,13 @@ class ProcessRunner {
   // Descendants that still exist, for the message about processes that could not be killed.
   [[nodiscard]] virtual std::vector<Survivor> survivors() const = 0;
 
-  // The last bytes (at most kStderrTailBytesMax, whole lines) that a worker wrote to its standard
+  // The last whole lines (at most kStderrTailBytesMax bytes) that a worker wrote to its standard
   // error, captured or in a file; empty if it was inherited.
   [[nodiscard]] virtual std::string stderr_tail(int local_rank) = 0;
 
-  // Forwards the workers' remaining output to the console and closes the files. Blocks at most
-  // `timeout` in total for the console, and counts what it did not accept. Called after an attempt.
+  // Forwards the workers' remaining output to the console and closes the files. Waits for the
+  // console for at most `timeout` in total, and counts the output that it did not accept. Called
+  // after an attempt.
   virtual void finish_output(Duration timeout) = 0;
 };
 

@@ -163,17 +163,17 @@ Zygote::~Zygote() {
 
 void Zygote::ask() {
   constexpr std::string_view kQuestion = "prepare";
-  // A failure shows up as a closed connection.
+  // If this fails, the closed connection is detected later.
   ::send(control_.get(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Zygote::on_ready() {
-  const Sink sink = sink_;  // it may destroy this object
+  const Sink sink = sink_;  // the call may destroy this object
   sink(news_of(receive(control_.get())));
 }
 
-// The worker waits for the go-ahead. If we give up on the zygote, we close the pipe instead, and a
-// worker that it forks later exits before doing anything.
+// The worker waits for a go-ahead. If we give up on the zygote, we close the pipe instead, and a
+// worker that the zygote forks later exits before it does anything.
 Result<pid_t> Zygote::fork(const ProcessSpec& spec, const ChildStreams& streams) {
   auto go_ahead = open_pipe();
   auto text = file_of(encode_worker(spec));

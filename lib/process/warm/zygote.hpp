@@ -25,12 +25,12 @@ namespace muster {
 // The zygote's program, for `python -u -c`.
 [[nodiscard]] std::string_view zygote_source();
 
-// Encodes a worker for the zygote: the number of arguments, its CPUs and memory nodes as lists, the
-// arguments, the environment, each terminated by a NUL. Pure.
+// Encodes a worker for the zygote: the number of arguments, the CPUs and memory nodes as lists, the
+// arguments, and the environment. Each item is terminated by a NUL. Pure.
 [[nodiscard]] std::string encode_worker(const ProcessSpec& spec);
 
-// On a busy machine the kernel forks a large process in tens of milliseconds. We wait without
-// serving the loop, so not for long; then the worker is started cold.
+// On a busy machine the kernel needs tens of milliseconds to fork a large process. The loop is
+// blocked during the wait, so the wait is limited. After a timeout the worker is started cold.
 inline constexpr Duration kForkTimeout = std::chrono::seconds(2);
 
 class Zygote final : public Watcher {
@@ -38,16 +38,16 @@ class Zygote final : public Watcher {
   struct News {
     enum class What {
       ready,    // workers can be forked
-      stale,    // a module was reinstalled: `detail` names it
-      refused,  // it must not fork: `detail` is the reason
-      unknown,  // no such module on the command line: `detail` says which
+      stale,    // a module was reinstalled; `detail` names it
+      refused,  // it must not fork; `detail` is the reason
+      unknown,  // no module with this name on the command line; `detail` names it
       ended,    // it has exited
     };
     What what = What::ended;
     std::string detail;
   };
 
-  // Called from the poller with the answer to each ask(), or the reason why there will be none.
+  // Called from the poller with the answer to each ask(), or with the reason why there is none.
   using Sink = std::function<void(const News&)>;
 
   // The first answer follows when the imports are done. Errors: those of spawn_process, system.
@@ -68,7 +68,7 @@ class Zygote final : public Watcher {
   // Asks whether workers can still be forked.
   void ask();
 
-  // Only after `ready`. Error: system; then it must not be used again.
+  // Call only after `ready`. Error: system; the zygote must not be used again after it.
   [[nodiscard]] Result<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
 
   void on_ready() override;

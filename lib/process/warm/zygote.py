@@ -26,7 +26,7 @@ FOR_OTHERS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, sign
 CLONE_PARENT = 0x00008000
 CLONE_CHILD_CLEARTID = 0x00200000
 CLONE_CHILD_SETTID = 0x01000000
-# Numbers of clone, set_robust_list and get_robust_list; whether clone takes the child's tid last.
+# Numbers of clone, set_robust_list and get_robust_list; True if clone takes the child's tid last.
 SYSTEM_CALLS = {"x86_64": (56, 273, 274, False), "aarch64": (220, 99, 100, True)}
 
 libc.syscall.restype = ctypes.c_long
@@ -38,7 +38,7 @@ libc.pthread_self.restype = ctypes.c_void_p
 
 def tid_address():
     """The address where glibc and musl store the main thread's ID; 0 if it is not found. In a
-    fork() the kernel stores the child's ID there. The libraries use it for locks that know their
+    fork() the kernel stores the child's ID there. The libraries use it for locks that record their
     owner."""
     own = os.getpid()
     start = libc.pthread_self()
@@ -47,7 +47,7 @@ def tid_address():
 
 
 def robust_list():
-    """Address and length of the list of locks that the kernel releases when a thread dies."""
+    """The address and length of the list of locks that the kernel releases when a thread dies."""
     _, _, get_robust_list, _ = SYSTEM_CALLS[platform.machine()]
     head, length = ctypes.c_void_p(), ctypes.c_size_t()
     result = libc.syscall(
@@ -104,7 +104,7 @@ def numbers_of(text):
 
 
 def receive(control):
-    """Returns the kind of a message and its descriptors; an empty kind if the launcher has
+    """Returns the kind of a message and its descriptors. The kind is empty if the launcher has
     exited."""
     size = array.array("i").itemsize
     data, ancillary, _, _ = control.recvmsg(
@@ -125,7 +125,7 @@ def serve(control, changes, *of_launcher):
     """Serves requests until the launcher exits. Returns only in a forked worker, with its
     request."""
     tid, robust = tid_address(), robust_list()
-    is_first = True  # the imports have just been read
+    is_first = True  # the modules were just imported, so they are current
     while True:
         kind, files = receive(control)
         if not kind:
@@ -160,8 +160,8 @@ class Imported:
         self.randomness = Randomness()
 
     def run(self, names):
-        """Returns None, or an answer to the launcher with the reason why no worker can be
-        forked."""
+        """Returns None if workers can be forked, or else the reason as an answer to the
+        launcher."""
         self.program.enter()
         unknown = why_unknown(names)
         if unknown:
@@ -208,16 +208,16 @@ def main():
     if is_end_noticed:
         gc.collect()
     gc.freeze()  # the collector would write to shared pages and thereby copy them
-    if gc.get_threshold()[0] == 0:  # unless a module has set its own
+    if gc.get_threshold()[0] == 0:  # no module has set its own thresholds
         gc.set_threshold(*thresholds)
-    # A scheduler may signal all processes of a job. Such signals are for the launcher and the
-    # workers.
+    # A scheduler may send a signal to all processes of a job. Such signals are meant for the
+    # launcher and the workers.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_OTHERS)
     request = serve(control, changes, parent, own, python, imported)
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
     if is_end_noticed:
-        # Runs last at the worker's exit, which then takes three times as long: the collector
-        # traverses everything imported and thereby copies its pages.
+        # Runs last when the worker exits. The exit then takes three times as long, because the
+        # collector traverses all imported objects and thereby copies their pages.
         atexit.register(gc.unfreeze)
     run(request, imported.program)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detects whether the imported modules are still what is on disk and would still be found there."""
+"""Checks that the imported modules still match the files on disk and would still be found there."""
 
 import importlib.machinery
 import os
@@ -35,7 +35,7 @@ def stamp(path):
 
 
 def could_be_imported(folder, names):
-    """The entries of a directory that could be one of these modules, or name more directories."""
+    """The entries of a directory that could be one of these modules or could add directories."""
     try:
         entries = os.listdir(folder)
     except OSError:
@@ -73,8 +73,8 @@ class Changes:
                 found[path] = (name, status)
 
     def first(self):
-        """The first module that has changed, or None. Does not touch modules, which would copy
-        their pages."""
+        """The first module that has changed, or None. Does not write to module objects, because
+        that would copy their pages."""
         if self.late:
             return self.late
         if self.program.path_entry() != self.entry:

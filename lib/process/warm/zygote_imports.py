@@ -13,7 +13,7 @@ def is_missing(name):
         return importlib.util.find_spec(name) is None
     except ModuleNotFoundError as error:
         return name == error.name or name.startswith("%s." % error.name)
-    except BaseException:  # it exists but fails: the worker will report that
+    except BaseException:  # it exists but fails, which the worker will report
         return False
 
 
@@ -32,7 +32,8 @@ def resembling(name):
 
 
 def why_unknown(names):
-    """Checks the modules from the command line; one that exists but fails is not unknown."""
+    """Returns why a module on the command line is unknown, or None. A module that exists but
+    cannot be imported is not unknown."""
     for name in names:
         if is_missing(name):
             found = resembling(name)
@@ -42,8 +43,8 @@ def why_unknown(names):
 
 
 def import_all(names, program, state, randomness):
-    """Imports the modules. Returns why no worker may be forked afterwards, or None. A failing
-    import is left to the worker, which then fails as in a cold start."""
+    """Imports the modules. Returns the reason why no worker may be forked afterwards, or None.
+    Ignores failing imports, because the worker then fails as in a cold start."""
     why = program.why_not_begin()
     if why:
         return why
@@ -71,10 +72,10 @@ def import_all(names, program, state, randomness):
 
 
 def end_is_noticed():
-    """True if an imported object notices that it is never collected: it has a finalizer, or is
-    nanobind's, which counts its objects and prints a report about leaked ones."""
+    """True if an imported object must be collected at exit: it has a finalizer, or belongs to
+    nanobind, which counts its objects and reports leaks."""
     kinds = {type(each) for each in gc.get_objects()}
-    of_python = ("builtins", "_io", "_socket")  # they only close what exit closes anyway
+    of_python = ("builtins", "_io", "_socket")  # they only close files, which exit closes anyway
     return any(each.__module__ == "nanobind" or
                ("__del__" in vars(each) and each.__module__ not in of_python)
                for kind in kinds for each in kind.__mro__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZygoteKeeper: keeps a zygote running while one is wanted, and ensures that its imported modules
+// ZygoteKeeper: keeps a zygote running while one is needed, and ensures that its imported modules
 // are current. Part of LinuxRunner, on the loop's thread; resource.
 #pragma once
 
@@ -19,16 +19,17 @@ class io_context;
 
 namespace muster {
 
-// Limit for the imports. They may come from a slow file system, and a cold worker would wait for
-// them without a limit.
+// The time limit for the imports. They may come from a slow file system. A cold worker would wait
+// for them without a limit.
 inline constexpr Duration kImportTimeout = std::chrono::minutes(10);
 
-// Limit for checking that its modules are current: a stat of some hundred files.
+// The time limit for checking that the modules are current, which calls stat for several hundred
+// files.
 inline constexpr Duration kLookTimeout = std::chrono::seconds(5);
 
 class ZygoteKeeper {
  public:
-  // The zygote outlives attempts: `sweeper` spares it.
+  // The zygote outlives attempts, so `sweeper` spares it.
   ZygoteKeeper(asio::io_context& io, Poller& poller, Sweeper& sweeper)
       : poller_(poller), sweeper_(sweeper), answer_timer_(io) {}
 
@@ -40,7 +41,7 @@ class ZygoteKeeper {
 
   void note_reaped(pid_t pid);
 
-  // None if there is no zygote or it fails now; then start the worker cold.
+  // None if there is no zygote or the fork fails. The caller then starts the worker cold.
   [[nodiscard]] std::optional<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
 
  private:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program as its worker will see it: its sys.path[0], its own modules, and what modules see of
-it during import. This is the first part of the zygote's text."""
+"""The program as its worker will see it: its sys.path[0], its own modules, and the values (such as
+sys.argv) that modules can read during import. This is the first part of the zygote's source."""
 
 import sys
 
 # Modules loaded by Python's startup, before a worker searches its program's directory.
 OF_PYTHON = frozenset(sys.modules)
 if sys.path and sys.path[0] == "":
-    del sys.path[0]  # added for -c; nothing below may come from the current directory
+    del sys.path[0]  # added for -c; the imports below must not use the current directory
 
 import ast
 import importlib.machinery
@@ -15,7 +15,7 @@ import os
 import pkgutil
 import types
 
-# Finders whose modules no file can shadow.
+# The finders whose modules cannot be shadowed by a file.
 COME_FIRST = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
 
 
@@ -31,11 +31,11 @@ class Program:
         self.kind, self.name, self.args = kind, name, args
         self.entry = self.path_entry()
         self.source = self.find_source()
-        self.argv = list(sys.argv)  # as last set by us
+        self.argv = list(sys.argv)  # as this class last set it
         self.reached = []  # its own modules that an import has requested
 
     def path_entry(self):
-        """The program's own entry of sys.path; None if it has none."""
+        """The program's own entry in sys.path; None if it has none."""
         if self.kind == "script" and pkgutil.get_importer(self.name) is not None:
             return self.name  # a directory or an archive with a __main__
         if getattr(sys.flags, "safe_path", False):
@@ -48,7 +48,7 @@ class Program:
             return None
 
     def find_source(self):
-        """The file that becomes __main__; None if it is not a plain file."""
+        """The file that becomes __main__; None if it is not a regular file."""
         if self.kind == "script":
             return self.absolute() if os.path.isfile(self.name) else None
         spec = self.find(self.name.partition(".")[0])
@@ -68,8 +68,8 @@ class Program:
             return None
 
     def owns(self, name):
-        """True if a worker finds this module in the program's directory: it is the user's and may
-        change between attempts."""
+        """True if a worker finds this module in the program's directory. It then belongs to the
+        user and may change between attempts."""
         top = name.partition(".")[0]
         if any(finder.find_spec(top) for finder in COME_FIRST):
             return False
@@ -82,14 +82,14 @@ class Program:
         return elsewhere is None or not elsewhere.has_location
 
     def find_spec(self, name, path=None, target=None):
-        """For sys.meta_path, inserted before the file finder."""
+        """The hook in sys.meta_path, which is inserted before the file finder."""
         if path is None and self.owns(name):
             self.reached.append(name)
             raise OwnModule(name)
         return None
 
     def enter(self):
-        """From now on, modules see what they would see in a worker."""
+        """Call before the imports: from now on, modules see the values of a worker."""
         if self.entry is not None:
             sys.path.insert(0, self.entry)
         first = self.source or self.name if self.kind == "module" else self.name
@@ -122,7 +122,7 @@ class Program:
         return None
 
     def why_not_begin(self):
-        """In a worker, the program's own modules may shadow modules that we have used here."""
+        """In a worker: the program's own modules may shadow modules that the zygote has used."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
                 return ("%s, in the program's directory, has the name of a Python module" %
@@ -151,7 +151,7 @@ def new_main():
 
 def top_level_imports(source):
     """The absolute top-level imports of a program, in order: (module, names taken from it). Empty
-    if it cannot be parsed: its worker reports why."""
+    if the program cannot be parsed; its worker reports the reason."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):

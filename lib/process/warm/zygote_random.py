@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers at import. After a cold start, generators without an explicit seed differ in each
-worker, and so do numbers drawn from them. Forked workers reseed what can be reseeded; otherwise
-they are started cold."""
+"""Random numbers drawn during imports. After a cold start, generators without an explicit seed
+differ between workers, and so do numbers drawn from them. Forked workers reseed these generators.
+If one cannot be reseeded, the workers are started cold."""
 
 import os
 import random
@@ -10,12 +10,12 @@ import weakref
 
 # Python's own wrappers for random bytes; the caller is further up the stack.
 PASSED_ON = ("random", "secrets")
-# Modules that may draw numbers: their generators are reseeded or depend on the pid, or the numbers
-# only distinguish objects of one process. UUIDs are drawn again.
+# Modules that may draw numbers, because their generators are reseeded or depend on the pid, or
+# because the numbers only distinguish objects of one process. UUIDs are drawn again.
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
          "sympy.core.symbol")
-TORCH_SEED = 67280421310721  # of an unseeded torch.Generator()
-DRAWN_SEED = 2 ** 32  # random seeds have more bits, typed seeds have fewer
+TORCH_SEED = 67280421310721  # the seed of an unseeded torch.Generator()
+DRAWN_SEED = 2 ** 32  # random seeds are larger, seeds typed by a user are smaller
 
 
 def asker():
@@ -37,7 +37,7 @@ class Randomness:
         self.drawers = []
         self.unseeded = weakref.WeakSet()  # instances of random.Random
         self.unseeded.add(random._inst)
-        self.state = None  # state of random's own generator, if a module has seeded it
+        self.state = None  # state of the random module's generator, if it was seeded
         self.uuids = []  # the bytes drawn for UUIDs
         self.kept_uuids = []  # (names of a module, name, bytes)
 

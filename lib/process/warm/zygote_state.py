@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Side effects of imports on this process, which workers would share or would lack. Compared before
-and after each import."""
+"""Side effects of imports on this process that workers would share or would not have. The state is
+compared before and after each import."""
 
 import ctypes
 import fcntl
@@ -44,8 +44,8 @@ def descriptors():
 
 
 def shared_memory():
-    """A writable shared mapping through which workers would affect each other; None if there is
-    none."""
+    """A writable shared mapping through which workers would affect each other; None if no such
+    mapping exists."""
     with open("/proc/self/maps", "rb") as file:
         found = re.search(rb"^\S+ .w.s .*$", file.read(), re.MULTILINE)
     return os.fsdecode((found[0].split(None, 5) + [b""])[5]).strip() or "memory" if found else None
@@ -97,7 +97,7 @@ class State:
     def __init__(self):
         self.descriptors = descriptors()
         self.kept = self.of_process()
-        self.files = []  # descriptors that each worker opens again
+        self.files = []  # descriptors that each worker reopens
 
     def of_process(self):
         return (
@@ -146,14 +146,14 @@ class State:
         return None
 
     def why_not_share_memory(self):
-        """Checked once, after all imports, because the list of a large process is long."""
+        """Checked once, after all imports, because the list of mappings may be long."""
         found = shared_memory()
         if found:
             return "has mapped shared %s, which workers must not share" % found
         return own_folder_of_python()
 
     def open_again(self):
-        """In a worker: opens each file again, for a separate offset."""
+        """Reopens each file in a worker, which thereby gets a separate offset."""
         for number in self.files:
             flags = fcntl.fcntl(number, fcntl.F_GETFL)
             inherited = os.get_inheritable(number)

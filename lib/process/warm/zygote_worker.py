@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a forked process into a worker, as exec and the launcher would have done, and runs the
+"""Turns a forked process into a worker, like exec and the launcher would have done, and runs the
 program."""
 
 import ctypes
@@ -51,7 +51,7 @@ class Streams:
             try:
                 text.buffer
             except ValueError:
-                continue  # a module has detached it and wrapped `binary` in another one
+                continue  # a module has detached it and wrapped `binary` in another stream
             mode = text.mode
             text.__init__(binary, text.encoding, text.errors, newline="\n",
                           line_buffering=text.line_buffering, write_through=text.write_through)
@@ -60,8 +60,8 @@ class Streams:
 
     @staticmethod
     def of_file(raw, number, name):
-        """Returns the same object, unless it has cached whether it can seek and that has
-        changed."""
+        """Returns the same object, or a new one if the cached result of seekable() is no longer
+        correct."""
         fresh = io.FileIO(number, raw.mode, closefd=False)
         if fresh.seekable() != raw.seekable():
             raw = fresh
@@ -85,7 +85,7 @@ class Environment:
                         if now.get(name) != self.before.get(name)}
 
     def of_worker(self, wanted):
-        """Applies the changes, except to variables for which this worker has its own value."""
+        """Applies the changes, except to variables that this worker sets to its own value."""
         found = dict(wanted)
         for name, value in self.changed.items():
             if wanted.get(name) == self.before.get(name):
@@ -114,10 +114,10 @@ def begin(request, control, parent, own, python, imported):
     if os.getppid() != parent:
         os._exit(1)  # the launcher died before the signal was set
     os.setsid()
-    # Answer only once the group exists: from then on the launcher signals it.
+    # Answer only once the group exists, because the launcher may then send signals to it.
     answer(control, "forked %d" % os.getpid())
     control.close()
-    # Without the go-ahead the launcher does not know us: it gave up waiting or has exited.
+    # No go-ahead: the launcher gave up waiting or has exited, so it does not know this process.
     if os.read(request.go_ahead, 1) != b"!":
         os._exit(1)
     for stream, number in ((request.stdin, 0), (request.stdout, 1), (request.stderr, 2)):
@@ -135,9 +135,9 @@ def begin(request, control, parent, own, python, imported):
 
 
 def bind_to(cpus, memory):
-    """Binds to the worker's CPUs and prefers nearby memory; imported pages stay where they are. If
-    the CPUs are refused the worker exits, because it would disturb the others. If the policy is
-    refused it continues."""
+    """Binds to the worker's CPUs and prefers nearby memory; imported pages are not moved. If the
+    kernel refuses the CPUs, the worker exits, because it would slow down the others. If the kernel
+    refuses the memory policy, the worker continues."""
     if not cpus:
         return
     if memory:
@@ -158,7 +158,7 @@ def bind_to(cpus, memory):
 
 
 class MemoryMap(ctypes.Structure):
-    """prctl_mm_map from linux/prctl.h."""
+    """The struct prctl_mm_map from linux/prctl.h."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in
                 ("start_code end_code start_data end_data start_brk brk start_stack "

@@ -4,8 +4,8 @@
 "use strict";
 
 const kEventsShown = 200;
-const kRedrawAfter = 150;  // ms: events come in bursts
-const kAgesEvery = 5000;   // ms: bars of running workers grow
+const kRedrawAfter = 150;  // ms, because events arrive in bursts
+const kAgesEvery = 5000;   // ms, because the bars of running workers grow
 const kKeyNeeded = 401;
 const kStates = ["running", "in_round", "dying", "succeeded", "failed", "stopped"];
 
@@ -87,7 +87,7 @@ function drawNode(node, workers) {
     const worker = node.here ? workers.get(rank) : undefined;
     const state = worker ? worker.state : node.state === "in_round" ? "in_round" : "stopped";
     const step = (worker && worker.step !== null ? `, step ${worker.step}` : "") +
-      (worker && worker.waits !== null ? `, waits ${Math.round(100 * worker.waits)} %` : "");
+      (worker && worker.waits !== null ? `, waiting ${Math.round(100 * worker.waits)} %` : "");
     ranks.append(drawRank(rank, state, worker
       ? `rank ${rank}, pid ${worker.pid}: ${worker.end || worker.unhealthy || worker.state}${step}`
       : `rank ${rank}: ${node.state.replace("_", " ")}`));
@@ -108,7 +108,7 @@ function drawNodes(status) {
   for (const [name, round] of last ? gone : []) {
     const card = element("div", "node left");
     const head = element("h3");
-    head.append(element("b", "", name), element("span", "dim", `gone since round ${round}`));
+    head.append(element("b", "", name), element("span", "dim", `absent since round ${round}`));
     card.append(head);
     cards.push(card);
   }
@@ -150,7 +150,7 @@ function drawLists(status) {
 
 async function drawTimeline() {
   const answer = await fetch("/v1/timeline.svg");
-  const text = (await answer.text()).replace(/<style>[^]*?<\/style>/, "");  // page.css has it
+  const text = (await answer.text()).replace(/<style>[^]*?<\/style>/, "");  // see page.css
   const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
   byId("timeline").replaceChildren(document.importNode(parsed.documentElement, true));
 }
@@ -182,7 +182,8 @@ async function draw() {
   if (again) setTimeout(draw, kRedrawAfter);
 }
 
-// When the last event arrives, the server is already gone, so this draws the end from the event.
+// When the last event arrives, the server has already stopped, so the final state is drawn from
+// the event.
 function drawEnd(event) {
   over = true;
   byId("phase").textContent = event.outcome.replace("_", " ");
