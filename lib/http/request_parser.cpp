@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file besides client.cpp that includes libhttp_parser.
+// Only this file and client.cpp include libhttp_parser.
 #include "http/request_parser.hpp"
 
 #include "base/text.hpp"
@@ -37,7 +37,7 @@ struct RequestParser::Impl {
 
   static Impl& of(http_parser* parser) { return *static_cast<Impl*>(parser->data); }
 
-  // Stops the parser, because a failing callback does.
+  // Returning an error from a callback stops the parser.
   int refuse(int status) {
     refusal = refusal == 0 ? status : refusal;
     return 1;
