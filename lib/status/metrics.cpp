@@ -26,7 +26,7 @@ class Text {
     add_line(name_, labels, fmt::format("{}", value));
   }
 
-  // A part of a histogram: "_bucket", "_sum" or "_count".
+  // Adds one sample of a histogram; `part` is "_bucket", "_sum" or "_count".
   template <class Value>
   void add_part(std::string_view part, std::string_view labels, Value value) {
     add_line(name_ + std::string(part), labels, fmt::format("{}", value));
@@ -165,7 +165,7 @@ void add_counters(Text& text, const JobStatus& status) {
            status.fences);
   text.one("hang",
            "gauge",
-           "1 while --hang-timeout sees no progress of the workers.",
+           "1 while --hang-timeout detects that the workers make no progress.",
            status.hang ? 1 : 0);
   text.one("hangs_total", "counter", "Hangs that --hang-timeout found.", status.hangs);
   text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
