@@ -25,7 +25,7 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
   }
   if (ours.proofs == Proofs::none) {
     return Refuse{Refusal::wrong_token,
-                  "this job runs without a token, and this node has one; start all its nodes with "
+                  "this job runs without a token, but this node has one; start all its nodes with "
                   "the same --token-file, or with --token=none"};
   }
   if (ours.proofs == Proofs::munge) {
@@ -46,7 +46,7 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
 Refuse other_token(const std::string& munge_fault) {
   return Refuse{Refusal::wrong_token,
                 (munge_fault.empty() ? "" : munge_fault + "; and it has ") +
-                    "another token: is ~/.config shared? Otherwise start all nodes of this job "
+                    "another token: is ~/.config shared? If not, start all nodes of this job "
                     "with the same --token-file, or with --token=none"};
 }
 
