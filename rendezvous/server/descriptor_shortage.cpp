@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Retry interval while new connections wait in the backlog for a free descriptor.
+// The retry interval while new connections wait in the backlog for a free descriptor.
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 
 }  // namespace
