@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Down, first: the receiver's index, the following hosts on which it must start agents, and the
-// remote shell and command line to use.
+// The first message from the launcher: the receiver's index, the following hosts on which it must
+// start agents, and the remote shell and command line to use.
 struct SetupMessage {
   std::uint16_t host = 0;
   std::string name;        // as typed by the user
@@ -25,7 +25,7 @@ struct SetupMessage {
   bool operator==(const SetupMessage&) const = default;
 };
 
-// Up: the agent is running.
+// Sent to the launcher: the agent is running.
 struct HelloMessage {
   std::string version;
   std::string address;     // address at which the remote shell reached it, or empty
@@ -34,7 +34,7 @@ struct HelloMessage {
   bool operator==(const HelloMessage&) const = default;
 };
 
-// Down: what to run on that host.
+// Sent by the launcher: what to run on that host.
 struct StartMessage {
   std::string folder;                    // working directory
   std::vector<std::string> args;         // the launcher's arguments without its own name

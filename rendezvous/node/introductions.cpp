@@ -10,9 +10,8 @@ namespace muster {
 namespace {
 
 constexpr const char* kSameMunge =
-    "do all nodes have the same munge.key, clock and user? Otherwise start all nodes of this job "
-    "with "
-    "the same --token-file";
+    "do all nodes have the same munge.key, clock and user? If not, start all nodes of this job "
+    "with the same --token-file";
 
 }  // namespace
 
@@ -80,8 +79,9 @@ std::string trusted_at_first(const std::string& address, const FirstUse& first_u
                 "any program on the hosts in {} that reached {}", first_use.named_by(), address)
           : fmt::format("any host that reached {}{}", address, why.empty() ? "" : " (" + why + ")");
   return fmt::format(
-      "the nodes of this job have no secret in common: until it formed, {} could join. These "
-      "joined: {}. From now on only they can. To keep others out from the start, copy one file to "
+      "the nodes of this job have no secret in common. Until the job formed, {} could join. These "
+      "joined: {}. From now on, only these can. To keep others out from the start, copy one file "
+      "to "
       "all nodes and set MUSTER_TOKEN_FILE or --token-file",
       who,
       fmt::join(first_use.guests(), ", "));

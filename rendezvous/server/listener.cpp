@@ -56,7 +56,7 @@ std::unexpected<Error> range_taken(const std::string& address, PortRange range) 
   return failure(Errc::system,
                  "cannot listen on " + address + ": every port from " +
                      std::to_string(range.first) + " to " + std::to_string(range.last) +
-                     " is taken; widen --port-range, or stop what uses them");
+                     " is in use; widen --port-range, or stop the programs that use them");
 }
 
 // Returns 0 or the errno.

@@ -44,7 +44,8 @@ struct Refuse {
   bool operator==(const Refuse&) const = default;
 };
 
-// This is your coordinator. If you were following me, you are released.
+// Names the coordinator that the receiver should follow. A node that followed the sender is
+// released.
 struct Redirect {
   NodeInfo coordinator;
   bool operator==(const Redirect&) const = default;
@@ -87,7 +88,7 @@ struct Propose {
   RoundPtr base;
 };
 
-// All members have accepted: start the workers.
+// Tells a member to start its workers, because all members have accepted.
 struct Start {
   RoundId round;
   std::string master_addr;
@@ -96,15 +97,15 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-// Stop your workers. Answer Stopping immediately, and Ready once they have exited. `gone` contains
-// the ranks whose exit is the reason.
+// Tells a node to stop its workers. It answers Stopping immediately, and Ready once they have
+// exited. `gone` contains the ranks whose exit is the reason.
 struct Regroup {
   std::string reason;
   RankSpan gone{};
   bool operator==(const Regroup&) const = default;
 };
 
-// Reply to Finished: you may exit.
+// Reply to Finished: the node may exit.
 struct Dismiss {
   bool operator==(const Dismiss&) const = default;
 };
@@ -136,7 +137,7 @@ struct Close {
 
 inline constexpr std::size_t kOtherFailuresMax = 32;
 
-// I do not know the rounds that you mentioned: send Rounds.
+// Requests Rounds, because the sender does not know the rounds in the Hello.
 struct ShowRounds {
   bool operator==(const ShowRounds&) const = default;
 };

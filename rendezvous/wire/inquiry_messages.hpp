@@ -13,15 +13,15 @@
 
 namespace muster {
 
-// My workers have made no progress for too long. `heard` is the last inquiry by this coordinator
-// whose verdict I have received.
+// The sender's workers have made no progress for too long. `heard` is the last inquiry by this
+// coordinator whose verdict the sender has received.
 struct Stalled {
   RoundId round;
   std::uint64_t heard = 0;
   bool operator==(const Stalled&) const = default;
 };
 
-// Inspect your workers, and send Looked within this time and size.
+// Tells a node to inspect its workers and to send Looked within this time and size.
 struct Look {
   RoundId round;
   std::uint64_t inquiry = 0;

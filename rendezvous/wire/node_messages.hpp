@@ -12,8 +12,8 @@
 namespace muster {
 
 enum class Purpose : std::uint8_t {
-  join,   // attach me to you
-  ask,    // only a query: who are you, and which node do you follow?
+  join,   // attach the sender to the receiver
+  ask,    // only a query: which node is the receiver, and which one does it follow?
   carry,  // worker data follows, for the store of the round `started`
 };
 
@@ -83,15 +83,15 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
-// None of my workers is running; I am waiting for the next round. `lost_touch`: they were killed
-// because we were out of contact for too long.
+// None of the sender's workers is running, and it is waiting for the next round. `lost_touch`: they
+// were killed because the node was out of contact for too long.
 struct Ready {
   bool lost_touch = false;
   bool operator==(const Ready&) const = default;
 };
 
-// I accept this proposal. If I am the first member, I have opened the workers' store or hold its
-// port.
+// The sender accepts this proposal. If it is the first member, it has opened the workers' store or
+// holds its port.
 struct Accept {
   RoundId round;
   std::string store_addr;        // address for workers; only from group rank 0
@@ -100,7 +100,7 @@ struct Accept {
   bool operator==(const Accept&) const = default;
 };
 
-// One of my workers failed, `age` ago.
+// One of the sender's workers failed, `age` ago.
 struct Failed {
   RoundId round;
   std::int32_t rank = 0;
@@ -135,14 +135,14 @@ struct Carry {
   bool operator==(const Carry&) const = default;
 };
 
-// All of my workers have exited successfully.
+// All of the sender's workers have exited successfully.
 struct Finished {
   RoundId round;
   bool operator==(const Finished&) const = default;
 };
 
-// I am leaving permanently. If `workers_gone` is false, my workers are being stopped and a second
-// Leave follows.
+// The sender is leaving permanently. If `workers_gone` is false, its workers are still being
+// stopped and a second Leave follows.
 struct Leave {
   std::string reason;
   bool workers_gone = false;

@@ -19,7 +19,7 @@ inline void append_bytes(std::string& out, std::string_view bytes) {
   out.append(bytes);
 }
 
-// Appends one request field by field, in shape order:
+// Appends one request field by field, in the order of its shape:
 //   RequestWriter(out, Opcode::add).string("/k").number(1);
 class RequestWriter {
  public:

@@ -33,7 +33,7 @@ bool says_more(VouchAnswer left, VouchAnswer right) {
 std::string describe_refusal(const Vouched& said, const std::string& client) {
   switch (said.answer) {
     case VouchAnswer::other_user:
-      return fmt::format("it belongs to another user of node '{}'", said.node);
+      return fmt::format("it belongs to another user on node '{}'", said.node);
     case VouchAnswer::other_process:
       return fmt::format("it belongs to a process of node '{}' that is not part of this job",
                          said.node);
