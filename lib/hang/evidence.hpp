@@ -35,7 +35,7 @@ enum class WaitKind {
 struct Wait {
   WaitKind kind = WaitKind::nothing;
   std::string call{};  // "read"; empty if unknown
-  std::string path{};  // of the descriptor or file; "pipe:[123]" if it has none
+  std::string path{};  // path of the descriptor or file, or "pipe:[123]"
   int fd = -1;
   pid_t holder = 0;  // holder of the file lock, or process at the other end of the pipe
   bool operator==(const Wait&) const = default;
@@ -84,7 +84,7 @@ struct ProcessFacts {
 struct Operation {
   std::uint64_t number = 0;
   std::string what{};     // "all_reduce sum f32[25]": must be the same on all ranks
-  int peer = -1;          // of a send or recv: rank of the other side in the group
+  int peer = -1;          // for send and recv: group rank of the other side
   std::uint64_t age = 0;  // ns since it was called
   bool operator==(const Operation&) const = default;
 };
@@ -92,8 +92,8 @@ struct Operation {
 // A rank's position in one communicator.
 struct Position {
   std::string group{};               // the same on all ranks of the group
-  int rank = 0;                      // in the group; -1: unknown
-  int size = 0;                      // 0: unknown
+  int rank = 0;                      // rank in the group; -1 if unknown
+  int size = 0;                      // 0 if unknown
   std::uint64_t entered = 0;         // number of the last call, not counting send and recv
   std::vector<Operation> recent{};   // completed operations, oldest first
   std::vector<Operation> pending{};  // operations that were called but are not complete
@@ -105,7 +105,7 @@ struct OwnCause {
   Cause cause = Cause::unknown;
   std::string reason{};              // "sleeping in main (train.py:12)"
   std::string collective{};          // operation in which it waits for other ranks, or ""
-  pid_t holder = 0;                  // process that it waits for; 0: unknown
+  pid_t holder = 0;                  // process that it waits for; 0 if unknown
   std::vector<std::string> stack{};  // stack of the relevant thread
   int holder_rank = -1;              // rank of that process, if judged on another node
   bool on_gpu = false;               // it spins only because it waits for a GPU

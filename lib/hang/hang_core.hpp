@@ -161,7 +161,7 @@ class HangCore {
   std::optional<TimePoint> next_look_{};
   TimePoint progressed_{};          // any rank's; output counts only if there is no other source
   std::deque<Duration> intervals_;  // between steps of the first rank
-  std::uint64_t steps_seen_ = 0;    // of the first rank
+  std::uint64_t steps_seen_ = 0;    // steps of the first rank seen so far
   TimePoint last_step_{};
   bool strong_ = false;      // a step or an operation was seen
   bool any_source_ = false;  // a rank has a counter, or has printed a visible line

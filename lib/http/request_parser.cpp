@@ -23,8 +23,8 @@ struct RequestParser::Impl {
   http_parser parser{};
   HttpRequest request;
   std::string target;
-  std::string name;   // of the current header
-  std::string value;  // of the current header
+  std::string name;   // name of the current header
+  std::string value;  // value of the current header
   bool in_value = false;
   bool complete = false;
   std::size_t bytes = 0;

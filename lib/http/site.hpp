@@ -31,7 +31,7 @@ struct HttpResponse {
   int status = 200;
   std::string_view type = "text/plain; charset=utf-8";
   HttpBody body;
-  std::string location;    // for a redirect
+  std::string location;    // target of a redirect
   std::string set_cookie;  // empty if none
   // Send the server-sent events from `cursor` on instead of a body. The stream ends with the job
   // or, without `follow`, after the events that exist already.

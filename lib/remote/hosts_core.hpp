@@ -33,7 +33,7 @@ inline constexpr Duration kEndExtra = std::chrono::seconds(10);
 inline constexpr std::size_t kNamesShown = 8;
 
 struct HostsCoreSettings {
-  std::vector<std::string> names;  // of the hosts, by index
+  std::vector<std::string> names;  // host names, by index
   std::size_t nodes_min = 1;
   Duration grace{};
   Duration retry{};     // how long to retry unreachable hosts
@@ -114,7 +114,7 @@ class HostsCore {
   Phase phase_ = Phase::reaching;
   std::vector<State> states_;
   std::vector<std::string> unreached_;  // reasons, in the order of the failures
-  std::vector<std::string> trouble_;    // by host: why its last attempt failed
+  std::vector<std::string> trouble_;    // why each host's last attempt failed
   std::string last_loss_;
   TimePoint reach_end_;
   bool noticed_ = false;
@@ -122,7 +122,7 @@ class HostsCore {
   bool hurried_ = false;           // they have been asked a second time
   std::optional<int> interrupt_;   // the signal from the user, if any
   std::size_t ended_well_ = 0;     // number of launchers that succeeded
-  std::optional<int> first_code_;  // of the first launcher that failed
+  std::optional<int> first_code_;  // code of the first launcher that failed
   std::optional<int> own_code_;    // overrides the codes of the launchers
   int code_ = 0;
   std::optional<TimePoint> deadline_;

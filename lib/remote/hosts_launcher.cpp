@@ -107,7 +107,7 @@ class HostsLauncher final : public RshObserver {
   std::string caller_;             // address of this host as seen by another host
   std::string folder_;
   std::size_t share_;              // limit for pending output per host, in bytes
-  std::vector<std::size_t> owed_;  // by host: credit that has not been granted yet
+  std::vector<std::size_t> owed_;  // credit not granted yet, by host
   std::optional<int> code_;
 };
 

@@ -14,9 +14,9 @@ namespace muster {
 
 struct HostsSetup {
   HostsRequest request;
-  Environ environ;      // for the remote shells
+  Environ environ;      // environment of the remote shells
   std::string version;  // muster version; must be the same on all hosts
-  std::string token{};  // for the agents; empty if none
+  std::string token{};  // job token for the agents, or empty
 };
 
 // Returns the launcher's exit code after all messages have been printed.

@@ -19,7 +19,7 @@ struct RshEnd {
   std::vector<std::string>
       argv;  // remote shell's command line; the remote command is the last word
   ExitStatus status;
-  std::string last_line;   // of its standard error, else of unexpected standard output
+  std::string last_line;   // last line of stderr, else of unexpected stdout
   bool answered = false;   // the agent has answered before
   std::size_t behind = 0;  // number of hosts that it has started or should have started
 };

@@ -125,7 +125,7 @@ struct JobStatus {
   std::string version;
   std::string node;  // the node that this status describes
   std::int64_t launcher_pid = 0;
-  std::int64_t agent_pid = 0;  // not in events: set by the code that serves status
+  std::int64_t agent_pid = 0;  // not in events; set by the code that serves the status
   int workers_here = 0;
   int max_restarts = 0;
   std::string http;  // "127.0.0.1:8080"; empty without --http
@@ -138,7 +138,7 @@ struct JobStatus {
   std::optional<double> stopping_since;  // from the end of a round until the next one begins
   std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
   std::uint64_t rounds_count = 0;        // number of all rounds that began
-  std::uint64_t restarts = 0;            // of all workers, after a failure
+  std::uint64_t restarts = 0;            // restarts of all workers after a failure
   std::uint64_t regroups = 0;            // multi-node: rounds that were replaced by another round
   std::uint64_t nodes_lost = 0;          // multi-node: nodes in one round but not in the next
   std::uint64_t nodes_joined = 0;        // multi-node: nodes in a round but not in the previous one
@@ -148,9 +148,9 @@ struct JobStatus {
   std::vector<FailureStatus> failures;  // the last ones
   RegroupTimes regroup_times;
   std::optional<RollCallStatus> roll_call;  // while waiting for a round
-  std::optional<HangStatus> hang;           // until the workers make progress or are stopped
+  std::optional<HangStatus> hang;           // set until the workers make progress or are stopped
   std::uint64_t hangs = 0;
-  std::optional<StragglerStatus> straggler;  // until they are no longer slow
+  std::optional<StragglerStatus> straggler;  // set until no worker is slow
 
   std::string outcome;  // the job's outcome, once it has ended
   std::int64_t exit_code = 0;

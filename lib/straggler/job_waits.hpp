@@ -57,7 +57,7 @@ class JobWaits {
     std::size_t sums = 0;
   };
 
-  std::map<int, Node> nodes_{};  // by first rank
+  std::map<int, Node> nodes_{};  // key: the node's first rank
   std::size_t sums_ = 0;
   std::size_t new_ = 0;  // nodes with a new report
   TimePoint scanned_{};

@@ -47,7 +47,7 @@ class WaitBlocks {
   // The total waits of the ranks in one group over several blocks, in ascending order.
   struct Sums {
     Duration time{};
-    std::uint64_t steps = 0;  // in `stepped`, the total time of blocks with known steps
+    std::uint64_t steps = 0;  // number of steps in the time `stepped`
     Duration stepped{};
     std::vector<std::pair<Duration, int>> waited{};
   };

@@ -72,7 +72,7 @@ struct Link {
   bool comes_again = false;                 // a stranger that retries with another key if this one
                                             // fails
   const JobTrust* trust = nullptr;          // the key of its TLS, once agreed
-  std::shared_ptr<const JobTrust> learned;  // that key, if the peer sent it
+  std::shared_ptr<const JobTrust> learned;  // owns that key if it is shared
   std::unique_ptr<SecureChannel> channel;   // null for plaintext and before the handshake
   bool sealed = false;                      // all further input is TLS
   bool awaits_turn = false;                 // waits for a handshake slot
@@ -85,7 +85,7 @@ struct Link {
   bool touched = false;                     // has new output in this turn
   std::optional<TimePoint> deadline;        // when connecting, a stranger, or lingering
   std::vector<SocketAddress> alternatives;  // addresses not tried yet; the last one is next
-  Duration timeout{};                       // for all addresses together
+  Duration timeout{};                       // timeout for all addresses together
   TimePoint timeout_ends{};
 };
 

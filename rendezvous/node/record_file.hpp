@@ -29,7 +29,7 @@ inline constexpr std::string_view kLockSuffix = ".lock";
 
 struct StateFile {
   std::string bytes;
-  Duration age{};  // since the last write or touch
+  Duration age{};  // time since the last write or touch
 };
 
 [[nodiscard]] Result<StateFile> read_state_file(const std::string& path, std::size_t most);

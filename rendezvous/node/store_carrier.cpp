@@ -37,7 +37,7 @@ struct StoreCarrier::Stream {
 
   LinkId link;
   asio::posix::stream_descriptor local;
-  std::string rest;  // not yet accepted by the local side; reading from the link is paused
+  std::string rest;  // not accepted by the local side yet; pauses reading
   bool open = true;
   bool connecting = false;     // the local side is connecting to the store
   std::optional<Hello> hello;  // to send once our link is open

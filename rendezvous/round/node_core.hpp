@@ -118,7 +118,7 @@ class NodeCore {
   NodeId yielded_to_ = 0;
   TimePoint yielded_at_{};
   std::set<LinkId> strangers_;               // accepted; no message received yet
-  std::map<LinkId, std::string> addresses_;  // of incoming connections
+  std::map<LinkId, std::string> addresses_;  // peers of incoming connections
   ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;

@@ -115,8 +115,7 @@ struct StoreFailed {
 struct WorkerFailedHere {
   Failed message;
   TimePoint seen_at{};                 // time of its exit
-  std::optional<TimePoint> raised_at;  // from its error file: the exception was raised at or before
-                                       // this
+  std::optional<TimePoint> raised_at;  // latest time of the exception, from its error file
   bool was_stopped = false;            // its exit is the result of a stop request
   bool lost_connection = false;        // lost it to another worker before any stop request
 };

@@ -24,10 +24,10 @@ struct NodeSettings {
   std::optional<Duration> join_delay = Duration{};  // if unset, newcomers wait for a regroup
   bool allow_split_brain = false;
   bool records = false;                 // the shell executes RecordRound
-  bool nodes_are_numbered = false;      // by a platform; a duplicate node_rank is an error
+  bool nodes_are_numbered = false;      // a platform assigns them; a duplicate is an error
   std::vector<std::string> rank_order;  // names; if empty, natural order
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
-  int quick_failures = kQuickFailures;  // from the coordinator's own command line
+  int quick_failures = kQuickFailures;  // set on the coordinator's command line
   std::optional<Endpoint> fixed_store;  // static back end: MASTER_ADDR and MASTER_PORT as typed
 };
 

@@ -13,13 +13,13 @@ namespace muster {
 
 // A new leader's knowledge of the job's past.
 struct Lead {
-  RoundPtr started;      // the last round that it was told to start; number 0 if none
+  RoundPtr started;      // the last round that it was ordered to start; number 0 if none
   RoundPtr accepted;     // a later one that it accepted; number 0 if none
   RoundPtr base;         // the round before `accepted`
   bool founder = false;  // owns the first endpoint and starts the job
   bool waited = true;    // a whole lease has passed since its last coordinator's last message
-  TimePoint in_touch_until = TimePoint::min();  // no round can have been formed without it before
-                                                // this
+  TimePoint in_touch_until = TimePoint::min();  // before this, no round can have been formed
+                                                // without this node
   std::set<NodeId> gone{};                      // nodes that it had proven dead in time
   Inheritance inherits{};
 };

@@ -30,7 +30,7 @@ struct Extras {
 
 struct Entry {
   std::string value;
-  bool exists = false;  // as a key; a queue or a waiter alone does not count
+  bool exists = false;  // has a value; a queue or waiters alone do not count
   std::unique_ptr<Extras> extras;
 
   [[nodiscard]] Extras& make_extras() {

@@ -126,7 +126,7 @@ struct Close {
   bool succeeded = false;
   std::int32_t exit_code = 0;
   std::string reason;           // why there is no other restart; empty on success
-  std::int32_t root_rank = -1;  // -1: too few nodes remained; see `reason`
+  std::int32_t root_rank = -1;  // -1 if too few nodes remained; see `reason`
   std::string root_node;
   std::string root_text;
   std::string details;  // evidence for the root cause, as sent by its node

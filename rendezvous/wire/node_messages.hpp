@@ -62,9 +62,9 @@ struct Hello {
   RoundId accepted;          // a later round that it accepted and does not know as started
   NodeId lost = 0;           // the coordinator that it followed and can no longer reach
   bool waited = false;       // a full lease has passed since that coordinator's last message
-  bool running = false;      // its workers of `started` are running
+  bool running = false;      // its workers of the round `started` are running
   bool coordinates = false;  // it leads other nodes (purpose ask: a claim)
-  bool has_quorum = false;   // and may form rounds
+  bool has_quorum = false;   // it may form rounds
   Inheritance inherits{};
   bool operator==(const Hello&) const = default;
 };

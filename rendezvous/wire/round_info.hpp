@@ -18,7 +18,7 @@ struct NodeInfo {
   NodeId id = 0;
   std::string name;        // host name, for display and for the order of ranks
   std::string address;     // numeric address of the node's own listener
-  std::uint16_t port = 0;  // of that listener
+  std::uint16_t port = 0;  // port of that listener
   std::int32_t nproc = 1;  // number of workers
   std::string role;
   std::int32_t node_rank = -1;  // requested by the user; otherwise -1
@@ -50,7 +50,7 @@ struct LeaderOffer {
 
 // Identifies one round, even if two coordinators have chosen the same number. Ordered by number.
 struct RoundId {
-  std::uint64_t number = 0;  // 0: no round
+  std::uint64_t number = 0;  // 0 if there is no round
   NodeId coordinator = 0;    // the node that proposed it
   auto operator<=>(const RoundId&) const = default;
 };
@@ -70,7 +70,7 @@ struct Inheritance {
   std::uint64_t job = 0;     // Round::job of the rounds that they accepted
   RoundId until;             // the last round that they accepted
   std::vector<NodeId> ids;   // their IDs; empty if nothing is inherited
-  bool unconfirmed = false;  // it leads, and knows rounds only from records
+  bool unconfirmed = false;  // it leads but knows rounds only from records
   bool operator==(const Inheritance&) const = default;
 };
 

@@ -72,7 +72,7 @@ class TorchRecorders {
   asio::steady_timer timer_;
   std::map<std::string, int> watches_;                    // inotify watches by folder
   std::map<std::pair<int, std::string>, Question> open_;  // by watch and file name of the dump
-  std::map<int, std::vector<Position>> positions_;        // by rank
+  std::map<int, std::vector<Position>> positions_;        // positions by rank
   std::set<std::string> gaps_;
   std::set<int> loud_;
   Done done_;

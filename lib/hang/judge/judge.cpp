@@ -19,7 +19,7 @@ struct Suspect {
   int rank = 0;
   const RankEvidence* evidence = nullptr;
   OwnCause own;
-  bool waits = false;  // in an operation of a collective library
+  bool waits = false;  // it waits in a collective operation
   std::vector<int> waits_for{};
 };
 

@@ -41,7 +41,7 @@ struct NodeFindings {
 
 struct WholeVerdict {
   bool counts = false;    // false if a rank makes progress or is alive: check again later
-  int acting_rank = -1;   // its node carries out the action; -1 if no node can
+  int acting_rank = -1;   // rank whose node carries out the action; -1 if none can
   std::string told_by{};  // the node that prints the whole report
   Verdict verdict{};
   VerdictFacts facts{};

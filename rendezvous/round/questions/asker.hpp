@@ -22,7 +22,7 @@ struct AskResult {
   enum class What : std::uint8_t { gone, alive, silent };
   What what = What::silent;
   NodeId node = 0;             // the queried node; 0 for an endpoint
-  std::size_t endpoint = 0;    // its index, if node is 0
+  std::size_t endpoint = 0;    // index of the queried endpoint, if node is 0
   std::optional<Claim> claim;  // set if it answered
 };
 

@@ -165,7 +165,7 @@ void AddressBook::begin(const RoundPtr& round) {
 
 void AddressBook::add(std::string_view address, NodeId node) {
   const std::string key(without_zone(address));
-  if (key.empty()) {  // not known yet
+  if (key.empty()) {  // the address is not known yet
     return;
   }
   const auto [first, last] = nodes_.equal_range(key);

@@ -50,7 +50,7 @@ class ClientVouching {
   struct Waiting {
     StoreClient client;
     TimePoint give_up{};
-    std::uint64_t sequence = 0;  // of the last query; answers to earlier ones are ignored
+    std::uint64_t sequence = 0;  // the last query; answers to earlier ones are ignored
     std::uint32_t noes = 0;
     Vouched last{};  // the most informative answer
   };
@@ -61,7 +61,7 @@ class ClientVouching {
   NodeId self_;
   Duration lease_;
   std::map<std::uint64_t, Waiting> waiting_;            // by client, oldest first
-  std::map<std::uint64_t, std::uint64_t> by_sequence_;  // from query to client
+  std::map<std::uint64_t, std::uint64_t> by_sequence_;  // maps queries to clients
   std::uint64_t sequence_ = 0;
   TimePoint again_{};
   bool warned_ = false;

@@ -97,7 +97,7 @@ class Inquiry {
   Duration lease_;
   State state_ = State::idle;
   RoundPtr round_;
-  std::uint64_t number_ = 0;               // of the last inquiry
+  std::uint64_t number_ = 0;               // number of the last inquiry
   std::vector<NodeAnswer> answers_;        // in group rank order
   std::map<NodeId, std::size_t> awaited_;  // members that have not answered, with their indices
   bool wanted_ = false;                    // another inquiry is to start as soon as allowed
