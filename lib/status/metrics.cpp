@@ -168,7 +168,7 @@ void add_counters(Text& text, const JobStatus& status) {
            "1 while --hang-timeout detects that the workers make no progress.",
            status.hang ? 1 : 0);
   text.one("hangs_total", "counter", "Hangs that --hang-timeout found.", status.hangs);
-  text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
+  text.one("warnings_total", "counter", "Warnings and errors from the launcher.", status.warnings);
   text.begin("failures_total", "counter", "Failed workers on this node, by cause.");
   for (const std::string_view cause : kFailureCauses) {
     const auto count = status.failures_by_cause.find(std::string(cause));
@@ -205,7 +205,7 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   if (extra.output_bytes) {
     text.one("output_bytes_total",
              "counter",
-             "Output of the workers that the launcher forwarded.",
+             "Worker output that the launcher forwarded.",
              *extra.output_bytes);
   }
   text.one("http_requests_total", "counter", "Requests answered.", extra.http_requests);

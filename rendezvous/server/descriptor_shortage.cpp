@@ -40,7 +40,7 @@ std::optional<std::string> AcceptPause::begin(TimePoint now, int why) {
     return std::nullopt;
   }
   return "cannot accept another " + std::string(whom_) + ": " + errno_text(why) +
-         "; new connections wait until another one closes; raise the limit of open files (ulimit "
+         "; new connections wait until another one closes; raise the limit on open files (ulimit "
          "-n)";
 }
 
