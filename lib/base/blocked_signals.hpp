@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockedSignals: blocks all signals in the calling thread during its lifetime. Threads created
-// meanwhile never receive any, because signals are for the program's own threads. RAII.
+// BlockedSignals: blocks all signals in the calling thread for the lifetime of the object. Threads
+// created during that time inherit the mask, so only the program's own threads handle signals.
+// RAII.
 #pragma once
 
 #include <csignal>

@@ -51,7 +51,7 @@ void ByteReader::flag(bool& value) {
   value = raw == 1;
 }
 
-// The text will be printed on terminals, so it must not contain control characters.
+// The text may be printed on a terminal, so it must not contain control characters.
 void ByteReader::text(std::string& value, std::size_t most) {
   std::uint16_t length = 0;
   number(length);

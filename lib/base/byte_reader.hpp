@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ByteReader: base of all parsers for messages from other nodes. It never reads past the end and
-// checks each value; after the first fault all calls do nothing and return zeros. Pure.
+// ByteReader: base class of all parsers for messages from other nodes. It never reads past the end
+// and checks each value. After the first fault, all calls do nothing and return zero. Pure.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -29,7 +29,7 @@ class ByteReader {
   void number(std::int32_t& value, std::int32_t least, std::int32_t most);
   void flag(bool& value);
 
-  // A 16-bit length and the text; control characters become blanks.
+  // Reads a 16-bit length and a text of that length. Replaces control characters with spaces.
   void text(std::string& value, std::size_t most);
   void texts(std::vector<std::string>& values, std::size_t count_max, std::size_t most);
 
@@ -47,19 +47,19 @@ class ByteReader {
 
   [[nodiscard]] bool ok() const { return fault_.empty(); }
 
-  // The first fault; empty: none.
+  // The first fault, or empty if there is none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
   [[nodiscard]] std::size_t left() const { return rest_.size(); }
 
  protected:
-  // Empty if fewer bytes are left.
+  // Empty if fewer bytes remain.
   [[nodiscard]] std::string_view take(std::size_t size);
-  // `what` is for the fault's text.
+  // `what` names the list in the fault message.
   [[nodiscard]] std::size_t take_count(std::string_view what, std::size_t most);
   void fail(std::string fault);
 
-  // Calls fields(self, item) for each item; self is the most derived reader.
+  // Calls fields(self, item) for each item. `self` is the most derived reader.
   template <class Self, class Item>
   void list_by(Self& self, std::vector<Item>& items, std::size_t most) {
     const std::size_t count = take_count("entries", most);
@@ -73,7 +73,7 @@ class ByteReader {
   std::string fault_;
 };
 
-// Includes DEL.
+// Includes DEL (0x7f).
 [[nodiscard]] constexpr bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }

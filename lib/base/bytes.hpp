@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Little-endian integers into and out of byte buffers. Pure. Callers of load_int must check the
-// length, and state this next to the check.
+// Stores and loads little-endian integers in byte buffers. Pure. A caller of load_int must check
+// the length, and say so next to the check.
 #pragma once
 
 #include <bit>
@@ -24,7 +24,7 @@ void append_int(std::string& out, T value) {
 template <std::integral T>
 [[nodiscard]] T load_int(std::string_view bytes) {
   T value{};
-  // Not text; the caller has checked the length.
+  // Raw bytes rather than text; the caller has checked the length.
   std::memcpy(
       &value, bytes.data(), sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage)
   return value;

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// A console without a reader must not keep a broken process alive.
+// Printing the message must not block an aborting process if nobody reads its console.
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(200);
 
 }  // namespace

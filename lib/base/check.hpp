@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions that stay on in release builds: an internal error aborts with file, line and
-// condition. Never for external input, which is rejected with a reason.
+// Assertions that stay enabled in release builds: an internal error aborts with file, line and
+// condition. Never use them for external input; reject it with an error message instead.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@ namespace muster {
 
 [[noreturn]] void check_failed(std::string_view condition, std::string_view file, int line);
 
-// Whether cores check all their invariants after every step. That costs time on each node of a job,
-// so only debug builds do it; the simulator does it itself.
+// True if cores check all their invariants after every step. This would slow down every node of a
+// job, so only debug builds do it. The simulator makes the same checks itself.
 #ifdef NDEBUG
 inline constexpr bool kChecksInvariants = false;
 #else

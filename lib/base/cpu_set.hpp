@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CpuSet: a set of CPUs or NUMA nodes, by kernel number. Parsed and printed in the format of the
-// kernel's files ("0-3,8"), stored in the layout of its system calls. Used by host/ and process/.
-// Value.
+// CpuSet: a set of CPUs or NUMA nodes, identified by kernel number. It is parsed and printed in the
+// format of the kernel's files ("0-3,8") and stored in the layout of its system calls. Used by
+// host/ and process/. Value.
 #pragma once
 
 #include <optional>
@@ -19,28 +19,28 @@ class CpuSet {
 
   CpuSet() = default;
 
-  // The list format of /sys and /proc, with or without a newline. None: not such a list, a range
-  // that runs backwards, a number of kNumbersMax or more.
+  // Parses the list format of /sys and /proc, with or without a newline. None if the text is not
+  // such a list, a range is descending, or a number is kNumbersMax or more.
   [[nodiscard]] static std::optional<CpuSet> parse(std::string_view list);
 
-  // As sched_getaffinity fills it.
+  // `words` is a mask as filled in by sched_getaffinity.
   [[nodiscard]] static CpuSet from_words(std::span<const Word> words);
 
-  // 0 ≤ number < kNumbersMax.
+  // Requires 0 ≤ number < kNumbersMax.
   void add(int number);
   [[nodiscard]] bool contains(int number) const;
 
   [[nodiscard]] bool empty() const { return words_.empty(); }
 
   [[nodiscard]] int count() const;
-  // The smallest number; -1 for an empty set.
+  // The smallest number, or -1 if the set is empty.
   [[nodiscard]] int first() const;
   [[nodiscard]] std::vector<int> numbers() const;
 
-  // "0-3,8"; empty for an empty set.
+  // Formats the set as "0-3,8"; empty if the set is empty.
   [[nodiscard]] std::string describe() const;
 
-  // For sched_setaffinity and set_mempolicy. The last word is never 0.
+  // The mask for sched_setaffinity and set_mempolicy. The last word is never 0.
   [[nodiscard]] const std::vector<Word>& words() const { return words_; }
 
   CpuSet& operator&=(const CpuSet& other);

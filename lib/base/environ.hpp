@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environ: the environment as a value, read once at the start of main. No code calls getenv.
+// Environ: the environment as a value, read once at the start of main. muster's code never calls
+// getenv.
 #pragma once
 
 #include <map>
@@ -16,14 +17,14 @@ class Environ {
 
   explicit Environ(std::map<std::string, std::string, std::less<>> variables);
 
-  // From main's third argument or ::environ: null-terminated "NAME=value" strings.
+  // `block` is main's third argument or ::environ: a null-terminated array of "NAME=value" strings.
   [[nodiscard]] static Environ from_block(const char* const* block);
 
   [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
   void set(std::string_view name, std::string_view value);
   void erase(std::string_view name);
 
-  // "NAME=value" strings in the order of names.
+  // "NAME=value" strings, sorted by name.
   [[nodiscard]] std::vector<std::string> to_block() const;
 
   [[nodiscard]] const std::map<std::string, std::string, std::less<>>& all() const {

@@ -26,7 +26,7 @@ void UniqueFd::reset() {
 Result<PipeEnds> make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return std::unexpected(system_error("making a pipe", errno));
+    return std::unexpected(system_error("creating a pipe", errno));
   }
   return PipeEnds{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UniqueFd: owns one file descriptor. All our descriptors are close-on-exec, so that workers
-// inherit only what they are meant to. Resource type: movable, not copyable.
+// UniqueFd: owns one file descriptor. All descriptors in muster are close-on-exec, so workers
+// inherit only the intended ones. Resource type: movable, not copyable.
 #pragma once
 
 #include "base/error.hpp"
@@ -41,11 +41,11 @@ struct PipeEnds {
   UniqueFd write;
 };
 
-// A close-on-exec pipe, both ends blocking.
+// Creates a close-on-exec pipe; both ends are blocking.
 [[nodiscard]] Result<PipeEnds> make_pipe();
 
-// Sets O_NONBLOCK. The descriptor's open file description must not be shared, because the flag
-// belongs to it and would change for all its users.
+// Sets O_NONBLOCK. The flag belongs to the open file description and affects all of its users, so
+// the description must not be shared.
 [[nodiscard]] Result<void> set_nonblocking(int fd);
 
 }  // namespace muster

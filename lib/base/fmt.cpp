@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fmt's implementation, compiled here once: Debian ships only the shared libfmt, and the release
-// binaries are static.
+// Compiles fmt's implementation once, because Debian packages fmt only as a shared library and the
+// release binaries are static.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

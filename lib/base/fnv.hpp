@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a, 64 bits: the same hash for the same bytes on every machine. Detects accidental
-// differences; it is no protection against attacks. Pure.
+// FNV-1a, 64 bits: the same bytes have the same hash on every machine. It detects accidental
+// differences and is no protection against attacks. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace muster {
 
 inline constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325;
 
-// `sum`: the hash of the preceding bytes.
+// `sum` is the hash of the preceding bytes.
 [[nodiscard]] constexpr std::uint64_t fnv_1a(std::string_view bytes,
                                              std::uint64_t sum = kFnvBasis) {
   for (const char byte : bytes) {

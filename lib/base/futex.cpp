@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-// Debian 12's linux/futex.h has these; older versions do not.
+// Debian 12's linux/futex.h defines these; older versions do not.
 struct WaitEntry {
   std::uint64_t value;
   std::uint64_t address;
@@ -26,29 +26,30 @@ struct WaitEntry {
   std::uint32_t reserved;
 };
 
-// linux/sched/types.h: struct sched_attr, which libc does not declare.
+// struct sched_attr from linux/sched/types.h, which libc does not declare.
 struct SchedAttributes {
   std::uint32_t size;
   std::uint32_t policy;
   std::uint64_t flags;
   std::int32_t nice;
   std::uint32_t priority;
-  std::uint64_t runtime;  // ns
+  std::uint64_t runtime;  // nanoseconds
   std::uint64_t deadline;
   std::uint64_t period;
 };
 
-// ns. The scheduler's minimum. Since Linux 6.12 it reads an ordinary thread's sched_runtime as the
-// requested slice, between 0.1 and 100 ms. Older kernels ignore it.
+// Nanoseconds: the minimum that the scheduler accepts. Since Linux 6.12, an ordinary thread's
+// sched_runtime is its requested time slice, between 0.1 and 100 ms. Older kernels ignore it.
 constexpr std::uint64_t kShortestSlice = 100'000;
 constexpr std::uint32_t kSize32 = 2;       // FUTEX2_SIZE_U32
 constexpr std::size_t kMostWatches = 128;  // FUTEX_WAITV_MAX
 
 }  // namespace
 
-// No FUTEX_PRIVATE_FLAG in this file: the words are in memory that processes share, and the kernel
-// looks up the waiters of a private futex by address space. Results are ignored: EAGAIN (the word
-// has already changed), EINTR and ETIMEDOUT all mean that the caller's loop checks the word again.
+// This file never uses FUTEX_PRIVATE_FLAG: the words are in memory shared between processes, and
+// the kernel looks up the waiters of a private futex by address space. Results are ignored because
+// EAGAIN (the word has already changed), EINTR and ETIMEDOUT all make the caller's loop check the
+// word again.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration timeout) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(timeout);
   timespec limit{};
@@ -61,9 +62,10 @@ void futex_wake_all(const std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// There is no timeout; a caller that must be able to stop adds a word of its own to the watches.
-// EAGAIN (a word has already changed) and EINTR mean: check again. ENOSYS: a kernel before 5.16.
-// EPERM: a seccomp filter that does not know the call, as in older container runtimes.
+// There is no timeout. A caller that must be able to stop adds its own word to the watches. After
+// EAGAIN (a word has already changed) or EINTR the caller checks again. ENOSYS means a kernel older
+// than 5.16. EPERM means a seccomp filter that does not know the call, as in older container
+// runtimes.
 bool futex_wait_any(const std::vector<FutexWatch>& watches) {
   if (watches.empty() || watches.size() > kMostWatches) {
     return false;

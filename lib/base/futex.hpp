@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Futex helpers for threads that sleep until a word in shared memory changes. Any thread.
+// Futex helpers for threads that sleep until a word in shared memory changes. Thread-safe.
 #pragma once
 
 #include "base/time.hpp"
@@ -10,12 +10,12 @@
 
 namespace muster {
 
-// A word in a robust list: the kernel sets this bit when the thread whose id is in the word dies.
+// The kernel sets this bit in a word of a robust list when the thread whose ID is in the word dies.
 inline constexpr std::uint32_t kOwnerDied = 0x40000000;
-// Asks the kernel to wake a waiter then.
+// Makes the kernel wake a waiter when that thread dies.
 inline constexpr std::uint32_t kHasWaiters = 0x80000000;
 
-// Sleeps while the word is `value`, until woken or timed out. Spurious returns are possible.
+// Sleeps while the word equals `value`, until woken or timed out. May return spuriously.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, Duration timeout);
 
 void futex_wake_all(const std::atomic<std::uint32_t>& word);
@@ -25,14 +25,15 @@ struct FutexWatch {
   std::uint32_t value;
 };
 
-// Sleeps while all words have their values. False: unsupported (kernel before 5.16), or too many.
+// Sleeps while every word equals its expected value. False if there are too many words or the
+// kernel is older than 5.16.
 [[nodiscard]] bool futex_wait_any(const std::vector<FutexWatch>& watches);
 
-// For a thread that only sleeps, but must run or die at once when woken even if other threads keep
-// all CPUs busy: gives it the shortest time slices (Linux 6.12; no effect before).
+// For a thread that only sleeps but must run, or die, immediately when woken even if other threads
+// keep all CPUs busy. Requests the shortest time slices (no effect before Linux 6.12).
 void run_promptly();
 
-// For spin loops: leaves more of the core to its other hardware thread.
+// For spin loops: leaves more of the core to its sibling hardware thread.
 inline void cpu_relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dump_json: a JSON value as text. Strings may contain any bytes, as file and host names do. Bytes
-// that are not UTF-8 are escaped (\\xff), so that different names stay different. Pure; for the
-// classes of nlohmann/json.hpp, which this header does not include.
+// dump_json: formats a JSON value as text. Strings may contain arbitrary bytes, as file and host
+// names do. Bytes that are not UTF-8 are escaped (\\xff), so different names remain different.
+// Pure. Works with the classes of nlohmann/json.hpp, which this header does not include.
 #pragma once
 
 #include "base/printable.hpp"
@@ -22,7 +22,7 @@ void escape_strings(Json& json) {
   }
 }
 
-// `indent` -1: a single line.
+// With `indent` -1, the output is a single line.
 template <class Json>
 [[nodiscard]] std::string dump_json(Json json, int indent = -1) {
   escape_strings(json);

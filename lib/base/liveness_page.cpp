@@ -10,7 +10,8 @@ namespace muster {
 namespace {
 
 UnixAddress address_of(const std::string& what, pid_t launcher) {
-  // Pids in several containers may be equal if these share a network namespace.
+  // Containers that share a network namespace may use the same pids, so the name includes the PID
+  // namespace.
   struct stat pids {};
 
   const auto space = ::stat("/proc/self/ns/pid", &pids) == 0 ? pids.st_ino : 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The protocol that lets the launcher see a worker's death before the kernel frees its memory. A
-// worker connects to its parent's socket and receives the page (a memfd) and the number of its word
-// in it. A thread of the worker then holds the word through the kernel's robust list: when the
-// thread dies, the kernel sets kOwnerDied and wakes the waiters. Values; pure except for the name
-// of the socket.
+// The protocol that lets the launcher detect a worker's death before the kernel frees the worker's
+// memory. A worker connects to its parent's socket and receives the page (a memfd) and the index of
+// its word in the page. A thread of the worker then owns the word through the kernel's robust list:
+// when the thread dies, the kernel sets kOwnerDied and wakes the waiters. Values; pure except for
+// the socket's name.
 #pragma once
 
 #include "base/unix_socket.hpp"
@@ -18,13 +18,13 @@
 
 namespace muster {
 
-// One less than futex_waitv's limit; the last entry is for the launcher's own thread.
+// One less than futex_waitv's limit, because the launcher's own thread needs one entry.
 inline constexpr std::size_t kLivenessWords = 127;
 
 struct LivenessPage {
-  // 0, or a thread's id with the two bits of base/futex.hpp.
+  // 0, or a thread's ID combined with the two flag bits from base/futex.hpp.
   std::array<std::atomic<std::uint32_t>, kLivenessWords> words;
-  // The pid of the worker that the launcher saw die first; only then does it kill the others.
+  // The pid of the worker whose death the launcher saw first. Set before it kills the others.
   std::atomic<std::uint32_t> first_dead;
 };
 
@@ -39,11 +39,12 @@ struct LivenessOffer {
 
 inline constexpr std::uint32_t kLivenessVersion = 1;
 
-// The socket of the launcher with this pid, in the caller's PID namespace. It has no path in the
-// file system and is not visible in other network namespaces.
+// The address of the socket of the launcher with this pid, in the caller's PID namespace. It is
+// abstract (not in the file system) and not visible in other network namespaces.
 [[nodiscard]] UnixAddress liveness_address(pid_t launcher);
-// The launcher's second socket: a worker sends kFlightRecorderMessage and the descriptor of its
-// host's flight recorders, for the launcher to hold after all processes that wrote them have died.
+// The launcher's second socket. A worker sends kFlightRecorderMessage and the descriptor of its
+// host's flight recorders to it. The launcher keeps the descriptor so that it can read the
+// recorders after all processes that wrote them have died.
 [[nodiscard]] UnixAddress flight_recorder_address(pid_t launcher);
 
 inline constexpr std::string_view kFlightRecorderMessage = "muster-flights-1";

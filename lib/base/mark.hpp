@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MUSTER_MARK("what was decided"): marks a rare branch in a core. It compiles to nothing in
-// releases. The simulator compiles the cores with MUSTER_MARKS and counts the marks that its seeds
-// reach, so that branches without coverage are known by name. Any thread; used by cores.
+// MUSTER_MARK("what was decided"): marks a rare branch in a core. It compiles to nothing in release
+// builds. The simulator compiles the cores with MUSTER_MARKS, counts the marks that its seeds
+// reach, and lists uncovered branches by name. Thread-safe; used by cores.
 #pragma once
 
 #ifdef MUSTER_MARKS
@@ -15,8 +15,8 @@ struct Mark {
 
 }  // namespace muster
 
-// The linker puts all marks between __start_muster_marks and __stop_muster_marks, or the symbols of
-// another section name.
+// The linker places all marks between __start_muster_marks and __stop_muster_marks, or the
+// equivalent symbols if the section has another name.
 #ifndef MUSTER_MARK_SECTION
 #define MUSTER_MARK_SECTION "muster_marks"
 #endif

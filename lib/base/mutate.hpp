@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MUSTER_MUTATE("quorum ignored"): deliberately breaks a rule, to show that the simulator's
-// checkers detect it. Always false in releases; only the simulator compiles the cores with
-// MUSTER_MUTATIONS and names one of them (muster-sim --mutate). Used by cores.
+// MUSTER_MUTATE("quorum ignored"): breaks a rule on purpose, to show that the simulator's checkers
+// detect it. Always false in release builds. Only the simulator compiles the cores with
+// MUSTER_MUTATIONS; muster-sim --mutate selects one mutation. Used by cores.
 #pragma once
 
 #ifdef MUSTER_MUTATIONS
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// The rule that is broken in this process; empty: none.
+// The rule that this process breaks, or empty.
 inline std::string_view mutation;
 
 }  // namespace muster

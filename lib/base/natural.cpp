@@ -10,12 +10,12 @@ bool is_digit(char c) {
   return '0' <= c && c <= '9';
 }
 
-// Compares as unsigned bytes, so that UTF-8 letters sort last on every platform.
+// Compares unsigned bytes, so that non-ASCII letters sort last on every platform.
 unsigned char lower(char c) {
   return static_cast<unsigned char>('A' <= c && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-// Removes the digits from the front of `text`; returns them without leading zeros.
+// Removes leading digits from `text` and returns them without leading zeros.
 std::string_view take_number(std::string_view& text) {
   const auto size = std::min(text.find_first_not_of("0123456789"), text.size());
   std::string_view digits = text.substr(0, size);
@@ -29,7 +29,7 @@ std::strong_ordering by_value(std::string_view left, std::string_view right) {
   return length != 0 ? length : left <=> right;
 }
 
-// Compares the next number or letter of both, and removes it.
+// Compares and removes the first number or letter of both texts.
 std::strong_ordering compare_front(std::string_view& left, std::string_view& right) {
   if (is_digit(left.front()) && is_digit(right.front())) {
     const std::string_view number = take_number(left);

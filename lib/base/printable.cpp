@@ -19,7 +19,7 @@ std::uint32_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-// The lowest code for each number of bytes; overlong encodings are invalid.
+// The lowest code point for each encoded length. Overlong encodings are invalid.
 constexpr std::array<std::uint32_t, 5> kLowestCode{0, 0, 0x80, 0x800, 0x10000};
 
 bool is_character(std::uint32_t code, std::size_t bytes) {
@@ -27,7 +27,7 @@ bool is_character(std::uint32_t code, std::size_t bytes) {
   return code >= kLowestCode.at(bytes) && code <= 0x10ffff && !is_surrogate;
 }
 
-// The first character of UTF-8 text; none if it is invalid or truncated.
+// The first character of a UTF-8 text. None if it is invalid or truncated.
 std::optional<Character> first_character(std::string_view text) {
   const std::uint32_t lead = byte_at(text, 0);
   const std::size_t bytes = lead < 0x80   ? 1
@@ -73,7 +73,7 @@ bool is_unwanted(std::uint32_t code) {
       kUnwanted, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
-// Consumes the part of `text` that fits in `bytes_max`, both before and after the conversion.
+// Consumes as much of `text` as fits in `bytes_max`, both before and after the conversion.
 template <class Drop>
 std::string without(std::string_view& text, Drop drops, std::size_t bytes_max) {
   std::string out;

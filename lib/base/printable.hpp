@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes untrusted text safe to print on a terminal: workers and other nodes may send anything. Used
-// by the report, the roll call and musterctl. Pure.
+// Makes untrusted text safe to print on a terminal, because workers and other nodes may send
+// anything. Used by the report, the roll call and musterctl. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@ namespace muster {
 
 inline constexpr std::size_t kReportLineBytesMax = 200;
 
-// Removes control characters (C0 and C1, which start escape sequences) and bidirectional marks.
-// Escapes bytes that are not UTF-8: \xff. Truncates longer text with "...", never inside a
+// Removes control characters (C0, and C1, which can start escape sequences) and bidirectional
+// marks. Escapes bytes that are not UTF-8 (\xff). Truncates long text with "...", never inside a
 // character.
 [[nodiscard]] std::string printable(std::string_view line,
                                     std::size_t bytes_max = kReportLineBytesMax);
 
-// The same for each line of a text.
+// Does the same for each line of a text.
 [[nodiscard]] std::string printable_lines(std::string_view text, std::size_t line_bytes_max);
 
-// Escapes bytes that are not UTF-8 and keeps all others; file and host names may be any bytes.
+// Escapes bytes that are not UTF-8 and keeps all others. File and host names may contain any bytes.
 [[nodiscard]] std::string as_utf8(std::string_view text);
 
-// For text of several lines, or JSON, whose C0 controls are escaped or intended: removes C1
-// controls and bidirectional marks, and escapes bytes that are not UTF-8.
+// For multi-line text, or JSON, where C0 controls are escaped or intended. Removes C1 controls and
+// bidirectional marks, and escapes bytes that are not UTF-8.
 [[nodiscard]] std::string without_hidden_marks(std::string_view text);
 
-// "0, 2, 3 and 5 more": the maximum number of names.
+// The maximum number of names in a list such as "0, 2, 3 and 5 more".
 inline constexpr std::size_t kNamesMax = 8;
 
 template <class Range, class Describe>

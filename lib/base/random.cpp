@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// Calls `read` until the span is full or it fails.
+// Calls `read` until the span is full or `read` fails.
 template <class Read>
 bool fill_by(std::span<std::byte> out, Read read) {
   while (!out.empty()) {

@@ -22,14 +22,14 @@ namespace {
 
 constexpr suseconds_t kInterruptMicroseconds = 10'000;
 
-// During its lifetime, interrupts blocking system calls of this thread after 10 ms. The timer is
-// periodic, because its first signal may arrive just before the call.
+// During its lifetime, interrupts this thread's blocking system calls after 10 ms. The timer is
+// periodic because its first signal may arrive just before the call.
 class Interrupter {
  public:
   Interrupter() {
     struct sigaction action {};
 
-    action.sa_handler = [](int) {};  // no SA_RESTART: the call returns
+    action.sa_handler = [](int) {};  // without SA_RESTART, the call returns
     ::sigaction(SIGALRM, &action, &action_before_);
     sigset_t alarm;
     sigemptyset(&alarm);
@@ -41,7 +41,7 @@ class Interrupter {
   }
 
   ~Interrupter() {
-    // Stop the timer first, so that our handler receives any last signal.
+    // Stop the timer first, so that our handler still receives a pending signal.
     const itimerval never{};
     ::setitimer(ITIMER_REAL, &never, nullptr);
     ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
@@ -57,8 +57,8 @@ class Interrupter {
   sigset_t mask_before_{};
 };
 
-// poll() reports that there is space, but not how much; and between the two calls a worker may fill
-// the stream, which it shares with us.
+// poll() reports that there is space, but not how much. Also, workers share the stream and may fill
+// it between the two calls.
 long write_interrupted(int fd, std::string_view bytes) {
   pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
   if (::poll(&room, 1, 0) == 0) {
@@ -75,7 +75,7 @@ StreamWriter::StreamWriter(int fd) : borrowed_(fd) {
   struct stat facts {};
 
   if (::fstat(fd, &facts) != 0 || S_ISREG(facts.st_mode)) {
-    return;  // a new description has its own offset and would overwrite others
+    return;  // a new description would have its own offset and overwrite other output
   }
   terminal_ = ::isatty(fd) == 1;
   if (S_ISSOCK(facts.st_mode)) {
@@ -84,7 +84,8 @@ StreamWriter::StreamWriter(int fd) : borrowed_(fd) {
   }
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   own_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | O_APPEND));
-  // Fails for another user's terminal (after su), without /proc, or without free descriptors.
+  // Opening fails for another user's terminal (after su), without /proc, and if descriptors are
+  // exhausted.
   method_ = own_ ? Method::own_description : Method::interrupted;
 }
 

@@ -64,7 +64,7 @@ std::string to_lower(std::string_view text) {
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {
-  // Three rows of the usual table (optimal string alignment).
+  // The last three rows of the dynamic programming table (optimal string alignment).
   std::vector<std::size_t> before(right.size() + 1);
   std::vector<std::size_t> above(right.size() + 1);
   std::vector<std::size_t> row(right.size() + 1);

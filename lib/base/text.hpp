@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small text helpers that the standard library lacks. Pure.
+// Small text helpers that are missing from the standard library. Pure.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace muster {
 
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-// Without whitespace at both ends.
+// Removes whitespace from both ends.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
-// The whole text as a decimal number, in the syntax of Python's int(): surrounding whitespace and a
-// sign are allowed. None for anything else, or if the number does not fit.
+// Parses the whole text as a decimal number, in the syntax of Python's int(): surrounding
+// whitespace and a sign are allowed. None for any other text, and if the number does not fit.
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view text);
 
 [[nodiscard]] std::string to_lower(std::string_view text);
 
-// Number of single-character edits (insert, delete, replace, swap adjacent) between two words.
+// The number of single-character edits (insert, delete, replace, swap adjacent) between two words.
 [[nodiscard]] std::size_t edit_distance(std::string_view left, std::string_view right);
 
-// Adds single quotes if a shell needs them, for messages that contain command lines.
+// Adds single quotes if a shell needs them. For messages that contain command lines.
 [[nodiscard]] std::string shell_quoted(std::string_view word);
 
-// Whether a variable's name indicates a secret (TOKEN, SECRET, PASSWORD, KEY …).
+// True if a variable's name suggests a secret (TOKEN, SECRET, PASSWORD, KEY …).
 [[nodiscard]] bool names_a_secret(std::string_view variable);
 
 }  // namespace muster

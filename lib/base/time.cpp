@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kDurationMaxSeconds = 1e9;
 
-// Seconds in the unit at the start of `text`, and the unit's length; 0 if there is none.
+// The unit at the start of `text`, in seconds, and the length of its name; 0 if there is none.
 std::pair<double, std::size_t> leading_unit(std::string_view text) {
   struct Unit {
     std::string_view name;

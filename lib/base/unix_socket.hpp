@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes descriptors between processes, over sockets with abstract names (not in the file system).
-// Such a name disappears with its socket and is limited to the network namespace.
+// Such a name disappears when its socket is closed, and is visible only in its network namespace.
 #pragma once
 
 #include "base/fd.hpp"
@@ -22,28 +22,28 @@ struct UnixAddress {
   [[nodiscard]] const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// Names of more than 107 bytes are truncated.
+// Truncates names longer than 107 bytes.
 [[nodiscard]] UnixAddress abstract_address(std::string_view name);
 
-// The pid and user of the peer at the time it connected or listened.
+// The pid and user of the peer when it connected or started to listen.
 [[nodiscard]] std::optional<ucred> peer_of(int fd);
 
 inline constexpr std::size_t kMostPassedFds = 8;
 
-// Sends one message with at most kMostPassedFds descriptors, completely or not at all. Never
+// Sends one message with at most kMostPassedFds descriptors, either completely or not at all. Never
 // blocks.
 [[nodiscard]] bool send_with_fds(int to, std::span<const char> data, std::span<const int> fds);
 
 struct Received {
-  std::size_t bytes = 0;  // 0: closed by the other end, or failed
+  std::size_t bytes = 0;  // 0 if the other end closed the socket or the call failed
   std::vector<UniqueFd> fds;
 };
 
-// Receives the available bytes with their descriptors. Blocks if the socket does.
+// Receives the available bytes and their descriptors. Blocks if the socket is blocking.
 [[nodiscard]] Received receive_some_with_fds(int from, std::span<char> data);
 
-// Blocks if the socket does. Empty if the message does not have exactly this many bytes, or has no
-// descriptors.
+// Blocks if the socket is blocking. Empty if the message does not have exactly this size or carries
+// no descriptors.
 [[nodiscard]] std::vector<UniqueFd> receive_with_fds(int from, std::span<char> data);
 
 }  // namespace muster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AnswerOutput: how many bytes each rank has printed, excluding output that our own query caused.
-// PyTorch's NCCL logs lines when asked for a dump of its flight recorder, so a hanging rank would
-// seem to make progress at every inspection. Time is an argument; pure.
+// AnswerOutput: counts the bytes that each rank has printed, without output caused by our own
+// query. PyTorch's NCCL backend logs lines when it is asked for a dump of its flight recorder, so a
+// hanging rank would seem to make progress at every inspection. Time is an argument; pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -11,8 +11,8 @@
 
 namespace muster::hang {
 
-// After a query output does not count until the answer arrives, but at most this long; then it does
-// not count for the tail either, because lines are also logged after the answer.
+// After a query, output does not count until the answer arrives, but at most for kAnswerOutput.
+// Lines may be logged after the answer, so output does not count for kAnswerTail after it either.
 inline constexpr Duration kAnswerOutput = std::chrono::seconds(12);
 inline constexpr Duration kAnswerTail = std::chrono::seconds(1);
 
@@ -21,16 +21,16 @@ class AnswerOutput {
   // A rank was queried; `bytes` is its total output so far.
   void asked(int rank, std::uint64_t bytes, TimePoint now);
 
-  // The inspection is over: its answers have arrived or are too late.
+  // The inspection has finished: all answers have arrived or have timed out.
   void answered(TimePoint now);
 
-  // It is working on an answer, so its activity is no sign of life either.
+  // True while the rank is working on an answer. Its activity is then not a sign of life either.
   [[nodiscard]] bool is_answering(int rank, TimePoint now) const;
 
-  // The part of its total output `bytes` that counts.
+  // Given the rank's total output `bytes`, returns the part that counts.
   [[nodiscard]] std::uint64_t count(int rank, std::uint64_t bytes, TimePoint now);
 
-  // New workers.
+  // New workers have started.
   void clear() { ranks_.clear(); }
 
  private:
@@ -40,7 +40,7 @@ class AnswerOutput {
     TimePoint until{};
   };
 
-  std::map<int, Rank> ranks_;  // that were queried
+  std::map<int, Rank> ranks_;  // ranks that were queried
 };
 
 }  // namespace muster::hang

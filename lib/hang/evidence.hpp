@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evidence about a job that makes no progress: for each rank its processes as /proc shows them, its
-// stacks, and its position in its collective operations. Gathered by hang_watch, judged by judge.
-// Value types; the code that gathers them bounds their size.
+// Evidence about a job that makes no progress. For each rank it contains the processes as shown by
+// /proc, their stacks, and the rank's position in its collective operations. Gathered by
+// hang_watch, judged by judge. Value types; the code that gathers them limits their size.
 #pragma once
 
 #include "hang/verdict.hpp"
@@ -15,10 +15,10 @@
 
 namespace muster::hang {
 
-// What a thread waits for in the kernel, according to its system call.
+// What a thread is waiting for in the kernel, according to its system call.
 enum class WaitKind {
-  nothing,  // it runs, or the call is not readable
-  lock,     // futex: a mutex, a condition, a semaphore
+  nothing,  // it is running, or the call is not readable
+  lock,     // futex: a mutex, condition variable or semaphore
   read,
   write,
   open,
@@ -34,10 +34,10 @@ enum class WaitKind {
 
 struct Wait {
   WaitKind kind = WaitKind::nothing;
-  std::string call{};  // "read"; empty: unknown
-  std::string path{};  // of the descriptor or file; "pipe:[123]" if it has none
+  std::string call{};  // "read"; empty if unknown
+  std::string path{};  // path of the descriptor or file, or "pipe:[123]"
   int fd = -1;
-  pid_t holder = 0;  // holder of a file lock, or a peer on the same pipe; 0: unknown
+  pid_t holder = 0;  // holder of the file lock, or process at the other end of the pipe
   bool operator==(const Wait&) const = default;
 };
 
@@ -54,7 +54,7 @@ struct ThreadFacts {
 
 struct Frame {
   std::string function{};
-  std::string file{};  // empty in native code
+  std::string file{};  // empty for native code
   int line = 0;
   bool operator==(const Frame&) const = default;
 };
@@ -75,64 +75,64 @@ struct ProcessFacts {
   std::string command{};
   char state = '?';
   pid_t tracer = 0;
-  std::vector<ThreadFacts> threads{};  // the main one first
+  std::vector<ThreadFacts> threads{};  // the main thread first
   std::vector<Stack> stacks{};
   bool operator==(const ProcessFacts&) const = default;
 };
 
-// One operation of the collective library.
+// An operation of the collective library.
 struct Operation {
   std::uint64_t number = 0;
   std::string what{};     // "all_reduce sum f32[25]": must be the same on all ranks
-  int peer = -1;          // of a send or recv: rank of the other side in the group
+  int peer = -1;          // for send and recv: group rank of the other side
   std::uint64_t age = 0;  // ns since it was called
   bool operator==(const Operation&) const = default;
 };
 
 // A rank's position in one communicator.
 struct Position {
-  std::string group{};               // the same on all its ranks
-  int rank = 0;                      // in the group; -1: unknown
-  int size = 0;                      // 0: unknown
-  std::uint64_t entered = 0;         // number of the last operation called, excluding transfers
-  std::vector<Operation> recent{};   // completed ones, oldest first
-  std::vector<Operation> pending{};  // called and not completed
+  std::string group{};               // the same on all ranks of the group
+  int rank = 0;                      // rank in the group; -1 if unknown
+  int size = 0;                      // 0 if unknown
+  std::uint64_t entered = 0;         // number of the last call, not counting send and recv
+  std::vector<Operation> recent{};   // completed operations, oldest first
+  std::vector<Operation> pending{};  // operations that were called but are not complete
   bool operator==(const Position&) const = default;
 };
 
-// What one rank is doing, judged in isolation (own_cause.hpp).
+// What one rank is doing, judged without regard to other ranks (own_cause.hpp).
 struct OwnCause {
   Cause cause = Cause::unknown;
-  std::string reason{};      // "sleeping in main (train.py:12)"
-  std::string collective{};  // the library operation in which it waits for other ranks; else ""
-  pid_t holder = 0;          // process that it waits for; 0: unknown
-  std::vector<std::string> stack{};  // of the thread that matters
-  int holder_rank = -1;              // the rank of that process, if judged on another node
-  bool on_gpu = false;               // it spins only to wait for a GPU
+  std::string reason{};              // "sleeping in main (train.py:12)"
+  std::string collective{};          // operation in which it waits for other ranks, or ""
+  pid_t holder = 0;                  // process that it waits for; 0 if unknown
+  std::vector<std::string> stack{};  // stack of the relevant thread
+  int holder_rank = -1;              // rank of that process, if judged on another node
+  bool on_gpu = false;               // it spins only because it waits for a GPU
   bool operator==(const OwnCause&) const = default;
 };
 
 struct RankEvidence {
   int rank = 0;
   int local_rank = 0;
-  bool ended = false;   // exited successfully; the others may still wait for it
+  bool ended = false;   // exited successfully; others may still be waiting for it
   double quiet = 0;     // seconds since its last progress
   double lifeless = 0;  // seconds since its last sign of life
-  bool strong = false;  // has made a step or an operation
+  bool strong = false;  // has completed a step or an operation
   std::optional<std::uint64_t> steps{};
   std::vector<ProcessFacts> processes{};  // the worker first, then its descendants
   std::vector<Position> positions{};
-  std::string node{};             // many nodes: its node
-  std::optional<OwnCause> own{};  // judged on its node; its processes are not in here
+  std::string node{};             // multi-node: its node
+  std::optional<OwnCause> own{};  // multi-node: result from its node, without processes
   bool operator==(const RankEvidence&) const = default;
 };
 
 struct Evidence {
   double limit = 0;     // seconds: maximum time without progress
-  double progress = 0;  // seconds since the last progress of any of the ranks
-  int world_size = 0;   // some may not be among `ranks`
+  double progress = 0;  // seconds since any rank made progress
+  int world_size = 0;   // may be larger than the size of `ranks`
   std::vector<RankEvidence> ranks{};
-  std::vector<std::string> gaps{};  // what could not be inspected, and the remedy
+  std::vector<std::string> gaps{};  // what could not be inspected, and what to do
   bool operator==(const Evidence&) const = default;
 };
 

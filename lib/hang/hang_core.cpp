@@ -66,7 +66,7 @@ bool HangCore::is_strong(int rank) const {
   return found != ranks_.end() && found->second.strong;
 }
 
-// Often only rank 0 reports progress; it then counts for all ranks that never have.
+// Often only rank 0 reports progress. It then counts for all ranks that have never reported any.
 TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }
@@ -99,11 +99,11 @@ void HangCore::look_again(TimePoint now) {
   next_look_ = now + std::clamp<Duration>(limit() / 8, kLookMin, kLookMax);
 }
 
-// -- what a check sees ------------------------------------------------------------------------
+// -- what a check observes --------------------------------------------------------------------
 
-// Steps since the last check are assumed to have taken equal time, except for the first step
-// number, which may come from a checkpoint. Operations come in bursts, so all operations between
-// two checks count as one.
+// Assumes that all steps since the last check took equally long. The first step number does not
+// count, because it may come from a checkpoint. Operations come in bursts, so all operations
+// between two checks count as one.
 void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& sample) {
   const std::uint64_t count =
       sample.steps && steps_seen_ > 0 ? *sample.steps - before.steps.value_or(0) : 1;
@@ -117,8 +117,9 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
   last_step_ = now;
 }
 
-// CPU time is a sign of life until the first step or operation, because the program may be
-// compiling. With auto it remains one: the user has not said how long an evaluation may take.
+// Until the first step or operation, CPU time is a sign of life, because the program may be
+// compiling. With auto it always is, because the user has not specified how long an evaluation may
+// take.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
   if (sample.answers) {
     rank.lived += now - looked_at_;
@@ -164,7 +165,7 @@ bool HangCore::wants_life(TimePoint now) const {
   return longest_quiet(now) >= limit() / 4;
 }
 
-// Ranks that were frozen together with us have not hung.
+// Ranks that were paused together with the agent are not hanging.
 void HangCore::forgive_own_pause(TimePoint now) {
   const Duration pause = next_look_ ? now - *next_look_ : Duration{};
   if (pause < kOwnPause) {
@@ -243,7 +244,7 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   judging_ = false;
   const Duration quiet = longest_quiet(now);
   if (!is_watching() || quiet < limit()) {
-    return;  // it made progress during the inspection
+    return;  // the job made progress during the inspection
   }
   const bool certain = verdict.cause == Cause::stopped;
   const bool slow =
@@ -258,7 +259,8 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   out.emplace_back(Announce{verdict, quiet, limit(), settings_.on_hang});
 }
 
-// If a verdict arrives before our own limit has passed, it is over when our ranks make progress.
+// If a verdict arrives before our own limit has passed, the hang is over once our ranks make
+// progress.
 void HangCore::told(TimePoint now, const std::optional<Verdict>& verdict) {
   judging_ = false;
   if (!is_watching()) {

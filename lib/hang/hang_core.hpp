@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HangCore: decides when to check the ranks of an attempt, when they have made no progress for too
-// long, and what follows. Progress is a step, an operation of the collective library, or a line of
-// output; CPU time and I/O are only signs of life. Time is an argument, effects are data, no I/O.
-// Stepped by hang_watch; value-like.
+// long, and what to do then. Progress is a step, an operation of the collective library, or a line
+// of output. CPU time and I/O are only signs of life. Time is an argument, effects are data, no
+// I/O. Stepped by hang_watch; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -21,60 +21,62 @@ namespace muster::hang {
 enum class OnHang { report, restart, stop };
 
 struct HangSettings {
-  std::optional<Duration> limit{};  // none: auto
+  std::optional<Duration> limit{};  // unset for auto
   OnHang on_hang = OnHang::report;
-  // All output of the program is visible, so with a limit silence from the start is no progress.
+  // All output of the program is visible. With a limit, silence from the start then means no
+  // progress.
   bool sees_output = false;
 };
 
-// Bounds of the check interval: often enough to notice that a short limit passes.
+// Bounds of the check interval: checks must be frequent enough for a short limit.
 inline constexpr Duration kLookMax = std::chrono::seconds(1);
 inline constexpr Duration kLookMin = std::chrono::milliseconds(100);
 
-// auto: the start limit until this many steps have been seen; then a multiple of the longest of the
-// latest intervals.
+// With auto, the start limit applies until this many steps have been seen. Afterwards the limit is
+// a multiple of the longest recent interval.
 inline constexpr std::size_t kStepsFirst = 5;
 inline constexpr std::size_t kIntervalsKept = 64;
 inline constexpr int kIntervalFactor = 3;
 inline constexpr Duration kAutoLimitMin = std::chrono::seconds(10);
 inline constexpr Duration kStartLimit = std::chrono::minutes(30);
 
-// Signs of life postpone a verdict for up to this many limits.
+// Signs of life postpone a verdict by at most this many limits.
 inline constexpr int kSlowFactor = 10;
 
-// I/O per second that is a sign of life, unlike the few bytes with which a thread wakes another.
+// I/O per second that counts as a sign of life. Threads that wake each other cause only a few
+// bytes.
 inline constexpr std::uint64_t kLiveBytes = 64UL * 1024;
 inline constexpr double kLiveCpu = 0.1;
 
-// If a check is late by this much, the agent itself was not running.
+// If a check is this late, the agent itself was not running.
 inline constexpr Duration kOwnPause = std::chrono::seconds(2);
 
-// If a request for a verdict on all nodes is unanswered for this long, ask again.
+// If a request for a verdict on all nodes is not answered within this time, it is repeated.
 inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
 
-// When to warn that no source of progress is seen: not while the program may be importing modules,
-// unless it shows no sign of life for its limit. With auto it may compile for minutes before its
-// first step.
+// When to warn that the program has no visible source of progress. The program may be importing
+// modules at first, so the warning waits, unless there is no sign of life for a whole limit. With
+// auto, the program may compile for minutes before its first step.
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
 inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
-// What one check sees of a rank. A missing source is none.
+// What one check observes of a rank. A source is unset if the rank does not have it.
 struct Sample {
   int rank = 0;
   std::optional<std::uint64_t> steps{};
   std::optional<std::uint64_t> operations{};
   std::optional<std::uint64_t> output{};
-  // Totals of its processes since their start; none if not requested.
+  // Totals of the rank's processes since their start. Unset if not requested.
   std::optional<std::uint64_t> io_bytes{};
   double cpu_seconds = 0;
-  bool answers = false;  // it works on our query, which pauses its time without a sign of life
+  bool answers = false;  // it is answering our query; the time without a sign of life is paused
   bool operator==(const Sample&) const = default;
 };
 
-// Inspect everything and call judged(); in a job of many nodes, ask all nodes and call told().
+// Inspect everything and call judged(). In a multi-node job, ask all nodes and call told().
 struct Inspect {};
 
-// The verdict counts: show it and take the configured action.
+// The verdict is valid: print it and take the configured action.
 struct Announce {
   Verdict verdict{};
   Duration quiet{};
@@ -86,7 +88,7 @@ struct GoesOn {
   Duration quiet{};  // the time without progress
 };
 
-// No source of progress is seen in this program.
+// The program has no visible source of progress.
 struct SayBlind {};
 
 using HangEffect = std::variant<Inspect, Announce, GoesOn, SayBlind>;
@@ -104,40 +106,41 @@ class HangCore {
 
   [[nodiscard]] bool is_watching() const { return !ranks_.empty(); }
 
-  // When to check again; none: not before the next begin().
+  // When to check next. Unset if no check is due before the next begin().
   [[nodiscard]] std::optional<TimePoint> next_look() const { return next_look_; }
 
-  // Whether signs of life are worth their cost: not while there is progress.
+  // True if checking for signs of life is worth its cost, that is, without recent progress.
   [[nodiscard]] bool wants_life(TimePoint now) const;
 
   void looked(TimePoint now, const std::vector<Sample>& samples, std::vector<HangEffect>& out);
-  // It was seen in an operation with other ranks, so its activity there is no sign of life.
+  // The rank was seen waiting for other ranks in an operation, so its activity there is not a sign
+  // of life.
   void waits(int rank);
   void judged(TimePoint now, const Verdict& verdict, std::vector<HangEffect>& out);
-  // Many nodes: the verdict on all of them; none: it does not count, check again later.
+  // Multi-node: the verdict on all nodes. If unset, there is no valid verdict; check again later.
   void told(TimePoint now, const std::optional<Verdict>& verdict);
 
   // The current limit.
   [[nodiscard]] Duration limit() const;
-  // Since this rank's last progress.
+  // The time since this rank's last progress.
   [[nodiscard]] Duration quiet(int rank, TimePoint now) const;
-  // Since its last sign of life.
+  // The time since the rank's last sign of life.
   [[nodiscard]] Duration lifeless(int rank, TimePoint now) const;
 
-  // Since the last progress of any rank.
+  // The time since any rank made progress.
   [[nodiscard]] Duration quiet(TimePoint now) const { return now - progressed_; }
 
-  // It has made a step or an operation.
+  // True if the rank has completed a step or an operation.
   [[nodiscard]] bool is_strong(int rank) const;
 
  private:
   struct Rank {
     Sample last{};
     bool seen = false;
-    bool strong = false;     // has made a step or an operation
-    TimePoint progressed{};  // time of the last one
+    bool strong = false;     // has completed a step or an operation
+    TimePoint progressed{};  // time of its last progress
     TimePoint lived{};       // time of the last sign of life
-    bool waits = false;      // in an operation with other ranks, since its last progress
+    bool waits = false;      // has been in an operation with other ranks since its last progress
   };
 
   void note(TimePoint now, const Sample& sample, Rank& rank);
@@ -156,18 +159,18 @@ class HangCore {
   TimePoint began_{};
   TimePoint looked_at_{};
   std::optional<TimePoint> next_look_{};
-  TimePoint progressed_{};          // of any rank; output lines count only without other sources
+  TimePoint progressed_{};          // any rank's; output counts only if there is no other source
   std::deque<Duration> intervals_;  // between steps of the first rank
-  std::uint64_t steps_seen_ = 0;    // of the first rank
+  std::uint64_t steps_seen_ = 0;    // steps of the first rank seen so far
   TimePoint last_step_{};
   bool strong_ = false;      // a step or an operation was seen
   bool any_source_ = false;  // a rank has a counter, or has printed a visible line
   bool said_blind_ = false;
   bool judging_ = false;
   TimePoint judging_since_{};
-  std::optional<TimePoint> judge_after_{};  // postponed by signs of life
+  std::optional<TimePoint> judge_after_{};  // no verdict before this time, because of signs of life
   std::optional<Verdict> announced_{};
-  std::optional<TimePoint> told_at_{};  // told() by other nodes before the limit had passed here
+  std::optional<TimePoint> told_at_{};  // told() was called before the limit had passed here
 };
 
 }  // namespace muster::hang

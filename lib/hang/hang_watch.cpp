@@ -21,7 +21,7 @@
 namespace muster::hang {
 namespace {
 
-// Per recorder: its default capacity, unless a program asks for more.
+// The default capacity of a recorder, unless a program asks for more.
 constexpr std::uint64_t kRecordsMax = 2048;
 
 std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64_t>>& steps,
@@ -42,7 +42,8 @@ std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
   return out;
 }
 
-// Then CPU time is no sign of life, because a rank that waits for a GPU spins.
+// True if the rank waits in an operation. A rank that waits for a GPU spins, so CPU time is then
+// not a sign of life.
 bool waits_in_operation(const RankEvidence& rank) {
   return std::ranges::any_of(rank.positions,
                              [](const Position& at) { return !at.pending.empty(); });
@@ -76,7 +77,7 @@ struct HangWatch::Impl {
   int world_size = 0;
   Evidence evidence;
   AnswerOutput answers;
-  Done done;  // many nodes: the pending request
+  Done done;  // multi-node: the pending request
 
   void arm();
   void look();
@@ -194,7 +195,7 @@ void HangWatch::Impl::inspect(Duration within) {
   }
 }
 
-// Updated at the end, because some ranks may have made progress meanwhile.
+// Runs last, because some ranks may have made progress in the meantime.
 void HangWatch::Impl::add_progress() {
   const TimePoint now = steady_now();
   evidence.progress = seconds(core.quiet(now));
@@ -236,7 +237,7 @@ void HangWatch::Impl::stop() {
   inspection.cancel();
 }
 
-// Nothing was seen, so answer a pending request at once.
+// There is no evidence, so answer a pending request immediately.
 void HangWatch::Impl::drop_question() {
   if (const Done tell = std::exchange(done, nullptr)) {
     tell({});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangWatch: the shell around HangCore. Checks the workers of this node when due, gathers evidence
-// when they make no progress, and reports the verdict to its site. It never blocks: stacks come
-// from child processes with time limits. Owned by the agent if --hang-timeout is on; runs on the
-// loop's thread. Resource.
+// HangWatch: performs the I/O for HangCore. Checks the workers of this node when due, gathers
+// evidence when they make no progress, and reports the verdict to its site. It never blocks: stacks
+// come from child processes with time limits. The agent owns it if --hang-timeout is on. Runs on
+// the loop's thread. Resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -30,8 +30,8 @@ namespace muster::hang {
 
 struct HangWatchSettings {
   HangSettings core;
-  std::string py_spy = "py-spy";         // a path, or a name for PATH
-  std::vector<std::string> environment;  // for the stack dumpers
+  std::string py_spy = "py-spy";         // a path, or a name to look up in PATH
+  std::vector<std::string> environment;  // environment of the stack dumpers
 };
 
 struct HangReport {
@@ -46,9 +46,10 @@ class HangSite {
   virtual void found(HangReport report) = 0;
   virtual void goes_on(Duration quiet) = 0;
   virtual void sees_nothing() = 0;
-  // The workers make no progress. True: all nodes are being asked; look() and told() follow.
+  // The workers make no progress. If this returns true, all nodes are being queried and look() and
+  // told() will be called.
   [[nodiscard]] virtual bool ask_others() = 0;
-  // The last step that each worker reported, by local rank; none if it reports none.
+  // The last step that each worker reported, by local rank. Unset if it has reported none.
   [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
 };
 
@@ -69,19 +70,19 @@ class HangWatch {
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;
 
-  // The workers of an attempt are running.
+  // The workers of an attempt have started.
   void begin(std::vector<WatchedWorker> workers, int world_size);
   // This worker exited successfully.
   void worker_ended(int local_rank);
   // All workers are being stopped.
   void end();
 
-  // Many nodes: inspects the workers within this time; drops an earlier request.
+  // Multi-node: inspects the workers within this time. Discards an earlier request.
   using Done = std::function<void(const Evidence&)>;
   void look(Duration within, Done done);
-  // The latest evidence.
+  // The most recent evidence.
   [[nodiscard]] const Evidence& seen() const;
-  // The verdict on all nodes; none: check again later.
+  // The verdict on all nodes. If unset, there is none; check again later.
   void told(const std::optional<Verdict>& verdict);
 
  private:

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// Matches only 127.x.y.z, not names with that prefix ("127.0.0.1.example.org").
+// Matches only addresses such as 127.x.y.z, not names with that prefix ("127.0.0.1.example.org").
 bool is_loopback_v4(std::string_view host) {
   const auto parts = split(host, '.');
   return parts.size() == 4 && parts[0] == "127" &&
@@ -23,8 +23,8 @@ constexpr std::string_view kKeyField = "key=";
 constexpr std::string_view kBearer = "bearer ";
 constexpr int kHttpPort = 80;
 
-// Browsers send the cookies of a host name to all of its ports. The port in the cookie's name keeps
-// the keys of several jobs apart, also with forwarded ports.
+// Browsers send a host's cookies to all of its ports. With the port in the cookie's name, the keys
+// of several jobs do not collide, even with forwarded ports.
 std::string cookie_name(const HttpRequest& request) {
   const auto host = parse_endpoint(request.host);
   return "muster-key-" + std::to_string(host ? host->port.value_or(kHttpPort) : kHttpPort);
@@ -51,7 +51,8 @@ bool query_has_key(const HttpRequest& request, std::string_view key) {
   });
 }
 
-// A path on this host. "//host" and "http://host" would redirect a browser to another host.
+// The path, if it stays on this host. "//host" and "http://host" would redirect a browser to
+// another host.
 std::string clean_target(const HttpRequest& request) {
   std::string out =
       request.path.starts_with('/') && !request.path.starts_with("//") ? request.path : "/";

@@ -18,7 +18,7 @@ constexpr std::size_t kClientReadBytes = std::size_t{64} * 1024;
 constexpr std::string_view kData = "data: ";
 
 std::unexpected<Error> no_answer() {
-  return failure(Errc::timed_out, "no answer in time");
+  return failure(Errc::timed_out, "no response in time");
 }
 
 std::unexpected<Error> too_long() {
@@ -73,7 +73,7 @@ struct HttpStream::Impl {
     return out;
   }
 
-  // Waits for data, then reads once.
+  // Waits until data is available, then reads once.
   Result<void> read(TimePoint deadline) {
     return wait_ready(socket.get(), POLLIN, deadline) ? read_ready() : no_answer();
   }

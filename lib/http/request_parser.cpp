@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file besides client.cpp that includes libhttp_parser.
+// Only this file and client.cpp include libhttp_parser.
 #include "http/request_parser.hpp"
 
 #include "base/text.hpp"
@@ -23,8 +23,8 @@ struct RequestParser::Impl {
   http_parser parser{};
   HttpRequest request;
   std::string target;
-  std::string name;   // of the current header
-  std::string value;  // of the current header
+  std::string name;   // name of the current header
+  std::string value;  // value of the current header
   bool in_value = false;
   bool complete = false;
   std::size_t bytes = 0;
@@ -37,7 +37,7 @@ struct RequestParser::Impl {
 
   static Impl& of(http_parser* parser) { return *static_cast<Impl*>(parser->data); }
 
-  // Stops the parser, because a failing callback does.
+  // Returning an error from a callback stops the parser.
   int refuse(int status) {
     refusal = refusal == 0 ? status : refusal;
     return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RequestParser: parses the bytes of one request with libhttp_parser. The bytes are untrusted:
-// requests that exceed the limit or are not valid HTTP are rejected with a response status. Pure.
+// RequestParser: parses one request with libhttp_parser. The bytes are untrusted: a request that
+// exceeds the limit or is not valid HTTP is rejected with a response status. Pure.
 #pragma once
 
 #include "http/site.hpp"
@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Limit for request line and headers together.
+// Limit for the request line and the headers together.
 inline constexpr std::size_t kRequestHeadBytesMax = 8192;
 
 class RequestParser {
@@ -21,13 +21,13 @@ class RequestParser {
   RequestParser(RequestParser&&) noexcept;
   RequestParser& operator=(RequestParser&&) noexcept;
 
-  // Returns how many bytes belong to this request; the rest belongs to the next one.
+  // Returns the number of bytes that belong to this request; the rest belongs to the next one.
   [[nodiscard]] std::size_t feed(std::string_view bytes);
 
-  // The request has started but is not complete.
+  // True if the request has started but is not complete.
   [[nodiscard]] bool begun() const;
   [[nodiscard]] bool complete() const;
-  // The response status if the request is invalid, else 0.
+  // The response status if the request is invalid, otherwise 0.
   [[nodiscard]] int refusal() const;
   // Returns the complete request and resets the parser for the next one.
   [[nodiscard]] HttpRequest take();

@@ -25,9 +25,9 @@ constexpr int kAcceptsAtOnce = 8;
 constexpr int kSendsAtOnce = 4;
 constexpr std::size_t kSendBytesMax = std::size_t{64} * 1024;
 constexpr Duration kTick = std::chrono::seconds(1);
-// Events arrive in bursts: a round starts all workers within a few milliseconds.
+// Events arrive in bursts, because a round starts all workers within a few milliseconds.
 constexpr Duration kGatherEvents = std::chrono::milliseconds(50);
-constexpr int kLastSends = 64;  // limit for each connection when the server closes
+constexpr int kLastSends = 64;  // per connection, when the server closes
 
 bool would_block(int error) {
   return error == EAGAIN || error == EINTR;
@@ -83,7 +83,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
                         });
   }
 
-  // If no descriptors are available, retries at the next tick.
+  // If no descriptors are available, accepting is retried at the next tick.
   void accept_some() {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
       UniqueFd fd(
@@ -115,7 +115,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     begin_ticking();
   }
 
-  // Closes the connection that has been idle for longest. False if none is idle.
+  // Closes the connection that has been idle for the longest time. False if no connection is idle.
   bool make_room() {
     const auto older = [](const ConnectionPtr& a, const ConnectionPtr& b) {
       const bool idle_a = a->session.is_idle();
@@ -149,8 +149,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
       return;
     }
     if (one->session.close_wanted() && !one->shut) {
-      // Let the client close first. Closing with unread input would send a reset and could discard
-      // the response.
+      // Let the client close first. Closing a socket with unread input would send a reset, which
+      // could discard the response.
       ::shutdown(one->socket.native_handle(), SHUT_WR);
       one->shut = true;
     }
@@ -215,7 +215,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
     go_on(one);
   }
 
-  // Checks deadlines every second while any client is connected.
+  // Starts a tick that checks deadlines every second while any client is connected.
   void begin_ticking() {
     if (std::exchange(ticking, true)) {
       return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpServer: the sockets of one listener on the event loop. Accepts, reads, writes, and drops slow
-// clients. Each turn does a bounded amount of work, so that other users of the loop are not
-// delayed. It costs nothing while no client is connected. Resource; single-threaded.
+// HttpServer: the sockets of one listener on the event loop. It accepts, reads and writes, and
+// drops slow clients. Each turn does a limited amount of work, so that other users of the loop are
+// not delayed. Without connected clients it costs nothing. Resource; single-threaded.
 #pragma once
 
 #include "base/fd.hpp"
@@ -21,8 +21,8 @@ namespace muster {
 inline constexpr std::size_t kHttpConnectionsMax = 64;
 
 struct HttpListener {
-  UniqueFd socket;             // listens, non-blocking; TCP or a Unix socket
-  bool own_user_only = false;  // Unix socket: the peer must be our user, or root
+  UniqueFd socket;             // listening and non-blocking; TCP or Unix
+  bool own_user_only = false;  // Unix socket: only our user and root may connect
   HttpAccess access;
 };
 
@@ -34,10 +34,11 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Notifies the server of new events on the site. Open streams get them shortly after, in batches.
+  // Notifies the server of new events on the site. Open streams receive them shortly afterwards, in
+  // batches.
   void events_came();
 
-  // Sends what can be sent without blocking, then closes all connections.
+  // Sends what the kernel accepts without blocking, then closes all connections.
   void close();
 
   [[nodiscard]] const HttpCounts& counts() const;

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr int kRefused = 400;  // and above
+constexpr int kRefused = 400;  // this status and above
 
 std::string_view reason_of(int status) {
   switch (status) {
@@ -40,7 +40,7 @@ std::string_view reason_of(int status) {
   }
 }
 
-// The page loads nothing from other hosts, must not be framed, and must not be read by other sites.
+// The page loads nothing from other hosts. Other sites must not frame it or read it.
 constexpr std::string_view kSecurity =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -131,7 +131,7 @@ void HttpSession::sent(std::size_t bytes, TimePoint now) {
   }
 }
 
-// Parses buffered input up to the next request and answers it.
+// Parses buffered input up to the end of the next request and answers the request.
 void HttpSession::go_on(TimePoint now) {
   answer_begun_ = now;
   const std::size_t taken = parser_.feed(input_);

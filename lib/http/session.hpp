@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpSession: the protocol state of one connection: bytes in, bytes out, and a deadline. Requests
-// are answered one at a time; further input waits. Uses neither sockets nor a clock, which
-// HttpServer provides. Pure.
+// HttpSession: the protocol state of one connection. It maps input bytes to output bytes and sets a
+// deadline. Requests are answered one at a time; further input waits. It uses neither sockets nor a
+// clock; HttpServer provides both. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -16,21 +16,22 @@
 
 namespace muster {
 
-// For a request, from its first byte to its last.
+// Time limit for a request, from its first byte to its last.
 inline constexpr Duration kRequestTimeout = std::chrono::seconds(10);
-// Idle time between two requests, and before the first one.
+// Time limit for being idle between two requests, and before the first one.
 inline constexpr Duration kIdleTimeout = std::chrono::seconds(60);
-// For a client that reads no byte of its response.
+// Time limit for a client that reads nothing of its response.
 inline constexpr Duration kSendTimeout = std::chrono::seconds(10);
-// For a complete response, except for an event stream. Keeps a client from occupying a connection
-// by reading byte by byte.
+// Time limit for a complete response, except an event stream. Prevents a client from occupying a
+// connection by reading byte by byte.
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(60);
-// For the client to close after the last response.
+// Time limit for the client to close the connection after the last response.
 inline constexpr Duration kLingerTimeout = std::chrono::seconds(2);
-// Interval of empty lines on a stream without events, which detect dead clients.
+// On a stream without events, an empty line is sent at this interval to detect dead clients.
 inline constexpr Duration kHeartbeat = std::chrono::seconds(15);
 
-// Event streams have no time limit, so they must not occupy all connections.
+// Event streams have no time limit, so their number is limited to leave connections for other
+// requests.
 inline constexpr std::size_t kHttpStreamsMax = 48;
 
 struct HttpCounts {
@@ -43,11 +44,11 @@ class HttpSession {
  public:
   HttpSession(HttpSite& site, const HttpAccess& access, HttpCounts& counts, TimePoint now);
 
-  // Takes received bytes. Must not be called while there is output.
+  // Processes received bytes. Must not be called while output is pending.
   void take(std::string_view bytes, TimePoint now);
-  // Pending output. If empty and close_wanted(), the connection is finished.
+  // Pending output. The connection is finished if this is empty and close_wanted() is true.
   [[nodiscard]] std::string_view output() const;
-  // Reports that this number of output bytes was sent.
+  // Call after sending this number of output bytes.
   void sent(std::size_t bytes, TimePoint now);
   // Fetches new events for an open stream and sends heartbeats.
   void poll_events(TimePoint now);
@@ -56,7 +57,7 @@ class HttpSession {
 
   [[nodiscard]] bool streams() const { return streaming_; }
 
-  // Closing the connection now would not lose a response.
+  // True if closing the connection now would not lose a response.
   [[nodiscard]] bool is_idle() const { return output().empty() && !streaming_; }
 
   // When to close the connection; TimePoint::max() means never.

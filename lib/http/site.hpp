@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpSite: the interface through which HttpSession gets content. Requests and responses are plain
-// values, independent of sockets. The agent implements the real site, tests implement others.
+// HttpSite: the interface from which HttpSession gets its content. Requests and responses are plain
+// values, independent of sockets. The agent has the real implementation, tests have others.
 // Single-threaded.
 #pragma once
 
@@ -24,33 +24,33 @@ struct HttpRequest {
   bool keep_alive = true;
 };
 
-// Shared, since one body may be sent to many clients at a time.
+// Shared because the same body may be sent to many clients at once.
 using HttpBody = std::shared_ptr<const std::string>;
 
 struct HttpResponse {
   int status = 200;
   std::string_view type = "text/plain; charset=utf-8";
   HttpBody body;
-  std::string location;    // for a redirect
-  std::string set_cookie;  // empty: none
-  // Send server-sent events from `cursor` on instead of a body. The stream ends with the job or,
-  // without `follow`, after all present events.
+  std::string location;    // target of a redirect
+  std::string set_cookie;  // empty if none
+  // Send the server-sent events from `cursor` on instead of a body. The stream ends with the job
+  // or, without `follow`, after the events that exist already.
   bool events = false;
   bool follow = true;
   std::uint64_t cursor = 0;
 };
 
-// A response with one line of text.
+// Creates a response with one line of text.
 [[nodiscard]] HttpResponse plain_response(int status, std::string_view text);
 
 class HttpSite {
  public:
   virtual ~HttpSite() = default;
   [[nodiscard]] virtual HttpResponse answer(const HttpRequest& request) = 0;
-  // A few KiB of server-sent events from `cursor` on; advances `cursor`. Empty if there are no
-  // more.
+  // Returns a few KiB of server-sent events from `cursor` on, and advances `cursor`. Empty if there
+  // are no further events.
   [[nodiscard]] virtual std::string events_from(std::uint64_t& cursor) = 0;
-  // True if no further event will follow.
+  // True if no more events will follow.
   [[nodiscard]] virtual bool events_over() const = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission: decides who may use one of our listeners. Called once per accepted connection, before
-// the first byte is answered; the decision may come later, for example after querying another
-// process. Interface; called on the caller's loop.
+// Admission: decides which peers may use one of our listeners. Called once per accepted connection,
+// before the first byte is answered. The decision may arrive later, for example after a query to
+// another process. Interface; called on the caller's loop.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,8 +12,8 @@
 
 namespace muster {
 
-// An accepted connection, identified by the addresses of both ends, numeric as from
-// SocketAddress::host(). A kernel needs both to find the socket at the other end.
+// An accepted connection, identified by the numeric addresses of both ends, as returned by
+// SocketAddress::host(). The kernel needs both to find the socket at the other end.
 struct PeerAddress {
   std::string host;
   std::uint16_t port = 0;
@@ -22,19 +22,19 @@ struct PeerAddress {
   bool operator==(const PeerAddress&) const = default;
 };
 
-// A value admits the peer; an error closes the connection, with its message as the reason.
+// A value admits the peer. An error closes the connection; its message is the reason.
 using AdmissionAnswer = std::function<void(Result<void>)>;
 
 class Admission {
  public:
   virtual ~Admission() = default;
 
-  // Calls `answer` once, on the same thread, before it returns or later. A late call for a closed
-  // connection or a destroyed listener has no effect.
+  // Calls `answer` once on the same thread, before returning or later. A late call has no effect if
+  // the connection is closed or the listener destroyed.
   virtual void admit(const PeerAddress& peer, AdmissionAnswer answer) = 0;
 };
 
-// Admits every peer at once; the default for listeners.
+// Admits every peer immediately. The default for listeners.
 class AdmitEverybody final : public Admission {
  public:
   void admit(const PeerAddress& /*peer*/, AdmissionAnswer answer) override { answer({}); }

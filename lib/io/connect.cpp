@@ -17,12 +17,12 @@ namespace muster {
 namespace {
 
 void set_flag(int fd, int level, int name, int value) {
-  // These cannot fail on a TCP socket, and the connection works without them.
+  // These options cannot fail on a TCP socket, and the connection works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// While connecting, ICMP errors go to a separate queue, so that a firewall's refusal can be
-// distinguished from one by the remote kernel.
+// While connecting, ICMP errors go to a separate queue, so that a refusal by a firewall can be
+// distinguished from a refusal by the remote kernel.
 void keep_icmp(int fd, int family, bool keep) {
   set_flag(fd,
            family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6,
@@ -51,7 +51,8 @@ bool was_icmp(int fd) {
 }
 
 void bind_source(int fd, const SocketAddress& source) {
-  // Otherwise the kernel would pick a port here, possibly one already in use towards this peer.
+  // Otherwise the kernel would choose a port here, possibly one already in use for connections to
+  // this peer.
   set_flag(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
   // If the address no longer exists, the kernel chooses another one.
   static_cast<void>(::bind(fd, source.get(), source.size));
@@ -134,7 +135,7 @@ Error connect_error(const SocketAddress& to, int errno_value) {
     return system_error("cannot create a socket", errno_value);
   }
   if (errno_value == ETIMEDOUT) {
-    return {Errc::timed_out, "no answer from " + to.host()};
+    return {Errc::timed_out, "no response from " + to.host()};
   }
   if (errno_value == EINVAL && to.is_link_local()) {
     return {Errc::unreachable,

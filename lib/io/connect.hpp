@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections: implements non-blocking connect. Code that may block calls connect_until (store
-// client, collective library); code on a loop calls start_connect, waits until the socket is
-// writable, and calls finish_connect (links of nodes). Stateless.
+// Non-blocking TCP connects. Code that may block calls connect_until (the store client, the
+// collective library). Code on a loop (links between nodes) calls start_connect, waits until the
+// socket is writable, and calls finish_connect. Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -25,14 +25,14 @@ struct KeepAlive {
 void set_keepalive(int fd, const KeepAlive& keepalive);
 
 struct ConnectOptions {
-  // Source address, if it has the same IP version.
+  // The source address; ignored if its IP version differs.
   std::optional<SocketAddress> source = std::nullopt;
-  // Instead of the system's default of two hours.
+  // Replaces the system's default of two hours.
   std::optional<KeepAlive> keepalive = std::nullopt;
 };
 
-// A non-blocking socket with TCP_NODELAY, and an errno if connecting failed at once (EINPROGRESS if
-// it did not).
+// A non-blocking socket with TCP_NODELAY, and the errno: EINPROGRESS unless connecting failed
+// immediately.
 struct Connecting {
   UniqueFd fd;
   int error = 0;
@@ -40,18 +40,18 @@ struct Connecting {
 
 [[nodiscard]] Connecting start_connect(const SocketAddress& to, const ConnectOptions& options = {});
 
-// The result of connecting, once the socket is writable: 0 or the errno; EINPROGRESS if woken too
-// early. A socket connected to itself, which can happen on one host without a listener, is
-// ECONNREFUSED. A refusal by a firewall is EHOSTUNREACH, because some callers take ECONNREFUSED as
-// proof that there is no listener.
+// The result of connecting, once the socket is writable: 0 or an errno. EINPROGRESS if called too
+// early. A socket connected to itself, which can happen on one host without a listener, yields
+// ECONNREFUSED. A refusal by a firewall yields EHOSTUNREACH, because some callers treat
+// ECONNREFUSED as proof that there is no listener.
 [[nodiscard]] int finish_connect(int fd);
 
-// Returns a connected, non-blocking socket, or the errno: ETIMEDOUT at the deadline.
+// Returns a connected, non-blocking socket, or an errno: ETIMEDOUT at the deadline.
 [[nodiscard]] std::expected<UniqueFd, int> connect_until(const SocketAddress& to,
                                                          TimePoint deadline,
                                                          const ConnectOptions& options = {});
 
-// Turns the errno of a failed connection into a message. Codes: timed_out, unreachable, system.
+// Converts the errno of a failed connection to an error. Codes: timed_out, unreachable, system.
 [[nodiscard]] Error connect_error(const SocketAddress& to, int errno_value);
 
 }  // namespace muster

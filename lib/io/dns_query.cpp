@@ -22,15 +22,15 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 253;  // RFC 1035
 
-// If a server drops AAAA queries (or A), do not wait for the whole timeout once the other kind was
-// answered.
+// If a server drops only AAAA or only A queries, do not wait for the whole timeout once the other
+// query was answered.
 constexpr Duration kSecondAnswerTimeout = std::chrono::milliseconds(300);
 
-// Timeout for the first try of each server; doubled on each further try.
+// Timeout for the first try of each server. It doubles with each further try.
 constexpr int kServerTimeoutMilliseconds = 1000;
 constexpr int kTries = 4;
 
-// RFC 6761: such names always mean this host and are never sent to a server.
+// RFC 6761: these names always mean this host and are never sent to a server.
 bool is_localhost(std::string_view name) {
   std::string lower = to_lower(name);
   if (lower.ends_with('.')) {
@@ -73,7 +73,7 @@ void ask(ares_channel channel, const std::string& name, int family, Answer& answ
   ares_getaddrinfo(channel, name.c_str(), nullptr, &hints, take_answer, &answer);
 }
 
-// IPv4 first: if a name has both, IPv4 works on every cluster.
+// IPv4 comes first because it works on every cluster, also for names that have both.
 void put_ipv4_first(Addresses& addresses) {
   std::ranges::stable_partition(
       addresses, [](const std::string& address) { return address.find(':') == std::string::npos; });
@@ -128,7 +128,7 @@ struct DnsQuery::Impl {
 
   void close_channel() {
     if (channel != nullptr) {
-      ares_destroy(std::exchange(channel, nullptr));  // calls take_answer for pending queries
+      ares_destroy(std::exchange(channel, nullptr));  // this calls take_answer for pending queries
     }
   }
 
@@ -147,8 +147,8 @@ struct DnsQuery::Impl {
     }
   }
 
-  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. Set explicitly, because c-ares would parse
-  // nsswitch.conf by first letters, and unknown modules change its behaviour.
+  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. It is set explicitly, because c-ares would
+  // interpret nsswitch.conf by first letters only, and unknown modules would change its behaviour.
   int open_channel(const char* lookups) {
     close_channel();
     std::string order = lookups;
@@ -186,8 +186,8 @@ struct DnsQuery::Impl {
     return result.has_value();
   }
 
-  // Two queries instead of one for both kinds, so the answer to one is not lost if the server drops
-  // the other.
+  // Sends separate A and AAAA queries, so that one answer is not lost if the server drops the other
+  // query.
   void ask_servers() {
     set = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
     if (!set) {
@@ -213,7 +213,7 @@ struct DnsQuery::Impl {
     if ((!ipv4.over || !ipv6.over) && now < give_up) {
       return;
     }
-    close_channel();  // ends pending queries with ARES_EDESTRUCTION
+    close_channel();  // completes pending queries with ARES_EDESTRUCTION
     if (found) {
       ipv4.addresses.insert(ipv4.addresses.end(), ipv6.addresses.begin(), ipv6.addresses.end());
       result.emplace(std::move(ipv4.addresses));
@@ -222,8 +222,8 @@ struct DnsQuery::Impl {
     }
   }
 
-  // The more informative of the two statuses: a server that knows that the name does not exist is
-  // decisive; otherwise the reason why a query failed.
+  // The more informative of the two statuses. A server's reply that the name does not exist is
+  // decisive. Otherwise the status says why a query failed.
   [[nodiscard]] int worse_status() const {
     const auto rank = [](int status) {
       return status == ARES_ENOTFOUND ? 2 : status == ARES_ENODATA ? 0 : 1;
@@ -276,7 +276,8 @@ void DnsQuery::step(TimePoint now) {
                     readable ? event.data.fd : ARES_SOCKET_BAD,
                     writable ? event.data.fd : ARES_SOCKET_BAD);
   }
-  ares_process_fd(impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // handles its timeouts
+  ares_process_fd(
+      impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // handles the timeouts of c-ares
   impl_->look_at_answers(now);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DnsQuery: resolves one name as a state machine driven by its owner: wait until the descriptor is
-// readable or next_deadline() has passed, then call step(). It never blocks and is independent of
-// the loop, so the blocking and the asynchronous resolver share it. Resource type, one thread.
-// README.md explains why it uses c-ares and not getaddrinfo.
+// DnsQuery: resolves one name as a state machine that its owner drives: wait until the descriptor
+// is readable or next_deadline() has passed, then call step(). It never blocks and does not depend
+// on the loop, so the blocking and the asynchronous resolver share it. README.md explains why it
+// uses c-ares instead of getaddrinfo. Resource type, one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -19,8 +19,8 @@ using Addresses = std::vector<std::string>;
 
 class DnsQuery {
  public:
-  // Answers at once if no server is needed (numeric addresses, localhost, /etc/hosts), otherwise
-  // queries the servers. Gives up after `timeout`.
+  // Completes immediately if no server is needed (numeric addresses, localhost, /etc/hosts);
+  // otherwise queries the servers. Fails after `timeout`.
   DnsQuery(std::string name, TimePoint now, Duration timeout);
   DnsQuery(const DnsQuery&) = delete;
   DnsQuery& operator=(const DnsQuery&) = delete;
@@ -29,10 +29,10 @@ class DnsQuery {
   // Set once the query is complete.
   [[nodiscard]] const std::optional<Result<Addresses>>& result() const;
 
-  // An epoll set with the servers' sockets; readable if there is something to do.
+  // An epoll set with the sockets to the servers. Readable if step() has work to do.
   [[nodiscard]] int descriptor() const;
 
-  // The latest time to call step(), readable or not.
+  // When to call step() at the latest, even if the descriptor is not readable.
   [[nodiscard]] TimePoint next_deadline(TimePoint now) const;
 
   void step(TimePoint now);

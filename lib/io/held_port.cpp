@@ -14,22 +14,22 @@
 namespace muster {
 namespace {
 
-// The kernel chooses the port on each try; another launcher may be probing the same one.
+// The kernel chooses a port on each try. Another launcher may be probing the same one.
 constexpr int kTriesForAny = 64;
 
 enum class Sharing {
-  none,    // fails if any other socket has the port
-  others,  // fails only if there is a listener
+  none,    // fails if any other socket is bound to the port
+  others,  // fails only if another socket listens on it
 };
 
 using Bound = std::expected<UniqueFd, int>;  // the error is the errno
 
 void set_option(int fd, int level, int name, int value) {
-  // Cannot fail on a TCP socket.
+  // This cannot fail on a TCP socket.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// Binds on all addresses, so that no address of the port remains free.
+// Binds to all addresses, so that the port is not free on any address.
 Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   const auto address = SocketAddress::parse(all, port);
   UniqueFd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -42,13 +42,13 @@ Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   if (!fd || ::bind(fd.get(), address->get(), address->size) != 0) {
     return std::unexpected(errno);
   }
-  // From now on a server that sets it too can bind the port as well.
+  // From now on, a server that also sets SO_REUSEADDR can bind to the port.
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   return fd;
 }
 
-// A port with connections of an earlier server in TIME_WAIT can only be bound the way a server
-// binds it (`others`). The kernel refuses that if there is a listener.
+// If an earlier server's connections are in TIME_WAIT, the port can only be bound the way a server
+// binds it (`others`). The kernel refuses that if another socket listens on the port.
 Bound bind_all(std::uint16_t port, Sharing sharing) {
   auto fd = bind_on("::", port, sharing);
   return fd || fd.error() != EAFNOSUPPORT ? std::move(fd) : bind_on("0.0.0.0", port, sharing);

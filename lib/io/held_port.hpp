@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeldPort: reserves a TCP port on this host for a program that will listen on it. Our socket is
-// bound to it and never listens. Other programs do not get the port from bind() to port 0 or
-// connect(), and bind() without SO_REUSEADDR fails; a server that sets SO_REUSEADDR can bind and
-// listen on it, on every IPv4 and IPv6 address. The agent holds ports for its workers. Resource;
-// the descriptors are close-on-exec.
+// bound to the port and never listens. bind() to port 0 and connect() do not give the port to
+// another program, and bind() without SO_REUSEADDR fails. A server that sets SO_REUSEADDR can bind
+// and listen on the port, on every IPv4 and IPv6 address. The agent holds ports for its workers.
+// Resource; the descriptors are close-on-exec.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,8 +18,8 @@ namespace muster {
 
 class HeldPort {
  public:
-  // Takes an unused port in the range. No two launchers on a host hold the same one. Error: system,
-  // if no port in the range is free or descriptors are exhausted.
+  // Takes an unused port in the range. Two launchers on a host never hold the same port. Error:
+  // system, if no port in the range is free or descriptors are exhausted.
   [[nodiscard]] static Result<HeldPort> take(PortRange range);
 
   [[nodiscard]] std::uint16_t number() const { return number_; }

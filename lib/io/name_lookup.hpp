@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NameLookup: resolves a name without blocking the loop, even if servers do not respond. Created on
-// the loop's thread by callers that connect by name; the rules are those in io/resolver.hpp.
-// Resource: destroying it cancels the lookup, and the callback is then never called.
+// NameLookup: resolves a name without blocking the loop, even if DNS servers do not respond.
+// Callers that connect by name create it on the loop's thread. The lookup rules are documented in
+// io/resolver.hpp. Resource: destroying it cancels the lookup, and the callback is then never
+// called.
 #pragma once
 
 #include "base/error.hpp"

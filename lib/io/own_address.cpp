@@ -10,10 +10,10 @@
 namespace muster {
 namespace {
 
-// Any port works for a route lookup; this is the discard port.
+// A route lookup works with any port; this is the discard port.
 constexpr std::uint16_t kDiscardPort = 9;
 
-// True if the kernel would send to the address from that same address.
+// True if packets to the address would have that same address as their source.
 bool leads_to_itself(const std::string& address) {
   const auto there = SocketAddress::parse(address, kDiscardPort);
   const auto source = there ? source_towards(*there) : std::nullopt;
@@ -45,7 +45,7 @@ std::string loopback_address() {
   return !leads_to_itself(kLoopback) && leads_to_itself("::1") ? "::1" : kLoopback;
 }
 
-// A successful bind proves nothing if net.ipv4.ip_nonlocal_bind is set.
+// A successful bind proves nothing if net.ipv4.ip_nonlocal_bind is set, so check the route instead.
 bool is_own_address(const std::string& address) {
   const auto parsed = SocketAddress::parse(address, 0);
   return parsed &&

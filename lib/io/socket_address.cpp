@@ -43,8 +43,8 @@ bool read_numeric(int family, std::string_view text, Raw& out) {
   return ::inet_pton(family, terminated.data(), &out) == 1;
 }
 
-// The index of an existing interface, given its name or index; 0 if there is none. As in glibc a
-// name takes precedence: an interface may be called "7".
+// The index of an existing interface, given its name or index; 0 if there is none. Like in glibc, a
+// name takes precedence, because an interface may be called "7".
 std::uint32_t zone_index(std::string_view zone) {
   if (const std::uint32_t index = ::if_nametoindex(std::string(zone).c_str()); index != 0) {
     return index;
@@ -57,7 +57,7 @@ std::uint32_t zone_index(std::string_view zone) {
   return index != 0 && ::if_indextoname(index, name.data()) != nullptr ? index : 0;
 }
 
-// "%eth0", or the index if the interface no longer exists.
+// The zone as "%eth0", or with the index if the interface no longer exists.
 std::string zone_text(std::uint32_t index) {
   std::array<char, IF_NAMESIZE> name{};
   const bool exists = ::if_indextoname(index, name.data()) != nullptr;
@@ -76,7 +76,7 @@ Result<SocketAddress> with_zone(sockaddr_in6 v6, std::string_view text, std::siz
     }
     v6.sin6_scope_id = zone_index(text.substr(percent + 1));
     if (v6.sin6_scope_id == 0) {
-      return refused(text, "has an interface that does not exist on this host");
+      return refused(text, "names an interface that does not exist on this host");
     }
   }
   return wrap(v6);
@@ -160,7 +160,7 @@ bool SocketAddress::is_link_local() const {
   return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr) != 0;
 }
 
-// Ignores the IPv6 flow label, which does not identify the peer.
+// Ignores the IPv6 flow label because it does not identify the peer.
 bool SocketAddress::operator==(const SocketAddress& other) const {
   if (family() != other.family() || port() != other.port()) {
     return false;
@@ -198,7 +198,7 @@ SocketAddress peer_address(int fd) {
       [](int of, sockaddr* out, socklen_t* size) { return ::getpeername(of, out, size); }, fd);
 }
 
-// Connecting a datagram socket sends nothing: it only makes the kernel choose a route.
+// Connecting a datagram socket sends nothing; it only makes the kernel choose a route.
 std::optional<SocketAddress> source_towards(const SocketAddress& there) {
   const UniqueFd fd(::socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd || ::connect(fd.get(), there.get(), there.size) != 0) {

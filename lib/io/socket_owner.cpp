@@ -26,10 +26,10 @@ namespace {
 constexpr std::string_view kAsking = "cannot query the owner of a socket";
 
 // The index of lo in every network namespace. A socket bound to an interface is found only with
-// that interface's index; any other socket with every index.
+// that interface's index. Any other socket is found with every index.
 constexpr std::uint32_t kLoopbackInterface = 1;
 
-// Classifies the errno of a query: not supported at all, or failed this time.
+// Classifies the errno of a query: either the kernel does not support it, or it failed this time.
 Error cannot_ask(int why) {
   constexpr std::array kNever{
       ENOENT, EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP, ENOSYS, EPERM, EACCES, EINVAL};
@@ -52,7 +52,7 @@ union Reply {
 
 using Place = std::array<std::uint32_t, 4>;  // an address in the kernel's format
 
-// Connections that use IPv4 on the wire are queried as IPv4, whatever the socket type.
+// A connection that uses IPv4 on the wire is queried as IPv4, even if its sockets are IPv6 sockets.
 struct End {
   int family = 0;
   Place place{};
@@ -97,8 +97,8 @@ Request request_for(const End& own, const End& other) {
   return out;
 }
 
-// The kernel replies before the request returns, so there is nothing to wait for. Skips unread
-// replies to earlier queries.
+// The kernel replies before the request returns, so no wait is needed. Skips unread replies to
+// earlier queries.
 Result<std::size_t> exchange(int netlink, Request request, Reply& reply) {
   thread_local std::uint32_t last = 0;
   request.header.nlmsg_seq = ++last;
@@ -123,7 +123,7 @@ Result<std::size_t> exchange(int netlink, Request request, Reply& reply) {
   return size;
 }
 
-// 0, or the errno of an error reply.
+// 0, or the errno in an error reply.
 int error_in(const Reply& reply, std::size_t size) {
   nlmsgerr said{};
   if (reply.header.nlmsg_type != NLMSG_ERROR || size < NLMSG_HDRLEN + sizeof(said)) {
@@ -133,8 +133,9 @@ int error_in(const Reply& reply, std::size_t size) {
   return -said.error;
 }
 
-// ENOENT means that there is no such socket, or that the kernel was built without this query. A
-// dump of sockets in no state returns an empty list if the kernel supports the query.
+// ENOENT means either that there is no such socket or that the kernel was built without this query.
+// To distinguish the two, dump the sockets in an empty set of states: a kernel that supports the
+// query returns an empty list.
 Result<void> check_that_kernel_answers(int netlink, int family) {
   Request request = request_for({family}, {family});
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
@@ -152,7 +153,7 @@ Result<void> check_that_kernel_answers(int netlink, int family) {
 }
 
 // The kernel returns the connection with exactly these two ends or, if there is none, a listener on
-// that port. The state distinguishes them.
+// that port. The socket's state distinguishes them.
 bool is_connected(int state) {
   constexpr std::array kConnected{
       TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_CLOSE_WAIT, TCP_LAST_ACK, TCP_CLOSING};
@@ -166,7 +167,7 @@ std::string beginning_of(const char* path) {
   return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
-// The uid that the kernel reports for all users that are not mapped in our user namespace.
+// The uid that the kernel reports for all users without a mapping in our user namespace.
 std::optional<uid_t> number_of_unknown_users() {
   constexpr std::int64_t kAllUsers = 0xFFFFFFFF;
   constexpr std::int64_t kUsual = 65534;
@@ -181,8 +182,8 @@ std::optional<uid_t> number_of_unknown_users() {
   return static_cast<uid_t>(parse_int(trim(number)).value_or(kUsual));
 }
 
-// Older kernels report uid 0 for a closed socket whose last bytes are still in flight; all kernels
-// do for sockets in TIME_WAIT.
+// Older kernels report uid 0 for a closed socket whose last bytes are still in flight. All kernels
+// do so for sockets in TIME_WAIT.
 std::optional<SocketOwner> owner_in(const inet_diag_msg& found) {
   if (found.idiag_inode == 0 && found.idiag_uid == 0) {
     return std::nullopt;

@@ -22,8 +22,8 @@ std::string name_of(uid_t user) {
 
 }  // namespace
 
-// Root can read and change anything, so refusing it would protect nothing. If descriptors or memory
-// are exhausted no peer is admitted, because any user could cause that.
+// Root can read and change anything, so refusing root would protect nothing. If descriptors or
+// memory are exhausted, no peer is admitted, because any user could cause that condition.
 PeerVerdict judge_peer(const PeerFacts& facts, uid_t user) {
   if (!facts.owner && facts.owner.error().code != Errc::not_possible) {
     return PeerVerdict::unanswered;
@@ -66,7 +66,7 @@ Result<uid_t> parse_user(std::string_view text, std::string_view passwd) {
 PeerFacts UserAdmission::facts_of(const PeerAddress& peer) {
   const auto there = SocketAddress::parse(peer.host, peer.port);
   const auto here = SocketAddress::parse(peer.local_host, peer.local_port);
-  if (!there || !here) {  // the connection has no address any more
+  if (!there || !here) {  // the connection no longer has an address
     return {.owner = std::nullopt, .is_here = true};
   }
   PeerFacts facts{.owner = diag_.owner_of(*there, *here)};

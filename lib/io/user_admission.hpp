@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// UserAdmission: peers on this host must belong to one user, or root; peers on other hosts are
-// judged by another Admission. The decision is a pure function of the kernel's facts. For the
-// workers' store, the listeners of nodes and muster-store. Resource; one thread.
+// UserAdmission: admits peers on this host only if they belong to one user or to root. Another
+// Admission judges peers on other hosts. The decision is a pure function of facts from the kernel.
+// Used for the workers' store, the listeners of nodes and muster-store. Resource; one thread.
 #pragma once
 
 #include "io/admission.hpp"
@@ -21,8 +21,8 @@ namespace muster {
 // What is known about a peer.
 struct PeerFacts {
   Result<std::optional<SocketOwner>> owner;
-  bool is_here = false;        // its address belongs to this host
-  bool can_tell_users = true;  // our own end has an owner with an ID
+  bool is_here = false;        // the peer's address belongs to this host
+  bool can_tell_users = true;  // our own end's owner has an ID here
 };
 
 enum class PeerVerdict {
@@ -34,38 +34,39 @@ enum class PeerVerdict {
   closed,      // closed before the query
 };
 
-// How to treat another user's connection on this host. A program that forwards connections from
+// How to treat another user's connections on this host. A program that forwards connections from
 // other hosts, such as a sidecar, connects as its own user.
 enum class OtherUsers {
   refused,
-  warned_of,  // admitted; one notice about the first
+  warned_of,  // admitted, with one notice about the first connection
   admitted,   // a key check follows
 };
 
 [[nodiscard]] PeerVerdict judge_peer(const PeerFacts& facts, uid_t user);
 
-// A user's ID, from a number or from a name in the text of /etc/passwd. Error: usage.
+// Parses a user ID, or looks up a name in the text of /etc/passwd. Error: usage.
 [[nodiscard]] Result<uid_t> parse_user(std::string_view text, std::string_view passwd);
 
 class UserAdmission final : public Admission {
  public:
-  // True if another user's socket is to be admitted anyway, by its inode.
+  // True if this socket of another user is to be admitted anyway; identified by its inode.
   using Exception = std::function<bool(const SocketOwner&)>;
 
   explicit UserAdmission(uid_t user) : user_(user) {}
 
-  // Judges peers on other hosts; must outlive this object. Without it they are admitted.
+  // Sets the Admission for peers on other hosts, which must outlive this object. Without one, they
+  // are admitted.
   void set_elsewhere(Admission* elsewhere) { elsewhere_ = elsewhere; }
 
   void set_exception(Exception exception) { exception_ = std::move(exception); }
 
-  // Receives one message, once, if this kernel cannot determine socket owners; all peers are then
-  // admitted.
+  // Sets the receiver of a one-time message in case this kernel cannot determine socket owners. All
+  // peers are then admitted.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
   void set_others(OtherUsers others) { others_ = others; }
 
-  // Appended to the reason of a refusal: what to do if the other user forwards connections.
+  // Text appended to the reason of a refusal: what to do if the other user forwards connections.
   void set_advice(std::string advice) { advice_ = std::move(advice); }
 
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;

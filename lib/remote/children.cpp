@@ -127,7 +127,7 @@ void RshChildren::tick(TimePoint now) {
   }
 }
 
-// Several child exits may coalesce into one signal.
+// One signal may stand for several child exits.
 void RshChildren::on_ready() {
   signalfd_siginfo signal{};
   while (::read(deaths_.get(), &signal, sizeof(signal)) > 0) {

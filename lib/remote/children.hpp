@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RshChildren: the remote shells started by this process, and the route to each host behind them.
-// Remote shells with transient failures are retried until a deadline. Reaps all children of the
-// process. Resource; single-threaded, in the Poller's thread.
+// RshChildren: the remote shells that this process has started, and the route to each host behind
+// them. Retries remote shells with transient failures until a deadline. Reaps all children of the
+// process. Resource; single-threaded, on the Poller's thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -30,18 +30,19 @@ class RshChildren final : public Watcher, private RshObserver {
   RshChildren(const RshChildren&) = delete;
   RshChildren& operator=(const RshChildren&) = delete;
 
-  // Call before the first start(). `on_other` is called when any other child exits.
+  // Must be called before the first start(). `on_other` is called when any other child exits.
   [[nodiscard]] Result<void> open(std::function<void(pid_t, ExitStatus)> on_other);
 
-  // Starts a remote shell and sends its setup.
+  // Starts a remote shell and sends its setup message.
   [[nodiscard]] Result<void> start(RshChild::Place place, const SetupMessage& setup);
 
-  // Sends a frame to this host through the remote shell that leads to it. No-op if none does.
+  // Sends a frame to this host through the remote shell that leads to it. Does nothing if there is
+  // none.
   void send(std::uint16_t host, RemoteFrameKind kind, std::string payload);
   void send_all(RemoteFrameKind kind, const std::string& payload);
   void close_all();
 
-  // Transient failures are retried until then. Call before the first start().
+  // Retries transient failures until this time. Must be called before the first start().
   void retry_until(TimePoint when) { retry_until_ = when; }
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -57,7 +58,7 @@ class RshChildren final : public Watcher, private RshObserver {
     RshChild::Place place;
     SetupMessage setup;
     int failures = 0;
-    std::optional<TimePoint> again;  // when to restart the child, if it has failed
+    std::optional<TimePoint> again;  // when to retry, if the child has failed
   };
 
   void on_frame(RshChild& child, const Frame& frame) override;

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kHeaderBytes = 8;  // kind, 0, host, size of the payload
+constexpr std::size_t kHeaderBytes = 8;  // kind, 0, host, payload size
 
 bool is_kind(std::uint8_t kind) {
   return kind >= static_cast<std::uint8_t>(RemoteFrameKind::setup) &&
@@ -27,7 +27,7 @@ void append_frame(std::string& out, const Frame& frame) {
   out += frame.payload;
 }
 
-// False if the greeting has not arrived yet.
+// Returns false if the greeting has not arrived yet.
 Result<bool> FrameReader::find_greeting() {
   const auto at = bytes_.find(kGreeting);
   if (at != std::string::npos) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames: the messages on a remote shell's standard input and output, between the launcher and the
 // agents that it started on other hosts. README.md documents the format. The other end is muster,
-// but a login script may have printed output before it starts. Pure.
+// but a login script may print output before muster starts. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -23,7 +23,7 @@ enum class RemoteFrameKind : std::uint8_t {
   output,        // up: bytes of standard output
   error_output,  // up: bytes of standard error
   ended,         // up: the launcher on that host has exited, with its exit code
-  lost,          // up: a host further down is unreachable or was lost, with the reason
+  lost,          // up: a host further down is unreachable or lost, with the reason
   beat,          // up: empty, to detect dead connections
   credit,        // down: number of further output bytes that may be sent
 };
@@ -35,9 +35,9 @@ struct Frame {
   bool operator==(const Frame&) const = default;
 };
 
-// All arguments and variables of a job must fit into one frame.
+// All arguments and environment variables of a job must fit into one frame.
 inline constexpr std::size_t kFrameBytesMax = std::size_t{8} * 1024 * 1024;
-// Limit for output of login scripts before the greeting.
+// Limit for the output of login scripts before the greeting.
 inline constexpr std::size_t kNoiseBytesMax = std::size_t{64} * 1024;
 
 // The first bytes that an agent writes.
@@ -47,15 +47,16 @@ void append_frame(std::string& out, const Frame& frame);
 
 class FrameReader {
  public:
-  // `greeted`: frames start immediately, without a greeting before them.
+  // If `greeted`, frames start immediately, without a preceding greeting.
   explicit FrameReader(bool greeted) : greeted_(greeted) {}
 
   void feed(std::string_view bytes) { bytes_ += bytes; }
 
-  // None if no complete frame is available yet. Error: protocol; stop reading then.
+  // Returns none if no complete frame is available yet. Error: protocol; the caller must then stop
+  // reading.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
-  // The output received instead of the greeting.
+  // The output that was received instead of the greeting.
   [[nodiscard]] const std::string& noise() const { return bytes_; }
 
   [[nodiscard]] bool greeted() const { return greeted_; }

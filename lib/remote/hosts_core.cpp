@@ -19,7 +19,7 @@ using hosts_effect::PassSignal;
 using hosts_effect::Say;
 using hosts_effect::StartAll;
 
-constexpr int kUnreachable = 69;  // as agent/failures/job_result
+constexpr int kUnreachable = 69;  // as in agent/failures/job_result
 constexpr int kSignalBase = 128;
 
 bool ends_the_job(int signo) {
@@ -93,8 +93,8 @@ void HostsCore::lost(TimePoint now, std::size_t host, const std::string& why, Ho
   look_at_answers(now, out);
 }
 
-// Starts nothing until all hosts have answered, so that a job never runs with fewer hosts than
-// requested.
+// No launcher is started until all hosts have answered, so that a job never runs with fewer hosts
+// than requested.
 void HostsCore::look_at_answers(TimePoint now, HostsEffects& out) {
   if (count(State::expected) > 0) {
     deadline_ = noticed_ ? reach_end_ : std::min(reach_end_, *deadline_);
@@ -115,8 +115,8 @@ void HostsCore::retrying(std::size_t host, const std::string& why) {
   trouble_[host] = why;
 }
 
-// If the parent in the launch tree fails, all hosts behind it have the same reason, so report it
-// once.
+// If a parent in the launch tree fails, all hosts behind it fail for the same reason, which is
+// reported only once.
 void HostsCore::add_unreached(const std::string& why) {
   if (std::ranges::find(unreached_, why) == unreached_.end()) {
     unreached_.push_back(why);
@@ -173,7 +173,8 @@ void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
   close(now, kUnreachable, out);
 }
 
-// If too few hosts remain, stop the job; the others would wait for an agent that is not restarted.
+// If too few hosts remain, stop the job. The remaining hosts would wait for an agent that is never
+// restarted.
 void HostsCore::lose_running(TimePoint now, const std::string& why, HostsEffects& out) {
   const std::size_t left = states_.size() - count(State::lost);
   const bool enough = left >= settings_.nodes_min;
@@ -204,8 +205,8 @@ void HostsCore::ended(TimePoint now, std::size_t host, int code, HostsEffects& o
   end_if_over(now, out);
 }
 
-// Every launcher exits with the code of the job's root cause. If hosts may be missing, the job
-// succeeds if enough launchers succeeded.
+// Every launcher exits with the code of the job's root cause. If the job may continue with fewer
+// hosts, it succeeds if enough launchers succeeded.
 int HostsCore::job_code() const {
   if (own_code_) {
     return *own_code_;
@@ -234,8 +235,8 @@ void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
   }
 }
 
-// The first request gives the workers their grace period. A second one does not, so that a hung
-// remote shell cannot block the user's terminal.
+// The first request leaves the workers their grace period. A second one does not, so a hung remote
+// shell cannot block the user's terminal.
 void HostsCore::hurry(TimePoint now, int signo) {
   interrupt_ = interrupt_.value_or(signo);
   const TimePoint end = now + (ending_ ? kHurriedEndTimeout : settings_.grace + kEndExtra);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HostsCore: decides when the agents on other hosts start, how to handle a lost host, when the job
-// is over and its exit code. Pure: consumes events and times, produces effects. HostsLauncher is
-// the I/O shell around it.
+// is over, and its exit code. Pure: it consumes events with their times and produces effects.
+// HostsLauncher performs the I/O for HostsCore.
 #pragma once
 
 #include "base/log.hpp"
@@ -16,23 +16,24 @@
 
 namespace muster {
 
-// Report once that hosts have not answered for this long.
+// If hosts have not answered for this long, a message is printed once.
 inline constexpr Duration kReachNotice = std::chrono::seconds(5);
-// Give up on a remote shell that neither exits nor answers, this long after the last attempts.
+// If a remote shell neither exits nor answers for this long after the last attempts, it is
+// abandoned.
 inline constexpr Duration kReachTimeout = std::chrono::seconds(60);
-// After the first unreachable host, how long to collect further failures.
+// How long to wait for further failures after the first unreachable host.
 inline constexpr Duration kMoreFailures = std::chrono::seconds(2);
-// From closing a remote shell's input to SIGKILL.
+// The time between closing a remote shell's input and sending SIGKILL.
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(5);
-// The same after a second Ctrl-C, and how long launchers then have to kill their workers.
+// The same after a second Ctrl-C; launchers then have this long to kill their workers.
 inline constexpr Duration kHurriedCloseTimeout = std::chrono::milliseconds(300);
 inline constexpr Duration kHurriedEndTimeout = std::chrono::seconds(1);
-// Added to the workers' grace period.
+// Additional time after the workers' grace period.
 inline constexpr Duration kEndExtra = std::chrono::seconds(10);
 inline constexpr std::size_t kNamesShown = 8;
 
 struct HostsCoreSettings {
-  std::vector<std::string> names;  // of the hosts, by index
+  std::vector<std::string> names;  // host names, by index
   std::size_t nodes_min = 1;
   Duration grace{};
   Duration retry{};     // how long to retry unreachable hosts
@@ -44,7 +45,7 @@ struct StartAll {};  // all agents have answered: send each its start message
 
 struct PassSignal {
   int signo = 0;
-  bool is_own = false;  // muster stops the job and has reported why
+  bool is_own = false;  // muster itself stops the job and has reported why
 };
 
 struct Say {
@@ -80,7 +81,7 @@ class HostsCore {
   void signal(TimePoint now, int signo, HostsEffects& out);
   // The guard has died, so no further signals will arrive.
   void guard_lost(TimePoint now, HostsEffects& out);
-  // The job cannot be started because of `why`.
+  // The job cannot be started; `why` is the reason.
   void give_up(TimePoint now, const std::string& why, HostsEffects& out);
   // All remote shells have exited.
   void all_gone(HostsEffects& out);
@@ -88,7 +89,7 @@ class HostsCore {
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return deadline_; }
 
-  // The job is stopping, so unread output must not block it.
+  // True if the job is stopping, so that unread output must not block it.
   [[nodiscard]] bool is_ending() const { return ending_ || phase_ >= Phase::closing; }
 
  private:
@@ -112,16 +113,16 @@ class HostsCore {
   HostsCoreSettings settings_;
   Phase phase_ = Phase::reaching;
   std::vector<State> states_;
-  std::vector<std::string> unreached_;  // reasons, in the order of failures
-  std::vector<std::string> trouble_;    // by host: why its last attempt failed
+  std::vector<std::string> unreached_;  // reasons, in the order of the failures
+  std::vector<std::string> trouble_;    // why each host's last attempt failed
   std::string last_loss_;
   TimePoint reach_end_;
   bool noticed_ = false;
-  bool ending_ = false;            // all launchers were asked to stop
-  bool hurried_ = false;           // and asked a second time
-  std::optional<int> interrupt_;   // by this signal from the user
+  bool ending_ = false;            // all launchers have been asked to stop
+  bool hurried_ = false;           // they have been asked a second time
+  std::optional<int> interrupt_;   // the signal from the user, if any
   std::size_t ended_well_ = 0;     // number of launchers that succeeded
-  std::optional<int> first_code_;  // of the first launcher that failed
+  std::optional<int> first_code_;  // code of the first launcher that failed
   std::optional<int> own_code_;    // overrides the codes of the launchers
   int code_ = 0;
   std::optional<TimePoint> deadline_;

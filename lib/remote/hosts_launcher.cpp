@@ -25,8 +25,8 @@
 namespace muster {
 namespace {
 
-constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // as for a local job
-// Limit for pending console output of all hosts, of which each has a share.
+constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // the same as for a local job
+// Limit for pending console output of all hosts together. Each host gets a share of it.
 constexpr std::size_t kUnshownBytesMax = std::size_t{64} * 1024 * 1024;
 constexpr std::size_t kShareBytesMin = std::size_t{64} * 1024;
 constexpr std::size_t kShareBytesMax = std::size_t{1024} * 1024;
@@ -103,11 +103,11 @@ class HostsLauncher final : public RshObserver {
   MachineLines output_{console_.sink(1).is_terminal(), messages_};
   MachineLines error_{console_.sink(2).is_terminal(),
                       messages_};  // unused if both streams go to the same file
-  HelloMessage first_;             // from the first host
-  std::string caller_;             // address of this host as seen by another one
+  HelloMessage first_;             // hello from the first host
+  std::string caller_;             // address of this host as seen by another host
   std::string folder_;
   std::size_t share_;              // limit for pending output per host, in bytes
-  std::vector<std::size_t> owed_;  // by host: credit that has not been granted yet
+  std::vector<std::size_t> owed_;  // credit not granted yet, by host
   std::optional<int> code_;
 };
 
@@ -202,19 +202,20 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
   if (frame.host == 0) {
     first_ = *message;
   }
-  // Only from hosts contacted directly. An agent on this host inherits our own SSH_CONNECTION.
+  // Only from hosts that were contacted directly. An agent on this host inherits our own
+  // SSH_CONNECTION.
   if (frame.host == child.branch().head && !setup_.request.hosts[frame.host].is_local) {
     caller_ = message->caller;
   }
   core_.hello(steady_now(), frame.host, *message, effects_);
 }
 
-// Shows whole lines if there are several hosts, else bytes as they arrive. While the job is
-// stopping, output that the console does not accept is only counted.
+// Prints only whole lines if there are several hosts, otherwise bytes as they arrive. While the job
+// is stopping, output that the console does not accept is discarded and only counted.
 void HostsLauncher::show(const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
   owed_[frame.host] += frame.payload.size();
-  sink.note_unfiled();  // it is unknown here whether the hosts have log files
+  sink.note_unfiled();  // not known here whether the hosts have log files
   if (!sink.has_room() && core_.is_ending()) {
     sink.note_unshown(frame.payload.size());
   } else {
@@ -228,8 +229,8 @@ void HostsLauncher::show(const Frame& frame, int stream) {
   grant(frame.host);
 }
 
-// Grants small amounts together. While the console is blocked, no host gets credit, but all
-// connections are still read, so that the exit of a host is noticed.
+// Small amounts of credit are combined into one grant. While the console is blocked, no host
+// receives credit, but all connections are still read, so that a host's exit is noticed.
 void HostsLauncher::grant(std::size_t host) {
   const bool room = console_.sink(1).has_room() && console_.sink(2).has_room();
   if ((room || core_.is_ending()) && owed_[host] >= share_ / 4) {
@@ -286,7 +287,7 @@ void HostsLauncher::read_link() {
     core_.guard_lost(steady_now(), effects_);
     return;
   }
-  // The guard writes each notice atomically, so there are no partial reads.
+  // The guard writes each notice atomically, so partial reads cannot occur.
   for (std::size_t i = 0; i < static_cast<std::size_t>(count) / sizeof(SignalNotice); ++i) {
     core_.signal(steady_now(), notices[i].signo, effects_);
   }
@@ -346,8 +347,9 @@ void HostsLauncher::start_agents() {
   }
 }
 
-// With > log 2>&1 a host sends one stream, so its lines keep their order. With several hosts,
-// messages are distinguished from output by stream or by label, so one of the two is needed.
+// With > log 2>&1, a host sends a single stream, so that its lines keep their order. With several
+// hosts, messages are distinguished from output by either stream or label, so one of the two must
+// be available.
 bool HostsLauncher::is_one_stream() {
   const bool is_told = setup_.request.hosts.size() == 1 || setup_.request.label;
   return is_told && &console_.sink(1) == &console_.sink(2);

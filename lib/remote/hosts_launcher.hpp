@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostsLauncher: runs in place of the agent for `muster --hosts`. Starts the remote shells, shows
-// their output and forwards signals. The I/O shell around HostsCore. Called once, by main, in the
-// process created by run_guarded.
+// HostsLauncher: runs in place of the agent for `muster --hosts`. Starts the remote shells, prints
+// their output and forwards signals. Performs the I/O for HostsCore. Called once, by main, in the
+// process that run_guarded creates.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,12 +14,12 @@ namespace muster {
 
 struct HostsSetup {
   HostsRequest request;
-  Environ environ;      // for the remote shells
-  std::string version;  // of muster; must be the same on all hosts
-  std::string token{};  // for the agents; empty: none
+  Environ environ;      // environment of the remote shells
+  std::string version;  // muster version; must be the same on all hosts
+  std::string token{};  // job token for the agents, or empty
 };
 
-// Returns the launcher's exit code, after all messages have been printed.
+// Returns the launcher's exit code after all messages have been printed.
 [[nodiscard]] int run_hosts(const HostsSetup& setup, UniqueFd link);
 
 }  // namespace muster

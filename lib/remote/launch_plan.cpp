@@ -31,7 +31,7 @@ std::string conf_for(const HostsRequest& request, std::size_t host) {
   return request.rdzv_conf.empty() ? own : request.rdzv_conf + "," + own;
 }
 
-// Prefixes each rank's lines with the host name as typed.
+// Adds the host name, as typed by the user, to the prefix of each rank's lines.
 std::string label_for(const JobHost& host) {
   return fmt::format("--log-line-prefix-template=[{}:${{rank}}]:", host.name());
 }

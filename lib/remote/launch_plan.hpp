@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a launch on other hosts: the launch tree, the command lines, and the arguments of
-// each agent. Pure.
+// Plans a launch on other hosts: the launch tree, the command lines, and each agent's arguments.
+// Pure.
 #pragma once
 
 #include "base/environ.hpp"
@@ -15,13 +15,13 @@
 
 namespace muster {
 
-// Where each agent reads the job's token. Other users cannot open it.
+// The path from which each agent reads the job's token. Other users cannot open it.
 inline constexpr const char* kSentToken = "/dev/stdin";
 
 // The hidden option with which a remote shell starts this program.
 inline constexpr std::string_view kRemoteAgentFlag = "--remote-agent";
 
-// Hosts [head, end) of the list. The head is started from here and starts the rest.
+// The hosts [head, end) of the list. The head is started from here and starts the others.
 struct Branch {
   std::size_t head = 0;
   std::size_t end = 0;
@@ -31,37 +31,38 @@ struct Branch {
 // Divides [first, end) into at most `fanout` branches, in order and as evenly as possible.
 [[nodiscard]] std::vector<Branch> branches(std::size_t first, std::size_t end, std::size_t fanout);
 
-// The single word that the remote shell passes to the shell on the other host.
+// The command as a single word, which the remote shell passes to the shell on the other host.
 [[nodiscard]] std::string remote_command(const std::string& muster);
 
-// The local command line: remote shell, options, host, command.
+// The local command line: the remote shell, its options, the host, and the command.
 [[nodiscard]] std::vector<std::string> rsh_argv(const std::vector<std::string>& rsh,
                                                 const std::string& target,
                                                 const std::string& command);
 
-// The command that starts the agent: the remote shell, or a local shell on this host.
+// The command that starts the agent: a remote shell, or a local shell if the agent runs on this
+// host.
 [[nodiscard]] std::vector<std::string> start_argv(const HostsRequest& request, const JobHost& host);
 
-// The environment for start_argv(). On this host settings are removed from it, because the agent
-// gets them as arguments.
+// The environment for start_argv(). On this host, muster's settings are removed from it, because
+// the agent receives them as arguments.
 [[nodiscard]] Environ start_environ(const HostsRequest& request,
                                     const JobHost& host,
                                     const Environ& ours);
 
-// The command as text, with words quoted as a POSIX shell needs it.
+// The command as text, with words quoted for a POSIX shell.
 [[nodiscard]] std::string quoted(std::span<const std::string> words);
 
 // The setup message for the head of a branch, including the hosts that it must start.
 [[nodiscard]] SetupMessage setup_for(const HostsRequest& request, const Branch& branch);
 
 // The rendezvous endpoints: the address at which the first host was reached, and its name as typed.
-// Loopback addresses are used only if all hosts have one. If the first host is the local one,
-// `caller` is its address, that is, the source address of a connection to another host.
+// Loopback addresses are used only if all hosts are loopback names. If the first host is the local
+// one, `caller` is its address: the source address of a connection to another host.
 [[nodiscard]] std::string endpoint_of(const HostsRequest& request,
                                       const HelloMessage& first,
                                       const std::string& caller);
 
-// The launcher's arguments on host number `host` of the list.
+// The arguments of the launcher on host number `host` of the list.
 [[nodiscard]] std::vector<std::string> agent_args(const HostsRequest& request,
                                                   std::size_t host,
                                                   const std::string& endpoint);

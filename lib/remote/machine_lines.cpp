@@ -7,7 +7,7 @@
 namespace muster {
 namespace {
 
-// RepeatedMessages needs whole lines, so do not flush a partial line that may be a muster message.
+// RepeatedMessages needs whole lines, so a partial line that may be a muster message is held back.
 bool may_be_message(std::string_view partial) {
   constexpr std::string_view kBegin = "muster: ";
   constexpr std::string_view kContinued = "  ";
@@ -25,7 +25,7 @@ void MachineLines::break_line(std::string& out) {
   }
 }
 
-// Shows text of this stream, after ending an unfinished line of another stream.
+// Prints text of this stream. First ends an unfinished line of another stream.
 void MachineLines::show(const Key& key, std::string_view text, std::string& out) {
   if (text.empty()) {
     return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MachineLines: merges the output of several hosts on one console, line by line. An unfinished line
-// is shown after a short pause; output of another host then starts on a new line. HostsLauncher has
-// one for each distinct destination of its standard output and error. Pure.
+// MachineLines: merges the output of several hosts on one console, line by line. It prints an
+// unfinished line after a short pause; output of another host then starts on a new line.
+// HostsLauncher has one instance for each distinct destination of its standard output and error.
+// Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,29 +18,29 @@
 
 namespace muster {
 
-// An unfinished line, such as dots or a prompt, is shown after this pause.
+// An unfinished line, such as progress dots or a prompt, is printed after this pause.
 inline constexpr Duration kUnfinishedAfter = std::chrono::milliseconds(100);
 
 class MachineLines {
  public:
-  // `terminal`: a carriage return moves the cursor.
+  // `terminal` means that a carriage return moves the cursor.
   MachineLines(bool terminal, RepeatedMessages& messages)
       : terminal_(terminal), messages_(messages) {}
 
-  // Takes bytes from `host` on stream 1 or 2. Appends the text to show to `out`.
+  // Takes bytes from `host` on stream 1 or 2. Appends the text to print to `out`.
   void feed(TimePoint now, std::size_t host, int stream, std::string_view bytes, std::string& out);
 
-  // No more output will arrive from this host.
+  // This host will send no more output.
   void finish(std::size_t host, std::string& out);
 
-  // Ends a shown unfinished line because other text follows.
+  // Ends an unfinished line that was printed, because other text follows.
   void break_line(std::string& out);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void tick(TimePoint now, std::string& out);
 
  private:
-  using Key = std::pair<std::size_t, int>;  // host and stream
+  using Key = std::pair<std::size_t, int>;  // host index and stream number
 
   struct Line {
     LineAssembler lines;
@@ -52,7 +53,7 @@ class MachineLines {
   bool terminal_;
   RepeatedMessages& messages_;
   std::map<Key, Line> lines_;
-  std::optional<Key> unfinished_;  // source of the line that is shown unfinished
+  std::optional<Key> unfinished_;  // source of the unfinished line on the console
 };
 
 }  // namespace muster

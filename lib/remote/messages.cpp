@@ -25,7 +25,7 @@ constexpr std::int64_t kPortMax = std::numeric_limits<std::uint16_t>::max();
 constexpr std::int64_t kFanoutMax = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kSecondsMax = std::numeric_limits<std::int32_t>::max();
 
-// Elements [from, from + count) of a list, which must have that many.
+// The elements [from, from + count) of a list, which must have at least from + count elements.
 std::vector<std::string> part(const std::vector<std::string>& texts,
                               std::size_t from,
                               std::size_t count) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structured payloads of frames. Invalid payloads cause a protocol error. Pure.
+// The structured payloads of frames. An invalid payload is a protocol error. Pure.
 #pragma once
 
 #include "remote/frames.hpp"
@@ -10,13 +10,13 @@
 
 namespace muster {
 
-// Down, first: the receiver's index, and the following hosts on which it must start agents, with
-// the remote shell and command line for that.
+// The first message from the launcher: the receiver's index, the following hosts on which it must
+// start agents, and the remote shell and command line to use.
 struct SetupMessage {
   std::uint16_t host = 0;
-  std::string name;        // as typed
+  std::string name;        // as typed by the user
   bool binds = false;      // reserve a port for the rendezvous
-  std::string port_range;  // "A-B"; empty: any
+  std::string port_range;  // "A-B"; empty if any port will do
   int fanout = 0;
   int retry_seconds = 0;  // how long to retry transient failures of remote shells
   std::string command;    // one word for the remote shell, quoted for a POSIX shell
@@ -25,21 +25,21 @@ struct SetupMessage {
   bool operator==(const SetupMessage&) const = default;
 };
 
-// Up: the agent is running.
+// Sent to the launcher: the agent is running.
 struct HelloMessage {
   std::string version;
-  std::string address;     // at which the remote shell reached it; empty: unknown
+  std::string address;     // address at which the remote shell reached it, or empty
   std::uint16_t port = 0;  // reserved for the rendezvous, if requested
-  std::string caller{};    // source address of the connection; empty: unknown
+  std::string caller{};    // source address of the connection, or empty
   bool operator==(const HelloMessage&) const = default;
 };
 
-// Down: what to run on that host.
+// Sent by the launcher: what to run on that host.
 struct StartMessage {
   std::string folder;                    // working directory
-  std::vector<std::string> args;         // of the launcher, without its own name
-  std::vector<std::string> environment;  // "NAME=value", overrides existing variables
-  std::string token{};                   // job token, passed on standard input; empty: none
+  std::vector<std::string> args;         // the launcher's arguments without its own name
+  std::vector<std::string> environment;  // "NAME=value" strings, which override existing variables
+  std::string token{};                   // job token, passed on standard input; empty if none
   bool one_sink = false;                 // stdout and stderr share one pipe, sent as error_output
   bool operator==(const StartMessage&) const = default;
 };

@@ -34,14 +34,15 @@ namespace {
 
 constexpr Duration kAgentSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
-// Interval of heartbeats, which let the kernel detect a dead connection.
+// The interval of heartbeats, with which the kernel can detect a dead connection.
 constexpr Duration kBeatInterval = std::chrono::seconds(30);
 constexpr std::size_t kReadBytes = std::size_t{32} * 1024;
 // The maximum credit that a launcher grants at once.
 constexpr std::int64_t kCreditMax = std::int64_t{1} << 30;
 constexpr int kFailed = 70;
 
-// Reserves the rendezvous port for the first node's launcher. An empty range means any free port.
+// Reserves the rendezvous port for the first node's launcher. If the range is empty, any free port
+// is used.
 Result<HeldPort> hold_port(const std::string& range) {
   if (range.empty()) {
     return HeldPort::take(PortRange{});
@@ -53,14 +54,14 @@ Result<HeldPort> hold_port(const std::string& range) {
   return HeldPort::take(PortRange{ports->first, ports->second});
 }
 
-// "10.0.0.5 51234 10.0.0.7 22": the caller's address and ours.
+// Parses SSH_CONNECTION ("10.0.0.5 51234 10.0.0.7 22"): the caller's address and ours.
 std::pair<std::string, std::string> addresses_of_connection(const Environ& environ) {
   const auto words = split(environ.get("SSH_CONNECTION").value_or(""), ' ');
   return words.size() == 4 ? std::pair(words[0], words[2]) : std::pair<std::string, std::string>();
 }
 
-// Standard input with the job's token, as anonymous memory that only this user's processes can
-// open. Empty without a token.
+// Returns standard input with the job's token as anonymous memory that only this user's processes
+// can open. Empty without a token.
 Result<UniqueFd> input_with(const std::string& token) {
   if (token.empty()) {
     return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -134,10 +135,10 @@ class RemoteAgent final : public RshObserver {
   FrameReader frames_{true};
   SetupMessage place_;
   bool placed_ = false;
-  std::optional<HeldPort> held_;  // kept until the end, since the rendezvous may move back to it
+  std::optional<HeldPort> held_;  // kept until the end, because the rendezvous may return to it
   std::array<Stream, 2> streams_;
   pid_t launcher_ = 0;
-  bool ended_ = false;      // the launcher has exited and its exit was sent
+  bool ended_ = false;      // the launcher has exited and this was reported
   std::size_t credit_ = 0;  // bytes of output that may be sent
   std::string up_;
   bool up_watched_ = false;
@@ -146,7 +147,8 @@ class RemoteAgent final : public RshObserver {
 };
 
 Result<void> RemoteAgent::open() {
-  // If the launcher is killed, its orphaned processes are reparented to us, so we can kill them.
+  // If the launcher is killed, its orphaned child processes are reparented to us, so that we can
+  // kill them.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int fd : {0, 1}) {
     if (auto set = set_nonblocking(fd); !set) {
@@ -192,7 +194,7 @@ void RemoteAgent::beat() {
   }
 }
 
-// Prints errors to standard error, which the other end shows if this process exits without an
+// Prints errors to standard error. The other end prints them if this process exits without an
 // answer.
 void RemoteAgent::fail(const std::string& why) {
   write_within(2, why + "\n", kMessageTimeout);
@@ -360,8 +362,8 @@ void RemoteAgent::take_signal(const Frame& frame) {
   children_.send_all(RemoteFrameKind::signal, frame.payload);
 }
 
-// Without credit, output stays in the launcher's pipes. Other frames need no credit, so the exit of
-// this host never queues behind unread output.
+// Without credit, output stays in the launcher's pipes. Other frames need no credit, so the report
+// of this host's exit is never queued behind unread output.
 void RemoteAgent::watch_streams() {
   for (Stream& stream : streams_) {
     const bool wanted = credit_ > 0 && stream.fd;
@@ -377,7 +379,7 @@ void RemoteAgent::watch_streams() {
 void RemoteAgent::read_stream(Stream& stream) {
   std::array<char, kReadBytes> bytes;
   if (credit_ == 0) {
-    return;  // used up since the watch
+    return;  // all credit was used since the watch began
   }
   const auto count = ::read(stream.fd.get(), bytes.data(), std::min(bytes.size(), credit_));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -393,8 +395,8 @@ void RemoteAgent::read_stream(Stream& stream) {
   stream.fd.reset();
 }
 
-// The launcher has killed its descendants before it exited, so no other process writes to its
-// pipes. Their remaining content is bounded and is sent without credit.
+// The launcher kills its descendants before it exits, so no other process writes to its pipes.
+// Their remaining content is limited in size and is sent without credit.
 void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
   if (pid != launcher_ || ended_) {
     return;
@@ -453,12 +455,12 @@ void RemoteAgent::write_up() {
   }
 }
 
-// Forwards frames from hosts further down unchanged. Their credit bounds the size.
+// Forwards frames from hosts further down the tree unchanged. Credit limits the amount of data.
 void RemoteAgent::on_frame(RshChild& /*child*/, const Frame& frame) {
   send_up(frame);
 }
 
-// Reports all hosts of the branch. The receiver ignores those that have already exited.
+// Reports all hosts of the branch as lost. The receiver ignores hosts that have already exited.
 void RemoteAgent::on_gone(RshChild& child) {
   const std::string why = fmt::format("{} (from {})", child.describe_end(), place_.name);
   for (std::size_t host = child.branch().head; host < child.branch().end; ++host) {

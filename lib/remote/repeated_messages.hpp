@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RepeatedMessages: every launcher of a job prints the same report. On a shared console, this drops
-// a message that another host has already printed: a line that begins like a muster message, and
-// the indented lines that follow it. Pure.
+// RepeatedMessages: removes duplicate messages on a shared console, because every launcher of a job
+// prints the same report. It drops a message that another host has already printed. A message is a
+// line that starts like a muster message and the indented lines that follow it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ class RepeatedMessages {
   // Takes whole lines from `host` and appends the new ones to `out`.
   void take(std::size_t host, std::string_view lines, std::string& out);
 
-  // Drops the launchers' reports of this signal, because muster sent it and has reported why.
+  // Drops the launchers' reports of this signal, because muster itself sent the signal and has
+  // reported why.
   void hide_interruption(std::string_view signal);
 
  private:
@@ -27,7 +28,7 @@ class RepeatedMessages {
 
   std::map<std::string, std::size_t, std::less<>> first_;  // first host to print the message
   std::set<std::size_t> skipping_;                         // hosts inside a dropped message
-  std::string hidden_;                                     // prefix to drop; empty: none
+  std::string hidden_;                                     // prefix of messages to drop, or empty
 };
 
 }  // namespace muster

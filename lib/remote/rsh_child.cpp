@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kRshReadBytes = std::size_t{64} * 1024;
-constexpr int kReadsInARow = 8;  // limit per turn, to be fair to other connections
+constexpr int kReadsInARow = 8;  // limit per turn, for fairness to other connections
 constexpr std::size_t kTailBytes = std::size_t{8} * 1024;
 
 }  // namespace
@@ -45,7 +45,8 @@ Result<std::unique_ptr<RshChild>> RshChild::start(Poller& poller,
   return child;
 }
 
-// Starts it in a separate session, so that it cannot prompt on our terminal and gets no Ctrl-C.
+// Starts the remote shell in a separate session, so that it cannot prompt on our terminal and does
+// not receive Ctrl-C.
 Result<void> RshChild::spawn() {
   std::array<PipeEnds, 3> pipes;
   for (PipeEnds& pipe : pipes) {
@@ -105,7 +106,7 @@ void RshChild::write_queue() {
       return;
     }
     if (count < 0) {
-      queue_.clear();  // the process has exited, which is reported when it is reaped
+      queue_.clear();  // the process has exited; this is reported when it is reaped
       input_ends_ = true;
       break;
     }
@@ -130,7 +131,7 @@ void RshChild::read_output() {
       return;
     }
     if (count <= 0) {
-      close_output();  // also if another process still holds the pipe of an exited remote shell
+      close_output();  // even if another process still has the pipe open
       break;
     }
     frames_.feed({bytes.data(), static_cast<std::size_t>(count)});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RshChild: one remote shell process and its frames. Keeps the tail of its standard error for the
-// error message. Used by HostsLauncher and, for hosts further down the tree, by RemoteAgent.
-// Single-threaded, in the Poller's thread. Resource.
+// RshChild: one remote shell process and its frames. Keeps the last part of its standard error for
+// error messages. Used by HostsLauncher and, for hosts further down the tree, by RemoteAgent.
+// Single-threaded, on the Poller's thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -27,10 +27,10 @@ class RshObserver {
  public:
   virtual ~RshObserver() = default;
   virtual void on_frame(RshChild& child, const Frame& frame) = 0;
-  // The process has exited and all its frames have been delivered. Always the last call.
+  // The process has exited and all of its frames have been delivered. This is always the last call.
   virtual void on_gone(RshChild& child) = 0;
 
-  // The process had a transient failure and will be restarted.
+  // The process has failed transiently and will be restarted.
   virtual void on_retry(RshChild& /*child*/) {}
 };
 
@@ -52,13 +52,13 @@ class RshChild {
 
   void send(const Frame& frame);
 
-  // Closes the input after queued frames, which kills the remote processes.
+  // Closes the input after all queued frames are sent. This kills the remote processes.
   void close_input();
 
-  // Call after reaping the process.
+  // Must be called after the process is reaped.
   void reaped(ExitStatus status);
 
-  // Kills the process after a protocol error and uses `why` as the reason.
+  // Kills the process after a protocol error; `why` is reported as the reason.
   void fail(const std::string& why);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -69,7 +69,7 @@ class RshChild {
 
   [[nodiscard]] RshEnd end() const;
 
-  // A description of how it ended, for messages.
+  // Describes how the process ended, for messages.
   [[nodiscard]] std::string describe_end() const { return describe(end()); }
 
  private:

@@ -22,7 +22,7 @@ constexpr int kOtherFailed = 1;  // kubectl exec, docker exec
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr int kDoublingsMax = 3;
 
-// Messages of ssh for permanent failures.
+// ssh's messages for permanent failures.
 constexpr auto kLasting = std::to_array<std::string_view>({"Permission denied",
                                                            "Host key verification failed",
                                                            "Too many authentication failures",
@@ -44,7 +44,7 @@ std::string last_line_of(std::string_view text) {
 
 namespace {
 
-// Shows the command without the remote command.
+// Formats the ssh command line without the command that it runs on the remote host.
 std::string describe_one(const RshEnd& end) {
   const std::span<const std::string> words(end.argv);
   const std::string command =

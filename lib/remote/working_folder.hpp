@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The working directory under the path that other hosts can use.
+// Returns the working directory under a path that also works on other hosts.
 #pragma once
 
 #include "base/environ.hpp"
@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// $PWD if it is this directory, because other hosts may know only the path through symlinks and
-// automounts. Otherwise the kernel's path, or "/" if there is none.
+// Returns $PWD if it is the current directory, because other hosts may know it only by its path
+// through symlinks and automounts. Otherwise returns the kernel's path, or "/" if there is none.
 [[nodiscard]] std::string working_folder(const Environ& environ);
 
 }  // namespace muster

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// Applies one event; `json` includes the envelope.
+// Applies one event to the status. `json` includes the envelope.
 using Step = void (*)(JobStatus&, const Json&);
 
 double time_of(const Json& json) {
@@ -35,7 +35,7 @@ void enter(JobStatus& status, JobPhase phase, const Json& json) {
   }
 }
 
-// If a worker exited while its round was ending, nothing is known except that it was stopped.
+// If a worker exited while its round was ending, the status only shows that it was stopped.
 void close_round(JobStatus& status, const Json& json, const std::string& why) {
   if (status.rounds.empty()) {
     return;
@@ -111,7 +111,7 @@ void fold_http_opened(JobStatus& status, const Json& json) {
 }
 
 void fold_round_awaited(JobStatus& status, const Json& json) {
-  // This event is emitted when the workers are asked to stop, while they are still running.
+  // This event is emitted when the workers are asked to stop; they are still running at that time.
   if (status.phase != JobPhase::stopping) {
     enter(status, JobPhase::waiting, json);
   }
@@ -223,7 +223,7 @@ void fold_worker_ended(JobStatus& status, const Json& json) {
     return;
   }
   const bool well = number_of(json, "exit_code") == 0 && field(json, "signal").is_null();
-  // The first worker that fails ends the round; later ones were asked to stop.
+  // The first failing worker ends the round; later ones were asked to stop.
   const bool by_itself = status.phase != JobPhase::stopping || worker->state == WorkerState::dying;
   worker->state = well        ? WorkerState::succeeded
                   : by_itself ? WorkerState::failed
@@ -295,7 +295,7 @@ void fold_signal(JobStatus& status, const Json& json) {
   }
 }
 
-// A signal that stops the workers, unless it is a job control signal.
+// Handles a signal that stops the workers. Job control signals are ignored.
 void fold_workers_signalled(JobStatus& status, const Json& json) {
   const std::string signal = text_of(json, "signal");
   if (signal != "SIGTSTP" && signal != "SIGSTOP" && signal != "SIGCONT") {
@@ -363,7 +363,7 @@ void fold_message(JobStatus& status, const Json& json) {
   }
 }
 
-// In a multi-node job, the failure that ended the job may be on another node.
+// In a multi-node job, the failure that ended the job may have occurred on another node.
 void fold_root_cause(JobStatus& status, const Json& json) {
   const Json& root = field(json, "root_cause");
   if (!root.is_object() || text_of(root, "node") == status.node) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path that musterctl forget requests from a launcher, on its Unix socket only. It contains the
-// node's name in hexadecimal, because a name may contain any byte. The response is empty if the
-// node was forgotten, else the reason for the failure. Functions without state.
+// The path that musterctl forget requests from a launcher. It is served only on the launcher's Unix
+// socket. The path contains the node's name in hexadecimal, because a name may contain any byte.
+// The response is empty if the node was forgotten, otherwise it is the reason for the failure.
+// Functions without state.
 #pragma once
 
 #include <charconv>
@@ -25,7 +26,7 @@ inline constexpr std::string_view kForgetPath = "/v1/forget/";
   return path;
 }
 
-// None if this is another path, or a malformed one.
+// None if the path is a different or malformed one.
 [[nodiscard]] inline std::optional<std::string> forgotten_node(std::string_view path) {
   if (!path.starts_with(kForgetPath) || path.size() % 2 != kForgetPath.size() % 2) {
     return std::nullopt;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How musterctl finds the jobs on its host: each launcher listens on a Unix socket in the abstract
-// namespace, whose name has this prefix and a random suffix. Nothing needs cleanup however the
-// launcher dies, and no directory is needed. Connections from other users are refused. Read-only
-// data.
+// namespace, with this prefix and a random suffix as its name. Such a socket needs no directory and
+// no cleanup, however the launcher dies. Connections from other users are refused. Read-only data.
 #pragma once
 
 #include <string_view>
@@ -11,7 +10,7 @@ namespace muster {
 
 inline constexpr std::string_view kJobSocketPrefix = "muster-job-";
 
-// Served on that socket only: the --http URL with its key; empty without --http.
+// Served only on that socket: the --http URL with its key, or an empty response without --http.
 inline constexpr std::string_view kJobUrlPath = "/v1/url";
 
 }  // namespace muster

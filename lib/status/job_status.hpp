@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobStatus: what one node knows about its job, accumulated from its events. Created only by
-// fold_event; rendered by the other files in this directory. Value.
+// fold_event, and formatted by the other files in this directory. Value.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@
 namespace muster {
 
 enum class JobPhase {
-  waiting,   // for a round
-  starting,  // the workers of a round
+  waiting,   // waiting for a round
+  starting,  // starting the workers of a round
   running,   // all workers on this node were started
-  stopping,  // this round's workers, before another round or the end
+  stopping,  // stopping this round's workers, before another round or the end
   finished,  // this node's workers succeeded; other nodes are still running
   ended,     // the job has ended
 };
@@ -27,7 +27,7 @@ enum class WorkerState { running, dying, succeeded, failed, stopped };
 inline constexpr std::array<std::string_view, 5> kWorkerStates{
     "running", "dying", "succeeded", "failed", "stopped"};
 
-// Why a worker failed, as far as its launcher knows; also a metrics label.
+// Why a worker failed, as far as its launcher knows. Also used as a metrics label.
 inline constexpr std::array<std::string_view, 4> kFailureCauses{
     "exit_code", "signal", "out_of_memory", "not_started"};
 
@@ -38,10 +38,10 @@ struct NodeStatus {
   int workers = 0;
 };
 
-// How long a worker has waited for others in operations of the collective library.
+// How long a worker has waited for other ranks in operations of the collective library.
 struct WaitStatus {
-  double share = 0;    // of the last steps' time
-  double seconds = 0;  // since it was started
+  double share = 0;    // fraction of the last steps' time
+  double seconds = 0;  // total since the worker was started
 };
 
 // A worker on this node.
@@ -54,7 +54,8 @@ struct WorkerStatus {
   double ended = 0;       // 0 while it is alive
   std::string end;        // "exited with code 1"
   std::string unhealthy;  // the problem that it reported; empty if healthy
-  // The training step that the worker reported. Not in events: set by the code that serves status.
+  // The training step that the worker reported. It is not in events; the code that serves the
+  // status sets it.
   std::optional<std::uint64_t> step;
   std::optional<WaitStatus> waits;  // set in the same way
 };
@@ -63,7 +64,7 @@ struct FailureStatus {
   double time = 0;
   std::uint64_t round = 0;
   std::string node;
-  int rank = -1;  // -1 if it is not a worker's failure
+  int rank = -1;  // -1 if the failure is not a worker's
   std::string cause;
   std::string text;
 };
@@ -81,12 +82,13 @@ struct RoundStatus {
   std::string why_ended;
 };
 
-// Upper bounds, in seconds, of the histogram of times between two rounds.
+// The upper bounds, in seconds, of the histogram buckets for the time between two rounds.
 inline constexpr std::array<double, 11> kRegroupBounds{
     0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300};
 
 struct RegroupTimes {
-  std::array<std::uint64_t, kRegroupBounds.size() + 1> counts{};  // the last one: above all bounds
+  std::array<std::uint64_t, kRegroupBounds.size() + 1>
+      counts{};  // the last one is for times above all bounds
   double sum = 0;
 };
 
@@ -99,17 +101,17 @@ struct RollCallStatus {
   std::string trouble;
 };
 
-// A hang found by --hang-timeout, as this node sees it.
+// A hang detected by --hang-timeout, from this node's point of view.
 struct HangStatus {
-  double time = 0;         // of the verdict
+  double time = 0;         // time of the verdict
   std::vector<int> ranks;  // the ranks that block the others
   std::string cause;
   std::string text;  // "rank 3: stopped by a signal"
 };
 
-// Workers that the others wait for: on this node, or in a multi-node job as the leader sees it.
+// Slow workers that the others wait for: on this node or, on the leader, in the whole job.
 struct StragglerStatus {
-  double time = 0;  // of the report
+  double time = 0;  // time of the report
   std::vector<int> ranks;
   std::vector<std::string> nodes;  // multi-node: their nodes
   double share = 0;                // fraction of the job's time that is lost
@@ -117,13 +119,13 @@ struct StragglerStatus {
 };
 
 struct JobStatus {
-  // Set by the first event. Missing if the beginning of the stream was lost.
+  // Set by the first event. Unset if the start of the stream was lost.
   std::string job;
   std::string program;
   std::string version;
   std::string node;  // the node that this status describes
   std::int64_t launcher_pid = 0;
-  std::int64_t agent_pid = 0;  // not in events: set by the code that serves status
+  std::int64_t agent_pid = 0;  // not in events; set by the code that serves the status
   int workers_here = 0;
   int max_restarts = 0;
   std::string http;  // "127.0.0.1:8080"; empty without --http
@@ -135,22 +137,22 @@ struct JobStatus {
   double phase_since = 0;
   std::optional<double> stopping_since;  // from the end of a round until the next one begins
   std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
-  std::uint64_t rounds_count = 0;        // all that began
-  std::uint64_t restarts = 0;            // of all workers, after a failure
-  std::uint64_t regroups = 0;            // many nodes: rounds that were replaced by another
-  std::uint64_t nodes_lost = 0;          // many nodes: in one round but not in the next
-  std::uint64_t nodes_joined = 0;        // many nodes: in a round but not in the previous one
+  std::uint64_t rounds_count = 0;        // number of all rounds that began
+  std::uint64_t restarts = 0;            // restarts of all workers after a failure
+  std::uint64_t regroups = 0;            // multi-node: rounds that were replaced by another round
+  std::uint64_t nodes_lost = 0;          // multi-node: nodes in one round but not in the next
+  std::uint64_t nodes_joined = 0;        // multi-node: nodes in a round but not in the previous one
   std::uint64_t fences = 0;
   std::uint64_t warnings = 0;
   std::map<std::string, std::uint64_t> failures_by_cause;
   std::vector<FailureStatus> failures;  // the last ones
   RegroupTimes regroup_times;
   std::optional<RollCallStatus> roll_call;  // while waiting for a round
-  std::optional<HangStatus> hang;           // until the workers make progress or are stopped
+  std::optional<HangStatus> hang;           // set until the workers make progress or are stopped
   std::uint64_t hangs = 0;
-  std::optional<StragglerStatus> straggler;  // until they are no longer slow
+  std::optional<StragglerStatus> straggler;  // set until no worker is slow
 
-  std::string outcome;  // of the job, once it has ended
+  std::string outcome;  // the job's outcome, once it has ended
   std::int64_t exit_code = 0;
   std::string verdict;
 
@@ -166,7 +168,8 @@ struct JobStatus {
 
 [[nodiscard]] std::string_view describe(JobPhase phase);
 
-// A unique name for each node of the round: of two launchers on one host, the second is "host (2)".
+// A unique label for each node of the round. If two launchers run on one host, the second is "host
+// (2)".
 [[nodiscard]] std::vector<std::string> node_labels(const RoundStatus& round);
 
 [[nodiscard]] inline std::string_view describe(WorkerState state) {

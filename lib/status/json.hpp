@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access to fields of a JSON object that may have any type, since events come from files and other
-// programs. For the files in this directory and in musterctl. Pure.
+// Accesses fields of a JSON object. The fields may have any type, because events come from files
+// and other programs. For the files in this directory and in musterctl. Pure.
 #pragma once
 
 #include "base/json_dump.hpp"
@@ -36,7 +36,7 @@ using Json = nlohmann::ordered_json;
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-// The year 5138. Prevents overflow in arithmetic with times from a file.
+// The year 5138. Prevents overflow in calculations with times from a file.
 inline constexpr double kSecondsMax = 1e11;
 
 [[nodiscard]] inline double seconds_of(const Json& object, const char* name) {

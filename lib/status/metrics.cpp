@@ -26,7 +26,7 @@ class Text {
     add_line(name_, labels, fmt::format("{}", value));
   }
 
-  // A part of a histogram: "_bucket", "_sum" or "_count".
+  // Adds one sample of a histogram; `part` is "_bucket", "_sum" or "_count".
   template <class Value>
   void add_part(std::string_view part, std::string_view labels, Value value) {
     add_line(name_ + std::string(part), labels, fmt::format("{}", value));
@@ -165,10 +165,10 @@ void add_counters(Text& text, const JobStatus& status) {
            status.fences);
   text.one("hang",
            "gauge",
-           "1 while --hang-timeout sees no progress of the workers.",
+           "1 while --hang-timeout detects that the workers make no progress.",
            status.hang ? 1 : 0);
   text.one("hangs_total", "counter", "Hangs that --hang-timeout found.", status.hangs);
-  text.one("warnings_total", "counter", "Warnings and errors of the launcher.", status.warnings);
+  text.one("warnings_total", "counter", "Warnings and errors from the launcher.", status.warnings);
   text.begin("failures_total", "counter", "Failed workers on this node, by cause.");
   for (const std::string_view cause : kFailureCauses) {
     const auto count = status.failures_by_cause.find(std::string(cause));
@@ -205,7 +205,7 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   if (extra.output_bytes) {
     text.one("output_bytes_total",
              "counter",
-             "Output of the workers that the launcher forwarded.",
+             "Worker output that the launcher forwarded.",
              *extra.output_bytes);
   }
   text.one("http_requests_total", "counter", "Requests answered.", extra.http_requests);

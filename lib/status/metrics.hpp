@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Values that no event carries.
+// Values that are not in any event.
 struct MetricsExtra {
   double now = 0;  // Unix time
   std::optional<std::uint64_t> output_bytes;

@@ -18,7 +18,7 @@ Json or_null(double time) {
   return time == 0 ? Json() : Json(time);
 }
 
-// The state of a node's workers as far as this node knows. It knows more about its own.
+// The state of a node's workers, as far as this node knows. It knows more about its own workers.
 std::string_view state_of_node(const JobStatus& status) {
   switch (status.phase) {
     case JobPhase::starting:
@@ -73,7 +73,7 @@ std::set<std::string> names_of(const RoundStatus& round) {
   return {labels.begin(), labels.end()};
 }
 
-// Names in one set but not in the other, up to the display limit.
+// Names that are in only the first set, up to the display limit.
 Json only_in(const std::set<std::string>& one, const std::set<std::string>& other) {
   Json out = Json::array();
   for (const std::string& name : one) {

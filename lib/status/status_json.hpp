@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status as JSON, as served by /v1/status and printed by "musterctl status --json". README.md
-// documents its fields. Pure.
+// Formats the status as JSON for /v1/status and "musterctl status --json". README.md documents the
+// fields. Pure.
 #pragma once
 
 #include "status/job_status.hpp"
@@ -9,13 +9,13 @@
 
 namespace muster {
 
-// The format version of status_json; fields may be added without a new version.
+// The format version of status_json. Adding fields does not change it.
 inline constexpr int kStatusVersion = 1;
 
 inline constexpr std::size_t kRoundsShownMax = 50;
-inline constexpr std::size_t kNamesShownMax = 16;  // of nodes that joined or left in a round
+inline constexpr std::size_t kNamesShownMax = 16;  // nodes that joined or left in a round
 
-// A single object on one line. `now`: Unix time.
+// Returns a single JSON object on one line. `now` is Unix time.
 [[nodiscard]] std::string status_json(const JobStatus& status, double now);
 
 }  // namespace muster

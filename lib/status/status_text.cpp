@@ -42,7 +42,7 @@ std::string span_of(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
 }
 
-// Without the directory.
+// The program's name without its directory.
 std::string program_of(const Json& status) {
   const std::string program = safe_text(status, "program");
   return program.substr(program.find_last_of('/') + 1);
@@ -98,7 +98,7 @@ std::string names_of(const Json& list) {
   return name_some(names, [](const std::string& name) { return name; });
 }
 
-// Shown while a round forms.
+// Shows the roll call while a round forms.
 void add_roll_call(const Json& status, Lines& out) {
   const Json& call = field(status, "roll_call");
   if (!call.is_object()) {
@@ -118,7 +118,7 @@ void add_roll_call(const Json& status, Lines& out) {
   out.push_back(line);
 }
 
-// Shown while the workers make no progress.
+// Shows the hang while the workers make no progress.
 void add_hang(const Json& status, Lines& out) {
   const Json& hang = field(status, "hang");
   if (hang.is_object()) {
@@ -127,7 +127,7 @@ void add_hang(const Json& status, Lines& out) {
   }
 }
 
-// Shown while the others wait for some workers: how long each rank waits, the shortest time first.
+// Shows slow workers and how long each rank waits, shortest time first.
 void add_waits(const Json& status, Lines& out) {
   const Json& straggler = field(status, "straggler");
   if (straggler.is_object()) {
@@ -168,7 +168,7 @@ void add_nodes(const Json& status, Lines& out) {
   }
 }
 
-// "3 to 7, 9": ranks are numerous and mostly consecutive.
+// Formats ranks as "3 to 7, 9", because they are numerous and mostly consecutive.
 std::string ranges_of(const std::set<std::int64_t>& ranks) {
   Lines parts;
   for (auto at = ranks.begin(); at != ranks.end();) {
@@ -252,7 +252,7 @@ std::string value_text(const Json& value) {
   return printable(dump_json(value), kValueBytesMax);
 }
 
-// Cuts the line without splitting a character.
+// Truncates the line without splitting a character.
 std::string cut(const std::string& line, std::size_t columns) {
   std::size_t seen = 0;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -303,7 +303,7 @@ std::string top_screen(std::string_view status, const ScreenSize& size) {
   add_rounds(json, 5, below);
   Lines nodes;
   add_nodes(json, nodes);
-  // The nodes get the remaining rows; the last row shows how to quit.
+  // The nodes get the remaining rows, except the last row, which shows how to quit.
   const std::size_t fixed = lines.size() + below.size() + 1;
   const std::size_t room = size.rows > fixed ? size.rows - fixed : 0;
   if (nodes.size() > room && room > 0) {

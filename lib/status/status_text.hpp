@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of musterctl: status and events as text for users. The JSON comes from another program
-// or a file and is untrusted; the text is safe to print. Pure.
+// Formats status and events as text for the output of musterctl. The JSON comes from another
+// program or a file and is untrusted. The resulting text is safe to print. Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,11 @@ struct ScreenSize {
   std::size_t rows = 24;
 };
 
-// The same for a screen of this size, without wrapped lines: the output of "musterctl top".
+// Formats the status for a screen of this size, without line wrapping: the output of "musterctl
+// top".
 [[nodiscard]] std::string top_screen(std::string_view status, const ScreenSize& size);
 
-// Formats a line of events.jsonl: "12:01:07  round 2  worker_failed  rank=3 …". Returns `line`
+// Formats a line of events.jsonl as "12:01:07  round 2  worker_failed  rank=3 …". Returns `line`
 // itself if it is not an event.
 [[nodiscard]] std::string event_text(std::string_view line);
 

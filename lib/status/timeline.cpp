@@ -97,7 +97,7 @@ Scale scale_of(const JobStatus& status, double now) {
   return scale;
 }
 
-// Nodes in the order in which they joined.
+// One row per node, in the order in which the nodes joined.
 std::vector<TimelineRow> node_rows(const JobStatus& status, double end) {
   std::vector<TimelineRow> rows;
   std::map<std::string, std::size_t> places;
@@ -150,7 +150,7 @@ std::vector<TimelineRow> worker_rows(const JobStatus& status, double end) {
   return rows;
 }
 
-// A step of 1, 2 or 5 times a power of ten, which yields a few grid lines.
+// Returns a step of 1, 2 or 5 times a power of ten that gives a few grid lines.
 double grid_step(double seconds) {
   const double rough = seconds / 6;
   const double power = std::pow(10, std::floor(std::log10(rough)));

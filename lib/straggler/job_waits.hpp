@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobWaits: the waits of all ranks in a job of many nodes, as the nodes report them, each by its
-// own clock and at its own moments; and the nodes of slow ranks. Pure, value-like.
+// JobWaits: collects the wait times of all ranks in a multi-node job and maps slow ranks to their
+// nodes. Each node reports its ranks at its own times and by its own clock. Pure, value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,17 +15,18 @@
 
 namespace muster::straggler {
 
-// The longest wait for a node's next report; after it, the node has finished or is out of touch.
+// Maximum wait for a node's next report. After this time the node has finished or is out of
+// contact.
 inline constexpr Duration kNodeSilent = std::chrono::seconds(3);
 
-// Nodes of jobs with up to this many ranks report each check, at most ten a second; others once a
-// second.
+// In jobs with up to this many ranks, nodes send a report after each check, at most ten per second.
+// In larger jobs they send one per second.
 inline constexpr int kPromptRanks = 256;
 
-// How often to check for silent nodes.
+// The interval between checks for silent nodes.
 inline constexpr Duration kScanEach = std::chrono::milliseconds(500);
 
-// Sums of all nodes together; nodes that would exceed it are not compared.
+// Limit for the sums of all nodes together. Nodes that would exceed it are not compared.
 inline constexpr std::size_t kJobSumsMax = 1U << 20U;
 
 struct NodeWaits {
@@ -39,13 +40,13 @@ class JobWaits {
  public:
   void begin() { *this = {}; }
 
-  // Ignores ranks that are not the node's own.
+  // Ignores ranks that do not belong to the node.
   void take(TimePoint now, NodeWaits told);
 
-  // The reports, once all nodes have sent a new one since the last time.
+  // Returns the reports once every node has sent a new one since the last call.
   [[nodiscard]] std::optional<std::vector<RankWaits>> next(TimePoint now);
 
-  // By node, in the order of ranks.
+  // The ranks grouped by node, in rank order.
   [[nodiscard]] std::vector<SlowPlace> places_of(const std::vector<int>& ranks) const;
 
  private:
@@ -56,7 +57,7 @@ class JobWaits {
     std::size_t sums = 0;
   };
 
-  std::map<int, Node> nodes_{};  // by first rank
+  std::map<int, Node> nodes_{};  // key: the node's first rank
   std::size_t sums_ = 0;
   std::size_t new_ = 0;  // nodes with a new report
   TimePoint scanned_{};

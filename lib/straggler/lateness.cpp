@@ -14,7 +14,7 @@ using collective::FlightRecord;
 using Group = std::pair<std::string, std::uint64_t>;  // a communicator's name and epoch
 using Calls = std::map<int, double>;                  // seconds, by rank
 
-// When each rank called each operation of one communicator, by the operation's number.
+// The time at which each rank called each operation of one communicator, by operation number.
 struct Called {
   std::size_t ranks = 0;
   std::map<std::uint64_t, Calls> operations;
@@ -29,7 +29,8 @@ void add(const FlightLog& log, int rank, Called& called) {
   }
 }
 
-// Over all operations: each rank's wait, and how much later the slow ranks arrived than the others.
+// Totals over all operations: each rank's wait, and how much later the slow ranks arrived than the
+// others.
 struct Sums {
   std::map<int, double> waited;
   double late = 0;
@@ -52,7 +53,7 @@ void add(const Calls& calls, const std::vector<int>& slow, Sums& sums) {
   sums.late += std::max(0.0, last_slow - last_other);
 }
 
-// How much longer the others wait than the slowest rank, as StragglerCore counts it.
+// How much longer the other ranks wait than the slowest rank, computed like in StragglerCore.
 double difference(const Sums& sums, const std::vector<int>& slow) {
   double least_slow = std::numeric_limits<double>::infinity();
   double least_other = least_slow;
@@ -77,7 +78,7 @@ std::optional<double> own_share(const std::vector<FlightLog>& logs,
   Sums sums;
   for (const auto& [group, called] : groups) {
     for (const auto& [number, calls] : called.operations) {
-      if (calls.size() == called.ranks) {  // else a recorder has overwritten it
+      if (calls.size() == called.ranks) {  // otherwise a recorder has overwritten the operation
         add(calls, slow, sums);
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How late slow ranks arrive at single operations on this node. If ranks vary from step to step,
-// the others would wait for each other even without the slow ranks, so these cost less than the
-// sums of waiting suggest. Pure.
+// Measures how late slow ranks arrive at individual operations on this node. If step times vary,
+// ranks wait for each other even without slow ranks, so the slow ranks cost less than the totals of
+// waiting suggest. Pure.
 #pragma once
 
 #include "collective/recorder/flight_recorder.hpp"
@@ -16,11 +16,12 @@
 
 namespace muster::straggler {
 
-// The newest operations to read per rank: as many as a recorder keeps.
+// The maximum number of recent operations to read per rank: the number that a recorder keeps.
 inline constexpr std::uint64_t kRecordsMax = 2048;
 
-// The share of the difference in waiting, between other and slow ranks, that the slow ranks cause.
-// None: the operations do not show it. `ranks`: by the pids of the processes that wrote the logs.
+// Slow ranks wait less than the others. Returns the share of this difference that the slow ranks
+// cause, or none if the operations do not show it. `ranks` maps the pids of the processes that
+// wrote the logs to ranks.
 [[nodiscard]] std::optional<double> own_share(const std::vector<collective::FlightLog>& logs,
                                               const std::map<pid_t, int>& ranks,
                                               const std::vector<int>& slow);

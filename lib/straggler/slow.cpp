@@ -22,7 +22,7 @@ std::string name_place(const SlowPlace& place) {
              : fmt::format("{} on '{}'", name_ranks(place.ranks), node);
 }
 
-// With the verb: a node is singular, no matter how many ranks it has.
+// Includes the verb. A node is singular, regardless of its number of ranks.
 std::string subject(const std::vector<int>& ranks, const std::vector<SlowPlace>& places) {
   const bool is_one = ranks.size() == 1 || (places.size() == 1 && places.front().whole);
   const std::string name = places.empty() ? name_ranks(ranks) : name_some(places, name_place);

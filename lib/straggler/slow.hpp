@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slow: which ranks are slow, and what that costs the job. Named, Over: the reports about them,
-// which are also events of the job. Values.
+// Slow: which ranks are slow, and how much job time they cost. Named and Over report the start and
+// the end of a slowdown; they are also events of the job. Values.
 #pragma once
 
 #include <optional>
@@ -9,31 +9,32 @@
 
 namespace muster::straggler {
 
-// In a job of many nodes, the node of some slow ranks.
+// The node of some slow ranks, in a multi-node job.
 struct SlowPlace {
   std::string node{};
   std::vector<int> ranks{};
-  bool whole = false;  // all ranks of the node
+  bool whole = false;  // true if all ranks of the node are slow
   bool operator==(const SlowPlace&) const = default;
 };
 
 struct Slow {
   std::vector<int> ranks{};  // ascending
-  double share = 0;          // of the job's time that it would save without the slowdown
-  // If the ranks report steps: seconds per step, and the part that is lost.
+  double share = 0;          // fraction of the job's time that the slowdown costs
+  // Seconds per step and the lost part of them, if the ranks report steps.
   std::optional<double> step_seconds{};
   std::optional<double> lost_seconds{};
-  std::vector<SlowPlace> places{};  // one node: none
+  std::vector<SlowPlace> places{};  // empty in a single-node job
   bool operator==(const Slow&) const = default;
 };
 
-// The others wait for these ranks. Reported once, until it is over or other ranks are slow.
+// The other ranks wait for these ranks. Reported once, until these ranks recover or different ranks
+// are slow.
 struct Named {
   Slow slow{};
   bool operator==(const Named&) const = default;
 };
 
-// They are no longer slow.
+// These ranks are no longer slow.
 struct Over {
   std::vector<int> ranks{};
   std::vector<SlowPlace> places{};

@@ -16,12 +16,13 @@ double seconds(Duration time) {
 
 // -- which ranks are slow ---------------------------------------------------------------------
 
-// How much less the first `slow` ranks have waited than all others.
+// How much less the first `slow` ranks have waited than all other ranks.
 Duration gap_at(const std::vector<std::pair<Duration, int>>& waited, std::size_t slow) {
   return waited[slow].first - waited[slow - 1].first;
 }
 
-// At most half of the ranks can be slow: those with the widest gap to the others.
+// Returns the number of slow ranks, at most half of all ranks. Chosen so that the gap in waiting
+// time to the other ranks is as wide as possible.
 std::size_t widest_gap(const std::vector<std::pair<Duration, int>>& waited) {
   std::size_t best = 1;
   for (std::size_t slow = 2; slow <= waited.size() / 2; ++slow) {
@@ -30,7 +31,7 @@ std::size_t widest_gap(const std::vector<std::pair<Duration, int>>& waited) {
   return best;
 }
 
-// The mean time from one operation that ranks wait for to the next.
+// The mean time between two operations in which ranks wait.
 Duration mean_turn(const WaitBlocks& seen) {
   Duration time{};
   std::uint64_t count = 0;
@@ -41,7 +42,7 @@ Duration mean_turn(const WaitBlocks& seen) {
   return count == 0 ? time : time / static_cast<Duration::rep>(count);
 }
 
-// Whether the first `slow` ranks slow the others all the time.
+// True if the first `slow` ranks slow down the others in nearly all blocks.
 bool is_sure(const WaitBlocks& seen, const SlowRule& rule, const StepSums& sums, std::size_t slow) {
   const Duration turn = mean_turn(seen);
   std::size_t slow_blocks = 0;
@@ -84,7 +85,8 @@ std::optional<Slow> slow_in(const WaitBlocks& seen, const SlowRule& rule, int gr
   std::ranges::sort(out.ranks);
   const Duration lost = sums.waited[slow].first - sums.waited[0].first;
   out.share = share_of(lost, sums.time);
-  // A program reports its first step after it has begun, so the first block has no step count.
+  // A program reports its first step some time after it has started, so the first block has no step
+  // count.
   if (sums.steps > 0) {
     out.step_seconds = seconds(sums.stepped) / static_cast<double>(sums.steps);
     out.lost_seconds = *out.step_seconds * out.share;
@@ -92,7 +94,7 @@ std::optional<Slow> slow_in(const WaitBlocks& seen, const SlowRule& rule, int gr
   return out;
 }
 
-// Groups without common operations are judged separately.
+// Groups of ranks without common operations are judged separately.
 std::optional<Slow> find_slow(const WaitBlocks& seen, const SlowRule& rule) {
   std::optional<Slow> out;
   if (seen.blocks().size() < rule.slow) {
@@ -123,7 +125,7 @@ void StragglerCore::looked(TimePoint now,
     end_named(out);
     name(now, find_slow(long_, kLongRule), out);
   }
-  // With long steps both kinds of blocks are the same.
+  // With long steps, the short and the long blocks are the same.
   if (is_short && short_.blocks().back().time < kLongRule.block_min) {
     name(now, find_slow(short_, kShortRule), out);
   }
@@ -131,7 +133,7 @@ void StragglerCore::looked(TimePoint now,
 
 Duration StragglerCore::look_after(Duration running) const {
   if (short_.blocks().empty()) {
-    return running > kStart ? kLookMax : kLookMin;  // how long a step takes is not known yet
+    return running > kStart ? kLookMax : kLookMin;  // the step time is not known yet
   }
   const WaitBlocks::Block& last = short_.blocks().back();
   return std::clamp<Duration>(last.time / last.count() * kBlockSteps, kLookMin, kLookMax);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StragglerCore: decides which ranks are slow, from how long ranks wait for each other. The rank
-// that the others wait for does not wait itself, so only sums of waiting are compared, not clocks.
-// Time is an argument, effects are data, no I/O. Stepped by agent/straggler_watch; value-like.
+// StragglerCore: decides which ranks are slow, based on how long ranks wait for each other. The
+// rank that the others wait for does not wait itself, so only total waiting times are compared and
+// clocks need not agree. Time is an argument, effects are data, no I/O. Stepped by
+// agent/straggler_watch; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,38 +18,41 @@
 
 namespace muster::straggler {
 
-// Ranks are compared over blocks of time. A rule has a block's minimum time and the number to keep.
+// Ranks are compared over blocks of time. A rule defines a block's minimum time and how many blocks
+// to keep.
 struct SlowRule {
   Duration block_min{};
   std::size_t kept = 0;
-  // Report ranks that slowed the others in this many of the kept blocks, in each by more than this
-  // share of its time,
+  // Report ranks that slowed down the others in at least this many of the kept blocks, by more than
+  // this share of the block's time,
   std::size_t slow = 0;
   double share = 0;
-  // and on average by this many standard deviations of the blocks. This excludes ranks that are
-  // slow only at times, such as those that take turns on an overloaded machine.
+  // and on average by at least this many standard deviations. This excludes ranks that are slow
+  // only at times, for example because they take turns on an overloaded machine.
   double deviations = 0;
-  // Measure a block's time by the operations that were waited for in it. If there are few, those
-  // cut by its ends would be noise.
+  // Measure a block's time in complete operations. If a block has few operations, those cut off at
+  // its ends would add noise.
   bool whole_turns = false;
 };
 
 inline constexpr SlowRule kLongRule{std::chrono::milliseconds(900), 10, 8, 0.10, 5.0, false};
 
-// For short steps: reports ranks sooner that are much and steadily slower.
+// For short steps: reports ranks sooner if they are consistently much slower.
 inline constexpr SlowRule kShortRule{std::chrono::milliseconds(90), 11, 11, 0.25, 15.0, true};
 
-// How often to check the ranks: after as many steps as make a block.
+// How often to check the ranks. The actual interval is the time of the steps in one block.
 inline constexpr Duration kLookMin = std::chrono::milliseconds(100);
 inline constexpr Duration kLookMax = std::chrono::seconds(1);
-// By then most programs have created their communicators; those that have not are checked seldom.
+// By this time most programs have created their communicators. Programs that have not are checked
+// rarely.
 inline constexpr Duration kStart = std::chrono::seconds(10);
 
-// No longer slow: less than this share over this many last long blocks together.
+// Ranks are no longer slow if they cost less than this share of the last long blocks, taken
+// together.
 inline constexpr std::size_t kBlocksOver = 5;
 inline constexpr double kOverShare = 0.05;
 
-// Report the same ranks again, and other ranks, after these times at the earliest.
+// Minimum time before the same ranks, or other ranks, are reported again.
 inline constexpr Duration kSameAgain = std::chrono::minutes(10);
 inline constexpr Duration kOthersAgain = std::chrono::minutes(1);
 
@@ -56,17 +60,18 @@ using StragglerEffect = std::variant<Named, Over>;
 
 class StragglerCore {
  public:
-  // The workers of an attempt are running, or none is any more. Forgets everything seen before.
+  // The workers of an attempt have started, or none is running any more. Discards all earlier
+  // observations.
   void begin();
 
   void looked(TimePoint now,
               const std::vector<RankWaits>& ranks,
               std::vector<StragglerEffect>& out);
 
-  // When to check the ranks again. `running`: time since they were started.
+  // The time until the next check. `running` is the time since the workers were started.
   [[nodiscard]] Duration look_after(Duration running) const;
 
-  // The share of the time of the last blocks that each rank has waited.
+  // For each rank, the share of the last blocks' time that it spent waiting.
   [[nodiscard]] std::map<int, double> shares() const { return long_.shares(); }
 
   [[nodiscard]] const std::optional<Slow>& named() const { return named_; }
@@ -80,7 +85,7 @@ class StragglerCore {
   WaitBlocks long_{kLongRule.block_min, kLongRule.kept};
   WaitBlocks short_{kShortRule.block_min, kShortRule.kept};
   std::optional<Slow> named_{};
-  std::size_t since_named_ = 0;  // long blocks
+  std::size_t since_named_ = 0;  // number of long blocks
   std::vector<int> last_named_{};
   std::optional<TimePoint> last_time_{};
 };

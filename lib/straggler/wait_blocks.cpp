@@ -6,11 +6,11 @@
 namespace muster::straggler {
 namespace {
 
-// A wait may have begun before the block, so it can exceed the block's time; more than this is
-// invalid.
+// A wait may have started before the block, so it can be longer than the block. More than this
+// factor is invalid.
 constexpr double kWaitedMost = 2;
 
-// Sets of ranks that share operations, each identified by its lowest rank.
+// Sets of ranks that share operations. Each set is identified by its lowest rank.
 class Sets {
  public:
   int find(int rank) {
@@ -40,7 +40,7 @@ const GroupWaits* find_group(const RankWaits* rank, const std::string& group) {
   return found == rank->groups.end() ? nullptr : &*found;
 }
 
-// The increase since `before`; a counter that decreased has been restarted.
+// The increase since `before`. A counter that decreased has been restarted.
 GroupWaits since(const GroupWaits* before, const GroupWaits& now) {
   const bool anew = before == nullptr || now.operations < before->operations ||
                     now.waits < before->waits || now.waited < before->waited;
@@ -57,24 +57,24 @@ Duration part_of(Duration whole, double share) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(whole.count()) * share));
 }
 
-// Whether it was read by another clock than ours.
+// True if these waits were read on another node, whose clock differs from ours.
 bool is_of_another_node(const RankWaits* before, const RankWaits& now) {
   return before != nullptr && now.at > before->at;
 }
 
-// The time between two readings of this rank; other nodes are not read when we check.
+// The time between two readings of this rank. Other nodes are not read at the time of our checks.
 Duration own_time(const RankWaits* before, const RankWaits& now, Duration looked) {
   return is_of_another_node(before, now) ? now.at - before->at : looked;
 }
 
-// Ranks of a communicator wait in the same operations, so the number of waits shows better than the
-// time for how much of a block a rank was seen: the block's ends cut each node's operations
-// differently. If the numbers differ by more than that, the operations are not the same.
+// All ranks of a communicator wait in the same operations. A block's ends cut each node's
+// operations differently, so the number of waits shows better than time how much of a block was
+// seen of a rank. If the numbers differ by more than this, the ranks do not share their operations.
 bool waited_as_often(std::uint64_t own, std::uint64_t most) {
   return own > 0 && most - own <= most / 3 + 1;
 }
 
-// The time in which the operations that the block is counted in were made, on their own node.
+// The duration of the operations that count in this block, on the node where they were executed.
 Duration time_of(const std::map<std::string, WaitBlocks::Busiest>& busiest, Duration looked) {
   WaitBlocks::Busiest most{0, looked};
   for (const auto& [group, one] : busiest) {
@@ -83,7 +83,8 @@ Duration time_of(const std::map<std::string, WaitBlocks::Busiest>& busiest, Dura
   return most.own;
 }
 
-// The share of the block that a rank has waited. Bounded, because other nodes' sums are untrusted.
+// The share of the block in which a rank has waited. Bounded, because totals from other nodes are
+// untrusted.
 double share_waited(const GroupWaits& added, Duration own, const WaitBlocks::Busiest* peer) {
   if (peer == nullptr || !waited_as_often(added.waits, peer->waits)) {
     return std::min(kWaitedMost, share_of(added.waited, own));
@@ -127,7 +128,7 @@ WaitBlocks::Block WaitBlocks::block_until(TimePoint now,
   Block block;
   block.time = time_of(busiest, looked);
   Sets sets;
-  std::map<std::string, int> first_of;  // a rank of each communicator
+  std::map<std::string, int> first_of;  // one rank of each communicator
   for (const RankWaits& rank : ranks) {
     const RankWaits* const last = before(rank.rank);
     if (last != nullptr && last->step && rank.step) {

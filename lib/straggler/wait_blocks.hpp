@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitBlocks: how long ranks have waited in each of the last blocks of time. A block averages out
-// the noise of single steps. Part of StragglerCore; pure, value-like.
+// WaitBlocks: how long each rank has waited in each of the most recent blocks of time. A block
+// averages out the noise of individual steps. Part of StragglerCore; pure, value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,17 +17,17 @@
 
 namespace muster::straggler {
 
-// The minimum steps of a block, besides its time. Without reported steps, an operation that ranks
-// waited for counts as one.
+// The minimum number of steps in a block, in addition to its minimum time. If no steps are
+// reported, each operation in which ranks waited counts as a step.
 inline constexpr std::uint64_t kBlockSteps = 5;
 
-// No program does more in a block, whatever it reports.
+// A sanity limit: no program executes more steps or operations in a block.
 inline constexpr std::uint64_t kCountMax = 1'000'000'000;
 
 class WaitBlocks {
  public:
   struct Part {
-    int group = 0;  // the lowest rank among those it shares operations with, directly or not
+    int group = 0;  // lowest rank that shares operations with it, directly or not
     Duration waited{};
     std::uint64_t waits = 0;
   };
@@ -35,19 +35,19 @@ class WaitBlocks {
   struct Block {
     Duration time{};
     std::optional<std::uint64_t> steps{};
-    std::map<int, Part> parts{};  // by rank, for ranks that have called an operation
+    std::map<int, Part> parts{};  // by rank; only ranks that have called an operation
 
-    // The waits of the rank that waited most often.
+    // The number of waits of the rank that waited most often.
     [[nodiscard]] std::uint64_t waits() const;
 
-    // Steps, or what counts as steps.
+    // The number of steps, or of operations that count as steps.
     [[nodiscard]] std::uint64_t count() const;
   };
 
-  // Total waits of the ranks in one group over some blocks, in ascending order.
+  // The total waits of the ranks in one group over several blocks, in ascending order.
   struct Sums {
     Duration time{};
-    std::uint64_t steps = 0;  // within `stepped`, the time of the blocks with known steps
+    std::uint64_t steps = 0;  // number of steps in the time `stepped`
     Duration stepped{};
     std::vector<std::pair<Duration, int>> waited{};
   };
@@ -58,18 +58,19 @@ class WaitBlocks {
     Duration own{};  // between its two readings
   };
 
-  // The minimum time of a block, and the number of blocks to keep.
+  // `least` is the minimum time of a block, `kept` the number of blocks to keep.
   WaitBlocks(Duration least, std::size_t kept) : least_(least), kept_(kept) {}
 
-  // True: a block has been completed.
+  // Returns true if a block was completed.
   bool looked(TimePoint now, const std::vector<RankWaits>& ranks);
 
   [[nodiscard]] const std::deque<Block>& blocks() const { return blocks_; }
 
-  // Only for ranks that were in this group in all of these last blocks.
+  // Includes only ranks that were in this group in all of these blocks.
   [[nodiscard]] Sums sums_of(int group, std::size_t blocks) const;
 
-  // The share of the time of the last blocks and the current one that each rank has waited.
+  // For each rank, the share of the time of the last blocks and the current one that it spent
+  // waiting.
   [[nodiscard]] std::map<int, double> shares() const;
 
  private:
@@ -87,7 +88,7 @@ class WaitBlocks {
   std::deque<Block> blocks_{};
 };
 
-// The share of the whole, 0 if the whole is 0.
+// `part` divided by `whole`, or 0 if `whole` is 0.
 [[nodiscard]] double share_of(Duration part, Duration whole);
 
 }  // namespace muster::straggler

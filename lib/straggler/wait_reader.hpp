@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads how long workers have waited, from their flight recorders. Bounded; called by the agent.
+// Reads from the flight recorders how long workers have waited. The amount of work is bounded.
+// Called by the agent.
 #pragma once
 
 #include "straggler/slow.hpp"
@@ -12,15 +13,16 @@
 
 namespace muster::straggler {
 
-// Per rank; further ones are not read.
+// Limit per rank; further groups are not read.
 inline constexpr std::size_t kGroupsMax = 64;
 
-// `recorders`: descriptors of their files. `ranks`: by the pids to look for. Leaves steps to the
-// caller.
+// `recorders` are descriptors of the recorder files. `ranks` maps the pids of interest to ranks.
+// The caller fills in the steps.
 [[nodiscard]] std::vector<RankWaits> read_waits(const std::vector<int>& recorders,
                                                 const std::map<pid_t, int>& ranks);
 
-// Refines the cost of these ranks from the times of single operations. Read once, when reported.
+// Corrects the cost of these ranks using the times of individual operations. Called once, when the
+// ranks are reported.
 void refine(const std::vector<int>& recorders, const std::map<pid_t, int>& ranks, Slow& slow);
 
 }  // namespace muster::straggler

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long ranks have waited for each other, according to their flight recorders. Read by
-// wait_reader, judged by straggler_core. Values; workers are untrusted, so any number may occur.
+// How long ranks have waited for each other, according to their flight recorders. wait_reader reads
+// the values and straggler_core judges them. Workers are untrusted, so any number may occur.
+// Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -12,19 +13,19 @@
 
 namespace muster::straggler {
 
-// For one communicator, since it was created.
+// The waits in one communicator, since it was created.
 struct GroupWaits {
-  std::string group{};  // its name and epoch: the same on all its ranks
+  std::string group{};  // its name and epoch, the same on all of its ranks
   std::uint64_t operations = 0;
   std::uint64_t waits = 0;  // operations that blocked their callers
-  Duration waited{};        // total time of these
+  Duration waited{};        // total time of these operations
   bool operator==(const GroupWaits&) const = default;
 };
 
 struct RankWaits {
   int rank = 0;
-  // When it was read, by its node's clock, since its workers were started; if it is always 0, the
-  // time of the check applies.
+  // The time of reading on its node's clock, measured from the start of the workers. If it is
+  // always 0, the time of the check is used.
   Duration at{};
   std::optional<std::uint64_t> step{};  // the last reported step
   std::vector<GroupWaits> groups{};

@@ -17,8 +17,8 @@ class CredentialService {
 
   virtual ~CredentialService() = default;
 
-  // Each calls `done` once, before it returns or later from the loop. A secret consists of
-  // hexadecimal digits, a credential is one line.
+  // Both functions call `done` once, before returning or later from the loop. A secret consists of
+  // hexadecimal digits; a credential is one line.
   virtual void seal(const std::string& secret, Done done) = 0;
   virtual void open(const std::string& credential, Done done) = 0;
 };

@@ -12,11 +12,11 @@
 namespace muster {
 namespace {
 
-// Another purpose would use another text here and thus get another key.
+// A key for another purpose would be derived with a different text here.
 constexpr std::string_view kPurpose = "muster rendezvous 1";
 
 OSSL_PARAM bytes_param(const char* name, std::string_view bytes) {
-  // The library does not modify it.
+  // OpenSSL does not modify the data.
   return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(bytes.data()), bytes.size());
 }
 
@@ -39,7 +39,7 @@ void hkdf_sha256(std::string_view secret,
       bytes_param(OSSL_KDF_PARAM_SALT, salt),
       bytes_param(OSSL_KDF_PARAM_INFO, info),
       OSSL_PARAM_construct_end()};
-  // Fails only if memory is exhausted, or for more bytes than HKDF can produce.
+  // Fails only if memory is exhausted, or if more bytes are requested than HKDF can produce.
   MUSTER_CHECK(EVP_KDF_derive(context.get(), out.data(), out.size(), params.data()) == 1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobKey: the key that the agents of a job prove to each other. Derived from the user's token and
-// the job ID, so the key of one job is useless for another. Pure; any thread.
+// JobKey: the key that the agents of a job prove to each other that they have. Derived from the
+// user's token and the job ID, so one job's key is useless for another job. Pure; thread-safe.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace muster {
 inline constexpr std::size_t kJobKeyBytes = 32;
 using JobKey = std::array<unsigned char, kJobKeyBytes>;
 
-// HKDF with SHA-256 (RFC 5869); fills `out`, at most 8160 bytes.
+// HKDF with SHA-256 (RFC 5869). Fills `out`, which may have at most 8160 bytes.
 void hkdf_sha256(std::string_view secret,
                  std::string_view salt,
                  std::string_view info,

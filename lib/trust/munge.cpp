@@ -13,8 +13,8 @@ namespace {
 // Distinguishes our keys from other data that our user has sealed with MUNGE.
 constexpr std::string_view kCredentialPurpose = "muster rendezvous key 1 ";
 
-// From munge.h. A credential may be opened more than once on a host: it only transports a secret of
-// one of our own processes, and a peer that replays it does not know that secret.
+// Status codes from munge.h. A replayed credential is accepted: it only transports a secret between
+// our own processes, and a peer that replays it does not know that secret.
 constexpr std::string_view kSuccess = "0";
 constexpr std::string_view kExpired = "15";
 constexpr std::string_view kRewound = "16";
@@ -24,7 +24,7 @@ Error useless(std::string why) {
   return Error{Errc::not_possible, "MUNGE: " + std::move(why)};
 }
 
-// The message in "munge: Error: Failed to access …" without the prefix.
+// The message without the prefix, for example from "munge: Error: Failed to access …".
 std::string complaint_in(std::string_view printed) {
   constexpr std::string_view kHead = "Error: ";
   const auto at = printed.find(kHead);
@@ -99,7 +99,7 @@ Result<std::string> take_secret(std::string_view printed, uid_t self) {
     return std::unexpected(useless("the credential was created for another purpose"));
   }
   secret.remove_prefix(kCredentialPurpose.size());
-  // The program's message about a replay on standard error may follow.
+  // The program's message about a replay, printed on standard error, may follow.
   return std::string(secret.substr(0, secret.find_first_not_of("0123456789abcdef")));
 }
 

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// A pre-shared key is bound to the suite's hash, so the suite is not negotiable.
+// A pre-shared key is bound to the hash of its cipher suite, so the suite is not negotiable.
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
 constexpr std::array<unsigned char, 2> kSuiteNumber{0x13, 0x01};
 constexpr const char* kGroup = "X25519";
@@ -23,7 +23,7 @@ const JobTrust& trust_of(const SSL* ssl) {
   return *static_cast<const JobTrust*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
 }
 
-// OpenSSL represents an external pre-shared key as a session that never existed.
+// OpenSSL represents an external pre-shared key as a session, although none was established before.
 SSL_SESSION* session_of(SSL* ssl) {
   SSL_SESSION* const session = SSL_SESSION_new();
   const SSL_CIPHER* const suite = SSL_CIPHER_find(ssl, kSuiteNumber.data());
@@ -47,7 +47,7 @@ int offer_key(SSL* ssl,
   return 1;
 }
 
-// There is no key for another identity, and no other way to authenticate.
+// Rejects other identities. There is no other way to authenticate.
 int find_key(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSION** session) {
   const std::string_view named(reinterpret_cast<const char*>(identity), size);
   *session = named == trust_of(ssl).job() ? session_of(ssl) : nullptr;
@@ -96,7 +96,7 @@ SecureChannel::SecureChannel(const JobTrust& trust, Side side)
     return;
   }
   SSL_set_connect_state(ssl_.get());
-  // A server without the key could only present a certificate, and we trust none.
+  // A server without the key could only present a certificate, and we trust no certificates.
   SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
   shake();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SecureChannel: one end of a TLS 1.3 connection between agents that have the job's key, as a state
-// machine: bytes in, bytes out, no sockets and no time. Created from a JobTrust, which must outlive
-// it. Resources; one thread.
+// SecureChannel: one end of a TLS 1.3 connection between agents that share the job's key. A state
+// machine that maps input bytes to output bytes, without sockets or clocks. Created from a
+// JobTrust, which must outlive it. Resources; one thread.
 #pragma once
 
 #include "trust/job_key.hpp"
@@ -17,7 +17,7 @@ struct ssl_ctx_st;
 
 namespace muster {
 
-// The key of a job and the job ID that identifies it; both sides must have the same.
+// The key of a job, and the job ID that identifies the key. Both must be equal on both sides.
 class JobTrust {
  public:
   JobTrust(std::string_view token, std::string job);
@@ -43,24 +43,24 @@ class JobTrust {
 
 class SecureChannel {
  public:
-  // The connecting and the accepting side.
+  // The connecting and the accepting side of a connection.
   enum class Side : std::uint8_t { client, server };
   enum class State : std::uint8_t { shaking, open, failed };
 
   SecureChannel(const JobTrust& trust, Side side);
 
-  // Processes received bytes and appends the decrypted data to `plain`, at most as many bytes.
-  // take_output() returns the bytes to send in response.
+  // Processes received bytes and appends the decrypted data to `plain`; it is never longer than the
+  // input. take_output() returns the bytes to send in response.
   State feed(std::string_view bytes, std::string& plain);
 
-  // Encrypts; only while open.
+  // Encrypts data. Only while the channel is open.
   void seal(std::string_view plain);
 
   [[nodiscard]] std::string take_output();
 
   [[nodiscard]] State state() const { return state_; }
 
-  // After failed: whether the other end rejected the handshake, and the reason.
+  // After a failure: true if the other end rejected the handshake, and the reason.
   [[nodiscard]] bool was_refused() const { return was_refused_; }
 
   [[nodiscard]] const std::string& fault() const { return fault_; }
@@ -80,12 +80,12 @@ class SecureChannel {
   bool was_refused_ = false;
 };
 
-// How much of a client's first message has arrived. It must be a single record, which ours always
-// is, so that no memory or computation is spent on a stranger before its proof is complete.
+// How much of a client's first message has arrived. It must be a single record, as muster always
+// sends it. So no memory or computation is spent on a stranger before its proof is complete.
 enum class FirstRecord : std::uint8_t { incomplete, whole, foreign };
 [[nodiscard]] FirstRecord look_at_first_record(std::string_view bytes);
 
-// The longest TLS record (RFC 8446 §5.1, including its header); we never wait for more.
+// The longest TLS record, including its header (RFC 8446 §5.1). We never wait for more bytes.
 inline constexpr std::size_t kMaxRecordBytes = 5 + 16384;
 
 }  // namespace muster

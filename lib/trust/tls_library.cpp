@@ -11,7 +11,8 @@
 namespace muster {
 namespace {
 
-// Skip names of old algorithms and error texts, which would cost half a millisecond.
+// Skips loading the names of old algorithms and the error texts, which would take half a
+// millisecond.
 constexpr std::uint64_t kLeaveOut =
     OPENSSL_INIT_NO_LOAD_SSL_STRINGS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
     OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS;
@@ -26,8 +27,8 @@ void use_tls_library() {
 
 }  // namespace muster
 
-// OpenSSL can resolve names, which we never use. A static program cannot rely on the C library's
-// resolver, so it is not linked: the linker substitutes these functions (--wrap), which fail.
+// OpenSSL can resolve host names, which muster never uses. A static program cannot rely on the C
+// library's resolver, so the linker replaces these functions (--wrap) with versions that fail.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the linker's names
 extern "C" {
 

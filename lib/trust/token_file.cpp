@@ -20,8 +20,8 @@
 namespace muster {
 namespace {
 
-// A core dump, or another process of this user that attaches with ptrace, would expose the token
-// and the keys derived from it. Child processes are not affected.
+// Without this, a core dump, or another process of this user that attaches with ptrace, would
+// expose the token and the keys derived from it. Child processes are not affected.
 void keep_memory_private() {
   MUSTER_CHECK(::prctl(PR_SET_DUMPABLE, 0) == 0);
 }
@@ -30,7 +30,7 @@ constexpr long kOverlayFileSystem = 0x794c7630;
 
 constexpr const char* kHowElse = "pass the same --token-file on all nodes, or --token=none";
 
-// 0400 works only for pods that run as root.
+// Mode 0400 works only for pods that run as root.
 constexpr const char* kPodSecret = "For a pod's secret, set fsGroup and defaultMode: 0440";
 
 Error unusable(const std::string& path, const std::string& why) {
@@ -77,8 +77,8 @@ Result<std::string> read_all(const std::string& path, int fd) {
   return token;
 }
 
-// Checks are done on the opened file. Without O_NONBLOCK, opening a pipe would block until a writer
-// opens it.
+// The checks are made on the opened file. Without O_NONBLOCK, opening a named pipe would block
+// until a writer opens it.
 UniqueFd open_token(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
@@ -97,7 +97,7 @@ std::string parent_of(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// The directory itself, or its nearest existing ancestor.
+// The directory itself if it exists, otherwise its nearest existing ancestor.
 std::string existing_part(std::string folder) {
   struct stat facts {};
 
@@ -107,7 +107,8 @@ std::string existing_part(std::string folder) {
   return folder;
 }
 
-// A container's own layer is not shared, so each node would create a different token.
+// A container's own file system layer is not shared, so each node would create a different token
+// there.
 bool is_containers_own(const std::string& folder) {
   struct statfs facts {};
 
@@ -115,8 +116,8 @@ bool is_containers_own(const std::string& folder) {
          static_cast<long>(facts.f_type) == kOverlayFileSystem;
 }
 
-// The reason why this directory is not ours, for example HOME=/root kept by another user; empty if
-// we may use it.
+// Why this directory must not be used, for example HOME=/root kept while running as another user.
+// Empty if it may be used.
 std::string fault_of_folder(const std::string& folder) {
   struct stat facts {};
 
@@ -150,13 +151,13 @@ int write_new(const std::string& path, const std::string& text) {
   return ::fsync(fd.get()) == 0 ? 0 : errno;
 }
 
-// Publishes the file atomically and only once: a second writer keeps the first one's file. Returns
-// 0 or the errno.
+// Publishes the file atomically and only once: if another writer was first, its file is kept.
+// Returns 0 or the errno.
 int publish(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0 || errno == EEXIST) {
     return 0;
   }
-  // Fallback for file systems without hard links.
+  // Fallback for file systems that do not support hard links.
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ||
       errno == EEXIST) {
     return 0;
@@ -217,8 +218,9 @@ Result<Token> read_home(const TokenSource& source) {
 
 }  // namespace
 
-// Sources: statfs(2), <linux/magic.h>, and the sources of file systems outside the Linux tree. FUSE
-// and virtiofs are included, because most home directories on them are on servers.
+// The magic numbers are from statfs(2), <linux/magic.h>, and the sources of file systems outside
+// the Linux tree. FUSE and virtiofs are included because home directories on them are usually on a
+// server.
 bool is_network_file_system(std::uint32_t type) {
   constexpr std::array kTypes{
       0x00006969U,  // NFS
@@ -258,7 +260,7 @@ std::string fault_of_token_file(const TokenFileFacts& facts, uid_t self) {
   if (facts.link_owner && is_strange(*facts.link_owner)) {
     return fmt::format("it is a symbolic link that belongs to user {}", *facts.link_owner);
   }
-  // A secret that a system provides to a group, such as a pod's, belongs to root.
+  // If a system provides a secret to a group, as in a pod, the file belongs to root.
   const mode_t forbidden = facts.owner == 0 ? 0027U : 0077U;
   if ((facts.mode & forbidden) != 0) {
     return fmt::format(

@@ -6,7 +6,7 @@
 namespace muster {
 namespace {
 
-// As in the XDG base directory specification, which requires programs to ignore relative paths.
+// The XDG base directory specification requires programs to ignore relative paths.
 std::string config_folder(const Environ& environ) {
   const std::string config = environ.get("XDG_CONFIG_HOME").value_or("");
   if (config.starts_with('/')) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TokenSource: the source of the job's secret, the first of: --token=none, the file from
-// --token-file or MUSTER_TOKEN_FILE, MUNGE, the file in the home directory. Decided before any file
-// is opened, so that --explain can print it. Pure; value.
+// TokenSource: where the job's secret comes from. The first of these applies: --token=none, the
+// file set with --token-file or MUSTER_TOKEN_FILE, MUNGE, the file in the home directory. Decided
+// before any file is opened, so that --explain can print it. Pure; value.
 #pragma once
 
 #include "base/environ.hpp"
@@ -14,7 +14,7 @@ namespace muster {
 
 enum class TokenFrom : std::uint8_t { nowhere, file, home };
 
-// With `wanted` a node also has the token, for nodes without MUNGE.
+// With `wanted`, a node uses the token as well, for connections to nodes without MUNGE.
 enum class MungeUse : std::uint8_t { none, wanted, demanded };
 
 // munged's default socket.
@@ -40,7 +40,8 @@ struct TokenWish {
   bool required = false;   // --token=require
 };
 
-// --token-file=FILE, or FILE,shared if its mount does not allow changing modes.
+// Parses the value of --token-file: FILE, or FILE,shared if FILE is on a mount that does not allow
+// changing modes.
 [[nodiscard]] TokenSource token_file_source(std::string_view given);
 
 [[nodiscard]] TokenSource choose_token_source(const TokenWish& wish, const Environ& environ);

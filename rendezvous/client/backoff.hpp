@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: delays between connection attempts. They grow by half each time, up to a limit, with
-// jitter, so that a thousand workers do not reconnect at the same moment. Pure.
+// Backoff: delays between connection attempts. Each is 50 % longer than the one before, up to a
+// limit, with jitter so that a thousand workers do not reconnect at the same moment. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,10 +14,10 @@ class Backoff {
   static constexpr Duration kFirst = std::chrono::milliseconds(20);
   static constexpr Duration kMost = std::chrono::seconds(2);
 
-  // Different seeds give different delays.
+  // Different seeds produce different delays.
   explicit Backoff(std::uint64_t seed) : state_(seed) {}
 
-  // Between 0.5 and 1.5 times the mean, which grows with each call.
+  // A delay between 0.5 and 1.5 times the mean, which grows with each call.
   [[nodiscard]] Duration next();
 
  private:

@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// A server that has not answered a plain request for this long counts as dead.
+// A server that has not answered an ordinary request for this long is considered dead.
 constexpr Duration kAnswerTimeout = std::chrono::minutes(5);
 
 std::string on_wire(std::string_view key) {
@@ -29,7 +29,7 @@ std::vector<std::string> on_wire(const std::vector<std::string>& keys) {
   return out;
 }
 
-// Checks lengths that the server would refuse, because the error here can name the key.
+// Checks lengths that the server would reject, because an error created here can name the key.
 Result<void> fits(std::string_view key, std::string_view value) {
   if (key.size() + 1 > kMaxKeyBytes) {
     return failure(Errc::protocol,
@@ -177,8 +177,8 @@ Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
                          (keys.size() == 1 ? " " : "s ") + join(keys, ", "));
 }
 
-// At the deadline the wait is cancelled, so that a late reply is not taken for another one's. If
-// the reply was already on its way, the wait has succeeded after all.
+// The wait is cancelled at the deadline, so that a late reply is not mistaken for the reply to a
+// later request. If the reply was already on its way, the wait has succeeded.
 Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& message) {
   const auto came = connection_.await(1, deadline);
   if (!came) {
@@ -265,7 +265,7 @@ Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration time
     if (*length > 0) {
       return read_bytes();
     }
-    // Another client was faster, or the key has a value, in which case WAIT returns at once.
+    // Another client was faster, or the key has a value, in which case WAIT returns immediately.
     if (steady_now() >= deadline) {
       return failure(Errc::timed_out, "the queue " + std::string(key) + " is empty");
     }
@@ -296,7 +296,8 @@ Result<void> BlockingStore::barrier(std::string_view key,
   if (passed || passed.error().code != Errc::closed) {
     return passed;
   }
-  // A server older than PyTorch 2.11 closes on BARRIER. If it still accepts connections, it is one.
+  // A server older than PyTorch 2.11 closes the connection when it receives BARRIER. If it still
+  // accepts connections, assume that it is such a server.
   const Duration left = std::max(deadline - steady_now(), Duration::zero());
   auto again = StoreConnection::open(host_, port_, left);
   if (!again) {
@@ -323,7 +324,7 @@ Result<void> BlockingStore::send(const std::string& request) {
 Result<std::string> BlockingStore::read(std::size_t size) {
   auto bytes = connection_.receive(size, steady_now() + kAnswerTimeout);
   if (!bytes) {
-    // A late reply would be taken for that of a later request.
+    // A late reply would be mistaken for the reply to a later request.
     connection_.close();
   }
   return bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockingStore: a client of a TCPStore server (ours, or PyTorch's since 2.1) for code that may
-// block: workers and the setup of collectives. One connection, one thread at a time. Resource type.
-// It adds the leading '/' of PyTorch's clients to keys, so that both see the same keys.
+// block: workers and the setup of collectives. One connection, used by one thread at a time. It
+// prefixes keys with '/' like PyTorch's clients, so that both see the same keys. Resource type.
 #pragma once
 
 #include "rendezvous/client/store.hpp"
@@ -52,7 +52,7 @@ class BlockingStore final : public Store {
 
   [[nodiscard]] Result<void> tell(Opcode opcode, std::string_view key, std::string_view value);
   [[nodiscard]] Result<void> send(const std::string& request);
-  // Sends, then reads a reply of a fixed format.
+  // Sends a request and reads a reply of fixed size.
   [[nodiscard]] Result<std::int64_t> ask_number(const std::string& request);
   [[nodiscard]] Result<std::uint8_t> ask_byte(const std::string& request);
   [[nodiscard]] Result<std::string> ask_bytes(const std::string& request);
@@ -60,7 +60,7 @@ class BlockingStore final : public Store {
   [[nodiscard]] Result<std::int64_t> read_number();
   [[nodiscard]] Result<std::string> read_bytes();
   [[nodiscard]] Result<std::string> read(std::size_t size);
-  // After a WAIT or BARRIER was sent: waits for its end, and cancels it at the deadline.
+  // After sending WAIT or BARRIER: waits for the reply, and cancels the wait at the deadline.
   [[nodiscard]] Result<void> finish_wait(TimePoint deadline, const std::string& message);
   [[nodiscard]] Result<void> wait_until(const std::vector<std::string>& keys,
                                         TimePoint deadline,

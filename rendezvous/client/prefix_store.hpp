@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixStore: one user's part of a store; all its keys begin with "prefix/". Keys on the wire
-// match PyTorch's class of the same name, so both can share a store. It refers to the underlying
-// store, which must outlive it.
+// PrefixStore: the part of a store that belongs to one user; all of its keys begin with "prefix/".
+// The keys on the wire match those of PyTorch's class of the same name, so both can share a store.
+// The underlying store must outlive it.
 #pragma once
 
 #include "rendezvous/client/store.hpp"
@@ -30,9 +30,9 @@ class PrefixStore final : public Store {
   [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration timeout) override;
   [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) override;
   [[nodiscard]] Result<bool> delete_key(std::string_view key) override;
-  // Counts the whole store, as in PyTorch.
+  // Counts the keys of the whole store, like PyTorch.
   [[nodiscard]] Result<std::int64_t> num_keys() override;
-  // Only keys with this prefix, which is removed.
+  // Lists only keys with this prefix, and removes the prefix.
   [[nodiscard]] Result<std::vector<std::string>> list_keys() override;
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Store: the operations of a worker or library on the job's shared store, independent of the
-// transport. Calls block. Timeouts count from now; an operation without one is a single round trip.
-// Not thread-safe: one thread at a time. Interface; BlockingStore is the real one.
+// Store: the operations on the job's shared store for a worker or library, independent of the
+// transport. Calls block. Timeouts start at the call; operations without a timeout are a single
+// round trip. Not thread-safe: only one thread at a time. Interface; BlockingStore is the real
+// implementation.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,15 +23,15 @@ class Store {
   Store& operator=(const Store&) = delete;
   virtual ~Store() = default;
 
-  // Without a reply from the server: an error appears at the next call that has one.
+  // The server does not reply to SET, so an error is reported by the next call that has a reply.
   [[nodiscard]] virtual Result<void> set(std::string_view key, std::string_view value) = 0;
   [[nodiscard]] virtual Result<void> append(std::string_view key, std::string_view value) = 0;
   [[nodiscard]] virtual Result<void> multi_set(
       const std::vector<std::pair<std::string, std::string>>& pairs) = 0;
 
-  // Waits for the key, then reads it. Error: timed_out.
+  // Waits for the key, then returns its value. Error: timed_out.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key, Duration timeout) = 0;
-  // Returns the values in key order once all keys exist. Error: timed_out.
+  // Waits until all keys exist, then returns the values in key order. Error: timed_out.
   [[nodiscard]] virtual Result<std::vector<std::string>> multi_get(
       const std::vector<std::string>& keys, Duration timeout) = 0;
 
@@ -49,26 +50,26 @@ class Store {
   // True if all keys exist now.
   [[nodiscard]] virtual Result<bool> check(const std::vector<std::string>& keys) = 0;
 
-  // Returns true if the key existed.
+  // Returns true if the key existed before.
   [[nodiscard]] virtual Result<bool> delete_key(std::string_view key) = 0;
   [[nodiscard]] virtual Result<std::int64_t> num_keys() = 0;
-  // Sorted.
+  // Returns the keys in sorted order.
   [[nodiscard]] virtual Result<std::vector<std::string>> list_keys() = 0;
 
   [[nodiscard]] virtual Result<void> queue_push(std::string_view key, std::string_view value) = 0;
-  // Returns the oldest element; waits if the queue is empty. Error: timed_out.
+  // Returns the oldest element. Waits if the queue is empty. Error: timed_out.
   [[nodiscard]] virtual Result<std::string> queue_pop(std::string_view key, Duration timeout) = 0;
   [[nodiscard]] virtual Result<std::int64_t> queue_len(std::string_view key) = 0;
 
-  // Waits until `world_size` callers have reached the key's barrier. A key works for one barrier
-  // only; if reused, it lets every caller pass. Error: timed_out.
+  // Waits until `world_size` callers have reached the key's barrier. A key can be used for only one
+  // barrier; afterwards it lets every caller pass. Error: timed_out.
   [[nodiscard]] virtual Result<void> barrier(std::string_view key,
                                              std::int64_t world_size,
                                              Duration timeout) = 0;
 };
 
-// A barrier built from ADD, SET and WAIT, with the keys of PyTorch's generic one. For servers
-// without BARRIER, and for every PrefixStore.
+// A barrier that consists of ADD, SET and WAIT, with the keys of PyTorch's generic barrier. For
+// servers without BARRIER, and for every PrefixStore.
 [[nodiscard]] Result<void> generic_barrier(Store& store,
                                            std::string_view key,
                                            std::int64_t world_size,

@@ -20,12 +20,12 @@
 namespace muster {
 namespace {
 
-// One of several addresses must not use up the whole timeout, in case its packets are dropped.
+// One of several addresses must not use up the whole timeout if its packets are dropped.
 constexpr Duration kOneAttempt = std::chrono::seconds(5);
 
 constexpr std::size_t kReadBytes = 16UL * 1024;
 
-// Without keep-alive, a WAIT on a host that lost power would last forever.
+// Without keepalive probes, a WAIT would never return if the server's host loses power.
 constexpr KeepAlive kKeepAlive{.idle_seconds = 30, .interval_seconds = 10, .probes = 3};
 
 void pause_until(TimePoint when) {
@@ -57,7 +57,7 @@ Result<StoreConnection> StoreConnection::open(const std::string& host,
       return connection;
     }
     if (connection.error().code == Errc::closed) {
-      // PyTorch 2.1 to 2.4 do not support PING and close the connection.
+      // PyTorch 2.1 to 2.4 do not support PING and close the connection, so alternate.
       with_ping = !with_ping;
     }
     const TimePoint again = steady_now() + backoff.next();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreConnection: one TCP connection to a store server, with deadlines. Blocking; retries if
-// interrupted by signals. Used by BlockingStore. Resource type.
+// StoreConnection: one TCP connection to a store server, with deadlines. Calls block and are
+// restarted after signals. Used by BlockingStore. Resource type.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,21 +15,22 @@ namespace muster {
 
 class StoreConnection {
  public:
-  // Tries each address of `host` (numeric or a name), and repeats with a growing and jittered pause
-  // until a store answers or `timeout` expires. Errors: unreachable, usage.
+  // Tries each address of `host` (numeric or a name), with growing pauses and jitter between the
+  // attempts, until a store answers or `timeout` expires. Errors: unreachable, usage.
   [[nodiscard]] static Result<StoreConnection> open(const std::string& host,
                                                     std::uint16_t port,
                                                     Duration timeout);
 
   [[nodiscard]] Result<void> send(std::string_view bytes, TimePoint deadline);
 
-  // Returns exactly `size` bytes. Errors: timed_out (received bytes are kept), closed.
+  // Returns exactly `size` bytes. Errors: timed_out (bytes received so far are kept), closed.
   [[nodiscard]] Result<std::string> receive(std::size_t size, TimePoint deadline);
 
-  // True if `size` bytes arrive before the deadline; they are kept for receive. Error: closed.
+  // Returns true if `size` bytes arrive before the deadline. They are kept for receive(). Error:
+  // closed.
   [[nodiscard]] Result<bool> await(std::size_t size, TimePoint deadline);
 
-  // All later calls fail with closed.
+  // After this, all calls fail with closed.
   void close() { fd_.reset(); }
 
  private:

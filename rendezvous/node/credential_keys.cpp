@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// A credential is valid for five minutes by default.
+// By default, a credential is valid for five minutes. This leaves time to use it.
 constexpr Duration kFresh = std::chrono::minutes(1);
 constexpr Duration kAfterFailure = std::chrono::seconds(1);
 

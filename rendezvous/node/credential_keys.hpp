@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CredentialKeys: connection keys for nodes that have no common token but a service such as MUNGE,
-// which reveals a secret only to one user on all hosts. Each node has its own random secret. It is
-// the key of all connections that it accepts, and connecting nodes receive it in a credential. So a
-// node that joins or leads later needs no earlier state. LinkSockets uses it. Resource; one thread.
+// CredentialKeys: connection keys for nodes without a common token but with a service such as
+// MUNGE, which reveals a secret to only one user, on all hosts. Each node has its own random
+// secret, which is the key of all connections that it accepts. Connecting nodes receive it in a
+// credential. Nodes that join or lead later therefore need no earlier state. Used by LinkSockets.
+// Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -27,15 +28,15 @@ class CredentialKeys {
 
   CredentialKeys(CredentialService& service, std::string job, Turn turn);
 
-  // The key of accepted connections.
+  // The key for accepted connections.
   [[nodiscard]] const JobTrust& own() const { return *own_; }
 
-  // Provides a credential that contains own(): the last one, or a new one if that is older than a
-  // minute. After a failure, the service is not called again for a second. So requests from
-  // strangers are cheap. `done` is called once, now or later.
+  // Provides a credential that contains own(): the last one, or a new one if the last one is more
+  // than a minute old. After a failure, the service is not called again for one second. Requests
+  // from strangers are therefore cheap. `done` is called once, immediately or later.
   void tell(TimePoint now, std::function<void(const Result<std::string>&)> done);
 
-  // Extracts the key from the credential of a node that we connected to. Recent keys are cached.
+  // Extracts the key from the credential of a node to which we connected. Recent keys are cached.
   using Learned = std::function<void(const Result<Key>&)>;
   void learn(const std::string& credential, Learned done);
 

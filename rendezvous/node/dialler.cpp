@@ -44,7 +44,7 @@ void Dialler::found(TimePoint now,
                     const OpenLink& wanted,
                     TimePoint asked,
                     const Result<std::vector<std::string>>& addresses) {
-  // A lookup must not be destroyed in its own callback.
+  // A lookup must not be destroyed from within its own callback.
   auto node = lookups_.extract(wanted.link);
   asio::post(loop_, [gone = std::shared_ptr<NameLookup>(std::move(node.mapped()))] {});
   if (!addresses) {

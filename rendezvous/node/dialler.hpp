@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dialler: opens connections that a node requests, by address or name. Names are resolved on the
-// loop. RendezvousNode owns it; destroying it cancels the lookups. Resource; one thread.
+// Dialler: opens the connections that a node requests, by address or by name. It resolves names on
+// the loop. Owned by RendezvousNode; destroying it cancels its lookups. Resource; one thread.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -23,7 +23,7 @@ namespace muster {
 
 class Dialler {
  public:
-  // `turn` runs work within a turn of the sockets; `failed` receives lookup failures.
+  // `turn` runs work in a turn of the sockets; `failed` receives lookup failures.
   using Turn = std::function<void(const std::function<void(TimePoint)>&)>;
   using Failed = std::function<void(LinkClosed)>;
 
@@ -34,8 +34,8 @@ class Dialler {
 
   void set_own_address(const std::string& address) { own_address_ = address; }
 
-  // A peer sends its link-local address with its own interface name; replaces it with ours.
-  // Endpoints that the user typed are not changed.
+  // A peer announces a link-local address with its own interface name. This replaces it with our
+  // interface name. Endpoints typed by the user are returned unchanged.
   [[nodiscard]] std::string as_seen_here(const std::string& host) const;
 
   void dial(TimePoint now, const OpenLink& wanted);

@@ -16,10 +16,10 @@ namespace {
 
 constexpr Duration kLookupTimeout = std::chrono::seconds(5);
 
-// Between two background attempts.
+// The interval between two background attempts.
 constexpr Duration kTryAgain = std::chrono::seconds(1);
 
-// After the first name resolves, the others get this long.
+// Once one name has been resolved, the other lookups get this much more time.
 constexpr Duration kNamesGrace = std::chrono::milliseconds(50);
 
 struct Place {
@@ -31,7 +31,7 @@ struct Place {
 
 }  // namespace
 
-// Shared with pending handlers, which do nothing once `open` is false.
+// Pending handlers share it; they do nothing once `open` is false.
 struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl> {
   asio::io_context& loop;
   asio::steady_timer again;
@@ -74,7 +74,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
         place.place.host,
         kLookupTimeout,
         [this, &place](Result<std::vector<std::string>> found) {
-          // A lookup must not be destroyed in its own callback.
+          // A lookup must not be destroyed from within its own callback.
           asio::post(loop, [gone = std::shared_ptr<NameLookup>(std::move(place.lookup))] {});
           if (found) {
             place.place.addresses = std::move(*found);
@@ -106,7 +106,7 @@ struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl>
     }
   }
 
-  // An unresolvable name does not delay a node that can reach another endpoint.
+  // An unresolvable name must not delay a node that can reach another endpoint.
   void note_settled() {
     if (!enough || !any_known()) {
       return;
@@ -178,7 +178,7 @@ void EndpointBinder::try_enough(std::function<void()> done) {
 
 void EndpointBinder::try_first(std::function<void()> done) {
   impl_->enough = std::move(done);
-  impl_->in_grace = true;  // never expires: without the first one nothing is decided
+  impl_->in_grace = true;  // never expires, because nothing is decided without the first endpoint
   impl_->try_all([impl = impl_.get()] { impl->tell_enough(); });
 }
 

@@ -9,10 +9,10 @@
 namespace muster {
 namespace {
 
-// The key is public, not a secret. The text differs from any valid token.
+// This key is public rather than secret. The text cannot be a valid token.
 constexpr std::string_view kPublic = "first use";
 
-// Maximum number of addresses in the warning.
+// Maximum number of addresses in the warning message.
 constexpr std::size_t kGuestsMost = 64;
 
 }  // namespace

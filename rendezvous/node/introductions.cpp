@@ -10,9 +10,8 @@ namespace muster {
 namespace {
 
 constexpr const char* kSameMunge =
-    "do all nodes have the same munge.key, clock and user? Otherwise start all nodes of this job "
-    "with "
-    "the same --token-file";
+    "do all nodes have the same munge.key, clock and user? If not, start all nodes of this job "
+    "with the same --token-file";
 
 }  // namespace
 
@@ -25,7 +24,7 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
   }
   if (ours.proofs == Proofs::none) {
     return Refuse{Refusal::wrong_token,
-                  "this job runs without a token, and this node has one; start all its nodes with "
+                  "this job runs without a token, but this node has one; start all its nodes with "
                   "the same --token-file, or with --token=none"};
   }
   if (ours.proofs == Proofs::munge) {
@@ -46,7 +45,7 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
 Refuse other_token(const std::string& munge_fault) {
   return Refuse{Refusal::wrong_token,
                 (munge_fault.empty() ? "" : munge_fault + "; and it has ") +
-                    "another token: is ~/.config shared? Otherwise start all nodes of this job "
+                    "another token: is ~/.config shared? If not, start all nodes of this job "
                     "with the same --token-file, or with --token=none"};
 }
 
@@ -80,8 +79,9 @@ std::string trusted_at_first(const std::string& address, const FirstUse& first_u
                 "any program on the hosts in {} that reached {}", first_use.named_by(), address)
           : fmt::format("any host that reached {}{}", address, why.empty() ? "" : " (" + why + ")");
   return fmt::format(
-      "the nodes of this job have no secret in common: until it formed, {} could join. These "
-      "joined: {}. From now on only they can. To keep others out from the start, copy one file to "
+      "the nodes of this job have no secret in common. Until the job formed, {} could join. These "
+      "joined: {}. From now on, only these can. To keep others out from the start, copy one file "
+      "to "
       "all nodes and set MUSTER_TOKEN_FILE or --token-file",
       who,
       fmt::join(first_use.guests(), ", "));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decisions about a peer's introduction, and rate limits for logging refusals. Pure.
+// Decides whether to accept a peer's introduction, and limits the rate of log lines about refusals.
+// Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,29 +15,30 @@
 
 namespace muster {
 
-// Why a peer with this introduction is refused. The text reveals nothing about ours.
+// Why a peer with this introduction is refused. The text reveals nothing about our own settings.
 [[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
                                                const Introduction& ours);
 
-// Its key is not ours; `munge_fault`: why MUNGE failed as well, if it was tried.
+// The peer's key differs from ours. `munge_fault` says why MUNGE failed too, if it was tried.
 [[nodiscard]] Refuse other_token(const std::string& munge_fault = "");
 
-// We cannot use its credential.
+// This node cannot use the peer's credential.
 [[nodiscard]] Refuse other_munge(const std::string& fault);
 
-// It could not use our credential: it disconnected after receiving it.
+// The peer could not use our credential: it disconnected after receiving it.
 [[nodiscard]] Refuse left_munge();
 
-// It connects from an address that belongs to no host in the platform's list.
+// The peer's address does not belong to any host in the platform's list.
 [[nodiscard]] Refuse unnamed_host(const std::string& address, const std::string& list);
 
-// Warning of a node that is reachable from other hosts and has no token.
+// A warning about a node that can be reached from other hosts and has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
 
-// Warning of a job's coordinator that trusted these addresses without a secret while it formed.
+// A warning from a job's coordinator that trusted these addresses without a secret while the job
+// formed.
 [[nodiscard]] std::string trusted_at_first(const std::string& address, const FirstUse& first_use);
 
-// Log lines about refused peers, at most one per minute and reason, because strangers may connect
+// Log lines about refused peers: at most one per minute and reason, because strangers may connect
 // at any rate.
 class RefusalTally {
  public:

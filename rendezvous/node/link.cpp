@@ -14,16 +14,16 @@
 namespace muster {
 namespace {
 
-// Frames per system call.
+// Maximum number of frames per system call.
 constexpr std::size_t kFramesAtOnce = 64;
 
-// Bytes encrypted at a time, so that a long list for thousands of nodes is not copied for each; and
-// the size of a TLS record.
+// Number of bytes encrypted at a time: the size of a TLS record. Encrypting a long list in pieces
+// avoids a full copy for each of thousands of nodes.
 constexpr std::size_t kSealedAtOnce = 64UL * 1024;
 constexpr std::size_t kRecordBytes = 16UL * 1024;
 
 void set_flag(int fd, int level, int name, int value) {
-  // None of these can fail on a TCP socket, and the connection works without them.
+  // These options cannot fail on a TCP socket, and the connection works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
@@ -41,7 +41,7 @@ int LinkOutput::flush(int fd) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::string& frame = *frames_[first_ + i];
       const std::size_t skip = i == 0 ? sent_ : 0;
-      // The kernel does not modify the data it sends.
+      // The cast is safe because the kernel does not modify the data it sends.
       parts[i] = {const_cast<char*>(frame.data()) + skip, frame.size() - skip};
     }
     msghdr message{};

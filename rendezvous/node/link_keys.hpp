@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkKeys: the keys that a node can use on its connections. LinkSockets uses it. Value.
+// LinkKeys: the keys that a node can use for its connections. Used by LinkSockets. Value.
 #pragma once
 
 #include "rendezvous/node/credential_keys.hpp"
@@ -19,13 +19,13 @@ struct LinkKeys {
   FirstUse* first_use = nullptr;
   std::string munge_fault;  // why the last credential was unusable; the token is tried next
   bool met = false;         // a peer has proved to us that it has the key
-  std::map<std::string, Proofs> failed{};  // with first_use: proofs not to retry, by peer
+  std::map<std::string, Proofs> failed{};  // with first_use: proofs that failed, by peer
 
   [[nodiscard]] bool any() const {
     return token != nullptr || munge != nullptr || first_use != nullptr;
   }
 
-  // Proofs usable on a connection with `peer`.
+  // The proofs that can be used on a connection with `peer`.
   [[nodiscard]] Proofs with(const std::string& peer) const {
     Proofs all = introduction.proofs;
     if (first_use != nullptr && first_use->admits(peer)) {
@@ -37,7 +37,8 @@ struct LinkKeys {
     return all;
   }
 
-  // The platform's host list, if a connecting peer is not in it and has no other key.
+  // The name of the platform's host list, if a connecting peer is not in the list and has no other
+  // key.
   [[nodiscard]] std::string refused_by_list(const std::string& peer, Proofs theirs) const {
     const bool is_stranger = first_use != nullptr && !first_use->is_named(peer) &&
                              has(theirs, Proofs::first_use) &&
@@ -45,14 +46,14 @@ struct LinkKeys {
     return is_stranger ? first_use->named_by() : "";
   }
 
-  // Proofs that a connecting peer may use.
+  // The proofs that a connecting peer may use.
   [[nodiscard]] Proofs accepted_with(const std::string& peer) const {
     const Proofs all = with(peer);
     const bool is_stranger = first_use != nullptr && !first_use->is_named(peer);
     return is_stranger ? without(all, Proofs::first_use) : all;
   }
 
-  // True for the key of our own credential, which MUNGE peers use.
+  // True for the key in our own credential, which MUNGE peers use.
   [[nodiscard]] bool is_own_munge(const JobTrust* key) const {
     return munge != nullptr && key == &munge->own();
   }

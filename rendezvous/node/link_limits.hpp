@@ -12,16 +12,16 @@
 namespace muster {
 
 struct LinkLimits {
-  std::size_t strangers = 4096;  // accepted, without a Hello; at most a quarter of the descriptors
-  Duration hello = std::chrono::seconds(5);  // for preamble and Hello
+  std::size_t strangers = 4096;              // without a Hello yet; at most 1/4 of the descriptors
+  Duration hello = std::chrono::seconds(5);  // time limit for preamble and Hello
   Duration linger = std::chrono::seconds(2);
   Duration refused_linger = std::chrono::milliseconds(500);
   std::size_t handshakes = 64;  // concurrent incoming TLS handshakes; others wait
   Duration handshake = std::chrono::seconds(2);
   Duration user_timeout = std::chrono::seconds(9);
-  std::size_t unsent_bytes = 64UL * 1024 * 1024;  // of one link, before it counts as not reading
+  std::size_t unsent_bytes = 64UL * 1024 * 1024;  // per link, before the peer counts as not reading
   std::size_t held_bytes = 256UL * 1024 * 1024;   // partial frames of all links together
-  std::uint32_t list_body = kMaxListsBody;        // of Propose and Rounds
+  std::uint32_t list_body = kMaxListsBody;        // body size of Propose and Rounds
 };
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets, output: unsent data, limits per turn, and backpressure.
+// Output of LinkSockets: unsent data, limits per turn, and backpressure.
 #include "rendezvous/node/link_sockets.hpp"
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace muster {
 namespace {
 
-// Maximum number of bytes sent in one turn. Otherwise a long list for thousands of nodes would
-// delay reading their heartbeats.
+// Maximum number of bytes sent in one turn. Without this limit, sending a long list to thousands of
+// nodes would delay the reading of their heartbeats.
 constexpr std::size_t kSendAtOnce = 16UL * 1024 * 1024;
 
 std::size_t unsent_of(const Link& link) {

@@ -45,7 +45,7 @@ LinkSockets::LinkSockets(const LinkLimits& limits, Sink sink, UniqueFd epoll)
       epoll_(std::move(epoll)),
       buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {}
 
-// -- new links ---------------------------------------------------------------------------------
+// -- opening links -----------------------------------------------------------------------------
 
 Link& LinkSockets::add_link(LinkId id, RoundDecoder::Side side) {
   return *links_.emplace(id, std::make_unique<Link>(id, RoundDecoder(side, limits_.list_body)))
@@ -96,7 +96,7 @@ void LinkSockets::take_outcome(Link& link) {
   }
 }
 
-// -- bytes in ----------------------------------------------------------------------------------
+// -- input -------------------------------------------------------------------------------------
 
 bool LinkSockets::serve(TimePoint now) {
   now_ = now;
@@ -130,12 +130,12 @@ void LinkSockets::handle(const epoll_event& event) {
     if (link.admitted) {
       begin_admitted(link);
     } else {
-      bury(link);  // only a hangup was watched
+      bury(link);  // only hangups are watched for
     }
     return;
   }
   if (link.awaits_turn) {
-    bury(link);  // likewise
+    bury(link);  // only hangups are watched for
     return;
   }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -182,7 +182,7 @@ void LinkSockets::take_bytes(Link& link, std::string_view bytes) {
   }
 }
 
-// Complete messages are decoded in place; only a partial frame is stored.
+// Complete messages are decoded without copying; only a partial frame is stored.
 void LinkSockets::decode(Link& link, std::string_view bytes) {
   const bool had_input = !link.input.empty();
   if (had_input) {
@@ -201,7 +201,7 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
         take_reply(link);
       }
       if (link.sealed) {
-        // Copy: it may point into the input that is released here.
+        // Copy the bytes, because they may point into the input that is released here.
         const std::string rest(bytes);
         std::string().swap(link.input);
         note_input(link);
@@ -240,8 +240,8 @@ void LinkSockets::note_input(Link& link) {
 }
 
 void LinkSockets::take_message(Link& link, RoundMessage message) {
-  // A plaintext message is a Refuse. A node that has met another node need not believe it: a
-  // stranger may listen now at the address of a former node.
+  // A plaintext message is a Refuse. A node that has met another node ignores it, because a
+  // stranger may now be listening at the address of a former node.
   if (keys_.any() && !link.sealed && keys_.met) {
     fail(link, LinkEnd::broken, "refused by a peer that did not prove the job's token");
     return;
@@ -264,7 +264,8 @@ void LinkSockets::refuse_version_of(Link& link) {
   dismiss(link);
 }
 
-// All output for a stranger is queued. The link closes once it is sent, or after a short timeout.
+// All output for a stranger is queued. The link closes when the output is sent, or after a short
+// timeout.
 void LinkSockets::dismiss(Link& link) {
   strangers_.erase(link.id);
   end_handshake(link);
@@ -274,7 +275,7 @@ void LinkSockets::dismiss(Link& link) {
   touch(link);
 }
 
-// -- bytes out ---------------------------------------------------------------------------------
+// -- output ------------------------------------------------------------------------------------
 
 void LinkSockets::allow_texts(LinkId id) {
   if (const auto found = links_.find(id); found != links_.end()) {
@@ -316,8 +317,8 @@ void LinkSockets::touch(Link& link) {
   }
 }
 
-// Closing a socket with unread input resets the connection, which would lose data in flight. So we
-// shut down our half and wait for the peer to close.
+// Closing a socket with unread input resets the connection, which would lose data in flight. So
+// shut down our half and wait until the peer closes.
 void LinkSockets::start_lingering(Link& link) {
   ::shutdown(link.fd.get(), SHUT_WR);
   link.state = LinkState::lingering;
@@ -405,7 +406,7 @@ void LinkSockets::expire(Link& link) {
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
-    keys_.munge_fault.clear();  // the proofs are tried in turn again
+    keys_.munge_fault.clear();  // the proofs are tried again, one after another
     keys_.failed.erase(peer_address(link.fd.get()).host());
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;
@@ -415,7 +416,7 @@ void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   }
 }
 
-// The link stays in the map until the end of the turn, because callers may still use it.
+// The link stays in the map until the turn ends, because callers may still use it.
 void LinkSockets::bury(Link& link) {
   if (std::exchange(link.state, LinkState::dead) == LinkState::dead) {
     return;
@@ -436,7 +437,8 @@ void LinkSockets::control(int operation, int fd, std::uint32_t events, std::uint
   epoll_event event{};
   event.events = events;
   event.data.u64 = tag;
-  // Fails only if memory or the watch limit is exhausted, where recovery is impossible.
+  // This fails only if memory or the limit on epoll watches is exhausted. There is no recovery from
+  // that.
   MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
 }
 

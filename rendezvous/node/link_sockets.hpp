@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets: listeners and connections between nodes in one epoll set. It converts between bytes
-// and events of NodeCore. Independent of any event loop: the owner watches fd(), calls serve when
-// it is readable, and settle at the end of each turn and at next_deadline(). Events go to the sink
-// one by one, only from serve, adopt and settle. Resource; one thread.
+// LinkSockets: the listeners and connections between nodes, in one epoll set. It converts between
+// bytes and events of NodeCore. It needs no event loop: the owner watches fd(), calls serve when it
+// is readable, and calls settle at the end of each turn and at next_deadline(). The sink receives
+// events one at a time, only from serve, adopt and settle. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -44,25 +44,25 @@ class LinkSockets {
 
   [[nodiscard]] int fd() const { return epoll_.get(); }
 
-  // Accepts connections from it from now on. The socket must already listen.
+  // Accepts connections from this socket from now on. It must already be listening.
   void add_listener(UniqueFd listener);
-  // While lent, another component accepts from this listener.
+  // While a listener is lent, another component accepts its connections.
   void lend_listener(int fd, bool lent);
   void close_listeners();
 
-  // Call first: the job and its keys, which must outlive the sockets. Without keys, no encryption.
+  // Call this first. The keys must outlive the sockets. Without keys, nothing is encrypted.
   void set_job(std::string job,
                const JobTrust* trust,
                CredentialKeys* keys = nullptr,
                FirstUse* first_use = nullptr);
-  // From our coordinator. Keys that failed before are tried again.
+  // Sets the key that our coordinator sent. Keys that failed before are tried again.
   void use_job_key(const std::string& secret);
 
   // Receives a log line when a stranger is refused, and when descriptors first run out.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
-  // Queried for each accepted connection once its first bytes have arrived. Nothing is sent before
-  // the connection is admitted. Must outlive the sockets. Without one, every peer is admitted.
+  // Queried for each accepted connection after its first bytes have arrived. Nothing is sent before
+  // the connection is admitted. Must outlive the sockets. If not set, every peer is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
     admissions_.set_admission(admission, limits);
   }
@@ -70,39 +70,39 @@ class LinkSockets {
   // Takes over a connection that another component has accepted, with the bytes read so far.
   void adopt(TimePoint now, UniqueFd fd, std::string_view bytes);
 
-  // Source address of outgoing connections.
+  // Sets the source address of outgoing connections.
   void set_source(const SocketAddress& source) { source_ = source; }
 
-  // LinkOpened or LinkClosed follows. Tries the addresses in turn, within `timeout` in total.
+  // Tries the addresses in turn, for `timeout` in total. LinkOpened or LinkClosed follows.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // Allows longer messages: for a welcomed follower, and for a follower that was asked for lists.
+  // Allows longer messages: from a follower that was welcomed, or that was asked for lists.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
-  // For a relay: stops reading while paused.
+  // Used by a relay: a paused link is not read.
   void pause(LinkId id, bool paused);
-  // Unsent bytes. The callback runs when they fall from above the mark to it.
+  // The number of unsent bytes. The callback runs when the number falls to the mark.
   [[nodiscard]] std::size_t unsent(LinkId id) const;
   void set_drained(std::size_t mark, std::function<void(LinkId)> drained);
-  // Closes after all output is sent. No event follows.
+  // Closes the link after all of its output is sent. No event follows.
   void close(LinkId id);
   void close_all();
 
-  // True if more events may be ready.
+  // Returns true if more events may be ready.
   bool serve(TimePoint now);
   void settle(TimePoint now);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  // True if no output is pending.
+  // True if no output is pending on any link.
   [[nodiscard]] bool drained() const { return links_.empty(); }
 
   [[nodiscard]] bool knows(LinkId id) const { return links_.contains(id); }
 
-  // Address of our end of a connection.
+  // The address of our end of a connection.
   [[nodiscard]] std::string local_host(LinkId id) const;
 
  private:
-  // Tags of listeners have the top bit set, which link ids never reach. The rest is the descriptor.
+  // A listener's tag has the top bit set, which link IDs never use. The rest is the descriptor.
   static constexpr std::uint64_t kListenerBit = 1ULL << 63U;
 
   struct Listener {
@@ -176,7 +176,7 @@ class LinkSockets {
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
   std::set<LinkId> strangers_;  // except those in admissions_
   std::set<LinkId> lingering_;
-  std::set<LinkId> handshakes_;  // incoming ones
+  std::set<LinkId> handshakes_;  // incoming handshakes
   std::deque<LinkId> turns_;     // links that wait for a handshake slot; some may be closed
   RefusalTally refusals_;
   AdmissionQueue admissions_;
@@ -194,7 +194,7 @@ class LinkSockets {
   TimePoint now_{};
   LinkId next_id_ = 2;
   std::size_t held_ = 0;
-  std::size_t sent_ = 0;  // in this turn
+  std::size_t sent_ = 0;  // bytes sent in this turn
 };
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets, incoming connections: listeners, admission, and resource limits for strangers.
+// Incoming connections of LinkSockets: listeners, admission, and resource limits for strangers.
 #include "rendezvous/node/link_sockets.hpp"
 #include "rendezvous/server/listener.hpp"
 
@@ -63,7 +63,7 @@ void LinkSockets::accept_from(int listener) {
     } else if (why == EAGAIN) {
       return;
     }
-    // Other errors (ECONNABORTED, EPROTO …) belong to a connection that died in the backlog.
+    // Other errors (ECONNABORTED, EPROTO …) concern a connection that died in the backlog.
   }
 }
 
@@ -111,8 +111,8 @@ void LinkSockets::adopt(TimePoint now, UniqueFd fd, std::string_view bytes) {
   take_first_bytes(take_in(std::move(fd)), bytes);
 }
 
-// Strangers never displace nodes of the job. Lingering links have sent everything and only wait for
-// the peer to close. Returns true once a descriptor is free.
+// Strangers never displace nodes of the job. Lingering links may be closed, because they have sent
+// everything and only wait for the peer to close. Returns true once a descriptor is free.
 bool LinkSockets::make_room() {
   if (!lingering_.empty()) {
     bury(*links_.at(*lingering_.begin()));
@@ -130,8 +130,8 @@ bool LinkSockets::make_room() {
   return true;
 }
 
-// Its Hello may still be unread in the socket if many arrived at once. So read once more, and close
-// the link if it is still a stranger. Returns true if it is closed.
+// If many connections arrived at once, the Hello may still be unread in the socket. So read once
+// more, and close the link only if it is still a stranger. Returns true if the link was closed.
 bool LinkSockets::look_at_oldest_stranger() {
   Link& link = *links_.at(*strangers_.begin());
   if (link.state == LinkState::asking) {
@@ -156,8 +156,8 @@ void LinkSockets::take_first_bytes(Link& link, std::string_view bytes) {
   }
 }
 
-// Meanwhile its socket is not read, and nothing is sent. Only a hangup is watched, so that the link
-// can be dropped.
+// While the query is pending, the socket is not read and nothing is sent. Only a hangup is watched
+// for, so that the link can be dropped.
 void LinkSockets::ask(Link& link, std::string_view bytes) {
   link.state = LinkState::asking;
   link.input.assign(bytes);
@@ -173,8 +173,8 @@ void LinkSockets::ask(Link& link, std::string_view bytes) {
   });
 }
 
-// May be called at any time, even outside serve, so the input is decoded at the next serve. To
-// trigger that, the socket is polled for writability, which it reports at once.
+// May be called at any time, even outside serve, so the input is decoded by the next serve. To
+// trigger that, the socket is polled for writability, which epoll reports immediately.
 void LinkSockets::take_answer(LinkId id, const Result<void>& answer) {
   Link& link = *links_.at(id);
   if (answer) {

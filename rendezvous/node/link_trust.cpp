@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets before a peer is trusted: introductions and TLS handshakes.
+// Trust between the nodes of LinkSockets: introductions and TLS handshakes.
 #include "io/connect.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 
@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// The fatal TLS alert access_denied (RFC 8446 §6), sent instead of a ClientHello.
+// The fatal TLS alert access_denied (RFC 8446 §6), which is sent instead of a ClientHello.
 constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
 
 bool may_reply(RoundReply reply, Proofs asked) {
@@ -22,7 +22,8 @@ bool may_reply(RoundReply reply, Proofs asked) {
 // Keys for nodes without a common secret.
 constexpr Proofs kWithoutSecret = Proofs::first_use | Proofs::job_key;
 
-// The strongest key that both can use without MUNGE. The meeting key proves nothing, so it is last.
+// The strongest key that both sides can use without MUNGE. The meeting key comes last, because it
+// proves nothing.
 Proofs strongest(Proofs common) {
   for (const Proofs one : {Proofs::job_key, Proofs::token}) {
     if (has(common, one)) {
@@ -69,8 +70,8 @@ Link* LinkSockets::find_live(LinkId id) {
 
 // -- introductions -----------------------------------------------------------------------------
 
-// With only a token, the ClientHello is sent along, to save a round trip. After an unusable
-// credential, the next connection offers only the token.
+// If there is only a token, the ClientHello is sent along with the introduction, to save a round
+// trip. After an unusable credential, the next connection offers only the token.
 void LinkSockets::introduce(Link& link) {
   Introduction ours = keys_.introduction;
   if (keys_.first_use != nullptr) {
@@ -157,11 +158,11 @@ void LinkSockets::give_credential(LinkId id, const Result<std::string>& credenti
   }
 }
 
-// The reply must match our introduction.
+// The reply must be consistent with our introduction.
 void LinkSockets::take_reply(Link& link) {
   const RoundReply reply = link.decoder.reply();
   if (reply == RoundReply::refused) {
-    return;  // the reason follows
+    return;  // a Refuse with the reason follows
   }
   if (!may_reply(reply, link.offered)) {
     fail(link, LinkEnd::broken, "protocol error: its reply does not match our introduction");
@@ -195,7 +196,7 @@ void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& 
   begin_tls(*link);
 }
 
-// A node that also has a token tries that next, then both again.
+// A node that also has a token tries the token next, and after that both again.
 void LinkSockets::lose_credential(Link& link, const std::string& why) {
   if (keys_.token == nullptr && !keys_.met) {
     link.output.push(std::make_shared<const std::string>(kAccessDenied));
@@ -212,7 +213,7 @@ void LinkSockets::lose_credential(Link& link, const std::string& why) {
   }
 }
 
-// A node that also has a token reconnects with it. Only a node without one is reported.
+// A node that also has a token reconnects with the token. Only a node without a token is reported.
 void LinkSockets::note_departure(const Link& link) {
   if (link.state == LinkState::stranger && keys_.is_own_munge(link.trust) &&
       link.offered == Proofs::munge && !link.channel) {
@@ -225,7 +226,7 @@ void LinkSockets::greet(Link& link) {
   touch(link);
 }
 
-// A node of the job with another token ends the job. A host that is not in the list cannot.
+// A node of the job with a different token may end the job. A host that is not in the list may not.
 void LinkSockets::turn_away(Link& link, const Refuse& why, bool may_end_job) {
   dismiss(link);
   const std::string from = peer_address(link.fd.get()).host();
@@ -285,7 +286,8 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
 }
 
 // Nothing is allocated for a stranger before its proof is complete. It has no reason to send more
-// before our reply, and data sent while it waits for a slot would be buffered.
+// before our reply arrives, and data sent while it waits for a handshake slot would have to be
+// buffered.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
@@ -307,8 +309,8 @@ bool LinkSockets::begin_handshake(Link& link) {
   return true;
 }
 
-// A node of the job sends this TLS alert if it cannot use our credential. Other peers are not
-// nodes.
+// A node of the job sends this TLS alert if it cannot use our credential. Any other peer is not a
+// node.
 void LinkSockets::turn_away_foreign(Link& link) {
   if (keys_.is_own_munge(link.trust) && link.input == kAccessDenied) {
     turn_away(link, left_munge());
@@ -323,7 +325,8 @@ void LinkSockets::take_handshake(Link& link) {
   note_input(link);
   const std::size_t before = link.output.bytes();
   take_sealed(link, first);
-  // Either it has our reply now, or its ClientHello was incomplete despite the record length.
+  // Either it now has our reply, or its ClientHello was incomplete although the record was
+  // complete.
   const bool has_answer = link.output.bytes() > before;
   if (link.state == LinkState::stranger && !link.greeted && !has_answer) {
     turn_away_foreign(link);
@@ -357,7 +360,7 @@ void LinkSockets::lose_trust(Link& link) {
     turn_away(link, other_token());
     return;
   }
-  // A node that has met another node ignores plaintext refusals.
+  // A node that has met another node ignores refusals in plaintext.
   if (!link.greeted && link.channel->was_refused() && !keys_.met) {
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(
@@ -368,8 +371,8 @@ void LinkSockets::lose_trust(Link& link) {
   }
 }
 
-// Nodes that may have no common secret try one key after the other. The connecting side omits the
-// failed key next time. The accepting side expects that, and refuses it then.
+// Nodes that may have no common secret try one key after another. The connecting side omits the
+// failed key next time. The accepting side expects this and then refuses the key.
 bool LinkSockets::tries_another(Link& link) {
   if (link.state == LinkState::stranger) {
     if (link.comes_again) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeOwner: the agent's interface for RendezvousNode. It receives the NodeCore effects that do not
-// concern the network (round/node_effects.hpp explains each, and the expected reply). Called on the
-// loop; each function may call RendezvousNode::tell at once or later.
+// NodeOwner: the agent's interface for RendezvousNode. It receives those NodeCore effects that do
+// not concern the network (round/node_effects.hpp explains each effect and the expected reply).
+// Called on the loop. Each function may call RendezvousNode::tell immediately or later.
 #pragma once
 
 #include "base/log.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Steps of an inquiry into which rank stalls the job.
+// The steps of an inquiry that finds the rank that stalls the job.
 using InquiryStep = std::variant<LookNow, JudgeNow, HearVerdict>;
 
 using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft>;
@@ -35,7 +35,8 @@ class NodeOwner {
 
   void say(const std::string& text) { log(LogLevel::warning, text); }
 
-  // The last call, after all messages to other nodes are sent. It may destroy the node.
+  // The last call, made after all messages to other nodes are sent. The function may destroy the
+  // node.
   virtual void ended(const NodeEnd& end) = 0;
 };
 

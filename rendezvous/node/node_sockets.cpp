@@ -13,11 +13,12 @@
 namespace muster {
 namespace {
 
-// Documentation addresses (RFC 5737, RFC 3849): used only for route lookups, never sent to.
+// Documentation addresses (RFC 5737, RFC 3849). They are used only for route lookups; nothing is
+// sent to them.
 constexpr const char* kFarV4 = "192.0.2.1";
 constexpr const char* kFarV6 = "2001:db8::1";
 
-// Any port will do for a route lookup; this one discards its input.
+// A route lookup works with any port; this is the discard port.
 constexpr std::uint16_t kDiscardPort = 9;
 
 std::string source_host_towards(const std::string& address) {
@@ -30,7 +31,8 @@ bool is_v6(const std::string& address) {
   return address.find(':') != std::string::npos;
 }
 
-// An address of an interface that is up and not loopback, IPv4 first; empty if none.
+// The address of an interface that is up and not a loopback interface, preferably IPv4. Empty if
+// there is none.
 std::string interface_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {
@@ -50,8 +52,9 @@ std::string interface_address() {
   return found;
 }
 
-// An address at which other nodes may reach this host: that of the interface of the default route.
-// Without one, as in an isolated network, any interface address.
+// An address at which other nodes can probably reach this host: the address of the interface with
+// the default route. Without a default route, as in an isolated network, the address of any
+// interface.
 std::string outward_address() {
   for (const char* far : {kFarV4, kFarV6}) {
     if (std::string found = source_host_towards(far); !found.empty()) {
@@ -62,7 +65,7 @@ std::string outward_address() {
   return any.empty() ? "127.0.0.1" : any;
 }
 
-// Adds the listener and returns 0, or returns the errno.
+// Adds the listener and returns 0, or returns an errno.
 int listen_at(const std::string& address, std::uint16_t port, EndpointBinding& binding) {
   const auto parsed = SocketAddress::parse(address, port);
   if (!parsed) {
@@ -81,7 +84,7 @@ int listen_everywhere(std::uint16_t port, EndpointBinding& binding) {
   return why == EAFNOSUPPORT || why == EADDRNOTAVAIL ? listen_at("0.0.0.0", port, binding) : why;
 }
 
-// IPv4 before IPv6, the lowest address first.
+// IPv4 is preferred to IPv6, and then the lowest address is chosen.
 std::string deciding_address(const std::vector<std::string>& addresses) {
   const auto number = [](const std::string& text) {
     const auto parsed = SocketAddress::parse(text, 0);
@@ -108,7 +111,7 @@ EndpointBinding bind_localhost(std::uint16_t port) {
     binding.state = EndpointState::taken;
     return binding;
   }
-  // One of the two is enough, because clients try both.
+  // One of the two suffices, because clients try both.
   const int v6 = listen_at("::1", port, binding);
   if (v4 != 0) {
     binding.address = "::1";
@@ -169,7 +172,7 @@ EndpointBinding bind_endpoint(const EndpointPlace& place) {
   const int why =
       is_name ? listen_everywhere(place.port, binding) : listen_at(address, place.port, binding);
   binding.address = is_name && is_loopback(address) ? outward_address() : address;
-  // Neither ours nor taken: a race with an address that is being removed.
+  // The address is neither ours nor in use, because it is just being removed.
   binding.state = why == EADDRNOTAVAIL ? EndpointState::elsewhere : EndpointState::ours;
   if (why != 0 && why != EADDRNOTAVAIL) {
     binding.state = EndpointState::taken;

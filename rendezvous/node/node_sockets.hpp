@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node's own listener, and the listeners of its endpoints. main creates the NodeSockets before it
-// splits into guard and agent, so the guard keeps the listening socket open until it has killed the
-// agent's workers. A refused connection then proves that both are dead. Resources; one thread.
+// splits into guard and agent. The guard thus keeps the listening socket open until it has killed
+// the agent's workers, so a refused connection proves that agent and workers are dead. Resources;
+// one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,7 +16,7 @@
 
 namespace muster {
 
-// Unbound, because the address is known only later. One of them will listen.
+// Not bound yet, because the address becomes known only later. One of the two will listen.
 struct NodeSockets {
   UniqueFd v4;
   UniqueFd v6;  // not set on a host without IPv6
@@ -23,24 +24,24 @@ struct NodeSockets {
 
 [[nodiscard]] Result<NodeSockets> make_node_sockets();
 
-// A node's own listener, and the address that it announces.
+// A node's own listener, and the address that the node announces.
 struct OwnListener {
   UniqueFd fd;
   std::string address;
   std::uint16_t port = 0;
 };
 
-// Takes one of the sockets. `local_addr`, if set, is announced. The node also listens on it if it
-// is a local address, otherwise (behind NAT) on all addresses. Without it, `reached_by` is used: a
-// local address from which other nodes were reached.
+// Uses one of the sockets. `local_addr`, if set, is announced. The node listens on it if it is a
+// local address, otherwise (behind NAT) on all addresses. If `local_addr` is not set, `reached_by`
+// is used: a local address from which other nodes were reached.
 [[nodiscard]] Result<OwnListener> open_own_listener(NodeSockets& sockets,
                                                     const std::string& local_addr,
                                                     const std::string& reached_by,
                                                     PortRange range);
 
-// One endpoint with its resolved addresses.
+// One endpoint, with its resolved addresses.
 struct EndpointPlace {
-  std::string host;  // as typed
+  std::string host;  // as typed by the user
   std::uint16_t port = 0;
   std::vector<std::string> addresses;  // numeric
 };
@@ -54,16 +55,16 @@ enum class EndpointState {
 struct EndpointBinding {
   EndpointState state = EndpointState::elsewhere;
   std::vector<UniqueFd> listeners;
-  std::string address;  // at which other nodes reach us, as far as known
+  std::string address;  // address at which other nodes reach us, if known
 };
 
-// Decided by binding, never by comparing names. The lowest of several addresses decides, so that
-// two hosts with a shared name do not both own it. For an address as typed, or localhost, only that
-// address is used. For a name of this host all addresses are, because other nodes may resolve the
-// name differently.
+// Decided by binding, never by comparing names. If a name has several addresses, the lowest one
+// decides, so that two hosts with the same name do not both own it. If the endpoint is an address
+// or localhost, only that address is bound. If it is a name of this host, all of its addresses are,
+// because other nodes may resolve the name differently.
 [[nodiscard]] EndpointBinding bind_endpoint(const EndpointPlace& place);
 
-// For a node that must host although the address is not local.
+// For a node that must host the rendezvous although the address is not local.
 [[nodiscard]] Result<EndpointBinding> bind_everywhere(std::uint16_t port);
 
 }  // namespace muster

@@ -30,7 +30,7 @@ std::unexpected<Error> failed(std::string_view what, const std::string& path, in
   return std::unexpected(system_error(fmt::format("cannot {} {}", what, path), why));
 }
 
-// The last owner removes the file when its job ends, maybe between our open() and flock().
+// The last owner removes the file when its job ends, possibly between our open() and flock().
 bool is_named(const UniqueFd& fd, const std::string& path) {
   struct stat held {};
 
@@ -64,7 +64,7 @@ int write_new(const std::string& path, const std::string& bytes, bool durable) {
   return fd && (!durable || ::fsync(fd.get()) == 0) ? 0 : errno;
 }
 
-// Also true if it is missing.
+// Also true if the file does not exist.
 bool is_old(const std::string& path) {
   constexpr double kMonth = 30 * 24 * 3600;
 
@@ -82,7 +82,7 @@ int sync_folder(const std::string& path) {
 
 }  // namespace
 
-// If HOME belongs to another user, as when root keeps it, nothing is created there.
+// If HOME belongs to another user, for example because root kept it, nothing is created there.
 Result<void> make_state_folder(const std::string& folder) {
   struct stat facts {};
 

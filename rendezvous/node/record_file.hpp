@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files under --state-dir: locks, bounded reads and durable writes. Existing files may come from
-// another process or user, so only regular files owned by this user are read. Stateless functions.
+// Files in --state-dir: locks, reads with a size limit, and durable writes. An existing file may
+// come from another process or user, so only regular files that belong to this user are read.
+// Stateless functions.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,30 +14,33 @@
 
 namespace muster {
 
-// Creates `folder` and its parents, for this user only. Error: the folder cannot be used.
+// Creates `folder` and its parents with access for this user only. Error: the folder cannot be
+// used.
 [[nodiscard]] Result<void> make_state_folder(const std::string& folder);
 
-// A call on a network file system may block for minutes. Also true if the type is unknown.
+// True if the folder is on a network file system, where a call may block for minutes, or if the
+// type is unknown.
 [[nodiscard]] bool is_on_network(const std::string& folder);
 
 inline constexpr std::string_view kLockSuffix = ".lock";
 
-// Creates the file if missing. Error: busy, if another process holds the lock.
+// Creates the file if it does not exist. Error: exhausted, if another process holds the lock.
 [[nodiscard]] Result<UniqueFd> lock_state_file(const std::string& path);
 
 struct StateFile {
   std::string bytes;
-  Duration age{};  // since the last write or touch
+  Duration age{};  // time since the last write or touch
 };
 
 [[nodiscard]] Result<StateFile> read_state_file(const std::string& path, std::size_t most);
 
-// Replaces the file atomically. `durable`: it survives a power failure once this returns.
+// Replaces the file atomically. With `durable`, the file survives a power failure once this
+// returns.
 [[nodiscard]] Result<void> replace_state_file(const std::string& path,
                                               const std::string& bytes,
                                               bool durable);
 
-// Removes the files of jobs that were killed a month ago, unless a process holds their lock.
+// Removes the files of jobs that were killed over a month ago, unless a process holds their lock.
 void remove_old_state(const std::string& folder);
 
 }  // namespace muster

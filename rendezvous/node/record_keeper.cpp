@@ -37,7 +37,7 @@ std::optional<Memory> RecordKeeper::recall() {
   if (!recalled.ignored.empty()) {
     say_(recalled.is_stale ? LogLevel::info : LogLevel::warning,
          recalled.ignored + "; ignoring it, this node joins as a new one");
-    static_cast<void>(record_->discard());  // a touch must not make it look fresh
+    static_cast<void>(record_->discard());  // otherwise a touch would make it look fresh
   }
   touch();
   return std::move(recalled.memory);
@@ -64,8 +64,8 @@ void RecordKeeper::touch() {
   });
 }
 
-// No local worker runs when a round is accepted, so a slow disk blocks nothing else. If recording
-// fails, no older record may remain, because it would be a false testimony.
+// No local worker runs while a round is being accepted, so a slow disk blocks nothing else. If
+// recording fails, no older record may remain, because its testimony would be false.
 NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   const RoundId round = wanted.memory.accepted->id;
   const auto written = record_->write(wanted.memory, round.number > 0);
@@ -78,8 +78,8 @@ NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   return RoundRecorded{round};
 }
 
-// After join_timeout all nodes give up the job. A record left behind would make a restarted node
-// wait for the same members again.
+// After join_timeout, all nodes give up the job. If a record remained, a restarted node would wait
+// for the same members again.
 void RecordKeeper::end(const NodeEnd& how) {
   const auto* failed = std::get_if<EndFailed>(&how);
   const bool is_given_up = failed != nullptr && failed->error.code == Errc::timed_out && recalled_;

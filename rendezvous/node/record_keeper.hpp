@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordKeeper: the record of rounds of a running node. Reads it at startup, writes it for the
-// core, keeps it fresh, and removes it at a regular end. Part of RendezvousNode. Resource; one
-// thread.
+// RecordKeeper: manages a running node's record of rounds. It reads the record at startup, writes
+// it for the core, keeps it fresh, and removes it after a regular end. Part of RendezvousNode.
+// Resource; one thread.
 #pragma once
 
 #include "base/log.hpp"
@@ -22,26 +22,26 @@ class io_context;
 
 namespace muster {
 
-// The listening address of the previous agent, if it is still an address of this host; else empty.
-// We may lead before we have reached another node.
+// The listening address of the previous agent if it is still an address of this host, otherwise
+// empty. Needed because this node may lead before it has reached another node.
 [[nodiscard]] std::string own_address_in(const std::optional<Memory>& memory);
 
 class RecordKeeper {
  public:
   using Say = std::function<void(LogLevel, const std::string&)>;
 
-  // Without a record, or with a disabled one, nothing is recalled or recorded.
+  // If there is no record, or a disabled one, nothing is recalled or recorded.
   RecordKeeper(asio::io_context& loop, std::shared_ptr<const RoundRecord> record, Say say);
 
   [[nodiscard]] bool is_on() const;
 
-  // The memory of previous agents. Keeps the record fresh from now on.
+  // Returns the memory of previous agents. From now on the record is kept fresh.
   [[nodiscard]] std::optional<Memory> recall();
 
   // Returns RoundRecorded or RecordFailed.
   [[nodiscard]] NodeEvent keep(const RecordRound& wanted);
 
-  // Removes the record, unless the node failed: it may be restarted and need the record.
+  // Removes the record. Keeps it if the node failed, because a restarted node may need it.
   void end(const NodeEnd& how);
 
   void stop() { again_.cancel(); }

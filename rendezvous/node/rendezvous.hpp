@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous: the agent's view of one node's part in agreeing on rounds. The agent reports its
-// workers' state as AgentEvents and receives answers through NodeOwner. RendezvousNode is the real
+// Rendezvous: one node's part in agreeing on rounds, as seen by the agent. The agent reports its
+// workers' state as AgentEvents and receives replies through NodeOwner. RendezvousNode is the real
 // implementation; tests of the agent use fakes. Resource; one thread.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// The events that an agent may report. Network and clock events belong to the implementation.
-// node_events.hpp explains each.
+// The events that an agent may report; node_events.hpp explains each. The implementation itself
+// produces network and clock events.
 using AgentEvent = std::variant<WorkersGone,
                                 StoreOpened,
                                 StoreFailed,
@@ -38,19 +38,21 @@ class Rendezvous {
 
   virtual void tell(AgentEvent event) = 0;
 
-  // Handles expired deadlines without waiting for the timer. An agent that was stopped may notice
+  // Handles expired deadlines without waiting for the timer. An agent that was paused may notice
   // that its workers were killed before it notices that its lease has expired.
   virtual void check_deadlines() = 0;
 
-  // The address at which other nodes reach this node; empty until known.
+  // The address at which other nodes reach this node. Empty until it is known.
   [[nodiscard]] virtual const std::string& address() const = 0;
 
-  // Static back end: the workers' store on the first endpoint, shared with the rendezvous. The
-  // store accepts for both until store_closed is called. Error: the endpoint is not ours.
+  // For the static back end: opens the workers' store on the first endpoint, whose socket it shares
+  // with the rendezvous. The store accepts connections for both until store_closed is called.
+  // Error: the endpoint is not ours.
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
 
-  // Declares a lost member with this name dead (ForgetNode). Error: why this has no effect here.
+  // Declares a lost member with this name dead (ForgetNode). Error: why this has no effect on this
+  // node.
   [[nodiscard]] virtual Result<void> forget(const std::string& name) = 0;
 
   // For --store-via=proxy; null in some tests.

@@ -27,18 +27,19 @@
 namespace muster {
 namespace {
 
-// Time for the last messages to reach other nodes.
+// How long to wait for the last messages to reach other nodes.
 constexpr Duration kEndTimeout = std::chrono::seconds(1);
 
-// Between two lookups while no endpoint name is resolved.
+// The interval between lookups while no endpoint name has been resolved.
 constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
-// Polls for input before trusting a deadline, 256 links each: enough for 65,536 links.
+// Maximum number of polls for input before a deadline is trusted. Each handles 256 links, so this
+// is enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
 
 }  // namespace
 
-// Shared with pending handlers, which do nothing once `open` is false.
+// Pending handlers share it; they do nothing once `open` is false.
 struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl> {
   asio::io_context& loop;
   RendezvousSettings settings;
@@ -59,7 +60,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   std::optional<NodeEnd> end;
   std::optional<TimePoint> armed_for;
   TimePoint now = steady_now();
-  TimePoint end_by{};  // deadline of the last messages
+  TimePoint end_by{};  // deadline for the last messages
   TimePoint names_by{};
   std::string own_address;
   std::uint16_t own_port = 0;
@@ -108,7 +109,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets.reset();
   }
 
-  // -- turns: one `now` each; events are stepped one by one, in order ---------------------------
+  // -- turns: each has one `now`; events are handled one at a time, in order --------------------
 
   template <class Work>
   void turn(Work work) {
@@ -174,7 +175,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     return next;
   }
 
-  // An early timer only rechecks. Most deadlines are extended before they expire.
+  // A timer that fires early only checks again. Most deadlines are extended before they expire.
   void arm() {
     if (!open) {
       return;
@@ -193,7 +194,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Messages that arrived while we were not running take precedence over silence deadlines.
+  // Messages that arrived while this process was not running take precedence over silence
+  // deadlines.
   void tick() {
     for (int i = 0; i < kCatchUpMost && sockets->serve(now); ++i) {
     }
@@ -203,7 +205,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     }
   }
 
-  // -- startup: find the endpoints, and check whether they are ours ----------------------------
+  // -- startup: resolve the endpoints, and check whether they are ours -------------------------
 
   void prepare() {
     names_by = steady_now() + settings.core.join_timeout;
@@ -265,7 +267,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const RecordRound& wanted) { push(record.keep(wanted)); }
 
-  // Another program had the port of our endpoint, and may have released it.
+  // Another program was using the port of our endpoint and may have released it.
   void carry_out(const BindEndpoint& /*wanted*/) {
     binder.try_all([this] {
       turn([this] {
@@ -279,7 +281,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Runs before the core learns of the first connection, because it announces our address.
+  // Runs before the core learns of the first connection, because the core announces our address
+  // then.
   void open_own(const std::string& reached_by) {
     auto own = open_own_listener(unbound, settings.core.local_addr, reached_by, settings.ports);
     if (!own) {
@@ -428,7 +431,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   impl->sockets->set_job(
       ours.core.terms.job_id, ours.trust.get(), impl->keys.get(), ours.first_use.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) {
-    if (!raw->core.is_closing() && !raw->end) {  // otherwise the final error contains it
+    if (!raw->core.is_closing() && !raw->end) {  // otherwise the final error includes it
       raw->owner.say(text);
     }
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RendezvousNode: NodeCore with sockets, name resolution and a clock, on the owner's loop. It makes
-// no decisions about rounds. It executes network effects itself and passes the others to NodeOwner.
-// Resource; one thread.
+// RendezvousNode: connects NodeCore to sockets, name resolution and a clock, on the owner's loop.
+// It makes no decisions about rounds. It executes network effects itself and passes all others to
+// NodeOwner. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -31,31 +31,32 @@ namespace muster {
 
 struct RendezvousSettings {
   NodeSettings core;
-  NodeInfo self;                // id, name, nproc, role, node_rank; the rest is determined here
-  std::uint64_t seed = 0;       // for retry jitter
+  NodeInfo self;                // id, name, nproc, role, node_rank; other fields are set here
+  std::uint64_t seed = 0;       // seed for retry jitter
   std::optional<bool> is_host;  // overrides the check of the endpoint's address
-  PortRange ports;              // for the own listener
-  std::shared_ptr<const JobTrust> trust{};   // the job's shared secret; null: any node may join
+  PortRange ports;              // port range for this node's listener
+  std::shared_ptr<const JobTrust> trust{};   // the job's shared secret; if null, any node may join
   CredentialService* credentials = nullptr;  // MUNGE, in addition or instead; must outlive the node
   std::string why_no_token{};
-  std::shared_ptr<FirstUse> first_use{};        // null: only nodes with a common secret may join
-  std::shared_ptr<const RoundRecord> record{};  // null: the node remembers nothing after a restart
+  std::shared_ptr<FirstUse> first_use{};        // if null, only nodes with a common secret may join
+  std::shared_ptr<const RoundRecord> record{};  // if null, nothing is remembered after a restart
 };
 
 class RendezvousNode final : public Rendezvous {
  public:
-  // Starts at once; calls the owner's functions from the loop. `owner` must outlive the node.
+  // Starts immediately and calls the owner's functions from the loop. `owner` must outlive the
+  // node.
   [[nodiscard]] static Result<std::unique_ptr<RendezvousNode>> start(asio::io_context& loop,
                                                                      RendezvousSettings settings,
                                                                      NodeSockets sockets,
                                                                      NodeOwner& owner);
   RendezvousNode(const RendezvousNode&) = delete;
   RendezvousNode& operator=(const RendezvousNode&) = delete;
-  // Closes all connections at once, as a crash would.
+  // Closes all connections immediately, like a crash.
   ~RendezvousNode() override;
 
-  // Queried for every incoming connection before a reply is sent. Must outlive the node, and be set
-  // before the loop runs. Without one, every peer that can connect is admitted.
+  // Queried for every incoming connection before a reply is sent. Must outlive the node and be set
+  // before the loop runs. If not set, every peer that can connect is admitted.
   void set_admission(Admission* admission);
 
   void tell(AgentEvent event) override;
@@ -64,7 +65,7 @@ class RendezvousNode final : public Rendezvous {
   [[nodiscard]] const std::string& address() const override;
   [[nodiscard]] std::uint16_t port() const;
 
-  // True if the first endpoint is ours.
+  // True if the first endpoint belongs to this node.
   [[nodiscard]] bool has_endpoint() const;
 
   [[nodiscard]] Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() override;

@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-// Records are not touched there, and a round may run for days.
+// Records on network file systems are not touched, and a round may run for days.
 constexpr Duration kFreshOnNetwork = std::chrono::hours(24 * 7);
 
 constexpr std::size_t kRecordBytesMax = std::size_t{kMaxListsBody} + 4096;
@@ -49,7 +49,7 @@ RoundRecord RoundRecord::open(const std::string& folder,
   return found;
 }
 
-// An empty slot is kept only if no later one has a record.
+// An empty slot is used only if no later slot has a record.
 void RoundRecord::take_slot(const std::string& folder) {
   for (int slot = 0; slot < kRecordSlotsMax; ++slot) {
     const std::string path = fmt::format("{}/{}.{}", folder, name_, slot);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundRecord: the file in which a node records accepted rounds, and its lock. There is one per
-// job, host and local address. It is created before guard and agent split, so the guard keeps the
-// lock until the workers of a dead agent are gone. Resource; one thread.
+// RoundRecord: the file in which a node records accepted rounds, and the file's lock. There is one
+// for each job, host and local address. It is created before guard and agent split, so the guard
+// keeps the lock until the workers of a dead agent have exited. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -14,13 +14,13 @@
 
 namespace muster {
 
-// Each agent of a job on the same host has its own file.
+// Each of a job's agents on the same host has its own file.
 inline constexpr int kRecordSlotsMax = 64;
 
 struct Recalled {
   std::optional<Memory> memory;
   std::string ignored{};  // why an existing record is not used
-  bool is_stale = false;  // ignored only because of its age, as after a job that was killed
+  bool is_stale = false;  // ignored only because of its age, for example after a killed job
 };
 
 class RoundRecord {
@@ -28,31 +28,31 @@ class RoundRecord {
   // Creates a disabled record.
   RoundRecord() = default;
 
-  // Uses the first file `folder`/`name`.N that no agent or guard holds, preferably one with a
-  // record. A record not touched for `fresh_for` is ignored, because the other nodes have not
-  // waited that long. On a network file system it is ignored after a week. Disabled if the folder
-  // cannot be used.
+  // Uses the first file `folder`/`name`.N that no agent or guard has locked, preferably one with a
+  // record. A record that was not touched for `fresh_for` is ignored, because the other nodes have
+  // stopped waiting by then. On a network file system, a record is ignored after a week. The result
+  // is disabled if the folder cannot be used.
   [[nodiscard]] static RoundRecord open(const std::string& folder,
                                         const std::string& name,
                                         Duration fresh_for);
 
   [[nodiscard]] bool is_on() const { return lock_.get() >= 0; }
 
-  // Why it is disabled.
+  // Why the record is disabled.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  // The record of previous agents.
+  // Reads the record of previous agents.
   [[nodiscard]] Recalled read() const;
 
-  // Replaces the record. `durable`: it survives a power failure once this returns.
+  // Replaces the record. With `durable`, it survives a power failure once this returns.
   [[nodiscard]] Result<void> write(Memory memory, bool durable) const;
 
-  // Short enough to keep a record fresh.
+  // The interval at which to call touch() so that the record stays fresh.
   [[nodiscard]] Duration touch_interval() const;
 
-  // Marks the job as running. Does nothing on network file systems, where it may block.
+  // Marks the job as running. Does nothing on a network file system, where touching could block.
   void touch() const;
 
   // Removes the record but keeps the slot. Returns true if no record remains.

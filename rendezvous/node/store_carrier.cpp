@@ -18,13 +18,13 @@
 namespace muster {
 namespace {
 
-// Ids of our own connections. No other ids reach this bit.
+// The IDs of our own connections start here. No other IDs use this bit.
 constexpr LinkId kFirstLink = 1ULL << 62U;
 
-// With more unsent bytes to another agent, the worker or store is not read.
+// If more bytes than this are unsent to the other agent, the worker or store is not read.
 constexpr std::size_t kUnsentMost = 256UL * 1024;
 
-// Reads from one worker or store before others have their turn.
+// Maximum number of reads from one worker or store in a row.
 constexpr int kReadsAtOnce = 4;
 
 constexpr Duration kStoreConnectTimeout = std::chrono::seconds(20);
@@ -37,16 +37,16 @@ struct StoreCarrier::Stream {
 
   LinkId link;
   asio::posix::stream_descriptor local;
-  std::string rest;  // not accepted by the local side yet; meanwhile the link is not read
+  std::string rest;  // not accepted by the local side yet; pauses reading
   bool open = true;
   bool connecting = false;     // the local side is connecting to the store
   std::optional<Hello> hello;  // to send once our link is open
   bool reading = false;
   bool writing = false;
-  bool full = false;       // too many unsent bytes on the link
-  bool said_all = false;   // the local side has shut down its half, and the other agent knows
-  bool heard_all = false;  // the far side has; `rest` is still to be written
-  bool ended = false;      // the link has closed; `rest` is still to be written
+  bool full = false;       // the link has too many unsent bytes
+  bool said_all = false;   // local side has shut down its half; the other agent was told
+  bool heard_all = false;  // the far side has shut down its half; `rest` may be unwritten
+  bool ended = false;      // the link has closed; `rest` may be unwritten
 };
 
 StoreCarrier::StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn)
@@ -90,7 +90,7 @@ StoreCarrier::StreamPtr StoreCarrier::add(LinkId link, UniqueFd fd) {
   return stream;
 }
 
-// The worker's data follows the Hello without waiting for a reply.
+// The worker's data is sent right after the Hello, without waiting for a reply.
 void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   const auto there = SocketAddress::parse(target.address, target.port);
   if (!there) {
@@ -106,7 +106,7 @@ void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   turn_([&] { sockets_->connect(link, {*there}, kStoreConnectTimeout); });
 }
 
-// Only members know the number of a round. Lower layers decide which peers may connect at all.
+// Only members know a round's number. Lower layers decide which peers may connect at all.
 void StoreCarrier::adopt(LinkId link, const Hello& hello) {
   if (hello.terms.job_id != terms_.job_id) {
     refuse(link, "the endpoint serves a different job");
@@ -215,7 +215,7 @@ void StoreCarrier::go_on(const StreamPtr& stream) {
 
 void StoreCarrier::write_rest(const StreamPtr& stream) {
   std::string& rest = stream->rest;
-  // Even an empty send fails once our half is shut down.
+  // After our half is shut down, even an empty send fails.
   const auto count =
       rest.empty() ? 0
                    : ::send(stream->local.native_handle(), rest.data(), rest.size(), MSG_NOSIGNAL);
@@ -267,7 +267,7 @@ void StoreCarrier::end(const StreamPtr& stream) {
 // -- the other agent --------------------------------------------------------------------------
 
 void StoreCarrier::send(LinkId link, const RoundMessage& message) {
-  if (auto frame = encode_shared(message)) {  // encoding cannot fail for a blob within its limit
+  if (auto frame = encode_shared(message)) {  // cannot fail for a blob within the limit
     sockets_->send(link, std::move(*frame));
   }
 }
@@ -306,11 +306,11 @@ void StoreCarrier::hear(const StreamPtr& stream, const RoundMessage& message) {
     stream->heard_all = stream->heard_all || carried->bytes.empty();
     write(stream, carried->bytes);
   } else if (!std::holds_alternative<Welcome>(message)) {
-    end(stream);  // refused: the worker sees a store that closes its connection
+    end(stream);  // refused; to the worker, the store closes the connection
   }
 }
 
-// Received data still goes to the local side.
+// The data received so far is still delivered to the local side.
 void StoreCarrier::link_ended(const StreamPtr& stream) {
   stream->ended = true;
   if (stream->rest.empty()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreCarrier: carries data for workers that reach their store through the launchers
-// (--store-via=proxy). On a worker's node it accepts the worker's connection and opens a separate
-// one to the node that has the store. That node's carrier connects to the store. Each worker has
-// its own connection, so TCP flow control works end to end. Part of RendezvousNode, whose sockets
-// and encryption it uses. Resource; one thread.
+// StoreCarrier: forwards connections of workers that reach their store through the launchers
+// (--store-via=proxy). On the worker's node it accepts the worker's connection and opens a separate
+// connection to the node that has the store. That node's carrier connects to the store. Each worker
+// has its own connection, so TCP flow control works end to end. Part of RendezvousNode; it uses the
+// node's sockets and encryption. Resource; one thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -24,14 +24,14 @@ class io_context;
 
 namespace muster {
 
-// Address of the agent that has the store of a round.
+// The address of the agent that has the store of a round.
 struct CarrierTarget {
   RoundId round;
   std::string address;  // numeric
   std::uint16_t port = 0;
 };
 
-// The local store of a round.
+// The store of a round on this node.
 struct CarriedStore {
   RoundId round;
   std::string address;
@@ -40,7 +40,7 @@ struct CarriedStore {
 
 class StoreCarrier {
  public:
-  // Runs work within a turn of the node. The turn then sends the resulting output.
+  // Runs work in a turn of the node. At its end, the turn sends the resulting output.
   using Turn = std::function<void(const std::function<void()>&)>;
 
   StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn);
@@ -49,23 +49,24 @@ class StoreCarrier {
 
   ~StoreCarrier() { stop(); }
 
-  // Stops all activity. The sockets may be destroyed afterwards.
+  // Stops all activity, after which the sockets may be destroyed.
   void stop();
 
-  // Call once, before anything else.
+  // Must be called once, before any other function.
   void use(LinkSockets& sockets);
 
-  // Carried connections go to this store. Without one they are refused. Existing streams end.
+  // Connects carried connections to this store from now on. If there is none, they are refused.
+  // Existing streams are closed.
   void set_store(std::optional<CarriedStore> store);
 
-  // Carries a connection of a local worker to this target.
+  // Carries the connection of a local worker to this target.
   void carry(UniqueFd worker, const CarrierTarget& target);
 
-  // Ends all streams.
+  // Closes all streams.
   void drop_all();
 
-  // True if the event concerns one of our connections. When this class takes a connection over, it
-  // replaces the event with the connection's end, for the previous owner.
+  // True if the event concerns one of our connections. If this class takes over a connection, it
+  // replaces the event with the end of the connection, for the previous owner.
   [[nodiscard]] bool take(NodeEvent& event);
 
  private:

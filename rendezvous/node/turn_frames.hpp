@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TurnFrames: encodes a message once if it goes to many nodes in one turn. Value-like.
+// TurnFrames: encodes a message only once if it is sent to many nodes in one turn. Value-like.
 #pragma once
 
 #include "base/error.hpp"
@@ -27,7 +27,7 @@ class TurnFrames {
     return frame;
   }
 
-  // Call at the end of a turn.
+  // Must be called at the end of each turn.
   void clear() { frames_.clear(); }
 
  private:

@@ -18,7 +18,8 @@ void FailureProof::stop(TimePoint now) {
 }
 
 bool FailureProof::judge(WorkerFailedHere& failed) {
-  // The file's clock may be wrong: clamp to the interval from worker start to exit.
+  // The clock behind the file's timestamp may be wrong, so clamp the time to the interval from
+  // worker start to exit.
   const TimePoint raised = std::min(failed.raised_at.value_or(failed.seen_at), failed.seen_at);
   failed.seen_at = std::max(raised, began_at_);
   const bool is_older = stopped_at_ && failed.seen_at <= *stopped_at_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // FailureProof: decides which failures of this node's workers may be the cause of the round's end.
 // These are the first failure and all failures before this node was asked to stop. Later failures
-// are consequences, unless an error file proves that the exception is older. After a stop, a worker
-// that had lost its connection to another worker always counts as a consequence. It is the cause
-// only if no other failure is reported. NodeCore calls this for every WorkerFailedHere. Pure;
-// value-like.
+// are consequences, unless an error file proves that the exception was raised earlier. After a stop
+// request, a worker that had lost its connection to another worker always counts as a consequence.
+// It is the cause only if no other failure is reported. NodeCore calls this for every
+// WorkerFailedHere. Pure; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,14 +17,14 @@ namespace muster {
 
 class FailureProof {
  public:
-  // The workers of a round are started.
+  // The workers of a round are being started.
   void begin(TimePoint now);
 
-  // They are being stopped, for any reason.
+  // The workers are being stopped, for any reason.
   void stop(TimePoint now);
 
-  // Sets `seen_at` to the time of the failure, and `message.consequence`. Returns false if the
-  // worker only obeyed a stop request. Such a failure is not reported.
+  // Sets `seen_at` to the time of the failure, and sets `message.consequence`. Returns false if the
+  // worker only obeyed a stop request; such a failure is not reported.
   [[nodiscard]] bool judge(WorkerFailedHere& failed);
 
   // True if the details of this rank's failure should be sent.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore and NodeCore: members that the user declares dead (musterctl forget). A forgotten
+// Members that the user declares dead (musterctl forget), in RoundCore and NodeCore. A forgotten
 // member is treated as if it had never been in the known rounds.
 #include "rendezvous/round/node_core.hpp"
 
@@ -35,7 +35,7 @@ std::string RoundCore::why_not_forget(const std::string& name) const {
       name);
 }
 
-// We keep querying a silent node: if it is alive and leads, the weaker of the two leaders yields.
+// A silent node is still queried. If it is alive and leads, the weaker of the two leaders yields.
 void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects& out) {
   if (!why_not_forget(name).empty()) {
     return;
@@ -46,8 +46,8 @@ void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects&
     note_loss(now, id, fmt::format("node '{}' was declared dead by the user", name), out);
   }
   out.emplace_back(
-      SayNode{fmt::format("node '{}' was declared dead by musterctl forget; if it still runs, this "
-                          "job runs twice",
+      SayNode{fmt::format("node '{}' was declared dead by musterctl forget; if it is still "
+                          "running, two copies of this job are running",
                           name)});
   evaluate(now, out);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants of a node between two events, checked by recounting. Debug builds, tests and the
-// simulator run these checks. Otherwise a counter that is off by one would only show as a round
-// that never forms, or a job that ends before its workers do.
+// A node's invariants between two events, checked by recounting. Debug builds, tests and the
+// simulator run these checks. Without them, a counter that is off by one would show up only as a
+// round that never forms, or as a job that ends before its workers do.
 #include "base/check.hpp"
 #include "rendezvous/round/node_core.hpp"
 
@@ -20,7 +20,7 @@ std::string differ(std::string_view what, std::size_t kept, std::size_t counted)
              : fmt::format("{}: counter is {}, actual count is {}", what, kept, counted);
 }
 
-// Returns the first non-empty text.
+// Returns the first text that is not empty.
 template <class... Texts>
 std::string first_of(Texts&&... texts) {
   std::string found;
@@ -217,8 +217,8 @@ std::string NodeCore::check_invariants() const {
   return first_of(link_.check_invariants(), round_.check_invariants());
 }
 
-// A full recount costs as much as the number of nodes. With few nodes it runs after each event,
-// with many so rarely that the average cost per event stays constant.
+// The cost of a full recount is proportional to the number of nodes. With few nodes, it runs after
+// each event. With many, it runs so rarely that the average cost per event remains constant.
 void NodeCore::note_step() {
   if constexpr (kChecksInvariants) {
     constexpr std::size_t kShare = 16;

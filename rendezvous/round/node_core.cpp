@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// Questions parked until we know our leader.
+// Limit for connections that are parked until we know our leader.
 constexpr std::size_t kParkedMax = 65536;
 
 }  // namespace
@@ -24,7 +24,7 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       client_vouching_(self.id, settings_.lease),
       inquiry_(settings_.lease) {}
 
-// Follower and coordinator write to separate lists, so that messages between them are handled
+// Follower and coordinator write to separate lists. Messages between them can thus be handled
 // before any effect leaves the node.
 void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
@@ -38,7 +38,7 @@ void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   note_step();
 }
 
-// Whether a later failure is a consequence depends on the stop requests to the workers.
+// Records stop requests to the workers, because a later failure may be a consequence of them.
 void NodeCore::note_workers(TimePoint now, const NodeEffects& out) {
   for (const NodeEffect& effect : out) {
     if (std::holds_alternative<RunRound>(effect)) {
@@ -51,7 +51,7 @@ void NodeCore::note_workers(TimePoint now, const NodeEffects& out) {
 }
 
 // A failure that is only the result of our own stop request is not reported. Otherwise every node
-// would report one, and the root cause would be lost among them.
+// would report one, and the root cause would be lost among these reports.
 void NodeCore::take_agent_event(TimePoint now, const NodeEvent& event, NodeEffects& from_link) {
   if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     WorkerFailedHere judged = *failed;
@@ -81,7 +81,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, LinkClosed>) {
           end_link(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
-          // A stranger until its first message shows its purpose.
+          // The peer is a stranger until its first message shows its purpose.
           strangers_.insert(happened.link);
           addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
@@ -117,7 +117,7 @@ void NodeCore::end_link(TimePoint now,
                         const LinkClosed& ended,
                         NodeEffects& from_link,
                         NodeEffects& from_round) {
-  // Link ids are never reused, so each of the three can be checked for any id.
+  // Link IDs are never reused, so each of the three can safely be given any ID.
   strangers_.erase(ended.link);
   addresses_.erase(ended.link);
   parked_.erase(ended.link);
@@ -135,8 +135,8 @@ void NodeCore::take_message(TimePoint now,
                             NodeEffects& from_link,
                             NodeEffects& from_round) {
   const RoundMessage& message = *received.message;
-  // The owner of the connection determines the meaning of a message: a Redirect is a reply to a
-  // query, or an order from our coordinator.
+  // A message's meaning depends on the owner of the connection. For example, a Redirect is either a
+  // reply to a query or an order from our coordinator.
   if (round_.owns(received.link)) {
     round_.question_answered(now, received.link, message, from_round);
   } else if (round_.knows(received.link)) {
@@ -159,7 +159,7 @@ void NodeCore::take_message(TimePoint now,
   }
 }
 
-// First message on an incoming connection.
+// Handles the first message on an incoming connection.
 void NodeCore::greet(TimePoint now,
                      LinkId link,
                      const Hello& hello,
@@ -168,23 +168,24 @@ void NodeCore::greet(TimePoint now,
   if (hello.purpose == Purpose::ask) {
     answer_question(now, link, hello, from_link, from_round);
   } else if (hello.node.id == link_.self().id || hello.purpose == Purpose::carry) {
-    // This is our own connection through our own endpoint, or a peer that uses our id. The shell
-    // handles connections that carry worker data.
+    // This is either our own connection through our own endpoint, or a peer that uses our ID.
+    // Connections that carry worker data are handled by the shell.
     from_round.emplace_back(CloseLink{link});
   } else if (round_.leads()) {
     attach(now, link, hello, from_round);
   } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
-    // We may lead in a moment, or learn the leader. An answer now would only turn it away.
+    // We may lead in a moment, or learn who leads. An answer now would only send the node away.
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
   }
 }
 
-// The id, or a predecessor's id, belongs to a live node that follows us from another host. A node
-// whose address changed is admitted once its old connection has been silent for half a lease.
+// True if the ID, or the ID of a predecessor, belongs to a live node that follows us from another
+// host. A node whose address has changed is admitted once its old connection has been silent for
+// half a lease.
 bool NodeCore::is_impostor(TimePoint now, LinkId link, const Hello& hello) const {
   const auto is_taken = [&](NodeId id) {
     const auto live = round_.live_link_of(now, id);
@@ -223,7 +224,7 @@ void NodeCore::answer_question(TimePoint now,
   from_round.emplace_back(
       SendMessage{link, std::make_shared<const RoundMessage>(std::move(answer))});
   from_round.emplace_back(CloseLink{link});
-  // A question from a leader is also information for us.
+  // A query from a leader also contains information for us.
   if (!same_job || !hello.coordinates || hello.node.id == link_.self().id) {
     return;
   }
@@ -234,7 +235,7 @@ void NodeCore::answer_question(TimePoint now,
   }
 }
 
-// The answer to a question: the leader that we know, and how strong its claim is.
+// The reply to a query: the leader that we know, and how strong its claim is.
 Claim NodeCore::claim(TimePoint now) {
   Claim claim;
   claim.node = link_.self();
@@ -242,7 +243,7 @@ Claim NodeCore::claim(TimePoint now) {
     claim.coordinator = link_.self();
     claim.started = round_.started();
     claim.inherits = round_.inheritance();
-    // A gathered quorum runs nothing, so it ranks below a running one.
+    // A quorum that is only gathered runs nothing, so it ranks below a running quorum.
     claim.has_quorum = round_.phase() == Phase::running && round_.has_quorum(now);
   } else {
     claim.started = link_.started();
@@ -258,7 +259,7 @@ void NodeCore::yield(TimePoint now,
                      const NodeInfo& other,
                      NodeEffects& from_link,
                      NodeEffects& from_round) {
-  // Rate limit, in case the other leader is unreachable from here.
+  // Limits the rate, in case the other leader cannot be reached from here.
   if (other.id == yielded_to_ && now < yielded_at_ + settings_.lease / 4) {
     return;
   }
@@ -268,7 +269,7 @@ void NodeCore::yield(TimePoint now,
   link_.follow(now, other, from_link);
 }
 
-// Delivers the node's messages to itself until none are left.
+// Delivers the messages that the node sends to itself, until there are none.
 void NodeCore::settle(TimePoint now,
                       NodeEffects& from_link,
                       NodeEffects& from_round,
@@ -282,7 +283,7 @@ void NodeCore::settle(TimePoint now,
     }
     if (lead) {
       round_.lead(now, *lead, from_round);
-      if (!lead->founder) {  // the founder has already bound them
+      if (!lead->founder) {  // a founder has already bound them
         from_round.emplace_back(HostEndpoints{});
       }
     }

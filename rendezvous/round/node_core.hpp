@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore: the rendezvous state machine of one node: a follower (LinkCore) and, if it leads, a
-// coordinator (RoundCore). Pure, single-threaded, value-like. The rule that it follows is in
-// rendezvous/README.md. rendezvous/node and the simulator step it.
+// NodeCore: the rendezvous state machine of one node: a follower (LinkCore) and, if the node leads,
+// a coordinator (RoundCore). rendezvous/README.md explains the rule that it follows. Stepped by
+// rendezvous/node and the simulator. Pure, single-threaded, value-like.
 //
-// The caller 1. steps NodeStarted first; 2. after each step, executes the effects in order; 3.
-// re-arms its timer from next_deadline(); 4. stops stepping after an End… effect.
+// The caller
+// 1. steps NodeStarted first,
+// 2. executes the effects in order after each step,
+// 3. re-arms its timer with next_deadline(),
+// 4. stops stepping after an End… effect.
 #pragma once
 
 #include "rendezvous/round/failure_proof.hpp"
@@ -25,7 +28,7 @@ namespace muster {
 
 class NodeCore {
  public:
-  // `seed`: only for retry jitter.
+  // `seed` is used only for retry jitter.
   NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed);
 
   void step(TimePoint now, const NodeEvent& event, NodeEffects& out);
@@ -35,19 +38,19 @@ class NodeCore {
 
   [[nodiscard]] const RoundCore& coordinator() const { return round_; }
 
-  // Empty if ForgetNode would have an effect; otherwise the reason and what to do.
+  // Empty if ForgetNode would have an effect. Otherwise the reason why not, and what to do.
   [[nodiscard]] std::string why_not_forget(const std::string& name) const;
 
-  // The job's outcome is decided, but other nodes still have to learn it.
+  // True if the job's outcome is decided but other nodes have not learned it yet.
   [[nodiscard]] bool is_closing() const { return round_.phase() == Phase::closed; }
 
   [[nodiscard]] std::string describe() const;
 
-  // Checks the invariants that hold between two events. Empty if all hold (invariants.cpp).
+  // Checks the invariants that hold between two events (invariants.cpp). Empty if all hold.
   [[nodiscard]] std::string check_invariants() const;
 
  private:
-  friend struct Tamper;  // injects errors in tests
+  friend struct Tamper;  // for tests that inject errors
 
   void route(TimePoint now,
              const NodeEvent& event,
@@ -114,10 +117,10 @@ class NodeCore {
   std::size_t unchecked_steps_ = 0;
   NodeId yielded_to_ = 0;
   TimePoint yielded_at_{};
-  std::set<LinkId> strangers_;               // accepted, no message yet
-  std::map<LinkId, std::string> addresses_;  // of incoming connections
+  std::set<LinkId> strangers_;               // accepted; no message received yet
+  std::map<LinkId, std::string> addresses_;  // peers of incoming connections
   ClientVouching client_vouching_;
-  std::optional<LinkId> vouching_by_;  // coordinator of the last question
+  std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;
   Inquiry inquiry_;
   std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; the last inquiry from it that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Actions that one node's rendezvous requests, to be executed in order. Values; the shell
-// (rendezvous/node) and the simulator execute them.
+// Actions that one node's rendezvous requests. They must be executed in order, by the shell
+// (rendezvous/node) or the simulator. Values.
 #pragma once
 
 #include "base/error.hpp"
@@ -17,13 +17,13 @@
 
 namespace muster {
 
-// One connection in either direction. The core assigns ids to outgoing connections (odd), the shell
-// to incoming ones (even, from 2). Ids are never reused. 0 is the node's connection to itself.
+// A connection in either direction. The core assigns the IDs of outgoing connections (odd), the
+// shell those of incoming ones (even, from 2). IDs are never reused. 0 links the node to itself.
 using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
 
-// Host: a name (as typed) or a numeric address. LinkOpened or LinkClosed follows within `timeout`.
+// `host` is a name as typed or a numeric address. LinkOpened or LinkClosed follows in `timeout`.
 struct OpenLink {
   LinkId link = 0;
   std::string host;
@@ -31,36 +31,36 @@ struct OpenLink {
   Duration timeout{};
 };
 
-// Messages on one link are delivered in order.
+// The messages on one link are delivered in order.
 struct SendMessage {
   LinkId link = 0;
   std::shared_ptr<const RoundMessage> message;
 };
 
-// Closes the link after all sent messages are flushed.
+// Closes the link once all messages are flushed.
 struct CloseLink {
   LinkId link = 0;
 };
 
-// Our coordinator has sent the job's own key. Use it for later connections.
+// Our coordinator has sent the job's own key. Use the key for later connections.
 struct UseJobKey {
   std::string secret;
 };
 
 // -- to the agent ------------------------------------------------------------------------------
 
-// We lead a running job: listen on our other endpoints too, so that newcomers find the job.
+// We lead a running job: listen on our other endpoints as well, so that newcomers can find the job.
 struct HostEndpoints {};
 
-// No leader answers at the first endpoint, which may be ours: bind it. EndpointBound on success.
+// No leader answers at the first endpoint, which may be ours: bind it. Reply: EndpointBound.
 struct BindEndpoint {};
 
-// Replace the record with this. Reply: RoundRecorded or RecordFailed.
+// Replace the record with this one. Reply: RoundRecorded or RecordFailed.
 struct RecordRound {
   Memory memory;
 };
 
-// We are group rank 0: open the workers' store, or hold a port. Reply: StoreOpened or StoreFailed.
+// We have group rank 0: open the workers' store, or hold a port. Reply: StoreOpened or StoreFailed.
 struct OpenStore {
   RoundId round;
 };
@@ -74,50 +74,50 @@ struct RunRound {
   LeaderOffer offer{};
 };
 
-// Stop the workers gracefully; WorkersGone follows.
+// Stop the workers gracefully. WorkersGone follows.
 struct StopWorkers {
   std::string reason;
-  RankSpan gone{};  // ranks whose exit is the reason
+  RankSpan gone{};  // ranks whose exit is the reason for the stop
 };
 
-// Deadline after which the agent's guard kills its workers; TimePoint::max() for never. Later ones
-// replace it. A running agent gets FenceWorkers a little earlier.
+// The time at which the agent's guard kills its workers; TimePoint::max() means never. A new value
+// replaces the old one. A running agent receives FenceWorkers a little earlier.
 struct LeaseUntil {
   TimePoint when{};
 };
 
-// We have been out of contact for too long: kill the workers at once. WorkersGone follows.
+// We have been out of contact for too long: kill the workers immediately. WorkersGone follows.
 struct FenceWorkers {
   std::string reason;
 };
 
-// Status while we wait for a round: which nodes are present and, if we cannot connect, why.
+// Status while we wait for a round: the nodes that are present, and why we cannot connect, if so.
 struct ShowRollCall {
   RollCall call;
   std::string trouble;  // "cannot reach h1:29400: connection refused"; empty if none
 };
 
-// Another node asks whether this connection belongs to one of our processes. Reply: OwnerFound.
+// Another node asks if this connection belongs to one of our processes. Reply: OwnerFound.
 struct FindOwner {
   Vouch question;
 };
 
-// Whether a client of our store is admitted and, if not, why.
+// The result for a client of our store: admitted, or refused with a reason.
 struct VouchKnown {
   std::uint64_t client = 0;
   std::optional<Error> refused;
 };
 
-// The coordinator wants to know what our workers are doing. Reply: LookedHere.
+// The coordinator requests a report on what our workers are doing. Reply: LookedHere.
 struct LookNow {
   Look question;
 };
 
-// A node's participation in an inquiry.
+// A node's part in an inquiry.
 enum class Presence : std::uint8_t {
   answered,
   finished,  // all its workers exited successfully
-  silent,    // not heard from
+  silent,    // no messages from it
   late,      // alive, but has not answered
 };
 
@@ -125,31 +125,31 @@ struct NodeAnswer {
   std::string name;
   RankSpan ranks{};
   Presence presence = Presence::late;
-  Duration silent_for{};  // for late: time since it was asked
+  Duration silent_for{};  // for late: time since the query
   std::string findings{};
   bool operator==(const NodeAnswer&) const = default;
 };
 
-// We lead and have asked all nodes, in group rank order. Reply: JudgedHere.
+// We lead and have queried all nodes; the answers are in group rank order. Reply: JudgedHere.
 struct JudgeNow {
   RoundId round;
   std::uint64_t inquiry = 0;
   std::vector<NodeAnswer> nodes;
 };
 
-// The result of an inquiry, delivered once to each node.
+// The result of an inquiry. Each node receives it once.
 struct HearVerdict {
   Judged said;
 };
 
-// We lead: how long the ranks of this member have waited.
+// We lead: how long this member's ranks have waited.
 struct HearWaits {
   std::string node;
   RankSpan ranks{};
   Waited said;
 };
 
-// All our workers have exited and the job no longer needs this node: exit 0.
+// All of our workers have exited and the job no longer needs this node: exit with code 0.
 struct EndFinished {};
 
 // The job is over.
@@ -157,15 +157,15 @@ struct EndClosed {
   Close close;
 };
 
-// This node cannot take part: it was refused, or found no other node in time.
+// This node cannot take part: it was refused, or did not find another node in time.
 struct EndFailed {
   Error error;
 };
 
-// A LeaveAsked is complete: no other node needs us.
+// LeaveAsked has been carried out: no other node needs us.
 struct EndLeft {};
 
-// A line for the log.
+// A line to log.
 struct SayNode {
   std::string text;
 };

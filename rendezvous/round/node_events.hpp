@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Input events of one node's rendezvous. Values; the shell (rendezvous/node) and the simulator step
-// NodeCore with them.
+// The input events of one node's rendezvous. The shell (rendezvous/node) and the simulator step
+// NodeCore with them. Values.
 #pragma once
 
 #include "base/error.hpp"
@@ -23,13 +23,14 @@ struct LinkOpened {
   LinkId link = 0;
 };
 
-// The connection failed or was closed. The core gets no such event for connections that it closed.
+// The connection failed or was closed. No such event follows if the core itself closed the
+// connection.
 enum class LinkEnd : std::uint8_t {
   refused,      // the remote kernel reports that no process listens there
-  closed,       // by the peer, or by its kernel after it died
-  unreachable,  // no answer, no route, or connect timeout
+  closed,       // closed by the peer, or by its kernel after its death
+  unreachable,  // no response, no route, or connect timeout
   no_name,      // name resolution failed
-  broken,       // protocol error; the shell has closed it
+  broken,       // protocol error; the shell has closed the link
 };
 
 struct LinkClosed {
@@ -38,7 +39,7 @@ struct LinkClosed {
   std::string text;  // "connection refused", "no such host 'nodeX'"
 };
 
-// A peer at this address connected to one of our listeners.
+// A peer with this address connected to one of our listeners.
 struct LinkAccepted {
   LinkId link = 0;
   std::string from;
@@ -49,8 +50,8 @@ struct MessageReceived {
   std::shared_ptr<const RoundMessage> message;
 };
 
-// A node that introduced itself as one of this job was refused because its token or its kind of
-// proof differs. It does not retry; `text` has the reason and what to do.
+// A node that introduced itself as a node of this job was refused, because its token or its kind of
+// proof differs. It does not retry. `text` contains the reason and what to do.
 struct TokenRefused {
   std::string from;
   std::string text;
@@ -59,25 +60,25 @@ struct TokenRefused {
 // -- from the agent of this node ---------------------------------------------------------------
 
 // The first event, except that ListenerKnown precedes it if the listener is already known. `hosts`:
-// this node has bound the first endpoint, so it may found the job. `may_host`: it has not, but the
-// endpoint may belong to this host: another program listens there, or its name is unknown.
+// this node has bound the first endpoint, so it may found the job. `may_host`: the endpoint is not
+// bound but may belong to this host, because another program listens there or its name is unknown.
 struct NodeStarted {
   bool hosts = false;
   bool may_host = false;
-  // From previous agents. Empty without a record, or if one of them may still run.
+  // From previous agents. Unset if there is no record, or if a previous agent may still be running.
   std::optional<Memory> memory{};
 };
 
 // Reply to BindEndpoint: this node has bound the first endpoint.
 struct EndpointBound {};
 
-// The address of our own listener is known (at the latest before the first LinkOpened).
+// The address of our own listener is known. This event precedes the first LinkOpened.
 struct ListenerKnown {
   std::string address;
   std::uint16_t port = 0;
 };
 
-// Replies to RecordRound. `round`: the accepted one.
+// Replies to RecordRound. `round` is the accepted one.
 struct RoundRecorded {
   RoundId round;
 };
@@ -88,7 +89,7 @@ struct RecordFailed {
 };
 
 // The user vouches that lost members with this name are dead, including their workers. Only a
-// leader that has lost such a member acts on this (NodeCore::why_not_forget).
+// leader that has lost such a member reacts (NodeCore::why_not_forget).
 struct ForgetNode {
   std::string name;
 };
@@ -99,7 +100,7 @@ struct WorkersGone {};
 // Reply to OpenStore.
 struct StoreOpened {
   RoundId round;
-  std::string address;  // for the workers
+  std::string address;  // address for the workers
   std::uint16_t port = 0;
   LeaderOffer offer{};
 };
@@ -109,32 +110,32 @@ struct StoreFailed {
   Error error;
 };
 
-// A worker failed. The core sets `message.age` and `message.consequence`, because it decides
-// whether this failure may be the cause of the round's end (failure_proof.hpp).
+// A worker failed. The core sets `message.age` and `message.consequence`, because it decides if
+// this failure may be the cause of the round's end (failure_proof.hpp).
 struct WorkerFailedHere {
   Failed message;
   TimePoint seen_at{};                 // time of its exit
-  std::optional<TimePoint> raised_at;  // from its error file: the exception was raised at or before
-                                       // this
-  bool was_stopped = false;            // its exit matches a stop request
-  bool lost_connection = false;        // to another worker, before any stop request
+  std::optional<TimePoint> raised_at;  // latest time of the exception, from its error file
+  bool was_stopped = false;            // its exit is the result of a stop request
+  bool lost_connection = false;        // lost it to another worker before any stop request
 };
 
-// Evidence for a failure reported earlier. The core sends it if the failure may be the cause.
+// Evidence for a failure that was reported earlier. The core sends it if the failure may be the
+// cause.
 struct DetailsKnown {
   Details message;
 };
 
-// All local workers of the round exited successfully.
+// All local workers of the round have exited successfully.
 struct WorkersFinished {};
 
-// This node was asked to leave. Its workers are being stopped; WorkersGone follows.
+// This node was asked to leave. Its workers are being stopped, and WorkersGone follows.
 struct LeaveAsked {
   std::string reason;
 };
 
-// A client of our store connected from another host: does it belong to the job? Reply: VouchKnown
-// with the same number. Numbers increase.
+// A client of our store has connected from another host, and it must be verified that it belongs to
+// the job. Reply: VouchKnown with the same number. Numbers increase.
 struct VouchWanted {
   std::uint64_t client = 0;
   StoreClient connection;
@@ -146,8 +147,8 @@ struct OwnerFound {
   VouchAnswer answer = VouchAnswer::no_socket;
 };
 
-// Our workers have made no progress for too long. HearVerdict usually follows; without it, the
-// agent asks again.
+// Our workers have made no progress for too long. HearVerdict usually follows. If it does not, the
+// agent repeats the request.
 struct StalledHere {};
 
 // Reply to LookNow.
@@ -160,7 +161,8 @@ struct JudgedHere {
   Judged message;
 };
 
-// How long our workers have waited for others; the core sets the round. Lost if there is no leader.
+// How long our workers have waited for others. The core sets the round. Dropped if there is no
+// leader.
 struct WaitedHere {
   Waited message;
 };

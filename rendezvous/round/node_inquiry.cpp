@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and inquiries into stalls (inquiry.hpp): asks, forwards and answers.
+// Inquiries into stalls (inquiry.hpp) in NodeCore: sends queries, forwards them and answers them.
 #include "rendezvous/round/node_core.hpp"
 #include "rendezvous/round/send_to.hpp"
 
@@ -34,7 +34,7 @@ InquiryMembers NodeCore::inquiry_members() const {
 
 // -- as follower ------------------------------------------------------------------------------
 
-// True if the message belongs to an inquiry. A verdict that arrives twice is delivered once.
+// True if the message belongs to an inquiry. A verdict that arrives twice is delivered only once.
 bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link) {
   if (const auto* look = std::get_if<Look>(&message)) {
     if (look->round == link_.started()) {
@@ -59,7 +59,7 @@ std::uint64_t NodeCore::inquiry_heard() const {
   return inquiry_heard_.first == link_.coordinator().id ? inquiry_heard_.second : 0;
 }
 
-// True if the event belongs to an inquiry. The agent repeats lost requests.
+// True if the event belongs to an inquiry. The agent repeats requests that were lost.
 bool NodeCore::take_inquiry(TimePoint now,
                             const NodeEvent& event,
                             NodeEffects& from_link,

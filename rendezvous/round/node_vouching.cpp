@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and client vouching (client_vouching.hpp): asks, forwards and answers who owns a client
-// of the workers' store.
+// Vouching for store clients (client_vouching.hpp) in NodeCore: sends, forwards and answers queries
+// about the owner of a connection to the workers' store.
 #include "rendezvous/round/node_core.hpp"
 #include "rendezvous/round/send_to.hpp"
 
@@ -39,7 +39,7 @@ bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects&
   if (found == nullptr) {
     return false;
   }
-  if (coordinator) {  // else it will be asked again
+  if (coordinator) {  // otherwise the question will be repeated
     send_to(*coordinator,
             Vouched{found->question.asker,
                     found->question.sequence,
@@ -51,7 +51,7 @@ bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects&
   return true;
 }
 
-// A new coordinator does not know the questions sent to the previous one.
+// A new coordinator does not know the questions that were sent to the previous one.
 void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (coordinator != vouching_by_) {

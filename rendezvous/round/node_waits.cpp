@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeCore and slow ranks: each node sends its ranks' wait times to its coordinator, whose agent
-// judges. No state is kept here, and lost data is replaced within a second.
+// Detection of slow ranks in NodeCore: each node sends its ranks' wait times to its coordinator,
+// whose agent judges them. NodeCore keeps no state for this; lost data is replaced within a second.
 #include "rendezvous/round/node_core.hpp"
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace muster {
 
 // -- as follower ------------------------------------------------------------------------------
 
-// True if the event belongs here.
+// True if the event contains wait times.
 bool NodeCore::take_waits(const NodeEvent& event, NodeEffects& from_link) const {
   const auto* seen = std::get_if<WaitedHere>(&event);
   if (seen == nullptr) {
@@ -33,7 +33,7 @@ HearWaits RoundCore::heard_from(NodeId member, const Waited& said) const {
   return {node.name, {ranks_first_[place], node.nproc}, said};
 }
 
-// True if the message belongs here.
+// True if the message contains wait times.
 bool NodeCore::pass_waits(LinkId link, const RoundMessage& message, NodeEffects& from_round) const {
   const auto* said = std::get_if<Waited>(&message);
   if (said == nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's phases, its initial knowledge, and timeouts of nodes. Values.
+// The phases of a coordinator, its initial knowledge, and the timeouts of nodes. Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -11,41 +11,43 @@
 
 namespace muster {
 
-// What a node that starts to lead knows about the job's past.
+// A new leader's knowledge of the job's past.
 struct Lead {
-  RoundPtr started;      // the last round that it was told to start; number 0 if none
+  RoundPtr started;      // the last round that it was ordered to start; number 0 if none
   RoundPtr accepted;     // a later one that it accepted; number 0 if none
   RoundPtr base;         // the round before `accepted`
-  bool founder = false;  // owns the first endpoint and begins the job
+  bool founder = false;  // owns the first endpoint and starts the job
   bool waited = true;    // a whole lease has passed since its last coordinator's last message
-  TimePoint in_touch_until = TimePoint::min();  // no round can have been formed without it before
-                                                // this
+  TimePoint in_touch_until = TimePoint::min();  // before this, no round can have been formed
+                                                // without this node
   std::set<NodeId> gone{};                      // nodes that it had proven dead in time
   Inheritance inherits{};
 };
 
-// A fresh node retries after a pause that doubles from the first value to the second, with jitter.
+// A fresh node retries after a pause. The pause doubles from the first value up to the second, with
+// jitter.
 inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
 inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
 
-// Pause before retrying a node that is alive but does not lead yet.
+// The pause before retrying a node that is alive but does not lead yet.
 inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
 
-// Timeouts for a connection attempt, and for a reply to a fresh node.
+// The timeouts for a connection attempt, and for the reply to a fresh node.
 inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
-// Interval of roll calls to waiting nodes, if something has changed.
+// The minimum interval between roll calls to waiting nodes. They are sent only after changes.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 
-// After this time the others no longer wait for a newcomer to accept.
+// After this time, the other nodes no longer wait until a newcomer accepts.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 
-// How long a job that ends waits for evidence of its root cause, and for the last node to learn it.
+// How long a finished job waits for evidence of its root cause, and until the last node has learned
+// it.
 inline constexpr Duration kDetailsTimeout = std::chrono::seconds(1);
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 
-// Maximum number of failures kept for one round.
+// Limit for the number of failures kept for one round.
 inline constexpr std::size_t kFailuresMax = 65536;
 
 enum class Phase : std::uint8_t {

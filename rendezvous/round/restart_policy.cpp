@@ -17,8 +17,8 @@ bool is_own_exit(bool signaled, int code) {
   return !signaled && code != 0 && (code < kShellSignalFirst || code > kShellSignalLast);
 }
 
-// --max-restarts is a promise. The only exception is a program that has never got past its start:
-// there is no point in retrying the same wrong import a hundred times.
+// --max-restarts is a promise. The only exception is a program that has never got past its startup
+// phase: there is no point in retrying the same failing import a hundred times.
 void RestartPolicy::count_quick(const FailureFacts& first) {
   if (first.run_time >= kQuickFailureTime) {
     past_start_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effect that sends a message on a link. For all cores of this room.
+// Creates the effect that sends a message on a link. Used by all cores in this directory.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"

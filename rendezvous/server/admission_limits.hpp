@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits for store clients that wait for the answer of an Admission. Value type.
+// Limits for store clients that wait for a decision by an Admission. Value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -9,14 +9,14 @@
 namespace muster {
 
 struct AdmissionLimits {
-  // Maximum number waiting at a time, and at most a quarter of the process's descriptors. Beyond
-  // that, the one that has waited longest is refused.
+  // Maximum number of waiting clients, but at most a quarter of the process's descriptors. Above
+  // this, the client that has waited longest is refused.
   std::size_t sessions = 1024;
 
-  // Bytes read from one client before its admission. Further data stays in the kernel.
+  // Number of bytes read from a client before it is admitted. Further data stays in the kernel.
   std::size_t first_bytes = 4096;
 
-  // Without an answer for this long, a client is refused.
+  // A client is refused if there is no decision within this time.
   Duration answer = std::chrono::seconds(5);
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdmissionQueue: the connections of one listener that wait for the answer of an Admission, limited
-// in number and time. The owner manages the connections themselves. Resource; one thread.
+// AdmissionQueue: those connections of one listener that wait for a decision by an Admission. Their
+// number and waiting time are limited. The owner manages the connections themselves. Resource; one
+// thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -20,28 +21,29 @@ namespace muster {
 
 class AdmissionQueue {
  public:
-  // Increases with each connection, so the lowest one is the oldest.
+  // Increases with each connection, so the lowest ticket belongs to the oldest connection.
   using Ticket = std::uint64_t;
 
-  // It must outlive the queue. Without one, nothing is queried.
+  // The admission must outlive the queue. If it is not set, nothing is queried.
   void set_admission(Admission* admission, const AdmissionLimits& limits);
 
   [[nodiscard]] bool asks() const { return admission_ != nullptr; }
 
-  // Number of bytes read from a connection before the query.
+  // The number of bytes to read from a connection before the query.
   [[nodiscard]] std::size_t first_bytes() const { return limits_.first_bytes; }
 
-  // `answer` is called once, maybe before ask returns: by the Admission, at the deadline, or if too
-  // many are waiting. Never called after forget or after the queue is destroyed.
+  // `answer` is called once: by the Admission, at the deadline, or if too many connections are
+  // waiting. This may happen before ask returns, but never after forget or after the queue is
+  // destroyed.
   void ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer answer);
 
-  // Returns the log line for the refused connection `fd`, if the rate limit permits one. None for a
-  // connection that the peer closed.
+  // Returns the log line for the refused connection `fd`, if the rate limit allows one. None if the
+  // peer closed the connection.
   [[nodiscard]] std::optional<std::string> note_refusal(int fd, const Error& why, TimePoint now);
 
   void forget(Ticket ticket) { asked_.erase(ticket); }
 
-  // Refuses the one that has waited longest. The queue must not be empty.
+  // Refuses the connection that has waited longest. The queue must not be empty.
   void refuse_oldest();
 
   [[nodiscard]] bool holds(Ticket ticket) const { return asked_.contains(ticket); }
@@ -64,7 +66,7 @@ class AdmissionQueue {
   AdmissionLimits limits_;
   std::map<Ticket, Asked> asked_;
   RefusalNotes notes_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for late answers
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // detects late answers
 };
 
 }  // namespace muster

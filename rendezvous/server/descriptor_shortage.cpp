@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Retry interval while new connections wait in the backlog for a free descriptor.
+// The retry interval while new connections wait in the backlog for a free descriptor.
 constexpr Duration kAcceptRetry = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -40,7 +40,7 @@ std::optional<std::string> AcceptPause::begin(TimePoint now, int why) {
     return std::nullopt;
   }
   return "cannot accept another " + std::string(whom_) + ": " + errno_text(why) +
-         "; new connections wait until another one closes; raise the limit of open files (ulimit "
+         "; new connections wait until another one closes; raise the limit on open files (ulimit "
          "-n)";
 }
 

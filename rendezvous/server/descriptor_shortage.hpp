@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protection of a listener against running out of descriptors. Strangers may use only part of them.
-// If none is free, new connections wait in the backlog until another one closes. Value type.
+// Protects a listener if descriptors are exhausted. Strangers may use only some of the descriptors.
+// If none is free, new connections wait in the backlog until another connection closes. Value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -12,29 +12,30 @@
 
 namespace muster {
 
-// Maximum number of descriptors for connections that have not proved to be clients or are not
-// admitted yet, so that idle connections cannot lock out workers. Read each time, because the limit
-// of a running process may change.
+// Maximum number of descriptors for connections that are not admitted yet or have not proved to be
+// clients, so that idle connections cannot lock out workers. Computed on each call, because the
+// limit of a running process may change.
 [[nodiscard]] std::size_t quarter_of_descriptors();
 
 // True if accept failed for lack of descriptors or memory.
 [[nodiscard]] bool is_shortage(int errno_value);
 
-// True if a connection is waiting. Without a free descriptor, accept fails even if none is.
+// True if a connection is waiting in the backlog. accept cannot tell: without a free descriptor, it
+// fails even if no connection is waiting.
 [[nodiscard]] bool has_backlog(int listener);
 
-// Pauses accepting. Without a free descriptor the listener would stay readable and keep the loop
-// busy. The pause ends when one of the listener's connections closes, and at `until`, because a
-// descriptor may also have been freed elsewhere.
+// Pauses accepting. Without a free descriptor, the listener would remain readable and keep the loop
+// busy. The pause ends when one of the listener's connections closes, or at `until`, because
+// descriptors may also be freed elsewhere.
 class AcceptPause {
  public:
-  // `whom`: the kind of peer that cannot connect, for the text.
+  // `whom` is the kind of peer that cannot connect, for the message.
   explicit AcceptPause(std::string_view whom) : whom_(whom) {}
 
-  // A log line, only the first time.
+  // Returns a log line the first time.
   [[nodiscard]] std::optional<std::string> begin(TimePoint now, int why);
 
-  // True if accepting was paused.
+  // Returns true if accepting was paused.
   bool end();
 
   [[nodiscard]] std::optional<TimePoint> until() const { return until_; }

@@ -15,15 +15,15 @@
 namespace muster {
 namespace {
 
-// The kernel limits it to net.core.somaxconn. A thousand workers may connect at once.
+// The kernel caps this at net.core.somaxconn. A thousand workers may connect at the same time.
 constexpr int kBacklog = 65535;
 
 void set_flag(int fd, int level, int name, int value) {
-  // None of these can fail on a TCP socket, and the socket works without them.
+  // These options cannot fail on a TCP socket, and the socket works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// An accepted socket inherits these, which saves system calls per connection.
+// Accepted sockets inherit these options, which saves system calls for each connection.
 void prepare(int fd, int family) {
   set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -56,7 +56,7 @@ std::unexpected<Error> range_taken(const std::string& address, PortRange range) 
   return failure(Errc::system,
                  "cannot listen on " + address + ": every port from " +
                      std::to_string(range.first) + " to " + std::to_string(range.last) +
-                     " is taken; widen --port-range, or stop what uses them");
+                     " is in use; widen --port-range, or stop the programs that use them");
 }
 
 // Returns 0 or the errno.
@@ -65,8 +65,9 @@ int bind_one(int fd, const std::string& address, std::uint16_t port) {
   return ::bind(fd, parsed->get(), parsed->size) == 0 ? 0 : errno;
 }
 
-// The port must stay claimed until we listen: a port that a launcher reserves for its workers can
-// be bound with SO_REUSEADDR, and would seem free. Ports that the kernel chooses (0) are free.
+// The port must remain claimed until we listen. A port that a launcher reserves for its workers can
+// be bound with SO_REUSEADDR, so it would seem to be free. Ports chosen by the kernel (0) need no
+// claim.
 using MaybeClaim = std::optional<PortClaim>;
 
 // Returns 0 or the errno.
@@ -83,7 +84,7 @@ int claim_port(std::uint16_t port, MaybeClaim& claim) {
   return 0;
 }
 
-// Returns 0 if a port of the range could be bound; EADDRINUSE if none.
+// Returns 0 if a port in the range was bound, and EADDRINUSE if none is free.
 int bind_in_range(int fd, const std::string& address, PortRange range, MaybeClaim& claim) {
   int why = EADDRINUSE;
   for (std::uint32_t port = range.first; port <= range.last && why == EADDRINUSE; ++port) {
@@ -160,9 +161,9 @@ Result<UniqueFd> make_unbound_socket(int family) {
   return fd;
 }
 
-// A socket can be bound only once. With SO_REUSEADDR two processes that start together might both
-// bind a port on which only one can listen, and the other could not try the next port. So
-// completely unused ports are tried first.
+// A socket can be bound only once. With SO_REUSEADDR, two processes that start at the same time
+// might both bind a port on which only one of them can listen, and the other could not try the next
+// port. Therefore completely unused ports are tried first.
 Result<void> listen_with(int fd, const std::string& address, PortRange range) {
   if (const auto parsed = SocketAddress::parse(address, 0); !parsed) {
     return cannot_parse(parsed.error());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RefusalNotes: log lines about refused connections. Logs the first one, then one a minute with the
-// number of those in between, so that no peer can flood the log. Pure.
+// RefusalNotes: log lines about refused connections. Logs the first refusal, then one per minute
+// with the number of refusals in between, so that no peer can flood the log. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,10 +13,10 @@
 
 namespace muster {
 
-// Rate limit for a repeated message: the first time, then once a minute.
+// Limits the rate of a repeated message: the first time, then once per minute.
 class Seldom {
  public:
-  // The number of times suppressed since the last message; nullopt: suppress this one.
+  // The number of messages suppressed since the last one; nullopt if this one is to be suppressed.
   [[nodiscard]] std::optional<std::uint64_t> add(TimePoint now);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs SessionSockets on the owner's loop with one watched descriptor and one timer.
+// Runs SessionSockets on the owner's loop, with one watched descriptor and one timer.
 #include "rendezvous/server/server.hpp"
 
 #include "base/clock.hpp"
@@ -19,14 +19,14 @@ struct StoreServer::Impl {
   Impl(asio::io_context& loop, std::unique_ptr<SessionSockets> owned)
       : sockets(std::move(owned)), watch(loop, sockets->fd()), timer(loop) {}
 
-  // The descriptor belongs to the sockets.
+  // The sockets own the descriptor.
   ~Impl() { watch.release(); }
 
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   void await_ready() {
-    // The token guards against a queued handler that runs after this object is destroyed.
+    // The token detects that a queued handler runs after this object was destroyed.
     watch.async_wait(asio::posix::stream_descriptor::wait_read,
                      [this, token = std::weak_ptr(alive)](const asio::error_code& error) {
                        if (!error && !token.expired()) {
@@ -41,7 +41,7 @@ struct StoreServer::Impl {
     await_ready();
   }
 
-  // A deadline exists only while descriptors are short or a client waits for admission.
+  // There is a deadline only while descriptors are exhausted or a client waits for admission.
   void await_deadline() {
     const auto next = sockets->next_deadline();
     if (!next || next == timer_is_for) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreServer: the sockets around ServerCore. Lives on its owner's loop; single-threaded resource.
-// Wire format: rendezvous/PROTOCOL.md.
+// StoreServer: connects ServerCore to sockets, on its owner's loop. rendezvous/PROTOCOL.md
+// describes the wire format. Single-threaded resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,33 +21,33 @@ namespace muster {
 
 class StoreServer {
  public:
-  // Binds and listens before it returns, so the port is taken from then on. `address` is numeric
-  // (IPv4 or IPv6; "::" means both). Port 0 takes any free one. Errors: system, with the address,
-  // the reason and advice.
+  // Binds and listens before it returns. `address` is numeric (IPv4 or IPv6; "::" means both). If
+  // the port is 0, any free port is used. Errors: system, with the address, the reason and advice.
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
                                                                  const std::string& address,
                                                                  std::uint16_t port);
-  // The same, on a socket that already listens.
+  // The same, with a socket that is already listening.
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
                                                                  UniqueFd listener);
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
-  // Closes the listening socket and all sessions at once.
+  // Closes the listening socket and all sessions immediately.
   ~StoreServer();
 
   [[nodiscard]] std::uint16_t port() const;
 
   // Called on the loop with a log line for each client that is closed because of a protocol error,
-  // a limit or a refused admission, and once when descriptors run out. Peers that never sent a
-  // valid request (port scanners) are closed silently.
+  // a limit or a refused admission, and once if descriptors are exhausted. Peers that never sent a
+  // valid request (such as port scanners) are closed silently.
   void set_notice(std::function<void(const std::string&)> notice);
 
-  // Queried for each client before a reply is sent. Must outlive the server. Without it, every
+  // Queried for each client before a reply is sent. Must outlive the server. If not set, every
   // client is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {});
 
-  // Called on the loop with each connection whose first byte is a node's (kRoundDialect), and all
-  // bytes read so far. Without it, such a connection is closed like other invalid ones.
+  // Called on the loop with each connection whose first byte shows that it is from a node
+  // (kRoundDialect), and all bytes read so far. If not set, such a connection is closed like an
+  // invalid one.
   void set_adopter(std::function<void(UniqueFd, std::string)> adopter);
 
  private:

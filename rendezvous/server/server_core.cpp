@@ -9,14 +9,14 @@
 namespace muster {
 namespace {
 
-// Empty buffers larger than this are freed.
+// Empty buffers with more capacity than this are freed.
 constexpr std::size_t kKeptBufferBytes = 1024UL * 1024;
 
 void release(std::string& text) {
   std::string().swap(text);
 }
 
-// Memory is counted by size, so no string may keep much more capacity than it needs.
+// Memory is counted by size, so a string's capacity must not be much larger than its size.
 void trim(std::string& text) {
   constexpr std::size_t kSlack = 64UL * 1024;
   if (text.capacity() > 2 * text.size() + kSlack) [[unlikely]] {
@@ -73,8 +73,8 @@ void ServerCore::serve_input(SessionId id) {
   }
 }
 
-// Serves complete requests until the input ends or the session has too many unread replies. Returns
-// the number of bytes used.
+// Serves complete requests until the input ends or the session has too many unsent replies. Returns
+// the number of bytes consumed.
 std::size_t ServerCore::serve(SessionId id, std::string_view input) {
   Session& session = sessions_[id];
   Request request;
@@ -145,7 +145,7 @@ void ServerCore::sent(SessionId id, std::size_t count) {
     session.sent = 0;
   }
   if (!session.input.empty() && session.closing.empty() && !output_is_full(session)) {
-    // Drop sent bytes first, or the buffer would grow as long as requests are held back.
+    // Drop the sent bytes first, or the buffer would grow while requests are held back.
     session.unsent.erase(0, std::exchange(session.sent, 0));
     lend_buffer(session);
     serve_input(id);
@@ -169,7 +169,7 @@ void ServerCore::forget(SessionId id) {
   store_.forget(id);
   held_ -= session.held;
   const bool touched = session.touched;
-  // Assigning an empty string would keep the memory of a long one.
+  // Assigning an empty string would keep the allocated memory.
   release(session.input);
   release(session.unsent);
   release(session.closing);
@@ -179,7 +179,7 @@ void ServerCore::forget(SessionId id) {
   note_step();
 }
 
-// Replies of the session being served go into one buffer that keeps its memory.
+// The replies of the session being served share one buffer, which keeps its memory.
 void ServerCore::lend_buffer(Session& session) {
   if (session.unsent.empty()) {
     session.unsent.swap(spare_);
@@ -196,7 +196,7 @@ void ServerCore::take_back_buffer(Session& session) {
   }
 }
 
-// Updates the sum of held bytes. Replies that are sent at once are counted only briefly.
+// Updates the total of held bytes. Replies that are sent immediately are counted only briefly.
 void ServerCore::account(SessionId id) {
   Session& session = sessions_[id];
   MUSTER_CHECK(held_ >= session.held);
@@ -205,7 +205,8 @@ void ServerCore::account(SessionId id) {
   held_ -= std::exchange(session.held, holds);
 }
 
-// The limit is exceeded: close the session that holds the most, so that others are not affected.
+// The limit is exceeded: close the session that holds the most bytes, so that others are not
+// affected.
 void ServerCore::enforce_held_limit() {
   while (held_ > limits_.held_bytes)
     [[unlikely]] {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServerCore: the sessions of one store server. Takes bytes of a session, and returns bytes for
-// sessions or a reason to close one. Pure; independent of sockets. Used by StoreServer, the fuzzers
-// and the tests.
+// ServerCore: the sessions of one store server. It takes bytes from a session, and returns bytes to
+// send or a reason to close a session. Pure; independent of sockets. Used by StoreServer, the
+// fuzzers and the tests.
 //
-// The caller 1. calls open for a new connection; 2. reads a session only while wants_input is true,
-// and passes the bytes to receive; 3. then, for this session and all of take_touched: sends output,
-// reports the number of bytes sent with sent(), and closes the connection if closing returns a
-// reason; 4. calls forget when the connection is closed for any reason.
+// The caller
+// 1. calls open for each new connection,
+// 2. reads from a session only while wants_input is true, and passes the bytes to receive,
+// 3. then, for this session and all of take_touched: sends output, passes the number of bytes sent
+//    to sent(), and closes the connection if closing returns a reason,
+// 4. calls forget when the connection is closed for any reason.
 #pragma once
 
 #include "base/check.hpp"
@@ -30,34 +32,35 @@ class ServerCore {
 
   // The bytes to send next; valid until the next call of a non-const function.
   [[nodiscard]] std::string_view output(SessionId id) const;
-  // `count` bytes were sent, and the kernel accepts no more for now (0 is fine). This makes room,
-  // so requests that were held back may be served.
+  // Call after sending `count` bytes (possibly 0), when the kernel accepts no more. This frees
+  // space, so requests that were held back may be served.
   void sent(SessionId id, std::size_t count);
 
-  // False while a session has too many unread replies, and once it is closing.
+  // False while a session has too many unsent replies, and once it is closing.
   [[nodiscard]] bool wants_input(SessionId id) const;
 
-  // Why the session must be closed; empty if it need not be.
+  // Why the session must be closed. Empty if it may stay open.
   [[nodiscard]] const std::string& closing(SessionId id) const { return sessions_[id].closing; }
 
-  // Whether the session ever used the protocol. If not, its closing is not logged.
+  // True if the session ever used the protocol. If not, its closing is not logged.
   [[nodiscard]] bool greeted(SessionId id) const { return sessions_[id].decoder.greeted(); }
 
   void forget(SessionId id);
 
-  // Sessions that have output, or a reason to close, because of other sessions. Each once.
+  // Sessions that have output, or a reason to close, because of other sessions. Each is listed
+  // once.
   [[nodiscard]] std::vector<SessionId> take_touched();
 
   [[nodiscard]] const StoreCore& store() const { return store_; }
 
-  // Bytes of partial requests and unsent replies of all sessions.
+  // The bytes of partial requests and unsent replies in all sessions.
   [[nodiscard]] std::uint64_t held_bytes() const { return held_; }
 
   [[nodiscard]] bool is_open(SessionId id) const {
     return id < sessions_.size() && sessions_[id].open;
   }
 
-  // The first violated invariant; empty if none. Debug builds check after each modifying call.
+  // The first violated invariant, or empty. Debug builds check after each modifying call.
   [[nodiscard]] std::string check_invariants() const;
 
  private:
@@ -66,10 +69,10 @@ class ServerCore {
   // An idle session owns no heap memory: its strings are empty and have no capacity.
   struct Session {
     StoreDecoder decoder;
-    std::string input;   // not decoded or served yet
-    std::string unsent;  // replies; the first `sent` bytes of it are already sent
+    std::string input;   // bytes that are not decoded or served yet
+    std::string unsent;  // replies; the first `sent` bytes are already sent
     std::size_t sent = 0;
-    std::uint64_t held = 0;  // this session's part of held_
+    std::uint64_t held = 0;  // this session's share of held_
     std::string closing;
     bool open = false;
     bool touched = false;
@@ -94,7 +97,7 @@ class ServerCore {
   std::vector<SessionId> free_;
   std::vector<SessionId> touched_;
   std::vector<Push> pushes_;
-  std::string spare_;  // the reply buffer that the session being served borrows
+  std::string spare_;  // the reply buffer, lent to the session being served
   std::uint64_t held_ = 0;
   std::uint64_t unchecked_steps_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants of the sessions between two calls, checked by recounting. Debug builds, tests and
-// fuzzers run these checks.
+// Invariants of the sessions, which hold between two calls and are checked by recounting. Debug
+// builds, tests and fuzzers run these checks.
 #include "rendezvous/server/server_core.hpp"
 #include "rendezvous/server/session_sockets.hpp"
 
@@ -15,7 +15,7 @@ std::string of_session(std::size_t id, std::string_view broken) {
   return "session " + std::to_string(id) + ": " + std::string(broken);
 }
 
-// How often each session is listed.
+// How often each session occurs in the list.
 std::vector<std::size_t> times(const std::vector<SessionId>& ids, std::size_t sessions) {
   std::vector<std::size_t> out(sessions);
   for (const SessionId id : ids) {
@@ -77,8 +77,9 @@ std::string ServerCore::check_invariants() const {
   return store_.check_invariants();
 }
 
-// A full recount costs as much as the number of sessions and keys. With few of them it runs after
-// each step, with many so rarely that the average cost per step stays constant.
+// The cost of a full recount is proportional to the number of sessions and keys. With few of them,
+// it runs after each step. With many, it runs so rarely that the average cost per step remains
+// constant.
 void ServerCore::note_step() {
   if constexpr (kChecksInvariants) {
     constexpr std::uint64_t kShare = 16;
@@ -127,7 +128,7 @@ std::string SessionSockets::check_invariants() const {
   return core_.check_invariants();
 }
 
-// As rarely as ServerCore does.
+// Checks at the same rate as ServerCore.
 void SessionSockets::note_turn() {
   if constexpr (kChecksInvariants) {
     constexpr std::uint64_t kShare = 16;

@@ -24,33 +24,33 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// Maximum duration of one serve call before other users of the loop run, and the maximum work per
-// socket in it.
+// Maximum duration of one serve call, so that other users of the loop can run, and limits for the
+// work per socket in it.
 constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;
 constexpr int kSendsPerRound = 4;
 
-// An idle server polls this long for the next request before it sleeps, if that pays off. It does
-// if the last request arrived so soon after the previous one that polling would have found it, not
-// counting the time of the wakeup.
+// An idle server polls for this long for the next request before it sleeps, if polling is likely to
+// succeed: the last request arrived so soon after the previous one that polling would have found
+// it. The wakeup time is not included in that interval.
 constexpr Duration kSpin = std::chrono::microseconds(60);
 constexpr Duration kWakeCost = std::chrono::microseconds(40);
 
-// A yield that takes longer ran another process. Then spinning is off for a while.
+// If a yield takes longer than this, another process ran. Spinning is then disabled for a while.
 constexpr Duration kCrowded = std::chrono::microseconds(30);
 constexpr Duration kCrowdedPause = std::chrono::milliseconds(500);
 
-// Freeing less than this is not worth walking the heap.
+// Returning less memory than this is not worth the time to walk the heap.
 constexpr std::uint64_t kReturnedBytesMin = 16UL * 1024 * 1024;
 
-// Not a tag of any session: those have a non-zero generation in the upper half.
+// No session has this tag, because a session's tag has a non-zero generation in its upper half.
 constexpr std::uint64_t kListenerTag = 0;
 
 std::uint64_t tag_of(SessionId id, std::uint32_t generation) {
   return (std::uint64_t{generation} << 32U) | id;
 }
 
-// Counts the host's CPUs. An affinity of one CPU for this process says nothing about its clients.
+// Counts the host's CPUs. Even if this process is bound to one CPU, its clients may use others.
 bool has_several_cpus() {
   return ::sysconf(_SC_NPROCESSORS_ONLN) > 1;
 }
@@ -100,7 +100,7 @@ void SessionSockets::serve() {
 }
 
 // malloc keeps the pages of small deleted keys. They are returned to the system once the store has
-// shrunk to half and no socket is ready, because this may take milliseconds.
+// shrunk to half its size and no socket is ready, because this may take milliseconds.
 void SessionSockets::return_memory(bool idle) {
   const std::uint64_t stored = core_.store().stored_bytes();
   stored_most_ = std::max(stored_most_, stored);
@@ -113,14 +113,14 @@ void SessionSockets::return_memory(bool idle) {
 #endif
 }
 
-// Decides whether to poll again at once after this idle time.
+// Decides whether to poll again immediately, given this idle time.
 bool SessionSockets::spin_on(TimePoint now, Duration idle) {
   spin_pays_ = spin_pays_ && may_spin_ && idle <= kSpin;
   if (!spin_pays_) {
     return false;
   }
   // Yield first, so that spinning never takes a CPU from a worker. If another process ran, the host
-  // is busy, and a sleeping process gets its CPU back sooner than one that yields.
+  // is busy, and then a sleeping process gets a CPU sooner than one that yields.
   ::sched_yield();
   const TimePoint after = steady_now();
   if (after - now > kCrowded) {
@@ -141,7 +141,7 @@ void SessionSockets::handle(const epoll_event& event) {
     return;
   }
   if (connections_[id].standing == Standing::asking) {
-    drop(id);  // only a hangup is watched
+    drop(id);  // only hangups are watched for
     return;
   }
   if (core_.wants_input(id) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -174,7 +174,7 @@ void SessionSockets::accept_some() {
     } else if (why == EAGAIN) {
       return;
     }
-    // Other errors (ECONNABORTED, EPROTO …) belong to a connection that died in the backlog.
+    // Other errors (ECONNABORTED, EPROTO …) concern a connection that died in the backlog.
   }
 }
 
@@ -208,9 +208,9 @@ void SessionSockets::accept_again() {
   }
 }
 
-// Returns true once a descriptor is free. The oldest connection's greeting may still be unread in
-// its socket if many arrived at once. So each is read before it is closed, and stays if it has sent
-// something.
+// If many connections arrived at once, the oldest connection's greeting may still be unread in its
+// socket. So each connection is read before it is closed, and stays open if it has sent something.
+// Returns true once a descriptor is free.
 bool SessionSockets::close_oldest_silent() {
   while (!silent_.empty()) {
     const auto [ticket, id] = *silent_.begin();
@@ -274,8 +274,8 @@ void SessionSockets::take_first_bytes(SessionId id, std::string_view bytes) {
   flush(id);
 }
 
-// Its socket is not read meanwhile: further data stays in the kernel, and nothing is sent. Only a
-// hangup is watched, so that the connection can be dropped.
+// While the query is pending, the socket is not read and nothing is sent; further data stays in the
+// kernel. Only a hangup is watched for, so that the connection can be dropped.
 void SessionSockets::ask(SessionId id, std::string_view bytes) {
   Connection& connection = connections_[id];
   set_standing(id, Standing::asking);
@@ -323,7 +323,7 @@ bool SessionSockets::is_node(std::string_view first_bytes) const {
 
 void SessionSockets::give_away(SessionId id, std::string_view bytes) {
   UniqueFd fd = std::move(connections_[id].fd);
-  set_standing(id, Standing::client);  // no longer one of the silent ones
+  set_standing(id, Standing::client);  // no longer a silent connection
   control(EPOLL_CTL_DEL, fd.get(), 0, 0);
   core_.forget(id);
   adopter_(std::move(fd), std::string(bytes));
@@ -351,7 +351,7 @@ void SessionSockets::flush(SessionId id) {
 }
 
 void SessionSockets::flush_touched() {
-  // Flushing may serve delayed requests, which may touch other sessions.
+  // Flushing may serve held-back requests, which may affect other sessions.
   for (auto touched = core_.take_touched(); !touched.empty(); touched = core_.take_touched()) {
     for (const SessionId id : touched) {
       if (connections_[id].fd) {
@@ -391,7 +391,8 @@ void SessionSockets::control(int operation, int fd, std::uint32_t events, std::u
   epoll_event event{};
   event.events = events;
   event.data.u64 = tag;
-  // Fails only if memory or the watch limit is exhausted, where recovery is impossible.
+  // This fails only if memory or the limit on epoll watches is exhausted. There is no recovery from
+  // that.
   MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
 }
 

@@ -37,38 +37,38 @@ class SessionSockets {
 
   [[nodiscard]] static Result<std::unique_ptr<SessionSockets>> open(UniqueFd listener);
 
-  // Readable when serve has work to do.
+  // Readable if serve has work to do.
   [[nodiscard]] int fd() const { return epoll_.get(); }
 
   [[nodiscard]] int listener() const { return listener_.get(); }
 
-  // Serves ready sockets, for a bounded time.
+  // Serves ready sockets for a limited time.
   void serve();
 
-  // Receives a log line when a client is closed or refused, and when descriptors run out.
+  // Receives a log line when a client is closed or refused, and when descriptors are exhausted.
   void set_notice(Notice notice) { notice_ = std::move(notice); }
 
-  // Receives each connection that begins like one between nodes, with the bytes read so far.
+  // Receives each connection whose first bytes are those of a node, with all bytes read so far.
   using Adopter = std::function<void(UniqueFd, std::string)>;
 
   void set_adopter(Adopter adopter) { adopter_ = std::move(adopter); }
 
-  // Queried for each client once its first bytes have arrived; no reply is sent before it is
-  // admitted. Not used for nodes: the adopter checks those. Must outlive the sockets. Without one,
-  // every client is admitted.
+  // Queried for each client after its first bytes have arrived. No reply is sent before the client
+  // is admitted. Not used for nodes, which the adopter checks. Must outlive the sockets. If not
+  // set, every client is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
     admissions_.set_admission(admission, limits);
   }
 
-  // When expire has work to do. Without a free descriptor, new clients wait in the backlog until a
-  // session ends or this time is reached.
+  // The time at which expire has work to do. Without a free descriptor, new clients wait in the
+  // backlog until a session ends or until this time.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   void expire(TimePoint now);
 
-  // Connections that have not sent a greeting or a request yet.
+  // The number of connections that have not sent a greeting or a request yet.
   [[nodiscard]] std::size_t silent() const { return silent_.size(); }
 
-  // The first violated invariant; empty if none. Debug builds check after serve.
+  // The first violated invariant, or empty. Debug builds check after serve.
   [[nodiscard]] std::string check_invariants() const;
 
  private:
@@ -76,9 +76,9 @@ class SessionSockets {
 
   // The state of a connection.
   enum class Standing : std::uint8_t {
-    silent,    // nothing has been read
+    silent,    // nothing has been read yet
     asking,    // has sent its first bytes; admission is pending
-    admitted,  // its first bytes do not show yet whether it is a client
+    admitted,  // not yet clear from its first bytes if it is a client
     client,
   };
 
@@ -129,7 +129,7 @@ class SessionSockets {
   TimePoint went_idle_{};
   TimePoint crowded_until_{};
   std::uint64_t unchecked_turns_ = 0;
-  std::uint64_t stored_most_ = 0;  // since memory was last returned
+  std::uint64_t stored_most_ = 0;  // maximum since memory was last returned
   bool may_spin_ = false;
   bool spin_pays_ = false;
 };

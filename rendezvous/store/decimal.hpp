@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters in the store's format: decimal text in the value of a key. Pure.
+// Counters in the store's format, which is decimal text in the value of a key. Pure.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace muster {
 // trailing characters are ignored. nullopt if there are no digits or the number does not fit.
 [[nodiscard]] std::optional<std::int64_t> leading_decimal(std::string_view text);
 
-// A number as decimal text, without allocation.
+// Formats a number as decimal text without allocating memory.
 class DecimalText {
  public:
   explicit DecimalText(std::int64_t number);

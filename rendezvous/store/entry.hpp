@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store's data for one key. Its value and its extras (queue, waiters, watchers) are in one
+// The store's data for one key. The value and the extras (queue, waiters, watchers) are in one
 // struct, so that a request needs only one lookup. Most keys have no extras. Used by StoreCore and
 // WaitBook. Value types.
 #pragma once
@@ -15,14 +15,14 @@
 
 namespace muster {
 
-// A connection's number, assigned by ServerCore and reused after the session has closed.
+// The number of a connection. ServerCore assigns it and reuses it after the session is closed.
 using SessionId = std::uint32_t;
 
 using WaitId = std::uint64_t;
 
 struct Extras {
   std::list<std::string> queue;
-  std::multiset<WaitId> waiters;  // ascending, so oldest first
+  std::multiset<WaitId> waiters;  // ascending, so the oldest is first
   std::vector<SessionId> watchers;
 
   [[nodiscard]] bool empty() const { return queue.empty() && waiters.empty() && watchers.empty(); }
@@ -30,7 +30,7 @@ struct Extras {
 
 struct Entry {
   std::string value;
-  bool exists = false;  // as a key; a queue or a waiter alone does not count
+  bool exists = false;  // has a value; a queue or waiters alone do not count
   std::unique_ptr<Extras> extras;
 
   [[nodiscard]] Extras& make_extras() {
@@ -40,7 +40,7 @@ struct Entry {
     return *extras;
   }
 
-  // True if a WAIT or CHECK for this key is satisfied.
+  // True if a WAIT or CHECK for this key succeeds.
   [[nodiscard]] bool ready() const { return exists || (extras && !extras->queue.empty()); }
 };
 
@@ -52,17 +52,17 @@ struct KeyHash {
   }
 };
 
-// Unordered for speed. No reply depends on its order (LIST_KEYS sorts).
+// Unordered for speed. No reply depends on the order, because LIST_KEYS sorts.
 using KeyMap = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
 
-// Bytes for a session that did not just send a request: the end of its WAIT, or a watch notice.
+// Bytes for a session that did not just send a request: the reply to its WAIT, or a watch notice.
 struct Push {
   SessionId session = 0;
   std::string bytes;
   bool operator==(const Push&) const = default;
 };
 
-// Memory cost of items in addition to their own bytes, for the memory limit. Rounded up from
+// The memory cost of an item in addition to its bytes, for the memory limit. Rounded up from
 // measurements.
 inline constexpr std::uint64_t kEntryCost = 160;
 inline constexpr std::uint64_t kExtrasCost = 160;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests on keys and values. store_core_waiting.cpp has waits, queues and watches.
+// Requests for keys and values. store_core_waiting.cpp handles waits, queues and watches.
 #include "rendezvous/store/store_core.hpp"
 
 #include "base/check.hpp"
@@ -72,7 +72,8 @@ Result<void> StoreCore::handle_rare(const Request& request, Turn& turn) {
       append_int(turn.reply, static_cast<std::uint32_t>(request.number));
       break;
     default:
-      // VALIDATE has no data beyond what the decoder used. The others are handled above.
+      // VALIDATE contains nothing beyond what the decoder has used. All other requests are handled
+      // above.
       MUSTER_CHECK(request.opcode == Opcode::validate);
   }
   return {};
@@ -91,7 +92,8 @@ Result<void> StoreCore::compare_set(const Request& request, Turn& turn) {
   const bool exists = at != keys_.end() && at->second.exists;
   const std::string_view current = exists ? std::string_view(at->second.value) : std::string_view();
   if (current != request.value) {
-    // For a missing key, reply with the expected value, as the reference does; clients compare it.
+    // If the key is missing, reply with the expected value like the reference implementation,
+    // because clients compare it.
     append_bytes(turn.reply, exists ? current : request.value);
     return {};
   }
@@ -126,7 +128,8 @@ Result<void> StoreCore::add(const Request& request, Turn& turn) {
     }
     number = *before;
   }
-  // Unsigned, so that it wraps like the reference instead of being undefined.
+  // Unsigned arithmetic wraps like in the reference implementation, whereas signed overflow is
+  // undefined.
   number = static_cast<std::int64_t>(static_cast<std::uint64_t>(number) +
                                      static_cast<std::uint64_t>(request.number));
   assign(node, DecimalText(number).view(), turn);
@@ -246,7 +249,7 @@ void StoreCore::drop_if_empty(KeyMap::iterator at) {
     MUSTER_CHECK(entry.value.empty() && stored_ >= at->first.size() + kEntryCost);
     stored_ -= at->first.size() + kEntryCost;
     keys_.erase(at);
-    // Shrink the table of a store that was large.
+    // Shrinks the hash table of a store that used to be large.
     constexpr std::size_t kBucketsKept = 1024;
     constexpr std::size_t kBucketsForEach = 8;
     if (keys_.bucket_count() > std::max(kBucketsKept, kBucketsForEach * keys_.size()))

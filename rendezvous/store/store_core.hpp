@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // StoreCore: the keys, queues and waiters behind the TCPStore protocol. PROTOCOL.md, "Requests",
-// defines each request. Pure: the same requests give the same replies. Used by ServerCore, one per
-// server; single-threaded.
+// defines each request. Pure: the same requests always produce the same replies. Used by
+// ServerCore, with one instance per server; single-threaded.
 //
-// The caller 1. sends `reply` to the requesting session, after its earlier replies; 2. sends each
-// push to its session; 3. closes the session, with the reason, if a request is refused; 4. calls
-// forget when a session has closed, before its number is reused.
+// The caller
+// 1. sends `reply` to the requesting session, after its earlier replies,
+// 2. sends each push to its session,
+// 3. closes the session with the reason if a request is refused,
+// 4. calls forget when a session has closed, before its number is reused.
 #pragma once
 
 #include "base/error.hpp"
@@ -26,7 +28,8 @@ class StoreCore {
  public:
   explicit StoreCore(const ServerLimits& limits) : limits_(limits) {}
 
-  // Appends to `reply` and `pushes`. On error (protocol), nothing is changed or appended.
+  // Appends to `reply` and `pushes`. If there is an error (protocol), nothing is changed or
+  // appended.
   [[nodiscard]] Result<void> handle(SessionId session,
                                     const Request& request,
                                     std::string& reply,
@@ -34,19 +37,19 @@ class StoreCore {
 
   void forget(SessionId session);
 
-  // Number of keys with a value.
+  // The number of keys with a value.
   [[nodiscard]] std::uint64_t key_count() const { return key_count_; }
 
-  // Number of keys with a value or with extras.
+  // The number of keys with a value or with extras.
   [[nodiscard]] std::size_t entry_count() const { return keys_.size(); }
 
-  // Sessions that wait or watch. A session may be listed twice.
+  // The sessions that wait or watch. A session may be listed twice.
   [[nodiscard]] std::vector<SessionId> sessions() const;
 
-  // The first violated invariant; empty if none.
+  // The first violated invariant, or empty.
   [[nodiscard]] std::string check_invariants() const;
 
-  // The size that counts against ServerLimits::stored_bytes.
+  // The size that is compared with ServerLimits::stored_bytes.
   [[nodiscard]] std::uint64_t stored_bytes() const { return stored_ + waits_.bytes(); }
 
  private:
@@ -80,7 +83,7 @@ class StoreCore {
                      std::string_view old_value,
                      Turn& turn);
 
-  // The entry of a key, created if missing.
+  // Returns the entry of a key, which is created if it does not exist.
   [[nodiscard]] KeyMap::value_type& node_for(std::string_view key);
   void drop_if_empty(KeyMap::iterator at);
   // Sets the key's value, and notifies waiters and watchers.
@@ -88,7 +91,7 @@ class StoreCore {
   // Sets the value without notifications.
   void assign_silently(Entry& entry, std::string_view value);
   [[nodiscard]] std::string check_watchers() const;
-  // Checks that this many more bytes may be stored; an upper bound is enough.
+  // Checks that this number of additional bytes may be stored. An upper bound is sufficient.
   [[nodiscard]] Result<void> fits(std::uint64_t bytes) const;
 
   ServerLimits limits_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests with effects beyond a key's value: waits, barriers, queues, watches.
+// Requests whose effects go beyond a key's value: waits, barriers, queues, watches.
 #include "base/check.hpp"
 #include "rendezvous/store/decimal.hpp"
 #include "rendezvous/store/store_core.hpp"
@@ -74,7 +74,8 @@ void StoreCore::cancel_wait(SessionId session) {
   }
 }
 
-// The counter is never reset, so a reused key passes at once, as in the reference.
+// The counter is never reset, so a reused key lets callers pass at once, like in the reference
+// implementation.
 Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   const auto at = keys_.find(request.key);
   std::int64_t count = 0;
@@ -97,7 +98,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   if (auto waits = add_wait({std::string(request.key)}, turn); !waits) {
     return waits;
   }
-  // Not with assign: another participant must not wake waiters.
+  // Do not use assign: the arrival of another participant must not wake waiters.
   assign_silently(node_for(request.key).second, DecimalText(count).view());
   return {};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants of the store between two requests, checked by recounting from the keys. Debug builds,
-// tests and fuzzers run these checks. Otherwise a sum that is off by one item would only show when
-// the memory limit is reached too early or never.
+// Invariants of the store, which hold between two requests and are checked by recounting from the
+// keys. Debug builds, tests and fuzzers run these checks. Without them, a total that is off by one
+// item would show up only when the memory limit is reached too early or never.
 #include "rendezvous/store/store_core.hpp"
 
 #include <algorithm>

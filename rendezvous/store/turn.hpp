@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the two source files of StoreCore only: one request being handled, and the
-// text of a refusal.
+// Declarations for the two source files of StoreCore only: the request that is being handled, and
+// the text of a refusal.
 #pragma once
 
 #include "rendezvous/store/store_core.hpp"

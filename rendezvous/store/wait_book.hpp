@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitBook: the pending waits of all sessions and the number of keys that each still lacks (WAIT
-// and BARRIER; PROTOCOL.md, "Waiting"). A session may have several waits; each ends with one
-// STOP_WAITING. Used by StoreCore, which owns the keys. Pure.
+// WaitBook: the pending waits of all sessions, each with the number of keys that are still missing
+// (WAIT and BARRIER; PROTOCOL.md, "Waiting"). A session may have several waits, and each ends with
+// one STOP_WAITING. Used by StoreCore, which owns the keys. Pure.
 #pragma once
 
 #include "rendezvous/store/entry.hpp"
@@ -16,30 +16,30 @@ namespace muster {
 
 class WaitBook {
  public:
-  // `keys` is not empty, and each has an entry in the map. A key that is listed several times
-  // counts that often.
+  // `keys` must not be empty, and each key must have an entry in the map. A key that is listed
+  // several times counts several times.
   void add(SessionId session, std::vector<std::string> keys, KeyMap& map);
 
-  // The key was created or changed: all of its waiters have one key less to wait for.
+  // The key was created or changed: all of its waiters wait for one key fewer.
   void wake_all(Extras& extras, std::vector<Push>& out);
 
   // An element was queued: only the oldest waiter is woken.
   void wake_first(Extras& extras, std::vector<Push>& out);
 
-  // Drops all waits of a session. Returns the keys that it waited for, so that the caller can drop
+  // Drops all waits of a session. Returns the keys for which it waited, so that the caller can drop
   // empty entries.
   [[nodiscard]] std::vector<std::string> cancel(SessionId session, KeyMap& map);
 
-  // Number of keys that a session waits for, including those that have arrived meanwhile.
+  // The number of keys for which a session waits, including keys that have been set since.
   [[nodiscard]] std::uint64_t awaited(SessionId session) const;
 
-  // Sessions that wait, each once.
+  // The sessions that wait. Each is listed once.
   [[nodiscard]] std::vector<SessionId> sessions() const;
 
-  // The first violated invariant; empty if none.
+  // The first violated invariant, or empty.
   [[nodiscard]] std::string check_invariants(const KeyMap& map) const;
 
-  // Memory of all waits, according to the costs in entry.hpp.
+  // The memory used by all waits, according to the costs in entry.hpp.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:

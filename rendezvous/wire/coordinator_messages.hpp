@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages from a coordinator to its nodes, and replies of other nodes to queries. Values; encoded
-// by wire/round_encoder, explained in round/. PROTOCOL.md. Any thread.
+// by wire/round_encoder, explained in round/ and PROTOCOL.md. Thread-safe.
 #pragma once
 
 #include "base/time.hpp"
@@ -16,26 +16,26 @@ namespace muster {
 struct Welcome {
   NodeInfo coordinator;
   Duration lease{};
-  std::string job_key{};  // empty if the nodes have another common secret, or none
+  std::string job_key{};  // empty if the nodes have a different common secret, or none
   bool operator==(const Welcome&) const = default;
 };
 
-// The accepting side's plaintext reply to an Introduction, before anything else.
+// The accepting side's reply to an Introduction. It is in plaintext and comes before anything else.
 enum class RoundReply : std::uint8_t {
   refused,     // a Refuse follows, nothing else
   plain,       // plaintext frames follow
   sealed,      // TLS follows, with frames inside
-  credential,  // the same, with the key in the MUNGE credential after this
-  first_use,   // the same, with the key that every node can derive from the job id
-  job_key,     // the same, with the key that the coordinator sent to its nodes
+  credential,  // TLS with the key in the MUNGE credential that follows
+  first_use,   // TLS with the key that every node can derive from the job ID
+  job_key,     // TLS with the key that the coordinator sent to its nodes
 };
 
 enum class Refusal : std::uint8_t {
   wrong_job,      // another job uses this endpoint
-  wrong_terms,    // a setting differs that must be equal on all nodes
+  wrong_terms,    // a setting that must be equal on all nodes differs
   wrong_version,  // different muster version
   closed,         // the job has ended
-  wrong_token,    // a different one, or missing on one side
+  wrong_token,    // a different token, or no token on one side
 };
 
 struct Refuse {
@@ -44,7 +44,8 @@ struct Refuse {
   bool operator==(const Refuse&) const = default;
 };
 
-// This is your coordinator. If you followed me, you are released.
+// Names the coordinator that the receiver should follow. A node that followed the sender is
+// released.
 struct Redirect {
   NodeInfo coordinator;
   bool operator==(const Redirect&) const = default;
@@ -55,23 +56,24 @@ struct Claim {
   NodeInfo node;         // the answering node
   NodeInfo coordinator;  // the node that it follows, maybe itself; id 0 if none
   RoundId started;
-  bool has_quorum = false;  // it coordinates and may form rounds
-  Inheritance inherits{};   // of `node`
+  bool has_quorum = false;  // it is a coordinator and may form rounds
+  Inheritance inherits{};   // inherited by `node`
   bool operator==(const Claim&) const = default;
 };
 
-// Reply to Beat. `granted`: workers may run for another lease from the time that Beat was sent.
+// Reply to Beat. If `granted`, workers may run for another lease, counted from the time at which
+// that Beat was sent.
 struct Pong {
   std::uint64_t sequence = 0;
   bool granted = false;
   bool operator==(const Pong&) const = default;
 };
 
-// Which nodes are present while a round is being formed.
+// The nodes that are present while a round is being formed.
 struct RollCall {
   std::int32_t present = 0;
-  std::int32_t needed = 0;           // for the round to form without a last call
-  std::vector<std::string> names;    // present, at most kRollCallNamesMax
+  std::int32_t needed = 0;         // number of nodes with which the round forms without a last call
+  std::vector<std::string> names;  // present, at most kRollCallNamesMax
   std::vector<std::string> awaited;  // "node3 (silent for 4 s)", "1 more node"
   std::vector<std::string> refused;  // "node9: another job ('b', this one is 'a')"
   bool operator==(const RollCall&) const = default;
@@ -79,14 +81,14 @@ struct RollCall {
 
 inline constexpr std::size_t kRollCallNamesMax = 16;
 
-// Will you take part? `base` is the last round that was started. Accepting nodes know both, because
-// a successor needs a quorum of each.
+// Asks whether the node takes part in a round. `base` is the last round that was started. Accepting
+// nodes know both rounds, because a successor needs a quorum of each.
 struct Propose {
   RoundPtr round;
   RoundPtr base;
 };
 
-// All members accepted: run.
+// Tells a member to start its workers, because all members have accepted.
 struct Start {
   RoundId round;
   std::string master_addr;
@@ -95,15 +97,15 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-// Stop your workers; answer Stopping at once, and Ready when they are gone. `gone`: the ranks whose
-// exit is the reason.
+// Tells a node to stop its workers. It answers Stopping immediately, and Ready once they have
+// exited. `gone` contains the ranks whose exit is the reason.
 struct Regroup {
   std::string reason;
   RankSpan gone{};
   bool operator==(const Regroup&) const = default;
 };
 
-// The reply to Finished: you may exit.
+// Reply to Finished: the node may exit.
 struct Dismiss {
   bool operator==(const Dismiss&) const = default;
 };
@@ -123,8 +125,8 @@ inline constexpr std::int32_t kUsageExitCode = 2;
 struct Close {
   bool succeeded = false;
   std::int32_t exit_code = 0;
-  std::string reason;           // why there is no further restart; empty on success
-  std::int32_t root_rank = -1;  // -1: too few nodes remained, see the reason
+  std::string reason;           // why there is no other restart; empty on success
+  std::int32_t root_rank = -1;  // -1 if too few nodes remained; see `reason`
   std::string root_node;
   std::string root_text;
   std::string details;  // evidence for the root cause, as sent by its node
@@ -135,7 +137,7 @@ struct Close {
 
 inline constexpr std::size_t kOtherFailuresMax = 32;
 
-// I do not know the rounds that you named: send Rounds.
+// Requests Rounds, because the sender does not know the rounds in the Hello.
 struct ShowRounds {
   bool operator==(const ShowRounds&) const = default;
 };

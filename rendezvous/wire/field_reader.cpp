@@ -13,8 +13,8 @@ bool is_one_of(char c, std::string_view chars) {
   return chars.find(c) != std::string_view::npos;
 }
 
-// True if it can only be a numeric address, so that no peer can cause a DNS lookup. Empty is
-// allowed, and means unknown.
+// True if the text can only be a numeric address. This prevents peers from causing DNS lookups. An
+// empty text is allowed and means unknown.
 bool looks_numeric(std::string_view text) {
   const std::string_view host = text.substr(0, text.find('%'));
   const bool is_v6 = host.find(':') != std::string_view::npos;

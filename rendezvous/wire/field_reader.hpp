@@ -21,7 +21,7 @@ class FieldReader : public ByteReader {
   using ByteReader::ByteReader;
 
   void duration(Duration& value, Duration least = {});
-  // `before`: the same field of the previous list entry.
+  // `before` is the same field of the previous list entry.
   void name(std::string& value, std::string_view before = {});
   void address(std::string& value, std::string_view before = {});
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages for finding the rank that stalls the job. A node whose workers make no progress asks.
-// The coordinator requests findings from all nodes of the round and sends them the verdict. Values;
-// encoded by wire/round_encoder, explained in round/inquiry.hpp. PROTOCOL.md. Any thread.
+// Messages for finding the rank that stalls the job. A node whose workers make no progress starts
+// an inquiry. The coordinator requests findings from all nodes of the round and sends them the
+// verdict. Values; encoded by wire/round_encoder, explained in round/inquiry.hpp and PROTOCOL.md.
+// Thread-safe.
 #pragma once
 
 #include "base/time.hpp"
@@ -12,15 +13,15 @@
 
 namespace muster {
 
-// My workers have made no progress for too long. `heard`: the last inquiry of this coordinator
-// whose verdict I have received.
+// The sender's workers have made no progress for too long. `heard` is the last inquiry by this
+// coordinator whose verdict the sender has received.
 struct Stalled {
   RoundId round;
   std::uint64_t heard = 0;
   bool operator==(const Stalled&) const = default;
 };
 
-// Inspect your workers, and answer Looked within this time and size.
+// Tells a node to inspect its workers and to send Looked within this time and size.
 struct Look {
   RoundId round;
   std::uint64_t inquiry = 0;
@@ -29,7 +30,8 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
-// The findings. They are opaque to the rendezvous, like the verdict. Empty: I do not inspect.
+// The findings. Like the verdict, they are opaque to the rendezvous. Empty if the sender does not
+// detect hangs.
 struct Looked {
   RoundId round;
   std::uint64_t inquiry = 0;
@@ -37,7 +39,7 @@ struct Looked {
   bool operator==(const Looked&) const = default;
 };
 
-// The result of an inquiry, to all nodes of the round. Empty: the leader cannot judge.
+// The result of an inquiry, sent to all nodes of the round. Empty if the leader cannot judge.
 struct Judged {
   RoundId round;
   std::uint64_t inquiry = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of the store's wire format, with reasons. The first three match PyTorch's own server,
-// so that every valid client works here. A length equal to the limit is allowed.
-// rendezvous/PROTOCOL.md describes the reaction to each limit.
+// The limits of the store's wire format, and the reasons for them. The first three are the limits
+// of PyTorch's own server, so that every valid client works here. A length equal to the limit is
+// allowed. rendezvous/PROTOCOL.md describes the reaction to each limit.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,35 @@
 
 namespace muster {
 
-// One key, including the leading '/' of user keys.
+// For one key, including the leading '/' of user keys.
 inline constexpr std::uint64_t kMaxKeyBytes = 8192;
 
-// One value in a request. APPEND may grow a stored value beyond it.
+// For one value in a request. APPEND may grow a stored value beyond this limit.
 inline constexpr std::uint64_t kMaxValueBytes = 8ULL * 1024 * 1024;
 
-// Keys in one CHECK, WAIT or MULTI_GET; pairs in one MULTI_SET.
+// For the keys in one CHECK, WAIT or MULTI_GET, and the pairs in one MULTI_SET.
 inline constexpr std::uint64_t kMaxKeyCount = 131072;
 
-// One complete request. Otherwise a MULTI_SET could announce 1 TiB within the limits above.
+// For one complete request. Without it, a MULTI_SET could announce 1 TiB within the limits above.
 inline constexpr std::uint64_t kMaxRequestBytes = 64ULL * 1024 * 1024;
 
-// The limits of one server. Variables, so that tests can reach them quickly.
+// The limits of one server. They are variables, so that tests can reach them quickly.
 struct ServerLimits {
-  // Keys, values, queues and waiters together. A request that would exceed it is refused.
+  // For keys, values, queues and waiters together. A request that would exceed it is refused.
   std::uint64_t stored_bytes = 1ULL << 30;
 
-  // The reply to one request (MULTI_GET and LIST_KEYS can be large).
+  // For the reply to one request. Replies to MULTI_GET and LIST_KEYS can be large.
   std::uint64_t reply_bytes = 128ULL * 1024 * 1024;
 
-  // Unsent replies of one session. Above this, its requests stay in the socket, so that a session
-  // that does not read is not served.
+  // For the unsent replies of one session. Above it, further requests stay in the socket, so a
+  // session that does not read its replies is not served.
   std::uint64_t unsent_high_water = 256ULL * 1024;
 
-  // Partial requests and unsent replies of all sessions. Above this, the session that holds the
+  // For partial requests and unsent replies of all sessions. Above it, the session that holds the
   // most is closed.
   std::uint64_t held_bytes = 256ULL * 1024 * 1024;
 
-  // Number of keys that one session may wait for at a time.
+  // For the number of keys for which one session may wait at a time.
   std::uint64_t awaited_keys = kMaxKeyCount;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: a node's promises about rounds. It is recorded before a round is accepted, so that an
-// agent that restarts on the same host can testify for its predecessor (rendezvous/round/README.md,
-// "Agents that are restarted"). Value; any thread.
+// agent that is restarted on the same host can testify for its predecessor
+// (rendezvous/round/README.md, "Agents that are restarted"). Value; thread-safe.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,15 +15,16 @@
 namespace muster {
 
 struct Memory {
-  RoundPtr started;         // the last round that it was told to start; number 0 if none
+  RoundPtr started;         // the last round that it was ordered to start; number 0 if none
   RoundPtr accepted;        // a later one that it accepted; number 0 if none
   RoundPtr base;            // the round before `accepted`
-  std::vector<NodeId> ids;  // ids of the agents that used this file, the latest last
-  std::string owner{};      // the job and host of the file
+  std::vector<NodeId> ids;  // IDs of the agents that used this file; the latest is last
+  std::string owner{};      // the job and host to which the file belongs
 };
 
-// The bytes of a record: magic, protocol version, a checksum of the rest, the fields. Errors:
-// protocol, if a list of members is too long; if the record is corrupt or of another version.
+// Encodes a record: magic, protocol version, a checksum of the rest, and the fields. Error:
+// protocol, if a list of members is too long (encoding), or if the record is corrupt or of another
+// version (decoding).
 [[nodiscard]] Result<std::string> encode_memory(const Memory& memory);
 [[nodiscard]] Result<Memory> decode_memory(std::string_view bytes);
 

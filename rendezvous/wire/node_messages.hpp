@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages from a node to its coordinator, or to a presumed one. Values; encoded by
-// wire/round_encoder, explained in round/. PROTOCOL.md. Any thread.
+// Messages from a node to its coordinator, or to a presumed coordinator. Values; encoded by
+// wire/round_encoder, explained in round/ and PROTOCOL.md. Thread-safe.
 #pragma once
 
 #include "base/time.hpp"
@@ -12,13 +12,13 @@
 namespace muster {
 
 enum class Purpose : std::uint8_t {
-  join,   // attach me
-  ask,    // only a query: your identity, and the node you follow
-  carry,  // worker data for its store follows: the store of the round `started`
+  join,   // attach the sender to the receiver
+  ask,    // only a query: which node is the receiver, and which one does it follow?
+  carry,  // worker data follows, for the store of the round `started`
 };
 
-// Bit mask of keys that a node can use for a connection: a token, MUNGE credentials of its user,
-// and, for jobs whose nodes have no common secret, the meeting key and the job key
+// Bit mask of the proofs that a node can use for a connection: a token, MUNGE credentials of its
+// user and, in jobs whose nodes have no common secret, the meeting key and the job key
 // (node/first_use.hpp).
 enum class Proofs : std::uint8_t {
   none = 0,
@@ -46,30 +46,30 @@ enum class Proofs : std::uint8_t {
   return (proofs & one) == one;
 }
 
-// The connecting side's first data, in plaintext.
+// The first data from the connecting side, in plaintext.
 struct Introduction {
   Proofs proofs = Proofs::none;
   std::string job;
   bool operator==(const Introduction&) const = default;
 };
 
-// First message on every connection.
+// The first message on every connection.
 struct Hello {
   Purpose purpose = Purpose::join;
   JobTerms terms;
   NodeInfo node;
-  RoundId started;           // the last round that this node was told to start
-  RoundId accepted;          // a later one that it accepted and does not know as started
+  RoundId started;           // the last round that this node was ordered to start
+  RoundId accepted;          // a later round that it accepted and does not know as started
   NodeId lost = 0;           // the coordinator that it followed and can no longer reach
-  bool waited = false;       // a whole lease has passed since that coordinator's last message
-  bool running = false;      // its workers of `started` are running
+  bool waited = false;       // a full lease has passed since that coordinator's last message
+  bool running = false;      // its workers of the round `started` are running
   bool coordinates = false;  // it leads other nodes (purpose ask: a claim)
-  bool has_quorum = false;   // and may form rounds
+  bool has_quorum = false;   // it may form rounds
   Inheritance inherits{};
   bool operator==(const Hello&) const = default;
 };
 
-// The rounds with the ids in Hello, for a coordinator that does not know them.
+// The rounds whose IDs are in Hello, for a coordinator that does not know them.
 struct Rounds {
   RoundPtr started;
   RoundPtr accepted;
@@ -83,37 +83,38 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
-// None of my workers is running; I wait for the next round. `lost_touch`: they were killed because
-// we were out of contact for too long.
+// None of the sender's workers is running, and it is waiting for the next round. `lost_touch`: they
+// were killed because the node was out of contact for too long.
 struct Ready {
   bool lost_touch = false;
   bool operator==(const Ready&) const = default;
 };
 
-// I accept this proposal. The first member has opened the workers' store, or holds its port.
+// The sender accepts this proposal. If it is the first member, it has opened the workers' store or
+// holds its port.
 struct Accept {
   RoundId round;
   std::string store_addr;        // address for workers; only from group rank 0
-  std::uint16_t store_port = 0;  // likewise
-  LeaderOffer offer{};           // likewise
+  std::uint16_t store_port = 0;  // only from group rank 0
+  LeaderOffer offer{};           // only from group rank 0
   bool operator==(const Accept&) const = default;
 };
 
-// One of my workers failed, `age` ago.
+// One of the sender's workers failed, `age` ago.
 struct Failed {
   RoundId round;
   std::int32_t rank = 0;
-  std::int32_t exit_code = 1;  // for the launcher, if this is the root cause
+  std::int32_t exit_code = 1;  // the launcher's exit code if this is the root cause
   Duration age{};
   Duration run_time{};       // from the start of the last local worker to the failure
-  bool permanent = false;    // a restart cannot help, because the program cannot be executed
-  bool exited = false;       // with an exit code, not by a signal
+  bool permanent = false;    // a restart cannot help: the program is not executable
+  bool exited = false;       // exited with a code rather than by a signal
   bool consequence = false;  // exited after a stop request, without proof of an earlier error
   std::string text;          // "exited with code 7"
   bool operator==(const Failed&) const = default;
 };
 
-// Evidence for the report on the failure of `rank`. Opaque to the rendezvous.
+// Evidence about the failure of `rank`, for the report. Opaque to the rendezvous.
 struct Details {
   RoundId round;
   std::int32_t rank = 0;
@@ -121,27 +122,27 @@ struct Details {
   bool operator==(const Details&) const = default;
 };
 
-// Reply to Regroup. All earlier failures here were sent before this on the connection.
+// Reply to Regroup. All earlier failures on this node were sent on the connection before this.
 struct Stopping {
   RoundId round;
   bool operator==(const Stopping&) const = default;
 };
 
-// Data from a worker to its store, or back, on a dedicated connection that began with
-// Purpose::carry. At most kMaxBlobBytes.
+// Data from a worker to its store, or from the store to the worker. Sent on a separate connection
+// that started with Purpose::carry. At most kMaxBlobBytes.
 struct Carry {
   std::string bytes;
   bool operator==(const Carry&) const = default;
 };
 
-// All my workers exited successfully.
+// All of the sender's workers have exited successfully.
 struct Finished {
   RoundId round;
   bool operator==(const Finished&) const = default;
 };
 
-// I leave permanently. `workers_gone` false: my workers are being stopped, and a second Leave
-// follows.
+// The sender is leaving permanently. If `workers_gone` is false, its workers are still being
+// stopped and a second Leave follows.
 struct Leave {
   std::string reason;
   bool workers_gone = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layout of messages about store clients, stalls and slow ranks. Included by round_fields.hpp,
-// which explains the scheme. Pure.
+// which explains the method. Pure.
 #pragma once
 
 #include "rendezvous/wire/round_values.hpp"

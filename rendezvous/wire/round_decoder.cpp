@@ -44,7 +44,7 @@ const Kind* find_kind(std::uint8_t number) {
   return found == kKinds.end() ? nullptr : found;
 }
 
-// From another version: unknown reasons and additional fields are ignored.
+// The message is from a different version, so unknown reasons and additional fields are ignored.
 void take_foreign_refuse(std::string_view body, RoundMessage& message) {
   FieldReader reader(body);
   std::uint8_t why = 0;
@@ -146,7 +146,7 @@ RoundDecoder::Status RoundDecoder::take_reply(std::string_view input, std::size_
   return Status::introduced;
 }
 
-// True while only a plaintext Refuse is acceptable.
+// True while only a Refuse in plaintext is acceptable.
 bool RoundDecoder::hears_only_refuse() const {
   return version_ != kRoundVersion || (side_ == Side::dialled && reply_ == RoundReply::refused);
 }
@@ -184,7 +184,8 @@ RoundDecoder::Status RoundDecoder::take_frame(std::string_view input,
   return Status::message;
 }
 
-// Called as soon as the head is complete, so that a peer cannot make us wait for an invalid body.
+// Called once the head is complete, so that no peer can make us wait for the body of an invalid
+// frame.
 RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t length) {
   if (version_ != kRoundVersion && number != kKindOf<Refuse>.number) {
     return break_with(unknown_version(version_));

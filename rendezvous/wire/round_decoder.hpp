@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundDecoder: bytes of one connection between nodes → messages (PROTOCOL.md, "Frames").
-// Incremental: the messages do not depend on how the bytes are split. One small value per
-// connection.
+// RoundDecoder: decodes the bytes of one connection between nodes to messages (PROTOCOL.md,
+// "Frames"). It is incremental: the messages do not depend on how the bytes are split. One small
+// value per connection.
 //
-// The caller 1. passes all bytes that it has, from the first undecoded one; 2. drops `consumed`
-// bytes, whatever the status; 3. on message uses it and calls again; 4. on introduced reads
-// introduction() or reply() and calls again, with decrypted bytes if both sides agreed on TLS; 5.
-// on need_more calls again once it has more; 6. on foreign answers with refuse_version(version())
-// and closes; 7. on broken closes with fault() as the reason.
+// The caller passes all bytes that it has, from the first undecoded one, and drops `consumed` bytes
+// whatever the status. What it does next depends on the status:
+// - message: it uses the message and calls again.
+// - introduced: it reads introduction() or reply() and calls again, with decrypted bytes if both
+//   sides agreed on TLS.
+// - need_more: it calls again once it has more bytes.
+// - foreign: it answers with refuse_version(version()) and closes the connection.
+// - broken: it closes the connection with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/round_limits.hpp"

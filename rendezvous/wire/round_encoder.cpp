@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// At most `most` bytes, without splitting a UTF-8 character.
+// The first `most` bytes at most, without splitting a UTF-8 character.
 std::string_view cut(std::string_view text, std::size_t most) {
   constexpr unsigned kMarkMask = 0xC0U;
   constexpr unsigned kMark = 0x80U;
@@ -34,7 +34,7 @@ std::size_t shared_beginning(std::string_view left, std::string_view right) {
   return static_cast<std::size_t>(at - left.begin());
 }
 
-// The writing archive.
+// The archive that writes.
 class FieldWriter {
  public:
   static constexpr bool kWrites = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of each frame's body, defined once: a writing archive (FieldWriter) and a reading one
-// (FieldReader) visit the same fields in the same order, so they cannot disagree. Included only by
+// The layout of each frame's body, defined only once: a writing archive (FieldWriter) and a reading
+// one (FieldReader) visit the same fields in the same order, so they always agree. Included only by
 // the encoder and the decoder. Pure.
 #pragma once
 
@@ -116,7 +116,7 @@ void fields(A& a, Of<A, Welcome>& m) {
   a.name(m.job_key);
 }
 
-// Never changes, in any version.
+// This layout is the same in all versions and must never change.
 template <class A>
 void fields(A& a, Of<A, Refuse>& m) {
   a.choice(m.why, Refusal::wrong_token);

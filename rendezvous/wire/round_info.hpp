@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes, jobs and rounds in the messages of the rendezvous. Values. Any thread.
+// Nodes, jobs and rounds in the messages of the rendezvous. Values. Thread-safe.
 #pragma once
 
 #include <compare>
@@ -10,18 +10,18 @@
 
 namespace muster {
 
-// One incarnation of an agent: random, never 0. A restarted node has a new one.
+// The ID of one incarnation of an agent: random, never 0. A restarted node has a new one.
 using NodeId = std::uint64_t;
 
-// What nodes know about each other.
+// What nodes know about one another.
 struct NodeInfo {
   NodeId id = 0;
   std::string name;        // host name, for display and for the order of ranks
-  std::string address;     // numeric address of its own listener
-  std::uint16_t port = 0;  // of that listener
-  std::int32_t nproc = 1;  // workers
+  std::string address;     // numeric address of the node's own listener
+  std::uint16_t port = 0;  // port of that listener
+  std::int32_t nproc = 1;  // number of workers
   std::string role;
-  std::int32_t node_rank = -1;  // requested by the user; -1 if not
+  std::int32_t node_rank = -1;  // requested by the user; otherwise -1
   bool operator==(const NodeInfo&) const = default;
 };
 
@@ -34,23 +34,23 @@ struct JobTerms {
   std::int32_t max_restarts = 0;
   std::string version;            // muster version
   std::int32_t leader_ports = 0;  // reserved on the node with rank 0
-  std::uint64_t program = 0;      // digest of program and arguments; 0: not compared
+  std::uint64_t program = 0;      // digest of program and arguments; 0 if not compared
   std::string command{};          // program and arguments, for display
   bool operator==(const JobTerms&) const = default;
 };
 
-// What the node with rank 0 provides for the workers of a round, in addition to the address of
-// their store.
+// What the node with rank 0 provides for a round's workers, in addition to the address of their
+// store.
 struct LeaderOffer {
-  bool serves_store = true;          // its agent serves the store; otherwise the worker with rank 0
+  bool serves_store = true;          // if false, the worker with rank 0 serves the store
   std::vector<std::uint16_t> ports;  // on that node, reserved for all workers (--leader-ports)
   bool is_carried = false;  // workers reach it through their own agents (--store-via=proxy)
   bool operator==(const LeaderOffer&) const = default;
 };
 
-// Identifies one round, even if two coordinators chose the same number. Ordered by number.
+// Identifies one round, even if two coordinators have chosen the same number. Ordered by number.
 struct RoundId {
-  std::uint64_t number = 0;  // 0: no round
+  std::uint64_t number = 0;  // 0 if there is no round
   NodeId coordinator = 0;    // the node that proposed it
   auto operator<=>(const RoundId&) const = default;
 };
@@ -58,31 +58,31 @@ struct RoundId {
 // An agreed or proposed membership.
 struct Round {
   RoundId id;
-  std::uint64_t job = 0;           // the node that made the job's first proposal; unique to the job
+  std::uint64_t job = 0;           // the node that made the first proposal; unique to the job
   std::int32_t restart_count = 0;  // number of restarts of the job's workers after failures
   std::vector<NodeInfo> members;   // in group rank order
   bool operator==(const Round&) const = default;
 };
 
-// A restarted agent's inheritance from previous agents on its host, which are dead, with their
-// workers (rendezvous/round/README.md, "Agents that are restarted").
+// What a restarted agent inherits from previous agents on its host. These agents and their workers
+// are dead (rendezvous/round/README.md, "Agents that are restarted").
 struct Inheritance {
   std::uint64_t job = 0;     // Round::job of the rounds that they accepted
   RoundId until;             // the last round that they accepted
-  std::vector<NodeId> ids;   // their ids; empty: nothing is inherited
-  bool unconfirmed = false;  // it leads, and knows rounds only from records
+  std::vector<NodeId> ids;   // their IDs; empty if nothing is inherited
+  bool unconfirmed = false;  // it leads but knows rounds only from records
   bool operator==(const Inheritance&) const = default;
 };
 
-// Consecutive ranks of a round.
+// A span of consecutive ranks in a round.
 struct RankSpan {
   std::int32_t first = 0;
-  std::int32_t count = 0;  // 0: none
+  std::int32_t count = 0;  // 0 if there are none
   bool operator==(const RankSpan&) const = default;
 };
 
-// Shared, because one list goes to thousands of nodes. Never null in a message: a missing round is
-// an empty one (number 0).
+// Shared, because one list is sent to thousands of nodes. Never null in a message: a missing round
+// is represented by an empty one (number 0).
 using RoundPtr = std::shared_ptr<const Round>;
 
 }  // namespace muster

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number, name and maximum body size of each frame between nodes (PROTOCOL.md, "Frames"). Values.
+// The number, name and maximum body size of each frame between nodes (PROTOCOL.md, "Frames").
+// Values.
 #pragma once
 
 #include "rendezvous/wire/round_limits.hpp"
@@ -10,8 +11,8 @@
 
 namespace muster {
 
-// Wire number, display name, maximum body size. Numbers are never reused, and Refuse keeps its
-// number and layout in every version.
+// The wire number, display name and maximum body size. Numbers are never reused. Refuse has the
+// same number and layout in every version.
 struct FrameKind {
   std::uint8_t number = 0;
   std::string_view name;

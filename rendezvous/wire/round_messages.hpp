@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundMessage: all messages between the nodes of one job about its rounds. Values.
+// RoundMessage: all messages about rounds between the nodes of one job. Values.
 #pragma once
 
 #include "rendezvous/wire/coordinator_messages.hpp"

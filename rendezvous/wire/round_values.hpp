@@ -10,11 +10,11 @@
 
 namespace muster {
 
-// A writer reads the message, a reader fills it.
+// A writing archive reads the message; a reading archive fills it.
 template <class Archive, class Value>
 using Of = std::conditional_t<Archive::kWrites, const Value, Value>;
 
-// Dismiss, ShowRounds.
+// For Dismiss and ShowRounds.
 template <class A, class Message>
 requires std::is_empty_v<Message>
 
@@ -59,7 +59,7 @@ void fields(A& a, Of<A, NodeId>& m) {
   a.number(m);
 }
 
-// In a list, names, addresses and roles share prefixes with the previous entry.
+// In a list, the names, addresses and roles share prefixes with the previous entry.
 template <class A>
 void fields(A& a, Of<A, NodeInfo>& m, const NodeInfo& before) {
   a.number(m.id);

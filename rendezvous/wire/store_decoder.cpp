@@ -58,8 +58,8 @@ StoreDecoder::Status StoreDecoder::next(std::string_view input,
                        : decode_plain(input, shape, request, consumed);
 }
 
-// A current client starts with VALIDATE, 00 CE F7 85 3C. An older one that starts with SET also
-// sends 00, but then a key length, which can never be 0x3C85F7CE.
+// A current client starts with VALIDATE, 00 CE F7 85 3C. An older client that starts with SET also
+// sends 00 first, but the key length that follows can never be 0x3C85F7CE.
 StoreDecoder::Status StoreDecoder::settle_dialect(std::string_view input) {
   constexpr std::string_view kGreeting("\x00\xCE\xF7\x85\x3C", 5);
   const std::size_t seen = std::min(input.size(), kGreeting.size());

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreDecoder: bytes of one session → requests (PROTOCOL.md, "Requests"). Incremental: the
-// requests do not depend on how the bytes are split. Copies nothing; one small value per session.
+// StoreDecoder: decodes the bytes of one session to requests (PROTOCOL.md, "Requests"). It is
+// incremental: the requests do not depend on how the bytes are split. It copies nothing. One small
+// value per session.
 //
-// The caller 1. passes all bytes that it has, from the first undecoded one; 2. on complete uses the
-// request, drops `consumed` bytes and calls again; 3. on need_more calls again with the same bytes
-// and more; 4. on broken closes the session with fault() as the reason.
+// The caller passes all bytes that it has, from the first undecoded one. What it does next depends
+// on the status:
+// - complete: it uses the request, drops `consumed` bytes and calls again.
+// - need_more: it calls again with the same bytes and more.
+// - broken: it closes the session with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/store_messages.hpp"
@@ -27,7 +30,7 @@ class StoreDecoder {
   // After broken: what was wrong, in which request, and the limit.
   [[nodiscard]] std::string fault() const;
 
-  // True if the first bytes were those of a client of this protocol. Faults of other peers, such as
+  // True if the first bytes are those of a client of this protocol. Errors of other peers, such as
   // port scanners, are not worth logging.
   [[nodiscard]] bool greeted() const { return dialect_ != Dialect::unknown; }
 
@@ -49,8 +52,8 @@ class StoreDecoder {
                                    std::string_view& out);
   [[nodiscard]] Status break_with(Fault fault, std::uint64_t value);
 
-  // Bytes of a counted request decoded so far; 0 if not started. Otherwise a WAIT for many keys
-  // that arrives slowly would be decoded from its start for each of its bytes.
+  // The number of bytes of a counted request that are decoded so far; 0 if not started. Without it,
+  // a WAIT for many keys that arrives slowly would be decoded from its start for each byte.
   std::size_t position_ = 0;
   std::uint64_t strings_left_ = 0;
   std::uint64_t fault_value_ = 0;

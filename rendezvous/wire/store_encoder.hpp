@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encodes requests and replies of the TCPStore protocol (PROTOCOL.md) into strings: replies for
-// StoreCore, requests for BlockingStore and the tests. Pure.
+// StoreCore, and requests for BlockingStore and the tests. Pure.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -13,30 +13,30 @@
 
 namespace muster {
 
-// The length, then the bytes.
+// Appends the length and then the bytes.
 inline void append_bytes(std::string& out, std::string_view bytes) {
   append_int(out, static_cast<std::uint64_t>(bytes.size()));
   out.append(bytes);
 }
 
-// Appends one request field by field, in shape order:
+// Appends one request field by field, in the order of its shape:
 //   RequestWriter(out, Opcode::add).string("/k").number(1);
 class RequestWriter {
  public:
-  // The opcode must exist in the dialect (checked).
+  // The opcode must exist in the dialect, which is checked.
   RequestWriter(std::string& out, Opcode opcode, Dialect dialect = Dialect::current);
 
   RequestWriter& string(std::string_view bytes);
   RequestWriter& number(std::int64_t value);
   RequestWriter& word(std::uint32_t value);
-  // The count, then each key.
+  // Appends the number of keys and then each key.
   RequestWriter& keys(const std::vector<std::string>& keys);
 
  private:
   std::string& out_;
 };
 
-// VALIDATE and PING, with which a current client starts. The server replies with the nonce.
+// Appends VALIDATE and PING, with which a current client starts. The server replies with the nonce.
 void append_greeting(std::string& out, std::uint32_t nonce);
 
 }  // namespace muster

@@ -14,7 +14,7 @@ struct OpcodeRow {
   RequestShape shape;
 };
 
-// In wire number order.
+// In the order of the wire numbers.
 constexpr std::array<OpcodeRow, 20> kOpcodes{{
     {"VALIDATE", {false, 0, 4}},    {"SET", {false, 2, 0}},        {"COMPARE_SET", {false, 3, 0}},
     {"GET", {false, 1, 0}},         {"ADD", {false, 1, 8}},        {"CHECK", {true, 1, 0}},

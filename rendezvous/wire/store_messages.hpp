@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests and one-byte replies of the TCPStore protocol as values (PROTOCOL.md, "Requests"). A
-// Request holds views into the bytes that it was decoded from, and is valid only as long as those.
-// Made by StoreDecoder, consumed by StoreCore. Pure.
+// Request contains views into the bytes from which it was decoded, and is valid only as long as
+// those bytes. Created by StoreDecoder, consumed by StoreCore. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// The wire numbers of PyTorch 2.1 and later. watch_key exists only in the older dialect, where it
-// is 7; the number here is internal.
+// The wire numbers of PyTorch 2.1 and later. watch_key exists only in the older dialect, with
+// number 7; the number here is internal.
 enum class Opcode : std::uint8_t {
   validate = 0,
   set = 1,
@@ -35,7 +35,7 @@ enum class Opcode : std::uint8_t {
   watch_key = 19,
 };
 
-// The numbering of a session's opcodes. `older` is PyTorch 2.0 and before.
+// Selects the numbering of a session's opcodes. `older` means PyTorch 2.0 and earlier.
 enum class Dialect : std::uint8_t { unknown, older, current };
 
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
@@ -54,16 +54,16 @@ struct Request {
   std::string_view key = {};
   std::string_view value = {};    // COMPARE_SET: the expected value
   std::string_view desired = {};  // COMPARE_SET only
-  std::int64_t number = 0;        // ADD: delta; BARRIER: world size; PING, VALIDATE: the word
-  std::uint64_t count = 0;        // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
-  std::string_view items = {};    // those keys or pairs, still encoded; read with take_item
+  std::int64_t number = 0;  // ADD: delta; BARRIER: world size; PING, VALIDATE: their 32-bit word
+  std::uint64_t count = 0;  // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
+  std::string_view items = {};  // these keys or pairs, still encoded; read with take_item
 };
 
-// Removes the first length-prefixed string from `items`, which the decoder has validated.
+// Removes the first length-prefixed string from `items`, which the decoder has already validated.
 [[nodiscard]] std::string_view take_item(std::string_view& items);
 
-// The fields after an opcode, in this order: a count of items if `counted`, the strings (per item
-// if counted; the first is a key, the others are values), then a trailing integer.
+// The fields after an opcode, in this order: the number of items if `counted`, the strings (for
+// each item, if counted; the first is a key, the others are values), and a trailing integer.
 struct RequestShape {
   bool counted = false;
   std::uint8_t strings = 0;
@@ -75,10 +75,10 @@ struct RequestShape {
 // The opcode for `byte` in a dialect; nullopt if the number is not valid there.
 [[nodiscard]] std::optional<Opcode> opcode_from_wire(std::uint8_t byte, Dialect dialect);
 
-// The inverse, for writers of requests; nullopt if the dialect lacks the request.
+// The inverse, for code that writes requests. nullopt if the dialect lacks the request.
 [[nodiscard]] std::optional<std::uint8_t> opcode_to_wire(Opcode opcode, Dialect dialect);
 
-// "MULTI_GET", for log lines and errors.
+// The name for log lines and errors, for example "MULTI_GET".
 [[nodiscard]] std::string_view name_of(Opcode opcode);
 
 }  // namespace muster

@@ -29,7 +29,7 @@ class Direct(StoreCase):
         port = self.said(1)[2]
         for _ in range(3):
             self.assert_refused(self.stranger(self.net.hosts[1], ADDRESS, port, OTHER_USER))
-        self.nodes[0].wait_for_text("it belongs to another user of node 'node2'")
+        self.nodes[0].wait_for_text("it belongs to another user on node 'node2'")
         first, _ = self.end_job()
         self.assertEqual(first.err.count("refused the connection from"), 1)
 

@@ -12,7 +12,8 @@
 namespace muster::hang {
 namespace {
 
-// Between the two samples of each thread's CPU time: many ticks of the kernel's clock.
+// The time between the two samples of each thread's CPU time. It spans many ticks of the kernel's
+// clock.
 constexpr Duration kCpuWindow = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -33,7 +34,7 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
   stacks_there_ = torch_there_ = window_over_ = false;
   before_.clear();
   for (std::size_t i = 0; i < pids_.size(); ++i) {
-    evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // for pid 0: none
+    evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // empty for pid 0
     before_.merge(thread_use(evidence_.ranks[i].processes));
   }
   before_at_ = steady_now();

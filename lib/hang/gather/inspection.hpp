@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspection: one pass over the workers of this node: their processes and stacks, each thread's CPU
-// time between two samples, their collective operations. It never blocks: stacks come from child
-// processes with time limits, and no worker is stopped for longer than a few milliseconds. Runs on
-// the loop's thread. Resource.
+// Inspection: one pass over the workers of this node. It collects their processes and stacks, each
+// thread's CPU time between two samples, and their collective operations. It never blocks: stacks
+// come from child processes with time limits. No worker is stopped for longer than a few
+// milliseconds. Runs on the loop's thread. Resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -26,13 +26,14 @@
 
 namespace muster::hang {
 
-// Time limit for all stacks together; then the evidence is what has arrived.
+// Time limit for all stacks together. Later stacks are not part of the evidence.
 inline constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
 struct InspectionTools {
-  std::string py_spy = "py-spy";                                       // a path, or a name for PATH
-  std::vector<std::string> environment;                                // for the stack dumpers
-  std::function<std::vector<collective::FlightLog>()> read_recorders;  // of the workers
+  std::string py_spy = "py-spy";         // a path, or a name to look up in PATH
+  std::vector<std::string> environment;  // environment of the stack dumpers
+  std::function<std::vector<collective::FlightLog>()>
+      read_recorders;  // the workers' flight recorders
 };
 
 class Inspection {
@@ -41,15 +42,16 @@ class Inspection {
 
   Inspection(asio::io_context& loop, InspectionTools tools);
 
-  // Adds its findings to `evidence`, which has what is already known of the ranks. `pids` are their
-  // workers' pids in the same order, 0 for a worker that has exited. Calls `done` later, once,
-  // within `within` but not before the second sample. Drops an earlier inspection.
+  // Adds its findings to `evidence`, which already contains what is known about the ranks. `pids`
+  // are the pids of their workers in the same order, 0 for a worker that has exited. Later calls
+  // `done` once, after the second sample and at the latest after `within`. Discards an earlier
+  // inspection.
   void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
 
-  // Ranks that print lines because begin() queried them.
+  // Ranks that print lines because begin() has queried them.
   [[nodiscard]] const std::set<int>& loud() const { return torch_recorders_.loud(); }
 
-  // No callback runs afterwards.
+  // No callback is called afterwards.
   void cancel();
 
  private:

@@ -15,11 +15,11 @@ using Kind = PickleValue::Kind;
 namespace {
 
 constexpr std::size_t kStackMax = 4 * kPickleValuesMax;
-constexpr std::size_t kMarksMax = 1000;  // nesting depth
+constexpr std::size_t kMarksMax = 1000;  // limit for nesting depth
 
 }  // namespace
 
-// A stack machine, as the format requires. Stops at the first error.
+// A stack machine, as the pickle format requires. Stops at the first error.
 class PickleReader {
  public:
   explicit PickleReader(std::string_view bytes) : bytes_(bytes) {}
@@ -41,7 +41,7 @@ class PickleReader {
   }
 
  private:
-  // Little-endian.
+  // Reads a little-endian number.
   std::uint64_t number(std::size_t size) {
     const std::string_view bytes = take(size);
     std::uint64_t out = 0;
@@ -73,7 +73,7 @@ class PickleReader {
 
   bool push_boolean(bool value) { return push({.kind = Kind::boolean, .integer = value ? 1 : 0}); }
 
-  // LONG1: a length, then a signed integer of that many bytes.
+  // LONG1: a length, followed by a signed integer with this number of bytes.
   bool push_long() {
     const auto size = static_cast<std::size_t>(number(1));
     if (size > sizeof(std::int64_t)) {
@@ -87,7 +87,7 @@ class PickleReader {
     return push_integer(static_cast<std::int64_t>(value));
   }
 
-  // BINFLOAT: big-endian, unlike everything else.
+  // BINFLOAT: big-endian, unlike all other numbers in the format.
   bool push_real() {
     std::uint64_t bits = 0;
     for (const char byte : take(sizeof(double))) {
@@ -126,7 +126,7 @@ class PickleReader {
     }
   }
 
-  // The last `count` items on the stack; none if a mark lies between them.
+  // The last `count` items on the stack. None if there is a mark between them.
   std::optional<std::vector<std::uint32_t>> pop(std::size_t count) {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() - floor < count) {
@@ -245,7 +245,7 @@ const PickleValue* Pickle::find(const PickleValue& dict, std::string_view key) c
   for (std::size_t i = 0; dict.kind == Kind::dict && i + 1 < dict.items.size(); i += 2) {
     const PickleValue& name = at(dict.items[i]);
     if (name.kind == Kind::text && name.text == key) {
-      out = &at(dict.items[i + 1]);  // the last of duplicate keys
+      out = &at(dict.items[i + 1]);  // the last value of a duplicate key
     }
   }
   return out;

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{256} * 1024;
 constexpr std::size_t kPathBytesMax = 512;
-constexpr std::size_t kDescriptorsMax = 512;  // compared per process
+constexpr std::size_t kDescriptorsMax = 512;  // limit per process
 
 std::string read_file(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -49,7 +49,7 @@ std::string link_target(const std::string& path) {
   return size > 0 ? std::string(target.data(), static_cast<std::size_t>(size)) : "";
 }
 
-// The value after "name:" in a file with one such line per value.
+// The number after "name:" in a file that has one such line per value.
 std::uint64_t number_after(std::string_view text, std::string_view name) {
   const auto at = text.find(name);
   if (at == std::string_view::npos || (at > 0 && text[at - 1] != '\n')) {
@@ -61,7 +61,7 @@ std::uint64_t number_after(std::string_view text, std::string_view name) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
-// User and system time in a stat line: fields 14 and 15, after the command in parentheses.
+// User and system time from a stat line: fields 14 and 15. The command in parentheses is skipped.
 double cpu_seconds(std::string_view stat) {
   static const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   const auto close = stat.rfind(')');
@@ -76,7 +76,7 @@ double cpu_seconds(std::string_view stat) {
   return static_cast<double>(used) / ticks;
 }
 
-// The main thread's run-queue wait: it would have run.
+// The time for which the main thread was runnable but waited for a CPU.
 double waited_seconds(std::string_view schedstat) {
   constexpr double kNsInSecond = 1e9;
   const auto fields = split(trim(schedstat), ' ');
@@ -84,7 +84,7 @@ double waited_seconds(std::string_view schedstat) {
                            : static_cast<double>(parse_int(fields[1]).value_or(0)) / kNsInSecond;
 }
 
-// The readable part of the bytes at an address in another process.
+// Reads bytes at an address in another process. Returns only the readable part.
 std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   std::string out(bytes, '\0');
   const iovec here{out.data(), out.size()};
@@ -94,7 +94,7 @@ std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   return out;
 }
 
-// A path may end just before a page that cannot be read.
+// Reads a path, which may end just before an unreadable page.
 std::string read_path(pid_t pid, std::uint64_t address) {
   const std::size_t page = 4096;
   const std::size_t left = page - address % page;
@@ -200,7 +200,7 @@ std::optional<ProcessFacts> read_facts(pid_t pid) {
   return out;
 }
 
-// Breadth first.
+// Lists the process tree breadth-first.
 std::vector<pid_t> tree_of(pid_t root) {
   std::vector<pid_t> out{root};
   for (std::size_t i = 0; i < out.size() && out.size() < kProcessesMax; ++i) {
@@ -212,7 +212,7 @@ std::vector<pid_t> tree_of(pid_t root) {
   return out;
 }
 
-// O_ACCMODE of a descriptor in another process.
+// The O_ACCMODE bits of another process's descriptor.
 std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   const std::string info = read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
   const auto at = info.find("flags:");
@@ -229,13 +229,13 @@ std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   return flags & O_ACCMODE;
 }
 
-// The processes that have a pipe open for reading and for writing.
+// The processes that have opened a pipe for reading, and for writing.
 struct PipeEnds {
   std::vector<pid_t> readers;
   std::vector<pid_t> writers;
 };
 
-// Only for pipes that are already in `pipes`.
+// Only adds to pipes that are already in `pipes`.
 void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
   std::size_t seen = 0;
   std::error_code error;
@@ -260,7 +260,7 @@ void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
 Used used_by(pid_t root) {
   Used out;
   if (!proc_is_ours()) {
-    return out;  // its pids are not from our namespace
+    return out;  // /proc shows the pids of another namespace
   }
   for (const pid_t pid : tree_of(root)) {
     out.cpu_seconds += cpu_seconds(read_file(fmt::format("/proc/{}/stat", pid)));

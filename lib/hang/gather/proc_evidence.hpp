@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the state of a rank's processes from /proc. A process may exit or change during the read;
-// what no longer exists is left out. Shell; blocks only for the kernel's answer, which is immediate
-// for /proc. Any thread.
+// Reads the state of a rank's processes from /proc. A process may exit or change while it is read;
+// vanished processes are omitted. Does I/O, but blocks only for the kernel's response, which is
+// immediate for /proc. Thread-safe.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -13,10 +13,10 @@
 
 namespace muster::hang {
 
-// Per rank; further processes are left out.
+// Limit per rank; further processes are omitted.
 inline constexpr std::size_t kProcessesMax = 64;
 
-// Total usage of `root` and its descendants since their start.
+// Total resource usage of `root` and its descendants since they were started.
 struct Used {
   double cpu_seconds = 0;  // including run-queue wait
   std::uint64_t io_bytes = 0;
@@ -24,7 +24,7 @@ struct Used {
 
 [[nodiscard]] Used used_by(pid_t root);
 
-// The process and all its descendants, breadth first.
+// The process and all of its descendants, breadth-first.
 [[nodiscard]] std::vector<ProcessFacts> read_processes(pid_t root);
 
 struct ThreadUse {
@@ -32,15 +32,15 @@ struct ThreadUse {
   char state = '?';
 };
 
-// For each thread, by tid.
+// The resource usage of each thread, by tid.
 [[nodiscard]] std::map<pid_t, ThreadUse> thread_use(const std::vector<ProcessFacts>& processes);
 
-// Sets the CPU time of each thread since `before`, which was taken `seconds` ago.
+// Sets the CPU usage of each thread since `before`, which was taken `seconds` ago.
 void add_cpu(std::vector<RankEvidence>& ranks,
              const std::map<pid_t, ThreadUse>& before,
              double seconds);
 
-// Sets the process at the other end of the pipes that threads wait for.
+// For threads that wait on a pipe, sets the process at the other end of the pipe.
 void find_other_sides(std::vector<RankEvidence>& ranks);
 
 }  // namespace muster::hang

@@ -13,7 +13,7 @@
 namespace muster::hang {
 namespace {
 
-// Splits at blanks.
+// Splits a line at spaces and tabs.
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> out;
   while (!line.empty()) {
@@ -38,7 +38,7 @@ struct Row {
   Names names;
 };
 
-// Calls in which a program may block. #ifdef marks those that only x86-64 has.
+// System calls in which a program may block. Calls that exist only on x86-64 are inside #ifdef.
 constexpr Row kRows[] = {
     {SYS_futex, WaitKind::lock, "futex", Names::nothing},
     {SYS_read, WaitKind::read, "read", Names::fd},
@@ -161,7 +161,8 @@ CallFacts facts_of(const SystemCall& call) {
   return {};
 }
 
-// "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" holds it, "1: -> FLOCK …" waits for it.
+// A line such as "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" is a held lock. In a line such
+// as "1: -> FLOCK …", the process waits for it.
 pid_t lock_holder(std::string_view locks, pid_t pid) {
   std::int64_t holder = 0;
   for (const std::string& line : split(locks, '\n')) {

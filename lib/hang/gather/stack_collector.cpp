@@ -23,15 +23,15 @@ bool has_python_stack(const ProcessFacts& process) {
   return std::ranges::any_of(process.stacks, &Stack::python);
 }
 
-// A tracer would block on a thread in uninterruptible sleep, and a process that is stopped by a
-// signal needs no stack.
+// A tracer would block on a thread in uninterruptible sleep. A process that is stopped by a signal
+// needs no stack.
 bool may_be_traced(const ProcessFacts& process) {
   return process.tracer == 0 && process.state != 'T' && process.state != 't' &&
          std::ranges::none_of(process.threads,
                               [](const ThreadFacts& thread) { return thread.state == 'D'; });
 }
 
-// Python's frames do not show what C code is doing, and neither does a C++ lock.
+// Python's frames show neither what C code is doing nor a C++ lock.
 bool needs_native(const ProcessFacts& process) {
   if (!may_be_traced(process) || process.threads.empty()) {
     return false;

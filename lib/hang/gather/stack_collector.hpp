@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // StackCollector: runs stack dumpers on the processes of some ranks: py-spy for Python, then
-// eu-stack if that is not enough. A few at a time, with limits on time and size; processes without
-// an answer are left out. Runs on the loop's thread; resource.
+// eu-stack if more is needed. It runs a few at a time, with limits on time and output size.
+// Processes without a result are omitted. Runs on the loop's thread; resource.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -31,14 +31,14 @@ class StackCollector {
   StackCollector(asio::io_context& loop, std::string py_spy, std::vector<std::string> environment)
       : loop_(loop), py_spy_(std::move(py_spy)), environment_(std::move(environment)) {}
 
-  // Adds stacks to the processes of `ranks`, which must not move until `done` is called, later and
-  // once.
+  // Adds stacks to the processes of `ranks`. `done` is called once, later; `ranks` must not move
+  // until then.
   void collect(std::vector<RankEvidence>& ranks, Done done);
 
-  // What is missing, and the remedy.
+  // What is missing from the stacks, and what to do about it.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
-  // No callback runs afterwards.
+  // No callback is called afterwards.
   void cancel();
 
  private:

@@ -57,7 +57,7 @@ Stack python_stack(const DumpJson& thread) {
   return out;
 }
 
-// "#0  0x00007f988b6e3f16 __futex_abstimed_wait_common"; the name may be missing.
+// Parses "#0  0x00007f988b6e3f16 __futex_abstimed_wait_common". The name may be missing.
 Frame native_frame(std::string_view line) {
   const auto address = line.find("0x");
   const auto blank = address == std::string_view::npos ? address : line.find(' ', address);

@@ -26,9 +26,9 @@ constexpr std::size_t kRanksMax = 100'000;
 constexpr std::size_t kRanksShown = 8;
 constexpr std::string_view kAllRanks = "default_pg";
 
-// The fields of an entry that are needed.
+// The relevant fields of an entry.
 struct Entry {
-  std::string group{};  // its name
+  std::string group{};  // the group's name
   std::string description{};
   std::string operation{};  // "all_reduce", "coalesced", "send"
   std::string tensors{};    // "f32[25]"
@@ -111,13 +111,13 @@ std::string tensors_of(const Pickle& dump, const PickleValue& entry) {
                                       : out;
 }
 
-// Ranks may pass tensors of different sizes, or none.
+// True if ranks may pass tensors of different sizes, or no tensors.
 bool may_differ(std::string_view operation) {
   return operation.starts_with("all_to_all") || operation.ends_with("_v") ||
          operation == "gather" || operation == "scatter";
 }
 
-// The rank after "->" or "<-" in "send 0->1", "recv 1<-0"; -1: any source.
+// The rank after "->" or "<-" in "send 0->1" or "recv 1<-0"; -1 means any source.
 int peer_of(std::string_view name) {
   const auto arrow = std::min(name.find("->"), name.find("<-"));
   const auto peer =
@@ -156,7 +156,7 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
 
 struct GroupFacts {
   Position position;
-  std::vector<Entry> run;  // entries of one number; one call may have several
+  std::vector<Entry> run;  // consecutive entries with one number; a call may have several
 };
 
 std::vector<int> parse_ranks(std::string_view text) {
@@ -177,7 +177,7 @@ class Groups {
  public:
   Groups(const Pickle& dump, const TorchDumpSource& source) : dump_(dump), source_(source) {}
 
-  // Includes groups in which nothing has been called yet: others may wait there.
+  // Includes groups without any calls so far, because other ranks may be waiting there.
   void add_members() {
     const PickleValue* const all = dump_.find(dump_.root(), "pg_config");
     for (std::size_t i = 0; all != nullptr && i + 1 < all->items.size(); i += 2) {
@@ -238,7 +238,7 @@ class Groups {
     return &group;
   }
 
-  // The same on all ranks of the group, and unique to it.
+  // A title that is unique to the group and the same on all of its ranks.
   [[nodiscard]] std::string title_of(const Entry& entry) const {
     if (entry.description == kAllRanks) {
       return fmt::format("{} ({})", kAllRanks, source_.backend);
@@ -259,7 +259,7 @@ class Groups {
                : out;
   }
 
-  // Operations of one call share a number, and the last of them has the state of all.
+  // The operations of one call share a number. The last one has the state of the whole call.
   static bool belongs(const Entry& before, const Entry& entry) {
     if (entry.operation == "coalesced") {
       return before.is_transfer ? before.transfer == entry.transfer
@@ -342,7 +342,7 @@ Result<void> check_version(const Pickle& dump) {
   return {};
 }
 
-// "nccl" from "nccl:all_reduce".
+// Extracts "nccl" from "nccl:all_reduce".
 std::string backend_in(const Pickle& dump, const std::vector<const PickleValue*>& entries) {
   const std::string name = entries.empty() ? "" : text_of(dump, *entries[0], "profiling_name");
   const auto colon = name.rfind(':');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a dump of PyTorch's flight recorder to its rank's positions: the operations that
-// PyTorch's backends (NCCL, gloo) recorded, for the judge to compare. Pure; input is untrusted.
+// Converts a dump of PyTorch's flight recorder to its rank's positions, which the judge compares:
+// the operations that PyTorch's backends (NCCL, gloo) have recorded. Pure; input is untrusted.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,18 +13,18 @@
 
 namespace muster::hang {
 
-// Per rank; further process groups are left out.
+// Limit per rank; further process groups are omitted.
 inline constexpr std::size_t kTorchGroupsMax = 256;
 
-// What the dump itself does not contain.
+// Facts that are not in the dump itself.
 struct TorchDumpSource {
-  int rank = 0;           // in the job
-  std::string backend{};  // "nccl", "gloo"; empty: take it from the entries
-  std::uint64_t now = 0;  // ns of the wall clock
+  int rank = 0;           // rank in the job
+  std::string backend{};  // "nccl", "gloo"; if empty, taken from the entries
+  std::uint64_t now = 0;  // wall-clock time in ns
 };
 
-// Errors: protocol: not a dump, or not format 2.x with sequence numbers that count the operations
-// of a group.
+// Error: protocol, if this is not a dump in format 2.x with sequence numbers that count the
+// operations of a group.
 [[nodiscard]] Result<std::vector<Position>> torch_positions(std::string_view dump,
                                                             TorchDumpSource source);
 

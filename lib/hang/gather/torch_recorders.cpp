@@ -32,7 +32,7 @@ constexpr double kNanoseconds = 1e9;
 
 constexpr const char* kNccl = "nccl";
 
-// PyTorch's variables, and ours for the listener for gloo (muster_torch_flights.py).
+// PyTorch's variables, and our own for gloo's listener (muster_torch_flights.py).
 constexpr const char* kNcclPipes = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
 constexpr const char* kNcclDumps = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
 constexpr const char* kNcclDumpsNewer = "TORCH_FR_DUMP_TEMP_FILE";
@@ -51,7 +51,7 @@ std::string read_up_to(int fd, std::size_t bytes_max) {
   return out;
 }
 
-// The value at process start; empty if the variable is unset.
+// The variable's value when the process started. Empty if it was unset.
 std::string variable_of(const std::string& environment, const std::string& name) {
   const std::string wanted = std::string(1, '\0') + name + "=";
   const auto at = environment.find(wanted);
@@ -62,7 +62,7 @@ std::string variable_of(const std::string& environment, const std::string& name)
   return environment.substr(begin, environment.find('\0', begin) - begin);
 }
 
-// With a NUL byte before each variable.
+// The process's environment, with a NUL byte before each variable.
 std::string environment_of(pid_t pid) {
   return std::string(1, '\0') +
          read_proc_file(fmt::format("/proc/{}/environ", pid), kEnvironBytesMax);
@@ -77,7 +77,7 @@ std::string name_of_file(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// The write end of a named pipe that has a listener.
+// Opens the write end of a named pipe, if it has a reader.
 UniqueFd open_pipe(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
 
@@ -164,7 +164,7 @@ bool TorchRecorders::open_events() {
   return true;
 }
 
-// Watch the folder before the query, because the answer may arrive at once.
+// Watch the folder before sending the query, because the answer may arrive immediately.
 void TorchRecorders::put(Question question) {
   const UniqueFd pipe = open_pipe(question.pipe);
   if (!pipe || open_.size() == kTorchDumpsMax || !open_events()) {

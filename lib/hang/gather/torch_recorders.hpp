@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// TorchRecorders: requests dumps from PyTorch's flight recorders in running processes. A thread
-// other than the hanging one listens on a named pipe and writes the dump to a file: NCCL's own
-// thread if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set, and for gloo the one of muster_torch_flights.
-// Ranks that do not answer in time are left out. Runs on the loop's thread; resource.
+// TorchRecorders: requests dumps from PyTorch's flight recorders in running processes. In each
+// process, a thread other than the hanging one reads a named pipe and writes the dump to a file.
+// For NCCL this is NCCL's own thread, if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set; for gloo it is the
+// thread of muster_torch_flights. Ranks that do not answer in time are omitted. Runs on the loop's
+// thread; resource.
 #pragma once
 
 #include "base/time.hpp"
@@ -22,8 +23,8 @@
 namespace muster::hang {
 
 inline constexpr Duration kTorchDumpTimeout = std::chrono::seconds(3);
-// NCCL's thread polls its pipe once a second. Its first dump symbolizes all recorded stacks, which
-// took 4 s with PyTorch 2.11 on an H200.
+// NCCL's thread polls its pipe once per second. Its first dump symbolizes all recorded stacks,
+// which took 4 s with PyTorch 2.11 on an H200.
 inline constexpr Duration kNcclDumpTimeout = std::chrono::seconds(10);
 inline constexpr std::size_t kTorchDumpsMax = 256;  // per inspection
 
@@ -33,19 +34,19 @@ class TorchRecorders {
 
   explicit TorchRecorders(asio::io_context& loop) : loop_(loop), events_(loop), timer_(loop) {}
 
-  // Queries all processes of the ranks. `done` is called later and once.
+  // Queries all processes of the ranks. `done` is called once, later.
   void ask(const std::vector<RankEvidence>& ranks, Done done);
 
-  // Ranks that log lines when they answer the last query.
+  // Ranks that log lines while answering the last query.
   [[nodiscard]] const std::set<int>& loud() const { return loud_; }
 
-  // Adds the positions that have arrived to the ranks.
+  // Adds the positions that have arrived to `ranks`.
   void add_positions(std::vector<RankEvidence>& ranks) const;
 
   // What is missing.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
-  // No callback runs afterwards.
+  // No callback is called afterwards.
   void cancel();
 
  private:
@@ -54,7 +55,7 @@ class TorchRecorders {
     std::string backend;
     std::string pipe;
     std::string dump;
-    bool ours = false;  // we requested it, so we may delete it
+    bool ours = false;  // we requested this dump, so we may delete it
   };
 
   [[nodiscard]] std::vector<Question> questions_for(const RankEvidence& rank) const;
@@ -69,9 +70,9 @@ class TorchRecorders {
   asio::io_context& loop_;
   asio::posix::stream_descriptor events_;  // the inotify descriptor
   asio::steady_timer timer_;
-  std::map<std::string, int> watches_;                    // by folder
-  std::map<std::pair<int, std::string>, Question> open_;  // by watch and name of the dump
-  std::map<int, std::vector<Position>> positions_;        // by rank
+  std::map<std::string, int> watches_;                    // inotify watches by folder
+  std::map<std::pair<int, std::string>, Question> open_;  // by watch and file name of the dump
+  std::map<int, std::vector<Position>> positions_;        // positions by rank
   std::set<std::string> gaps_;
   std::set<int> loud_;
   Done done_;

@@ -25,7 +25,7 @@ bool has_come_to(const Position& position, const Operation& operation) {
   return position.entered >= operation.number;
 }
 
-// The text of the calls before and after the newest operation like this one; empty: unknown.
+// The calls before and after the newest operation of the same kind; empty if unknown.
 struct Neighbours {
   std::string before;
   std::string after;
@@ -43,7 +43,7 @@ Neighbours neighbours_of(const Position& position, const std::string& what) {
   return out;
 }
 
-// The ranks of a group, by the operation that they call as number `number`.
+// The ranks of a group, grouped by the operation that each calls with a given sequence number.
 using Sides = std::map<std::string, std::vector<const RankEvidence*>>;
 
 Sides sides_of(const Evidence& evidence, const std::string& group, std::uint64_t number) {

@@ -19,18 +19,18 @@ struct Suspect {
   int rank = 0;
   const RankEvidence* evidence = nullptr;
   OwnCause own;
-  bool waits = false;  // in an operation of a collective library
+  bool waits = false;  // it waits in a collective operation
   std::vector<int> waits_for{};
 };
 
 using Suspects = std::vector<Suspect>;
 
-// A cause that does not depend on other ranks.
+// True for a cause that does not depend on other ranks.
 bool is_definite(Cause cause) {
   return cause == Cause::stopped || cause == Cause::blocked_io;
 }
 
-// What a thread that waits for a collective operation may look like from outside.
+// True if a thread with this cause might be waiting for a collective operation.
 bool may_be_wait(const OwnCause& own) {
   switch (own.cause) {
     case Cause::unknown:
@@ -46,7 +46,7 @@ bool may_be_wait(const OwnCause& own) {
   }
 }
 
-// Whether a flight recorder reports the operation that it waits in.
+// True if a flight recorder reports the operation in which the rank waits.
 bool is_recorded(const Suspect& one) {
   return std::ranges::any_of(one.evidence->positions,
                              [](const Position& at) { return !at.pending.empty(); });
@@ -69,7 +69,7 @@ const Suspect* find(const Suspects& suspects, int rank) {
 
 // -- which rank waits for which ---------------------------------------------------------------
 
-// All such ranks, or only those without a flight recorder.
+// All ranks that are in no collective operation, or only those without a flight recorder.
 std::vector<int> not_in_collective(const Suspects& suspects, bool unrecorded) {
   std::vector<int> out;
   for (const Suspect& one : suspects) {
@@ -110,7 +110,7 @@ void find_waits(const Evidence& evidence, Suspects& suspects) {
   }
 }
 
-// The ranks at the ends of all chains, which wait for no other rank.
+// The ranks at the ends of all wait chains. They wait for no other rank.
 std::vector<const Suspect*> ends_of_chains(const Suspects& suspects) {
   std::vector<const Suspect*> out;
   std::set<int> seen;
@@ -150,7 +150,7 @@ Verdict held_up_by(const Suspects& suspects, const Suspect& culprit) {
   return out;
 }
 
-// Where the others wait, for the text about a rank that does not arrive there.
+// Where the other ranks wait. Used in the message about a rank that does not arrive there.
 std::string place_of_waiting(const Suspects& suspects, int rank) {
   for (const Suspect& one : suspects) {
     if (one.waits && std::ranges::find(one.waits_for, rank) != one.waits_for.end()) {
@@ -172,8 +172,8 @@ Verdict skipped(const Suspects& suspects, const Suspect& culprit) {
   return out;
 }
 
-// Chooses among the ends: first a rank whose state is conclusive, then one that others wait for,
-// then one that has been quiet for too long.
+// Chooses among the chain ends. A rank whose state is conclusive comes first, then a rank that
+// others wait for, then one that has been quiet for too long.
 const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   auto ends = ends_of_chains(suspects);
   for (const Suspect& one : suspects) {
@@ -194,8 +194,8 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   return first == ends.end() ? nullptr : *first;
 }
 
-// What a rank waits in, in terms that are known for all waiting ranks: if only some have recorders,
-// the bare name of the operation. Empty: unknown in these terms.
+// What a rank waits in, in terms that are known for all waiting ranks. If only some have recorders,
+// this is just the operation's name. Empty if unknown in these terms.
 std::string wait_of(const Suspect& one, bool all_recorded, bool none_recorded) {
   if (!one.waits || none_recorded) {
     return one.waits ? one.own.reason : "";
@@ -204,7 +204,8 @@ std::string wait_of(const Suspect& one, bool all_recorded, bool none_recorded) {
   return in.empty() ? "" : "waiting in " + in;
 }
 
-// Ranks whose operations differ: by the recorders' numbers, else by the operation each waits in.
+// Compares the ranks' operations by the sequence numbers in the recorders or, without them, by the
+// operation in which each rank waits.
 Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
   if (auto odd = differing(evidence)) {
     return {odd->skipped ? Cause::skipped_collective : Cause::different_collective,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// judge: turns evidence into a verdict. Judges each rank in isolation (own_cause.hpp), then follows
-// which rank waits for which. Pure.
+// judge: turns evidence into a verdict. It first judges each rank separately (own_cause.hpp), then
+// determines which rank waits for which. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"

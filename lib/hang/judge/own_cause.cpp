@@ -12,10 +12,10 @@
 namespace muster::hang {
 namespace {
 
-// Fraction of one CPU; a thread that sleeps between polls uses less.
+// Fraction of one CPU. A thread that sleeps between polls uses less.
 constexpr double kBusy = 0.5;
 
-// One thread and the process and rank that it belongs to.
+// A thread, and the process and rank to which it belongs.
 struct View {
   const RankEvidence& rank;
   const ProcessFacts& process;
@@ -35,7 +35,7 @@ std::string by_name(const ProcessFacts& process) {
   return fmt::format("{} ({})", process.pid, process.command);
 }
 
-// "spin", called by Python's "main (train.py:12)"; empty if unknown.
+// The place in the code, such as "spin, called by main (train.py:12)". Empty if unknown.
 std::string place(const View& view) {
   const Stack* const python = stack_of(view.process, view.thread.tid, true);
   const Frame* const frame = own_frame(python);
@@ -46,7 +46,7 @@ std::string place(const View& view) {
   return native->function + (frame == nullptr ? "" : ", called by " + describe(*frame));
 }
 
-// " in main (train.py:12)"
+// For example " in main (train.py:12)".
 std::string where(const View& view) {
   const std::string at = place(view);
   return at.empty() ? "" : " in " + at;
@@ -61,7 +61,7 @@ OwnCause found(const View& view, Cause cause, std::string reason) {
   return out;
 }
 
-// -- states of a process ----------------------------------------------------------------------
+// -- process states --------------------------------------------------------------------------
 
 std::optional<OwnCause> halted(const RankEvidence& rank, const ProcessFacts& process) {
   if (process.threads.empty()) {
@@ -92,7 +92,7 @@ std::optional<OwnCause> uninterruptible(const View& view) {
       fmt::format("blocked in I/O on {}{}{}", on, in.empty() ? "" : ", in kernel function ", in));
 }
 
-// -- a thread that runs -----------------------------------------------------------------------
+// -- running threads -------------------------------------------------------------------------
 
 OwnCause spinning(const View& view) {
   const std::string at = place(view);
@@ -105,11 +105,11 @@ OwnCause spinning(const View& view) {
   return out;
 }
 
-// -- a thread that waits ----------------------------------------------------------------------
+// -- waiting threads -------------------------------------------------------------------------
 
 OwnCause thread_cause(const View& view, int depth);
 
-// The child whose state matters most: one that is stopped before one that sleeps.
+// The child process whose state is most relevant: a stopped one is preferred to a sleeping one.
 struct ChildCause {
   const ProcessFacts* process = nullptr;
   OwnCause cause;
@@ -159,7 +159,7 @@ OwnCause waits_for_child(const View& view, Cause cause, const std::string& words
   return out;
 }
 
-// The threads of a process that wait for a lock and are not idle, as "one in f (x.py:6)".
+// The threads of a process that wait for a lock and are not idle, in the form "one in f (x.py:6)".
 std::vector<std::string> lock_waiters(const RankEvidence& rank, const ProcessFacts& process) {
   std::vector<std::string> out;
   for (const ThreadFacts& thread : process.threads) {
@@ -196,7 +196,7 @@ OwnCause deadlocked(const View& view) {
                            gil_words(view.process)));
 }
 
-// It waits for another thread of its process: what is that one doing?
+// The thread waits for another thread of its process, so find out what that thread is doing.
 OwnCause waits_for_thread(const View& view, const std::string& words, int depth) {
   for (const ThreadFacts& thread : view.process.threads) {
     const Stack* const stack = stack_of(view.process, thread.tid);
@@ -316,7 +316,7 @@ OwnCause waiting(const View& view, int depth) {
     case WaitKind::nothing:
       break;
   }
-  // The kernel shows no system call of a thread that the stack collector has just resumed.
+  // The kernel reports no system call for a thread that the stack collector has just resumed.
   const Stack* const native = stack_of(view.process, view.thread.tid, false);
   if (native != nullptr && sleeps(*native)) {
     return found(view, Cause::sleeps, "sleeping" + where(view));
@@ -325,7 +325,7 @@ OwnCause waiting(const View& view, int depth) {
   return found(view, Cause::unknown, "idle" + (call.empty() ? "" : ", in " + call) + where(view));
 }
 
-// Nested pools deeper than this are not followed.
+// Nested process pools are followed up to this depth.
 constexpr int kDepthMax = 4;
 
 OwnCause thread_cause(const View& view, int depth) {
@@ -350,7 +350,7 @@ OwnCause thread_cause(const View& view, int depth) {
   return is_busy(view.thread) ? spinning(view) : waiting(view, depth);
 }
 
-// A thread that holds the GIL and does not run blocks all other Python threads.
+// A thread that holds the GIL without running blocks all other Python threads.
 const ThreadFacts& thread_that_matters(const ProcessFacts& process) {
   for (const Stack& stack : process.stacks) {
     const ThreadFacts* const thread = stack.holds_gil ? find_thread(process, stack.tid) : nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_cause: what one rank is doing while nothing happens, judged in isolation from its processes
-// and stacks only. Used by judge. Pure.
+// own_cause: determines what one rank is doing, using only its own processes and stacks. Used by
+// judge. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"

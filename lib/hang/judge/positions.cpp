@@ -8,7 +8,8 @@
 namespace muster::hang {
 namespace {
 
-// The part that must be the same on all ranks: without the number, with the root.
+// The part of the description that must be the same on all ranks: with the root, without the
+// sequence number.
 std::string what_of(const collective::Request& request) {
   const std::string text = request.describe();  // "all_reduce #119 sum f32[25]"
   const auto mark = text.find(" #");
@@ -29,7 +30,7 @@ Operation operation_of(const collective::FlightRecord& record, std::uint64_t now
   return out;
 }
 
-// Operations on a GPU are numbered separately, so they have a separate position.
+// Operations on GPUs are numbered separately, so they have their own position.
 Position position_of(const collective::FlightLog& log, bool on_gpu, std::uint64_t now) {
   Position out;
   out.group = fmt::format("{}, epoch {}{}", log.name, log.epoch, on_gpu ? ", on GPUs" : "");
@@ -62,7 +63,8 @@ std::vector<std::pair<pid_t, Position>> positions_of(const std::vector<collectiv
                                                      std::uint64_t now) {
   std::vector<std::pair<pid_t, Position>> out;
   for (const collective::FlightLog& log : logs) {
-    // Both, even for a rank that has called nothing there: others may wait for it to do so.
+    // Add both, even if the rank has called nothing there, because other ranks may be waiting for
+    // it to do so.
     out.emplace_back(log.pid, position_of(log, false, now));
     out.emplace_back(log.pid, position_of(log, true, now));
   }

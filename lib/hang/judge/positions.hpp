@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts flight recorders of the collective library to positions of ranks. Pure.
+// Converts the collective library's flight recorders to the positions of ranks. Pure.
 #pragma once
 
 #include "collective/recorder/flight_recorder.hpp"
@@ -13,12 +13,12 @@
 
 namespace muster::hang {
 
-// Per position: the newest completed operations, and the oldest pending ones.
+// Limits per position: the newest completed operations, and the oldest pending ones.
 inline constexpr std::size_t kRecentMax = 64;
 inline constexpr std::size_t kPendingMax = 64;
 
-// By the pids of the processes that wrote the logs: for each log the position of the host's
-// operations, then that of operations on GPUs. `now` is the steady clock's, in ns.
+// Returns two positions for each log, with the pid of the process that wrote the log: first that of
+// the host operations, then that of the GPU operations. `now` is the steady clock in ns.
 [[nodiscard]] std::vector<std::pair<pid_t, Position>> positions_of(
     const std::vector<collective::FlightLog>& logs, std::uint64_t now);
 

@@ -48,7 +48,7 @@ bool is_library(const Frame& frame) {
   });
 }
 
-// Python's functions may have their class as a prefix: "Queue.get".
+// Names of Python functions may be prefixed with their class, as in "Queue.get".
 std::string_view bare_name(std::string_view name) {
   const auto dot = name.rfind('.');
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -69,14 +69,15 @@ bool any_function(const Stack& stack, std::string_view part) {
   });
 }
 
-// Frames between Python code and C functions belong to the interpreter.
+// Frames between Python code and C functions that belong to the interpreter.
 bool is_interpreter(const Frame& native) {
   static constexpr std::array<std::string_view, 5> names{"_Py", "Py", "ffi_", "take_gil", "_start"};
   return std::ranges::any_of(
       names, [&](std::string_view name) { return native.function.starts_with(name); });
 }
 
-// muster's own frames: its flight recorder already shows what it waits for.
+// muster's own frames, which are ignored because its flight recorder already shows what it waits
+// for.
 bool is_ours(const Frame& native) {
   return native.function.find("muster::") != std::string::npos ||
          native.function.starts_with("muster_");
@@ -169,7 +170,7 @@ std::string collective_of(const Stack* python, const Stack* native) {
         return std::string(name);
       }
       if (!is_library(frame)) {
-        break;  // user code called from an operation does not wait for others
+        break;  // user code that an operation calls does not wait for others
       }
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of the functions on a stack: a collective operation, a lock, a queue, a data loader.
-// The only place with names of Python's standard library, PyTorch and glibc. Used by own_cause.
-// Pure.
+// Interprets the functions on a stack: a collective operation, a lock, a queue, a data loader. No
+// other code contains function names from Python's standard library, PyTorch and glibc. Used by
+// own_cause. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -11,42 +11,44 @@
 
 namespace muster::hang {
 
-// A thread's stack of that kind; or Python's if there is one, else native. Null: none.
+// The thread's Python or native stack. Null if there is none.
 [[nodiscard]] const Stack* stack_of(const ProcessFacts& process, pid_t tid, bool python);
 [[nodiscard]] const Stack* stack_of(const ProcessFacts& process, pid_t tid);
 
-// "main (train.py:12)", "spin".
+// For example "main (train.py:12)" or "spin".
 [[nodiscard]] std::string describe(const Frame& frame);
 
-// At most as many lines as are useful to a reader.
+// The stack as lines, limited to the number that is useful to a reader.
 [[nodiscard]] std::vector<std::string> lines_of(const Stack* stack);
 
-// The innermost frame of user code, outside Python's library, PyTorch and libc. Null: no stack.
+// The innermost frame of user code, outside Python's library, PyTorch and libc. Null if there is
+// none.
 [[nodiscard]] const Frame* own_frame(const Stack* stack);
 
 // The C function that a thread is in: the innermost one outside libc, muster and Python's
-// interpreter, whose functions do not show what a program does. Null: none.
+// interpreter, because functions of these do not show what a program does. Null if there is none.
 [[nodiscard]] const Frame* own_native_frame(const Stack* native);
 
-// The operation of a collective library that the thread waits in: "all_reduce"; empty: none.
+// The collective library operation in which the thread waits, such as "all_reduce". Empty if there
+// is none.
 [[nodiscard]] std::string collective_of(const Stack* python, const Stack* native);
 
 enum class LockKind { lock, condition, queue, join };
 
-// What a thread that waits on a futex is waiting for.
+// What a thread that waits on a futex is actually waiting for.
 [[nodiscard]] LockKind lock_kind(const Stack& stack);
 [[nodiscard]] bool waits_for_lock(const Stack& stack);
 
-// An idle thread that waits for work, as in a pool.
+// True for an idle thread that waits for work, as in a thread pool.
 [[nodiscard]] bool idles(const Stack& stack);
 
-// The thread is in nanosleep() or a function on top of it.
+// True if the thread is in nanosleep() or a wrapper of it.
 [[nodiscard]] bool sleeps(const Stack& native);
 
-// It waits until a GPU has finished; CUDA may spin meanwhile.
+// True if the thread waits for a GPU. CUDA may spin during such a wait.
 [[nodiscard]] bool waits_for_gpu(const Stack& native);
 
-// It waits for worker processes of a DataLoader, or for those of multiprocessing.
+// True if the thread waits for the worker processes of a DataLoader or of multiprocessing.
 [[nodiscard]] bool in_data_loader(const Stack& stack);
 [[nodiscard]] bool in_multiprocessing(const Stack& stack);
 

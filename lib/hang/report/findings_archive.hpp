@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The archives that serialize what nodes report about their ranks. findings_codec visits the same
-// fields with both. Pure.
+// fields with the writer and the reader. Pure.
 #pragma once
 
 #include "base/byte_reader.hpp"
@@ -18,10 +18,11 @@
 
 namespace muster::hang {
 
-// Seconds: over a year; larger values are clamped.
+// In seconds, over three years. Larger values are clamped.
 inline constexpr double kSecondsMax = 1e8;
 
-// Ranks in all lists of one message, because a span of a few bytes can encode many.
+// Limit for the ranks in all lists of one message, because a span of a few bytes can encode many
+// ranks.
 inline constexpr std::size_t kRanksToldMax = std::size_t{1} << 20;
 
 class FindingsWriter {
@@ -70,7 +71,8 @@ class FindingsWriter {
     }
   }
 
-  // Encoded as spans of consecutive ranks; limited, over all lists, to what a reader accepts.
+  // Encodes ranks as spans of consecutive numbers. The total over all lists is limited to what a
+  // reader accepts.
   void ranks(const std::vector<int>& ranks) {
     const std::size_t told = std::min(ranks.size(), ranks_left_);
     ranks_left_ -= told;
@@ -106,7 +108,7 @@ class FindingsReader : public ByteReader {
     list_by(*this, items, most);
   }
 
-  // Empty if everything was read and no bytes are left.
+  // Empty if everything was read and no bytes remain.
   [[nodiscard]] std::string fault() const {
     return ok() && left() > 0 ? "trailing bytes" : ByteReader::fault();
   }

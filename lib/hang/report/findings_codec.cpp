@@ -13,7 +13,7 @@
 namespace muster::hang {
 namespace {
 
-// A writer reads the value, a reader fills it.
+// A writing archive reads the value; a reading archive fills it.
 template <class Archive, class Value>
 using Of = std::conditional_t<Archive::kWrites, const Value, Value>;
 

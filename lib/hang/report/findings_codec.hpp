@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serializes what nodes exchange about a hang: a node's findings, and the verdict on all of them
-// (rendezvous/PROTOCOL.md, "Stalled jobs"). Data from other nodes is bounded and checked.
+// Serializes what nodes exchange about a hang: one node's findings, and the verdict on all nodes
+// (rendezvous/PROTOCOL.md, "Stalled jobs"). Data from other nodes is checked and limited in size.
 // Pure.
 #pragma once
 
@@ -13,10 +13,11 @@
 
 namespace muster::hang {
 
-// Detail levels to try in order until a message fits; after the last, ranks are dropped.
+// Levels of detail, tried in order until a message fits. If the last one is too large, ranks are
+// dropped.
 struct FindingsDetail {
-  std::size_t operations = 0;  // of each list of a position
-  std::size_t stack = 0;       // lines
+  std::size_t operations = 0;  // operations per list of a position
+  std::size_t stack = 0;       // stack lines
 };
 
 inline constexpr FindingsDetail kFindingsDetails[] = {{16, 12}, {4, 4}, {1, 0}};
@@ -28,7 +29,7 @@ inline constexpr std::size_t kNodesToldMax = 256;
 inline constexpr std::size_t kReasonBytesMax = 1000;
 inline constexpr std::size_t kWordBytesMax = 300;
 
-// A summary (whole_job.hpp) in at most this many bytes.
+// Encodes a summary (whole_job.hpp) in at most this many bytes.
 [[nodiscard]] std::string encode_findings(const Evidence& summary, std::size_t bytes_max);
 [[nodiscard]] Result<Evidence> decode_findings(std::string_view bytes);
 

@@ -29,7 +29,7 @@ std::string_view action_text(OnHang action) {
   return "";
 }
 
-// " on 'a', 'b'"; a job on one node has no names.
+// For example " on 'a', 'b'". Empty for a single-node job.
 std::string on_nodes(const std::vector<std::string>& nodes) {
   return nodes.empty()
              ? ""

@@ -33,7 +33,7 @@ std::string quoted(const std::string& name) {
 
 // -- the nodes' reports -----------------------------------------------------------------------
 
-// Texts about what could not be inspected, with the nodes that they apply to.
+// Descriptions of what could not be inspected, each with the nodes to which it applies.
 using Gaps = std::map<std::string, std::vector<std::string>>;
 
 std::string words_of(const NodeFindings& node) {
@@ -74,7 +74,7 @@ void add_answer(const NodeFindings& node, Evidence& out, Gaps& gaps) {
   }
 }
 
-// Ranks about which nothing else is known.
+// Adds ranks about which nothing else is known.
 void add_unseen(const NodeFindings& node, Evidence& out) {
   for (int i = 0; i < std::min(node.ranks, kRanksOfNodeMax); ++i) {
     RankEvidence rank{.rank = node.rank_first + i, .local_rank = i, .node = node.name};
@@ -88,7 +88,8 @@ void add_unseen(const NodeFindings& node, Evidence& out) {
   }
 }
 
-// Often only rank 0 reports progress; it then counts for all ranks that never have, on all nodes.
+// Often only rank 0 reports progress. It then counts for all ranks on all nodes that have never
+// reported any.
 void share_progress(Evidence& evidence) {
   for (RankEvidence& rank : evidence.ranks) {
     rank.quiet = rank.strong ? rank.quiet : std::min(rank.quiet, evidence.progress);
@@ -124,7 +125,7 @@ std::vector<std::string> texts_of(const Gaps& gaps) {
   return out;
 }
 
-// -- whether the verdict counts ---------------------------------------------------------------
+// -- validity of the verdict ------------------------------------------------------------------
 
 bool is_unseen(const RankEvidence& rank) {
   return rank.own && rank.own->cause == Cause::node_silent;
@@ -134,7 +135,7 @@ bool is_slow(const RankEvidence& rank, double limit) {
   return rank.quiet < limit || (rank.lifeless < limit && rank.quiet < kSlowFactor * limit);
 }
 
-// Like HangCore::judged, for all nodes.
+// Like HangCore::judged, but for all nodes.
 bool counts(const Evidence& evidence, const Verdict& verdict) {
   std::vector<const RankEvidence*> seen;
   for (const RankEvidence& rank : evidence.ranks) {
@@ -185,7 +186,7 @@ void name_nodes(const std::vector<NodeFindings>& nodes, Verdict& verdict) {
   }
 }
 
-// The first blamed rank whose node can act; else any rank that waits.
+// The first blamed rank whose node can act. If there is none, any rank that waits.
 int acting_rank(const Evidence& evidence, const Verdict& verdict) {
   const auto can_act = [](const RankEvidence& rank) { return !rank.ended && !is_unseen(rank); };
   for (const int blamed : verdict.ranks) {

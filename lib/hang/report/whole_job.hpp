@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict on a job with many nodes: what a node reports of its evidence, and the conclusion
-// from all nodes. Used by the agent on the leader node. Pure.
+// The verdict on a multi-node job: what each node reports from its evidence, and the conclusion
+// drawn from all nodes. Used by the agent on the leader node. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -13,17 +13,18 @@
 
 namespace muster::hang {
 
-// Ranks per node; further ranks are not reported.
+// Limit for ranks per node; further ranks are not reported.
 inline constexpr int kRanksOfNodeMax = 4096;
 
-// Each rank judged in isolation, with its position in the collective operations, without processes.
+// Each rank, judged separately, with its position in the collective operations but without its
+// processes.
 [[nodiscard]] Evidence summary_of(const Evidence& evidence);
 
-// A node's participation.
+// A node's part in an inquiry.
 enum class NodeState : std::uint8_t {
   answered,
   finished,    // all its ranks exited successfully
-  silent,      // it has sent nothing
+  silent,      // no message from it for some time
   late,        // it is alive but did not answer
   off,         // --hang-timeout is off there
   unreadable,  // its answer is invalid
@@ -34,14 +35,14 @@ struct NodeFindings {
   int rank_first = 0;
   int ranks = 0;
   NodeState state = NodeState::answered;
-  double waited = 0;  // silent, late: seconds
+  double waited = 0;  // seconds, for silent and late
   Evidence evidence{};
 };
 
 struct WholeVerdict {
-  bool counts = false;    // false: a rank makes progress or is alive, check again later
-  int acting_rank = -1;   // its node carries out the action; -1: none can
-  std::string told_by{};  // the node that shows the whole block
+  bool counts = false;    // false if a rank makes progress or is alive: check again later
+  int acting_rank = -1;   // rank whose node carries out the action; -1 if none can
+  std::string told_by{};  // the node that prints the whole report
   Verdict verdict{};
   VerdictFacts facts{};
   bool operator==(const WholeVerdict&) const = default;

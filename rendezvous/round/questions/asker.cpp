@@ -22,7 +22,7 @@ void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t p
   target.once = false;  // a claim may have added it before
 }
 
-// For claims of strangers: bounded, and never instead of our own targets.
+// For nodes named in strangers' claims. Limited in number, and never replaces our own targets.
 void Asker::want_once(TimePoint now, const NodeInfo& node) {
   const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
   if (static_cast<std::size_t>(asked) < kAskOnceMax) {
@@ -64,7 +64,7 @@ void Asker::forget_all(NodeEffects& out) {
   }
 }
 
-// They accepted the connection but send nothing: stopped, or lost since.
+// These nodes accepted the connection but send nothing: they are stopped, or were lost afterwards.
 void Asker::drop_silent(TimePoint now, NodeEffects& out) {
   for (auto at = targets_.begin(); at != targets_.end();) {
     auto& [key, target] = *at;
@@ -90,14 +90,14 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
       continue;
     }
     target.link = next_link_;
-    next_link_ += 4;                     // other users of links have the other ids
-    target.due = now + 2 * kAskTimeout;  // for both connect and reply
+    next_link_ += 4;                     // the remaining IDs belong to other users of links
+    target.due = now + 2 * kAskTimeout;  // time for both connect and reply
     links_.emplace(target.link, key);
     out.emplace_back(OpenLink{target.link, target.host, target.port, kAskTimeout});
   }
 }
 
-// At the connection limit, other targets wait for an answer, not for a time.
+// At the connection limit, the other targets wait for an answer rather than for a time.
 std::optional<TimePoint> Asker::next_deadline() const {
   std::optional<TimePoint> next;
   const bool is_full = links_.size() >= kAsksMax;
@@ -135,7 +135,8 @@ std::optional<AskResult> Asker::received(TimePoint now,
   AskResult result{AskResult::What::alive, key.first, key.second, std::nullopt};
   if (claim != nullptr) {
     result.claim = *claim;
-    // Another agent listens there now, so the agent that we asked for has exited, with its guard.
+    // Another agent now listens there, so the agent that we are looking for has exited, and so has
+    // its guard.
     if (key.first != 0 && claim->node.id != key.first) {
       result.what = AskResult::What::gone;
     }
@@ -146,8 +147,9 @@ std::optional<AskResult> Asker::received(TimePoint now,
   return result;
 }
 
-// A node's own port that refuses is the proof that we are looking for, and is reported. A refusing
-// endpoint may be restarting: retry soon at first, then less and less often.
+// If a node's own port refuses the connection, this is the proof that we are looking for, and it is
+// reported. If an endpoint refuses it, its node may be restarting, so retry soon at first and then
+// less and less often.
 void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
   if (how != LinkEnd::refused || key.first != 0) {
     target.refused_since.reset();
@@ -169,8 +171,8 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
   links_.erase(found);
   Target& target = targets_.at(key);
   target.link = 0;
-  // Closed without an answer: a guard that is still killing a dead agent's workers, or a node that
-  // is exiting.
+  // The connection was closed without an answer, either by a guard that is still killing a dead
+  // agent's workers, or by a node that is exiting.
   if (how == LinkEnd::closed && key.first != 0) {
     target.due = now + target.soon;
     target.soon = std::min(target.soon * 2, kAskSoonMost);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asker: a coordinator's queries to nodes that do not follow it: are they alive, and which leader
-// do they follow? It repeats them, with one short connection each. Part of RoundCore; pure,
-// value-like.
+// Asker: a coordinator's queries to nodes that do not follow it. They determine if a node is alive
+// and which leader it follows. Asker repeats the queries, with one short connection for each. Part
+// of RoundCore; pure, value-like.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -21,48 +21,49 @@ namespace muster {
 struct AskResult {
   enum class What : std::uint8_t { gone, alive, silent };
   What what = What::silent;
-  NodeId node = 0;             // queried node; 0 for an endpoint
-  std::size_t endpoint = 0;    // its index, if node is 0
+  NodeId node = 0;             // the queried node; 0 for an endpoint
+  std::size_t endpoint = 0;    // index of the queried endpoint, if node is 0
   std::optional<Claim> claim;  // set if it answered
 };
 
 inline constexpr Duration kAskInterval = std::chrono::milliseconds(250);
 inline constexpr Duration kAskTimeout = std::chrono::seconds(1);
 
-// A guard that is still killing a dead agent's workers accepts connections but sends nothing. Retry
-// soon.
+// A guard that is still killing a dead agent's workers accepts connections but sends nothing, so
+// retry soon.
 inline constexpr Duration kAskSoonFirst = std::chrono::microseconds(500);
 inline constexpr Duration kAskSoonMost = std::chrono::milliseconds(50);
 
-// An endpoint that refuses belongs to a running host, so its node may restart at any moment, most
-// likely soon. It is retried after 1/1000 of the time for which it has refused.
+// An endpoint that refuses connections is on a running host, so its node may restart at any moment,
+// most likely soon. The endpoint is retried after 1/1000 of the time for which it has been
+// refusing.
 inline constexpr Duration kAskRefusedFirst = std::chrono::milliseconds(10);
 inline constexpr Duration kAskRefusedMost = kAskInterval;
 inline constexpr int kAskRefusedShare = 1000;
 
-// Concurrent connections. Other targets wait.
+// Limit for concurrent connections. Other targets wait.
 inline constexpr std::size_t kAsksMax = 64;
 
-// Targets that are queried once. Any peer can cause these, so their number is small and leaves
-// capacity for members and endpoints.
+// Limit for targets that are queried once. Any peer can add such targets, so their number is small
+// and leaves capacity for members and endpoints.
 inline constexpr std::size_t kAskOnceMax = 16;
 
 class Asker {
  public:
-  // Link ids are first_link, first_link + 4, …
+  // Link IDs are first_link, first_link + 4, …
   explicit Asker(LinkId first_link) : next_link_(first_link) {}
 
-  // Idempotent. Queries at once, and repeats until the target is forgotten.
+  // Queries the node immediately, and repeats the query until the target is forgotten. Idempotent.
   void want(TimePoint now, const NodeInfo& node);
   void want_endpoint(TimePoint now, std::size_t index, const Endpoint& endpoint);
-  // Forgets the target after one query, answered or not. Does nothing if kAskOnceMax are pending or
-  // the node is already a target.
+  // Forgets the target after one query, whether it was answered or not. Does nothing if kAskOnceMax
+  // queries are pending or if the node is already a target.
   void want_once(TimePoint now, const NodeInfo& node);
   void forget(NodeId node, NodeEffects& out);
   void forget_endpoint(std::size_t index, NodeEffects& out);
   void forget_all(NodeEffects& out);
 
-  // Opens the connections that are due.
+  // Opens all connections that are due.
   void tick(TimePoint now, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
@@ -84,10 +85,10 @@ class Asker {
     std::string host;
     std::uint16_t port = 0;
     LinkId link = 0;
-    TimePoint due{};  // next query; while one is pending, its deadline
+    TimePoint due{};  // time of the next query, or deadline of the pending one
     Duration soon = kAskSoonFirst;
     bool once = false;
-    // Set for an endpoint that has only refused since then.
+    // Set if an endpoint has refused all connections since that time.
     std::optional<TimePoint> refused_since = std::nullopt;
   };
 

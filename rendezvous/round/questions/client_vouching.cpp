@@ -14,13 +14,13 @@ namespace {
 constexpr std::string_view kTranslated =
     "if addresses are translated between the nodes, use --store-via=proxy";
 
-// The zone of a link-local address has a different name on another host.
+// The zone of a link-local address has a different name on each host.
 std::string_view without_zone(std::string_view address) {
   return address.substr(0, address.find('%'));
 }
 
-// If several nodes share an address: a refusal from a node that knows the connection is more
-// informative than one from a node that does not.
+// Used if several nodes share an address. A refusal from a node that knows the connection is more
+// informative than a refusal from a node that does not.
 bool says_more(VouchAnswer left, VouchAnswer right) {
   const auto weight = [](VouchAnswer answer) {
     return answer == VouchAnswer::other_user || answer == VouchAnswer::other_process;
@@ -33,7 +33,7 @@ bool says_more(VouchAnswer left, VouchAnswer right) {
 std::string describe_refusal(const Vouched& said, const std::string& client) {
   switch (said.answer) {
     case VouchAnswer::other_user:
-      return fmt::format("it belongs to another user of node '{}'", said.node);
+      return fmt::format("it belongs to another user on node '{}'", said.node);
     case VouchAnswer::other_process:
       return fmt::format("it belongs to a process of node '{}' that is not part of this job",
                          said.node);
@@ -84,8 +84,8 @@ void ClientVouching::ask(Waiting& waiting, std::uint64_t client, LinkId to, Node
           .asker = self_, .sequence = waiting.sequence, .asked = 0, .client = waiting.client})});
 }
 
-// One yes is enough. A no is final once all nodes with the address have answered no. A node that is
-// out of contact has not answered and is asked again.
+// One positive answer is enough. A negative result is final once all nodes with the address have
+// denied. A node that is out of contact has not answered and is queried again.
 void ClientVouching::take(const Vouched& said, NodeEffects& out) {
   const auto found = by_sequence_.find(said.sequence);
   if (said.asker != self_ || found == by_sequence_.end()) {
@@ -134,7 +134,7 @@ void ClientVouching::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffect
   }
 }
 
-// All have the same timeout, so the oldest one expires first.
+// All have the same timeout, so the oldest client's timeout is the first to expire.
 void ClientVouching::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
   while (!waiting_.empty() && waiting_.begin()->second.give_up <= now) {
     const Waiting& oldest = waiting_.begin()->second;
@@ -165,7 +165,7 @@ void AddressBook::begin(const RoundPtr& round) {
 
 void AddressBook::add(std::string_view address, NodeId node) {
   const std::string key(without_zone(address));
-  if (key.empty()) {  // not known yet
+  if (key.empty()) {  // the address is not known yet
     return;
   }
   const auto [first, last] = nodes_.equal_range(key);

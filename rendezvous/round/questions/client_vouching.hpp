@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vouching: the node whose agent serves the workers' store verifies each client from another host.
-// It asks the node with the client's address whether the connection belongs to the job. The
-// question goes through the coordinator, to which every node is connected. ClientVouching is the
-// asking side, AddressBook the coordinator's lookup table. Parts of NodeCore; pure; value-like.
+// It asks the node with the client's address if the connection belongs to the job. The query goes
+// through the coordinator, to which every node is connected. ClientVouching is the querying side;
+// AddressBook is the coordinator's lookup table. Parts of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -18,11 +18,11 @@
 
 namespace muster {
 
-// Maximum number of pending questions; further ones are refused.
+// Limit for pending queries; further clients are refused.
 inline constexpr std::size_t kVouchesMax = 65536;
 
-// An unanswered question is repeated after a sixth of a lease, because the node or the coordinator
-// may have lost its connection. It is given up after a whole lease: by then the round has been
+// An unanswered query is repeated after a sixth of a lease, because the node or the coordinator may
+// have lost its connection. It is abandoned after a whole lease, because by then the round has been
 // judged.
 [[nodiscard]] constexpr Duration vouch_again_after(Duration lease) {
   return lease / 6;
@@ -36,10 +36,10 @@ class ClientVouching {
  public:
   ClientVouching(NodeId self, Duration lease) : self_(self), lease_(lease) {}
 
-  // `to`: the connection to the coordinator, if any.
+  // `to` is the connection to the coordinator, if there is one.
   void want(TimePoint now, const VouchWanted& wanted, std::optional<LinkId> to, NodeEffects& out);
   void take(const Vouched& said, NodeEffects& out);
-  // The coordinator, or the connection to it, has changed.
+  // Repeats all queries, because the coordinator or the connection to it has changed.
   void ask_all(TimePoint now, std::optional<LinkId> to, NodeEffects& out);
   void tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
@@ -50,7 +50,7 @@ class ClientVouching {
   struct Waiting {
     StoreClient client;
     TimePoint give_up{};
-    std::uint64_t sequence = 0;  // of the last question; answers to earlier ones are ignored
+    std::uint64_t sequence = 0;  // the last query; answers to earlier ones are ignored
     std::uint32_t noes = 0;
     Vouched last{};  // the most informative answer
   };
@@ -61,17 +61,17 @@ class ClientVouching {
   NodeId self_;
   Duration lease_;
   std::map<std::uint64_t, Waiting> waiting_;            // by client, oldest first
-  std::map<std::uint64_t, std::uint64_t> by_sequence_;  // question to client
+  std::map<std::uint64_t, std::uint64_t> by_sequence_;  // maps queries to clients
   std::uint64_t sequence_ = 0;
   TimePoint again_{};
   bool warned_ = false;
 };
 
-// Why a client is refused, and what to do. `client`: its address.
+// Why a client is refused, and what to do. `client` is its address.
 [[nodiscard]] std::string describe_refusal(const Vouched& said, const std::string& client);
 
-// Maps addresses to members of a round: the address that a member announced, and the source address
-// of its connection. Rebuilt when one of them changes.
+// Maps addresses to the members of a round. Each member has the address that it announced and the
+// source address of its connection. Rebuilt when one of these changes.
 class AddressBook {
  public:
   void clear() { round_.reset(); }

@@ -31,9 +31,10 @@ void Inquiry::stalled(TimePoint now,
                       const InquiryMembers& members,
                       NodeEffects& out) {
   if (state_ != State::idle) {
-    return;  // it will receive the current verdict
+    return;  // it will receive the verdict of the current inquiry
   }
-  if (last_ && said.heard < number_) {  // it asked before the verdict arrived, or missed it
+  if (last_ &&
+      said.heard < number_) {  // it sent this before the verdict arrived, or missed the verdict
     out.emplace_back(SendMessage{from, last_});
     return;
   }
@@ -112,7 +113,7 @@ void Inquiry::tick(TimePoint now, const InquiryMembers& members, NodeEffects& ou
   }
 }
 
-// Gives up on nodes that will not answer.
+// Stops waiting for nodes that will not answer.
 void Inquiry::scan(TimePoint now, const InquiryMembers& members) {
   scan_due_ = now + inquiry_scan(lease_);
   const bool over = now >= asked_at_ + kAnswerMax;
@@ -142,7 +143,7 @@ void Inquiry::conclude(NodeEffects& out) {
   out.emplace_back(JudgeNow{round_->id, number_, std::exchange(answers_, {})});
 }
 
-// -- the end ----------------------------------------------------------------------------------
+// -- completion ------------------------------------------------------------------------------
 
 void Inquiry::judged(TimePoint now,
                      const Judged& said,

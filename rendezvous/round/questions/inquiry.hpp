@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inquiry: the coordinator's part in finding the rank that stalls the job. It asks all nodes of the
-// round what their workers are doing, waits a bounded time for the answers, passes them to its
-// agent, and sends the verdict to all nodes. Only one inquiry runs at a time, so two nodes that ask
-// concurrently receive one verdict. Part of NodeCore; pure; value-like.
+// Inquiry: the coordinator's part in finding the rank that stalls the job. It queries all nodes of
+// the round about what their workers are doing and waits a limited time for the answers. It passes
+// these to its agent and sends the agent's verdict to all nodes. Only one inquiry runs at a time,
+// so two nodes that report a stall concurrently receive the same verdict. Part of NodeCore; pure;
+// value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -19,20 +20,20 @@
 
 namespace muster {
 
-// A node answers within kAnswerWithin, with its findings so far. A node that sends heartbeats but
-// has not answered after kAnswerMax is left out.
+// A node answers within kAnswerWithin, with what it has found by then. A node that sends heartbeats
+// but has not answered after kAnswerMax is left out.
 inline constexpr Duration kAnswerWithin = std::chrono::seconds(8);
 inline constexpr Duration kAnswerMax = std::chrono::seconds(10);
 
-// Minimum time from the end of an inquiry to the next one.
+// The minimum time between the end of an inquiry and the start of the next one.
 inline constexpr Duration kBetweenInquiries = std::chrono::milliseconds(250);
 
-// Size limit for the answers of all nodes together, and the minimum share of one node.
+// Size limit for the answers of all nodes together, and the minimum share for one node.
 inline constexpr std::size_t kFindingsOfAllMax = std::size_t{256} << 20;
 inline constexpr std::size_t kFindingsLeast = 4096;
 
-// An inquiry stops waiting for a node that it has not heard from for this time: the node has missed
-// two heartbeats.
+// An inquiry stops waiting for a node if nothing has arrived from it for this time, that is, if it
+// has missed two heartbeats.
 [[nodiscard]] constexpr Duration silent_after(Duration lease) {
   return lease / 3;
 }
@@ -46,11 +47,11 @@ inline constexpr std::size_t kFindingsLeast = 4096;
   return static_cast<std::uint32_t>(std::clamp(share, kFindingsLeast, kMaxFindingsBytes));
 }
 
-// The coordinator's knowledge of a member of the running round.
+// What the coordinator knows about a member of the running round.
 struct MemberContact {
   std::optional<LinkId> link{};
-  TimePoint heard{};      // last message from it
-  bool finished = false;  // all its workers exited successfully
+  TimePoint heard{};      // time of the last message from it
+  bool finished = false;  // all of its workers exited successfully
 };
 
 struct InquiryMembers {
@@ -68,19 +69,19 @@ class Inquiry {
                const Stalled& said,
                const InquiryMembers& members,
                NodeEffects& out);
-  // A member sends its findings.
+  // A member has sent its findings.
   void take(NodeId from, const Looked& said, NodeEffects& out);
-  // A member has reconnected and may have missed the question.
+  // A member has reconnected and may have missed the query.
   void attached(NodeId id, const InquiryMembers& members, NodeEffects& out);
-  // Our agent has judged.
+  // Our agent has judged the findings.
   void judged(TimePoint now, const Judged& said, const InquiryMembers& members, NodeEffects& out);
   void tick(TimePoint now, const InquiryMembers& members, NodeEffects& out);
-  // The round has ended, or we no longer lead.
+  // The round has ended, or this node no longer leads.
   void drop();
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  // The round of the inquiry; null if none.
+  // The round of the inquiry; null if there is no inquiry.
   [[nodiscard]] const RoundPtr& round() const { return round_; }
 
   [[nodiscard]] bool is_asking() const { return state_ == State::asking; }
@@ -96,14 +97,14 @@ class Inquiry {
   Duration lease_;
   State state_ = State::idle;
   RoundPtr round_;
-  std::uint64_t number_ = 0;               // of the last inquiry
+  std::uint64_t number_ = 0;               // number of the last inquiry
   std::vector<NodeAnswer> answers_;        // in group rank order
-  std::map<NodeId, std::size_t> awaited_;  // members without an answer yet, and their indices
-  bool wanted_ = false;                    // another inquiry, as soon as it may begin
+  std::map<NodeId, std::size_t> awaited_;  // members that have not answered, with their indices
+  bool wanted_ = false;                    // another inquiry is to start as soon as allowed
   TimePoint asked_at_{};
   TimePoint scan_due_{};
   TimePoint not_before_ = TimePoint::min();
-  std::shared_ptr<const RoundMessage> last_;  // last verdict, for members that missed it
+  std::shared_ptr<const RoundMessage> last_;  // the last verdict, for members that missed it
 };
 
 }  // namespace muster

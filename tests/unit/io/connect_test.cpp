@@ -85,7 +85,7 @@ TEST_CASE("connect: an address that does not answer costs its deadline and no mo
   CHECK(steady_now() - start >= 50ms);
   CHECK(fd.error() == ETIMEDOUT);
   CHECK(connect_error(deaf.address, fd.error()) ==
-        Error{Errc::timed_out, "no answer from 127.0.0.1"});
+        Error{Errc::timed_out, "no response from 127.0.0.1"});
 }
 
 TEST_CASE("connect: a socket that is connected with itself has reached nobody") {

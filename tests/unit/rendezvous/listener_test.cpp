@@ -44,8 +44,9 @@ TEST_CASE("listener: the first free port of a range") {
   const auto only = listen_in_range("127.0.0.1", {taken, taken});
   REQUIRE_FALSE(only);
   const std::string port = std::to_string(taken);
-  CHECK(only.error().message == "cannot listen on 127.0.0.1: every port from " + port + " to " +
-                                    port + " is taken; widen --port-range, or stop what uses them");
+  CHECK(only.error().message ==
+        "cannot listen on 127.0.0.1: every port from " + port + " to " + port +
+            " is in use; widen --port-range, or stop the programs that use them");
   const auto found = listen_in_range("127.0.0.1", {taken, next});
   // Somebody else may have the other one.
   CHECK((!found || port_of(found->get()) == next));

@@ -196,7 +196,7 @@ TEST_CASE("session sockets: without descriptors it sleeps, says so once, and goe
   CHECK_FALSE(is_ready(store.sockets->fd()));
   CHECK(store.notices == std::vector<std::string>{
                              "cannot accept another client: Too many open files; new connections "
-                             "wait until another one closes; raise the limit of open files "
+                             "wait until another one closes; raise the limit on open files "
                              "(ulimit -n)"});
   // A client that ends makes room at once; the rest is served once there are descriptors.
   fds[0].reset();

@@ -75,7 +75,7 @@ TEST_CASE("client vouching: each no says whose it is, or what to do") {
     connect(world, ++client, "10.0.0.3");
     return answer(world, client);
   };
-  CHECK(refused(VouchAnswer::other_user) == "it belongs to another user of node 'n2'");
+  CHECK(refused(VouchAnswer::other_user) == "it belongs to another user on node 'n2'");
   CHECK(refused(VouchAnswer::other_process) ==
         "it belongs to a process of node 'n2' that is not part of this job");
   CHECK(refused(VouchAnswer::no_socket) ==
@@ -209,7 +209,7 @@ TEST_CASE(
   known = asker.hear(second, 2, VouchAnswer::no_socket);
   REQUIRE(known != nullptr);
   REQUIRE(known->refused);
-  CHECK(known->refused->message == "it belongs to another user of node 'n2'");
+  CHECK(known->refused->message == "it belongs to another user on node 'n2'");
   CHECK(asker.vouching.size() == 0);
 }
 
