@@ -68,7 +68,8 @@ std::string doing(const Call& call) {
                                  : fmt::format("{} ({})", call.request->describe(), call.name);
 }
 
-// NCCL may connect ranks within the call, which then waits for them before any watchdog can check.
+// NCCL may connect ranks within the call. The call then waits for them before the watchdog can
+// check anything.
 void look_at_others(const Call& call, const Setup& setup, NcclState& state) {
   if (call.request == nullptr || !setup.disagreement) {
     return;
@@ -202,14 +203,14 @@ void NcclState::start_abort() {
     const std::scoped_lock lock(mutex_);
     operation = newest_.lock();
   }
-  // Two threads share this state: one may hang in NCCL, the other watches it.
+  // Two threads share this state: one may hang in NCCL while the other watches it.
   run_detached([self = shared_from_this(), operation] { self->see_abort_through(operation); });
   run_detached([self = shared_from_this()] { self->abort_now(); });
 }
 
-// ncclCommAbort also waits for the caller's work: whatever was queued before an operation and,
-// because it frees memory, everything else on the GPU. That may take long; only our own operation
-// must end soon.
+// ncclCommAbort also waits for the caller's work: everything queued before an operation and,
+// because it frees memory, everything else on the GPU. That may take long. The deadline applies
+// only to our own operation.
 void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operation) {
   const CurrentDevice current(device());
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -263,11 +264,11 @@ void NcclState::abort_now() {
     if (!planted("no device lock")) {
       inside.lock();
     }
-    // After this no other thread can use it.
+    // After this, no other thread can use the communicator.
     ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
-    // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Sums of other
-    // communicators that lack the same peer end only when they are aborted too, which requires the
-    // lock.
+    // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Operations of other
+    // communicators that are waiting for the same peer finish only when those are aborted too, and
+    // that requires the lock.
     if (inside.owns_lock() && !planted("abort within the lock")) {
       inside.unlock();
     }
@@ -309,7 +310,7 @@ void NcclState::retire() {
   }
 }
 
-// Without the lock, like an abort, because it also waits until the GPU is idle.
+// Called without the lock, like an abort, because it also waits until the GPU is idle.
 Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
   ncclComm_t comm = nullptr;

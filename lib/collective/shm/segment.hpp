@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segment: memory shared by the ranks of one host: posts, staging, liveness and the reason of
-// death. Implements waiting (spin, yield, sleep). The last rank frees it on exit. Resource type;
-// one thread at a time, except for failure() and report().
+// Segment: memory shared by the ranks on one host. It holds posts, staging memory, liveness words
+// and the error that killed the communicator. Implements waiting (spin, yield, sleep). The kernel
+// frees it when the last rank exits. Resource type; one thread at a time, except for failure() and
+// report().
 #pragma once
 
 #include "base/futex.hpp"
@@ -64,10 +65,11 @@ class Segment final : public PeerWatch {
   // Memory for buffers that operations use without a copy: plan().arena_bytes per rank.
   [[nodiscard]] SharedMemory& arena() { return arena_; }
 
-  // The flight recorders of this host's ranks, in sequence. Every rank maps all of them.
+  // The flight recorders of the ranks on this host, in sequence. Every rank maps all of them.
   [[nodiscard]] SharedMemory& flights() { return flights_; }
 
-  // Waits until `missing()` is negative; until then it returns the index of a rank to wait for.
+  // Waits until `missing()` returns a negative value; before that it returns the index of a rank
+  // to wait for.
   template <class Missing>
   [[nodiscard]] Result<void> wait(const Step& step, const Missing& missing);
 
@@ -80,20 +82,21 @@ class Segment final : public PeerWatch {
   // whether that rank has done its part. The first error becomes everyone's.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing, bool left);
 
-  // A rank may also leave after it has done its part.
+  // Whether the rank has left. A rank may leave after it has done its part.
   [[nodiscard]] bool left(int place) const {
     return place >= 0 && members_[static_cast<std::size_t>(place)]->state.load() == kLeft;
   }
 
-  // Backs off between two checks in loops that do not use wait(): spins, yields, and after enough
-  // rounds sleeps for at most 20 ms, unless `ready()`.
+  // Backs off between two checks in loops that do not use wait(): spins, then yields, and after
+  // enough rounds sleeps for at most 20 ms, unless `ready()`.
   template <class Ready>
   void rest(int round, const Ready& ready);
 
   // Call after a store that others may wait for. The fence pairs with the one in rest(). One rank
   // stores and then checks for sleepers; the other registers as a sleeper and then checks the
-  // store. At least one sees the other. With acquire and release alone both could miss, because a
-  // load may pass an earlier store to another address, and the sleeper would sleep for 20 ms.
+  // store, so at least one of them sees the other. With only acquire and release both could miss,
+  // because a load may be reordered before an earlier store to another address. The sleeper would
+  // then sleep for 20 ms.
   void notify() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (header_->sleepers.load(std::memory_order_relaxed) != 0) {
@@ -187,7 +190,7 @@ template <class Ready>
 void Segment::rest(int round, const Ready& ready) {
   if (should_sleep(round)) {
     header_->sleepers.fetch_add(1);
-    // Read before calling `ready`: a later change then makes the futex wait return at once.
+    // Read before calling `ready`, so that a later change makes the futex wait return immediately.
     const std::uint32_t wake_seq = header_->wake_seq.load();
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!ready()) {
