@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segment: memory shared by the ranks on one host. It holds posts, staging memory, liveness words
-// and the error that killed the communicator. Implements waiting (spin, yield, sleep). The kernel
-// frees it when the last rank exits. Resource type; one thread at a time, except for failure() and
-// report().
+// Segment: memory shared by the ranks on one host, with posts, staging memory, liveness words and
+// the fatal error. Implements waiting (spin, yield, sleep). The kernel frees it when the last rank
+// exits. Resource type; one thread at a time, except for failure() and report().
 #pragma once
 
 #include "base/futex.hpp"
@@ -68,8 +67,7 @@ class Segment final : public PeerWatch {
   // The flight recorders of the ranks on this host, in sequence. Every rank maps all of them.
   [[nodiscard]] SharedMemory& flights() { return flights_; }
 
-  // Waits until `missing()` returns a negative value; before that it returns the index of a rank
-  // to wait for.
+  // Waits until `missing()`, the index of a rank that is still missing, is negative.
   template <class Missing>
   [[nodiscard]] Result<void> wait(const Step& step, const Missing& missing);
 
@@ -87,16 +85,15 @@ class Segment final : public PeerWatch {
     return place >= 0 && members_[static_cast<std::size_t>(place)]->state.load() == kLeft;
   }
 
-  // Backs off between two checks in loops that do not use wait(): spins, then yields, and after
-  // enough rounds sleeps for at most 20 ms, unless `ready()`.
+  // Backs off between two checks in loops that do not use wait(): spins, yields, and after enough
+  // rounds sleeps for at most 20 ms, unless `ready()`.
   template <class Ready>
   void rest(int round, const Ready& ready);
 
   // Call after a store that others may wait for. The fence pairs with the one in rest(). One rank
   // stores and then checks for sleepers; the other registers as a sleeper and then checks the
-  // store, so at least one of them sees the other. With only acquire and release both could miss,
-  // because a load may be reordered before an earlier store to another address. The sleeper would
-  // then sleep for 20 ms.
+  // store, so at least one sees the other. With acquire and release alone, a load may be reordered
+  // before an earlier store, so both could miss, and the sleeper would sleep for 20 ms.
   void notify() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (header_->sleepers.load(std::memory_order_relaxed) != 0) {
