@@ -25,7 +25,7 @@ int show_status(const ControlOptions& options, const std::string& json) {
   return 0;
 }
 
-// If the launcher was killed, the files do not contain the end of the job.
+// If the launcher was killed, the files do not show the end of the job.
 Result<int> status_of_folder(const ControlOptions& options) {
   const auto status = read_status(options.name);
   if (!status) {
@@ -58,7 +58,7 @@ void show_event(const ControlOptions& options, std::string_view line) {
   print(options.json ? std::string(line) : event_text(line.substr(0, line.find('\n'))) + "\n");
 }
 
-// Also returns when the reader of stdout exits.
+// Also returns when the process that reads stdout exits.
 Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
   EventLines lines;
   while (std::ferror(stdout) == 0) {

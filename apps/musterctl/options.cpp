@@ -277,7 +277,7 @@ Result<ControlOptions> finish(Typed typed) {
   return std::move(options);
 }
 
-// The command that shares a prefix with a mistyped one: status for "stats".
+// The command that a mistyped one probably meant, by common prefix: status for "stats".
 std::string meant_command(const CLI::App& app, std::string_view typed) {
   constexpr std::size_t kAlike = 3;
   std::string best;
