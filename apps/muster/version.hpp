@@ -8,7 +8,7 @@ namespace muster {
 
 [[nodiscard]] std::string version_text();
 
-// Such as "0.1.0". All nodes in a job must have the same version.
+// Example: "0.1.0". All nodes in a job must have the same version.
 [[nodiscard]] std::string version_number();
 
 }  // namespace muster

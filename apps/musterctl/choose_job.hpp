@@ -18,7 +18,7 @@ struct ChosenJobs {
 
 [[nodiscard]] ChosenJobs chosen_jobs(const ControlOptions& options);
 
-// Such as "no answer within 1 s from the launcher with pid 4242 …". Code: unreachable.
+// Example: "no answer within 1 s from the launcher with pid 4242 …". Code: unreachable.
 [[nodiscard]] Error silent_error(const std::vector<FoundJob>& silent,
                                  const ControlOptions& options);
 

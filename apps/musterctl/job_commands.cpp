@@ -130,7 +130,7 @@ Result<int> run_url(const ControlOptions& options) {
     return std::unexpected(url.error());
   }
   if (url->empty()) {
-    return failure(Errc::not_found, "the job has no --http; start it with muster --http=PORT");
+    return failure(Errc::not_found, "the job has no HTTP server; start it with muster --http=PORT");
   }
   print(*url);
   return 0;

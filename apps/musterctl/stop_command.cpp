@@ -68,7 +68,7 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
   }
   return failure(
       Errc::not_found,
-      fmt::format("no node '{}' in your jobs on this host; they have {}",
+      fmt::format("no node '{}' in your jobs on this host; their nodes: {}",
                   name,
                   name_some(known, [](const std::string& one) { return printable(one); })));
 }

@@ -50,7 +50,7 @@ using Result = std::expected<T, Error>;
 // Whether the communicator must be rebuilt after this error.
 [[nodiscard]] bool is_fatal(Errc code);
 
-// Such as "peer_failed".
+// Example: "peer_failed".
 [[nodiscard]] std::string_view name_of(Errc code);
 
 // Wraps an error of a lower layer (store, sockets); `doing` becomes the prefix.

@@ -47,7 +47,7 @@ Error missing_ranks(const BootstrapContext& context, std::string_view topic) {
   if (missing == 0) {
     error.rank = 0;
     error.text = fmt::format(
-        "rank {}: all ranks arrived, but rank 0 did not confirm in time: it has died or hangs",
+        "rank {}: all ranks arrived, but rank 0 did not confirm in time: it has died or is hung",
         context.rank);
     return error;
   }

@@ -130,7 +130,7 @@ Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream
   if (on_gpu() && step_stream.value_or(stream) != stream) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("GradientSync: '{}' was marked on a different stream than earlier gradients "
+        fmt::format("GradientSync: '{}' was marked on a different stream from earlier gradients "
                     "of this step. Mark all on one stream that waits for the others",
                     parameters[parameter].name));
   }

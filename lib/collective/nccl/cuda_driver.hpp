@@ -71,7 +71,7 @@ struct CudaDriver {
   int version = 0;  // newest supported CUDA version: 13000 is 13.0
   int devices = 0;
 
-  // Such as "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected".
+  // Example: "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected".
   [[nodiscard]] std::string message(CUresult result) const;
   // Returns an error with Errc::cuda and the text "<what>: <message(result)>".
   [[nodiscard]] Error error(std::string_view what, CUresult result) const;

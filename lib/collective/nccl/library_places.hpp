@@ -39,7 +39,7 @@ inline constexpr const char* kCudaSoname = "libcuda.so.1";
 [[nodiscard]] std::vector<Place> nccl_places(const Surroundings& surroundings);
 [[nodiscard]] std::vector<Place> cuda_places(const Surroundings& surroundings);
 
-// Such as "the loaded libnccl.so.2" or "/opt/nccl/libnccl.so.2 (MUSTER_NCCL_LIBRARY)"; for
+// Examples: "the loaded libnccl.so.2" or "/opt/nccl/libnccl.so.2 (MUSTER_NCCL_LIBRARY)"; for
 // messages.
 [[nodiscard]] std::string describe(const Place& place);
 

@@ -19,7 +19,7 @@ namespace muster::collective::nccl {
 // Size of one rank's text.
 inline constexpr std::size_t kTextBytes = 128;
 
-// Such as "broadcast #119 f32[8] root 0"; truncated to fit.
+// Example: "broadcast #119 f32[8] root 0"; truncated to fit.
 [[nodiscard]] std::array<char, kTextBytes> text_of(const Request& request);
 
 // Returns an error text if the ranks' texts, kTextBytes each, differ. Pure.

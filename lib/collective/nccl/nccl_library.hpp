@@ -75,7 +75,7 @@ struct NcclLibrary {
 [[nodiscard]] Result<std::shared_ptr<const NcclLibrary>> load_nccl(
     const std::vector<Place>& places);
 
-// Such as "2.28.9".
+// Example: "2.28.9".
 [[nodiscard]] std::string describe_nccl_version(int version);
 
 }  // namespace muster::collective::nccl

@@ -20,9 +20,9 @@ struct Speaker {
   std::uint64_t epoch = 0;
 };
 
-// Such as "rank 1 of 4, 'world', epoch 0".
+// Example: "rank 1 of 4, 'world', epoch 0".
 [[nodiscard]] std::string describe(const Speaker& speaker);
-// Such as "NCCL 2.28.9 (/path), CUDA driver 13.0".
+// Example: "NCCL 2.28.9 (/path), CUDA driver 13.0".
 [[nodiscard]] std::string describe(const NcclLibrary& nccl, const CudaDriver& cuda);
 
 struct Failure {

@@ -114,7 +114,7 @@ Error NcclPending::late() const {
       .code = Errc::timeout,
       .epoch = state_->setup().speaker.epoch,
       .seq = request_.seq,
-      .text = fmt::format("{}: {} {}; a rank has not called it, or hangs{}",
+      .text = fmt::format("{}: {} {}; a rank has not called it, or is hung{}",
                           describe(state_->setup().speaker),
                           request_.describe(),
                           clock_.has_started()

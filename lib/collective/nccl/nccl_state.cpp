@@ -166,16 +166,16 @@ Error NcclState::blame(Error error) {
 
 Error NcclState::late(const Call& call) const {
   const std::string where = call.request != nullptr && setup_.positions ? setup_.positions() : "";
-  return {
-      .code = Errc::timeout,
-      .epoch = setup_.speaker.epoch,
-      .seq = call.request == nullptr ? 0 : call.request->seq,
-      .text = fmt::format("{}: {} did not complete in time; a rank has not called it, or hangs{}; "
-                          "{}",
-                          describe(setup_.speaker),
-                          doing(call),
-                          where.empty() ? "" : "; on this host: " + where,
-                          describe(*setup_.nccl, device().driver()))};
+  return {.code = Errc::timeout,
+          .epoch = setup_.speaker.epoch,
+          .seq = call.request == nullptr ? 0 : call.request->seq,
+          .text = fmt::format(
+              "{}: {} did not complete in time; a rank has not called it, or is hung{}; "
+              "{}",
+              describe(setup_.speaker),
+              doing(call),
+              where.empty() ? "" : "; on this host: " + where,
+              describe(*setup_.nccl, device().driver()))};
 }
 
 Error NcclState::kill(Error error) {

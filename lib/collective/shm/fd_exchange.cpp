@@ -119,7 +119,7 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   }
   // We compute with this memory, so accept it only from our own user.
   if (!same_user(from.get())) {
-    return failure(Errc::peer_failed, "the shared memory of this host is offered by another user");
+    return failure(Errc::peer_failed, "another user's process offers this host's shared memory");
   }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout,
@@ -134,8 +134,7 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
     for (std::size_t i = 0; i < count; ++i) {
       spare.emplace_back(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));
       if (!spare.back()) {
-        return std::unexpected(
-            system_failure("cannot receive the shared memory of this host", errno));
+        return std::unexpected(system_failure("cannot receive this host's shared memory", errno));
       }
     }
     return failure(

@@ -44,7 +44,7 @@ struct Request {
     dtype = static_cast<DType>(signature >> 16 & 0xff);
   }
 
-  // Such as "all_reduce #119 sum f32[6553600]".
+  // Example: "all_reduce #119 sum f32[6553600]".
   [[nodiscard]] std::string describe() const;
   bool operator==(const Request&) const = default;
 };

@@ -158,8 +158,8 @@ def load(path: str) -> ctypes.CDLL:
         function.restype, function.argtypes = result, arguments
     version = library.muster_abi_version()
     if version != ABI_VERSION:
-        raise ImportError(f"muster: {path} has ABI version {version}, this package needs "
-                          f"{ABI_VERSION}")
+        raise ImportError(f"muster: {path} has ABI version {version}, but this package "
+                          f"needs {ABI_VERSION}")
     return library
 
 

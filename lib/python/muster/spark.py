@@ -44,8 +44,8 @@ def visible(owned: Sequence[str], wanted: int) -> str:
         shown = [gpu.strip() for gpu in given.split(",") if gpu.strip()]
         wrong = [each for each in owned if not each.isdecimal() or int(each) >= len(shown)]
         if wrong:
-            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is no "
-                               f"index into {DEVICES}={given}; unset it, or have Spark's "
+            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is not "
+                               f"an index into {DEVICES}={given}; unset it, or have Spark's "
                                "discovery script count only the GPUs that it shows")
         gpus = [shown[int(each)] for each in owned]
     if len(gpus) < wanted:

@@ -82,9 +82,9 @@ def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
     """Runs a function that is already pickled. ValueError: `hosts` or `hostfile` is set."""
     for name in ("hosts", "hostfile"):
         if options.get(name):
-            raise ValueError(f"muster.launch: {name}= starts programs only: functions and their "
-                             "results stay within one machine. Pass the path of a program, or call "
-                             "muster.launch with nnodes= on every machine")
+            raise ValueError(f"muster.launch: {name}= works only with programs: functions and "
+                             "their results stay within one machine. Pass the path of a program, "
+                             "or call muster.launch with nnodes= on every machine")
     answers = Answers()
     with Logs(options) as logs:
         listener = Listener(job, answers)

@@ -69,7 +69,7 @@ class Connection:
             elif kind != HELLO and self._who is not None:
                 self._answers.answer(*self._who, (kind, content))
             else:
-                raise BadMessage(f"a message of the kind {kind!r} at the wrong time")
+                raise BadMessage(f"a message of type {kind!r} at the wrong time")
 
 
 class Listener:

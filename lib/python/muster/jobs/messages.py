@@ -33,7 +33,7 @@ class Inbox:
         while len(self._bytes) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._bytes)
             if kind not in LENGTH_MAX:
-                raise BadMessage(f"a message of the unknown kind {kind!r}")
+                raise BadMessage(f"a message of unknown type {kind!r}")
             if length > LENGTH_MAX[kind]:
                 raise BadMessage(f"a message of {length} bytes; the limit is {LENGTH_MAX[kind]}. "
                                  "Write larger results to a file and return its path")

@@ -20,10 +20,10 @@ def supported(operation: str, tensors: Tensors) -> None:
     for tensor in tensors:
         if tensor.device.type != "cpu":
             raise errors.Unsupported(f'{operation}: unsupported device type: the muster backend '
-                                     f"supports CPU tensors only, this one is on {tensor.device}")
+                                     f"supports only CPU tensors; this one is on {tensor.device}")
         if tensor.layout is not torch.strided:
             raise errors.Unsupported(f"{operation}: unsupported layout: only dense tensors are "
-                                     f"supported, this one is {tensor.layout}")
+                                     f"supported; this one is {tensor.layout}")
 
 
 def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch.Tensor:

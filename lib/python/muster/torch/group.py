@@ -292,8 +292,8 @@ class ProcessGroup(Base):
         checks.alike("allreduce", tensors, tensors[0])
         combine = COMBINE.get(name_of(opts))
         if combine is None:
-            raise errors.Unsupported(f"allreduce: ReduceOp.{name_of(opts)} supports one tensor "
-                                     f"only, not {len(tensors)}")
+            raise errors.Unsupported(f"allreduce: ReduceOp.{name_of(opts)} supports only one "
+                                     f"tensor, not {len(tensors)}")
         total = functools.reduce(combine, [tensor.detach() for tensor in tensors]).contiguous()
 
         def finish() -> None:
@@ -308,7 +308,7 @@ class ProcessGroup(Base):
         checks.match("allreduce", tensors, tensors[0])
         if name_of(opts) != "SUM":
             raise errors.Unsupported("allreduce: unsupported reduction operation: sparse tensors "
-                                     "support ReduceOp.SUM only")
+                                     "support only ReduceOp.SUM")
         tensor = functools.reduce(torch.add, tensors).coalesce()
         indices, values = tensor.indices(), tensor.values()
         counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size())]
