@@ -46,7 +46,7 @@ struct ControlOptions {
   std::string text;               // print
   std::string name;               // resolve: the name; report, status …: the directory, or empty
   Endpoint store;                 // store commands
-  std::vector<std::string> args;  // store commands: key, value; flights: places
+  std::vector<std::string> args;  // store commands: key, value; flights: directories, pids
   Duration timeout = std::chrono::seconds(5);
   bool timeout_given = false;
 

@@ -97,8 +97,7 @@ class GradientSync {
   // of the operations; timeout if `timeout` (0: none) expires first. After a timeout the step
   // continues, and wait() may be called again.
   [[nodiscard]] Result<GradientStats> wait(Duration timeout = Duration::zero());
-  // Device gradients: work queued on `stream` after this call sees the sums. The host does not
-  // wait.
+  // Device gradients: makes later work on `stream` wait for the sums. The host does not wait.
   [[nodiscard]] Result<GradientStats> wait_stream(void* stream);
 
   // Whether any rank used the gradient in the last step; always true without has_unused.

@@ -26,7 +26,7 @@ class Pending {
   // Waits until the host can read the results. 0: only the operation's own deadline applies. If
   // `timeout` expires first, returns timeout, and the operation continues.
   [[nodiscard]] virtual Result<void> wait(Duration timeout) = 0;
-  // Work queued on `stream` after this call runs after the operation; does not block the host.
+  // Makes later work on `stream` wait for the operation; does not block the host.
   [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;
 };
 

@@ -90,7 +90,7 @@ MUSTER_API int muster_work_done(const muster_work* work);
  * timeout). Returns MUSTER_E_TIMEOUT while the operation is still in progress; the caller may wait
  * again. */
 MUSTER_API int muster_work_wait(const muster_work* work, int64_t timeout_ns);
-/* Device buffers: work queued on this CUDA stream after this call runs after the operation. */
+/* Device buffers: makes later work on this CUDA stream wait for the operation. */
 MUSTER_API int muster_work_wait_stream(const muster_work* work, void* stream);
 MUSTER_API void muster_work_free(muster_work* work);
 

@@ -2,8 +2,8 @@
  *
  * GradientSync for C: sums the gradients of a training step while the backward pass is still
  * running. gradient_sync.hpp documents each call; conventions, errors and struct sizes are those of
- * collective.h. Threads: any thread may call mark_ready and mark_unused; the others, one thread
- * at a time. */
+ * collective.h. Threads: any thread may call mark_ready and mark_unused; only one
+ * thread at a time may call the others. */
 #ifndef MUSTER_GRADIENT_SYNC_H
 #define MUSTER_GRADIENT_SYNC_H
 

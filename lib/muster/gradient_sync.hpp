@@ -86,8 +86,7 @@ class GradientSync {
     return given(code, stats);
   }
 
-  // On GPUs: work queued on this CUDA stream after this call sees the sums. The host does not
-  // wait.
+  // On GPUs: makes later work on this CUDA stream wait for the sums. The host does not wait.
   Result<GradientStats> wait_stream(void* stream) {
     muster_gradients_stats stats = empty_stats();
     const int code = muster_gradients_wait_stream(get(), stream, &stats);

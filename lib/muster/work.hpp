@@ -25,7 +25,7 @@ class Work {
     return detail::result_of(muster_work_wait(work_.get(), timeout.count()));
   }
 
-  // Device buffers: work queued on this CUDA stream after this call runs after the operation.
+  // Device buffers: makes later work on this CUDA stream wait for the operation.
   Result<void> wait_stream(void* stream) const {
     return detail::result_of(muster_work_wait_stream(work_.get(), stream));
   }

@@ -24,8 +24,8 @@ class RobustWord {
   void let_go(std::atomic<std::uint32_t>& word);
 
  private:
-  // The kernel's struct robust_list and struct robust_list_head (linux/futex.h). The list is
-  // circular through the head; the word is at `offset` bytes from the entry.
+  // Same layout as the kernel's struct robust_list and struct robust_list_head (linux/futex.h). The
+  // list is circular through the head; the word is at `offset` bytes from the entry.
   struct Node {
     Node* next;
   };

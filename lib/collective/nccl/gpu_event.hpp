@@ -30,7 +30,7 @@ class GpuEvent {
 
   // Marks the end of the work queued on the stream so far.
   [[nodiscard]] Result<void> record(CUstream stream) const;
-  // Work queued on `stream` after this call runs after the mark.
+  // Makes later work on `stream` wait for the mark.
   [[nodiscard]] Result<void> hold(CUstream stream) const;
   // Whether the GPU has passed the mark.
   [[nodiscard]] Result<bool> passed() const;

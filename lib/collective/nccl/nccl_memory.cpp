@@ -64,7 +64,7 @@ Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   const GpuDevice& device = state_->device();
   auto result = device.cuda().mem_set_async(
       reinterpret_cast<CUdeviceptr>(memory), 0, bytes, (*stream)->get());
-  if (result == CUDA_SUCCESS && !planted("clearing is not waited for")) {
+  if (result == CUDA_SUCCESS && !planted("no wait for clearing")) {
     result = device.cuda().stream_synchronize((*stream)->get());
   }
   return result == CUDA_SUCCESS

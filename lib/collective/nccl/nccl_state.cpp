@@ -223,7 +223,8 @@ void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operati
     }
     lock.unlock();
     at = operation ? operation->at() : Underway::At::operation;
-    const bool queued = at == Underway::At::caller && !planted("the caller's work is hurried");
+    const bool queued =
+        at == Underway::At::caller && !planted("the deadline covers the caller's work");
     since = queued ? steady_now() : since;
   }
   give_up_if_stuck(at);
@@ -269,7 +270,7 @@ void NcclState::abort_now() {
     // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Operations of other
     // communicators that are waiting for the same peer finish only when those are aborted too, and
     // that requires the lock.
-    if (inside.owns_lock() && !planted("abort within the lock")) {
+    if (inside.owns_lock() && !planted("abort with the lock held")) {
       inside.unlock();
     }
     if (comm != nullptr) {
@@ -315,7 +316,7 @@ Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
   ncclComm_t comm = nullptr;
   auto answer = enter([this, &comm](ncclComm_t own) {
-    if (planted("destroy within the lock")) {
+    if (planted("destroy with the lock held")) {
       return nccl().destroy(own);
     }
     comm = std::exchange(comm_, nullptr);

@@ -194,7 +194,7 @@ std::uint64_t FlightRecorder::queued(const Request& request, TimePoint now) {
   Entry& e = *entry(ticket);
   // A sequence lock with one writer per entry: clear the ticket, write the fields, set the ticket.
   // The fence keeps the fields after the first store, and the release keeps them before the last
-  // store. A rank killed in between leaves an entry without a ticket, which readers skip.
+  // store. A rank killed in between leaves an entry without a ticket; readers skip it.
   e.ticket.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   put(e.seq, request.seq);
@@ -230,7 +230,7 @@ void FlightRecorder::waited(Duration time) {
   }
 }
 
-// Returns the newest match. Operations with the same kind and number may be with different peers.
+// Returns the newest match. Operations with the same kind and number may involve different peers.
 FlightRecorder::Entry* FlightRecorder::find(const Request& request) {
   const std::uint64_t newest = entries_ == 0 ? 0 : head_->next.load(std::memory_order_relaxed);
   for (std::uint64_t back = 0; back < std::min<std::uint64_t>(newest, entries_); ++back) {

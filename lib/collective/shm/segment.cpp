@@ -154,7 +154,7 @@ Result<Segment::Shared> Segment::share_memory(const BootstrapContext& context,
   }
   const std::string word = random_word();
   auto giver = made ? FdGiver::open(word) : std::unexpected(made.error());
-  // Publish the word, or the error, at once.
+  // Publish the word, or the error, immediately.
   const std::string answer = giver ? word : std::string(kNoMemory) + giver.error().text;
   if (auto set = context.store->set(memory_key(context, plan), answer); !set) {
     return std::unexpected(wrap(Errc::store, "cannot publish the shared memory", set.error()));

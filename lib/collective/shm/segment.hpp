@@ -33,7 +33,7 @@ struct SegmentPlan {
 class Segment final : public PeerWatch {
  public:
   using Joined = Result<std::unique_ptr<Segment>>;
-  // Returns when all ranks of this host have arrived.
+  // Returns when all ranks on this host have arrived.
   [[nodiscard]] static Joined join(const BootstrapContext& context, SegmentPlan plan);
   ~Segment() override;
 
@@ -118,7 +118,7 @@ class Segment final : public PeerWatch {
 
   struct Shared {
     std::vector<SharedMemory> memories;
-    std::optional<FdGiver> giver;  // first rank of the host only
+    std::optional<FdGiver> giver;  // only in the host's first rank
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const BootstrapContext& context,

@@ -35,7 +35,7 @@ class DeviceQueue {
       DType wire, const void* from, void* to, std::size_t count, void* stream) = 0;
 
   [[nodiscard]] virtual void* own_stream() const = 0;
-  // Work queued on `stream` after this call runs after the work already queued on `earlier`.
+  // Makes later work on `stream` wait for the work already queued on `earlier`.
   [[nodiscard]] virtual Result<void> follow(void* stream, void* earlier) = 0;
   // Blocks the host until the stream has completed all its work.
   [[nodiscard]] virtual Result<void> settle(void* stream) = 0;

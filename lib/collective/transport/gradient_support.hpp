@@ -18,7 +18,7 @@ class GradientSupport {
   GradientSupport& operator=(const GradientSupport&) = delete;
   virtual ~GradientSupport() = default;
 
-  // For the GPU with this ordinal. All ranks must call it, because the first call starts the back
+  // Creates a queue for this GPU. All ranks must call it, because the first call starts the back
   // end.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue(int device) = 0;
 

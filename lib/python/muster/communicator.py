@@ -92,7 +92,7 @@ class Communicator(Operations):
 
     Threads: only one thread at a time may call operations and other methods, except abort() and
     error, which any thread may use. If two threads call operations at the same time, the
-    communicator is aborted on all ranks with Aborted. Other Python threads can run during a call.
+    communicator fails with Aborted on all ranks. Other Python threads can run during a call.
     In a child created by os.fork(), every call, including Work.wait(), raises InvalidState; the
     parent's communicator is not affected.
 

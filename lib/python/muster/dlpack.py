@@ -77,7 +77,7 @@ def is_contiguous(tensor: Tensor) -> bool:
     return True
 
 
-_alive: Dict[int, Any] = {}  # address of a Managed: objects to keep alive with it
+_alive: Dict[int, Any] = {}  # {address of a Managed: objects that it keeps alive}
 
 
 @DELETER  # type: ignore[misc]

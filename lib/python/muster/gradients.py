@@ -217,8 +217,8 @@ class GradientSync:
         return self._end(lambda work: work.wait(), lib.muster_gradients_wait)
 
     def wait_stream(self, stream: Stream) -> GradientStats:
-        """Like wait(), but for GPUs and without blocking the host: work queued on this CUDA stream
-        after this call sees the sums."""
+        """Like wait(), but for GPUs and without blocking the host: makes later work on this CUDA
+        stream wait for the sums."""
         address = address_of(stream)
         return self._end(lambda work: work.wait_stream(stream),
                          lambda handle, stats: int(lib.muster_gradients_wait_stream(

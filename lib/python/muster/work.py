@@ -62,8 +62,8 @@ class PendingOperation:
         return self._end(code)
 
     def _end(self, code: int) -> bool:
-        """Stores the result. A wait that times out just as the operation completes has no result;
-        a second wait on the completed operation returns it."""
+        """Stores the result. If a wait times out just as the operation completes, a second wait on
+        the completed operation returns the result."""
         if code == errors.TimedOut.code:
             code = lib.muster_work_wait(self.handle, 0)
         if code != 0:
@@ -140,7 +140,6 @@ class Work:
         return self.value
 
     def wait_stream(self, stream: Stream) -> None:
-        """Makes work that is queued on this CUDA stream after this call run after the operation.
-        Does not block the host. stream: a raw CUDA stream handle (int), or an object with a
-        `cuda_stream` attribute."""
+        """Makes later work on this CUDA stream wait for the operation. Does not block the host.
+        stream: a raw CUDA stream handle (int), or an object with a `cuda_stream` attribute."""
         self._pending.wait_stream(address_of(stream))

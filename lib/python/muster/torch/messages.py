@@ -27,7 +27,7 @@ _WAIT_SLICE = 0.2  # seconds between checks for a failure of the group
 
 
 class Group(Protocol):
-    """What messages need from a group."""
+    """The functions of a group that messages use."""
 
     comm: Communicator
     seconds: float  # its timeout
