@@ -40,8 +40,8 @@ class Memory:
 
 
 def of(x: Any, writable: bool = False) -> Memory:
-    """The Memory of x. InvalidArgument: x is not contiguous, is read-only but must be written, or
-    is not an array."""
+    """Returns a Memory for x. InvalidArgument: x is not contiguous, is read-only but must be
+    written, or is not an array."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return _of_torch(torch, x)

@@ -132,7 +132,7 @@ class TorchDistributor:
                  use_gpu: bool = True) -> None:
         from pyspark.sql import SparkSession
         if num_processes < 1:
-            raise ValueError(f"num_processes={num_processes} has to be a positive integer")
+            raise ValueError(f"num_processes={num_processes} must be a positive integer")
         self.spark: Any = SparkSession.active()
         if not hasattr(self.spark, "sparkContext"):
             raise RuntimeError("muster.spark needs a classic SparkSession: Spark Connect has no "

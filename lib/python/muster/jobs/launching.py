@@ -100,7 +100,7 @@ def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
 def launch_program(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
                    options: Mapping[str, Any]) -> List[None]:
     """Runs a program with its arguments. Returns None for each rank; a single None if nproc is a
-    word."""
+    str."""
     with Logs(options) as logs:
         code, said = _run(command(program.find(), nproc, options, args), env, logs)
         if code == 0:

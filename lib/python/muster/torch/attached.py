@@ -95,7 +95,7 @@ class Attached:
 
     def wait(self) -> GradientStats:
         """Call it after backward(). Returns when every .grad is the average over all ranks; on a
-        GPU, when work queued on torch's current stream after this call will see the averages.
+        GPU, makes later work on torch's current stream wait for the averages.
         InvalidState: parameters have no gradient, and has_unused is off; the message lists them.
         Otherwise raises an operation's error (PeerFailed, TimedOut and so on)."""
         self._begin()

@@ -136,7 +136,7 @@ class Base(dist.ProcessGroup):
     def split_group(self, ranks: Sequence[int], timeout: Optional[timedelta] = None,
                     opts: Any = None, group_name: Optional[str] = None,
                     group_desc: Optional[str] = None, device_types: Any = None) -> Any:
-        """The group of these ranks of this group; None on the other ranks. All ranks call it."""
+        """Returns a subgroup of these ranks; None on the other ranks. All ranks call it."""
         if self.rank() not in ranks:
             return None
         name = group_name or f"split {sorted(ranks)} {self._count}"

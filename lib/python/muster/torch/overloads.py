@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overloads of a group's operations: they take PyTorch's options, or an op, a root rank and a
-timeout; and lists of tensors, or one tensor."""
+"""Overloads of a group's operations. They accept PyTorch's options, or an op, a root rank and a
+timeout. They also accept lists of tensors or a single tensor."""
 from __future__ import annotations
 
 from datetime import timedelta
@@ -63,7 +63,7 @@ def as_lists(tensors: Any) -> Sequence[Sequence[torch.Tensor]]:
 
 
 def seconds_of(opts: Options) -> float:
-    """The timeout of a call; 0 for the group's. PyTorch passes a negative value for none."""
+    """The timeout of a call; 0 for the group's. PyTorch passes a negative value if unset."""
     timeout = getattr(opts, "timeout", None)
     seconds = timeout.total_seconds() if timeout is not None else 0
     return max(0.0, seconds)
