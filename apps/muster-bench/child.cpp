@@ -32,7 +32,7 @@ std::vector<char*> pointers(std::vector<std::string>& argv) {
   return result;
 }
 
-// stdin, stdout and stderr of a child.
+// Redirects stdin, stdout and stderr of a child.
 class Streams {
  public:
   explicit Streams(int out) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program under measurement: spawned with vfork (posix_spawn), awaited with a blocking wait,
-// because polling would distort the time. Called by the tool `time`. Resource type.
+// A program under measurement. It is spawned with vfork (posix_spawn) and awaited with a blocking
+// wait, because polling would distort the time. Called by the tool `time`. Resource type.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,18 +12,20 @@
 
 namespace muster::bench {
 
-// Killed and reaped when it goes out of scope.
+// The child is killed and reaped when this object goes out of scope.
 class Child {
  public:
-  // argv: a path or a name in PATH, and arguments. `out` becomes its stdout; -1 means /dev/null.
+  // argv: a path or a name in PATH, and arguments. `out` becomes the child's stdout; -1 means
+  // /dev/null.
   [[nodiscard]] static Result<Child> start(std::vector<std::string> argv, int out);
   Child(Child&& other) noexcept;
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child();
 
-  // Blocks until it exits and returns the code that a shell shows in $?. After the timeout (one
-  // peer hangs occasionally) kills the child and its descendants and returns 137.
+  // Blocks until the child exits and returns the code that a shell shows in $?. After the timeout,
+  // kills the child and its descendants and returns 137 (one of the other launchers hangs
+  // occasionally).
   [[nodiscard]] int wait(int timeout_ms);
 
  private:
@@ -32,7 +34,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// Pins this process to one CPU; -1 does nothing.
+// Pins this process to one CPU. -1 does nothing.
 void pin_to(int cpu);
 
 }  // namespace muster::bench

@@ -33,7 +33,7 @@ constexpr Duration kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kPace = 512;
 
 // The number of bytes that a follower keeps of a frame. For a list of thousands of nodes this
-// covers only the round ID, since real followers would decode their lists on ten thousand hosts.
+// covers only the round ID, because real followers would decode their lists on ten thousand hosts.
 constexpr std::size_t kKeptBytes = 64;
 
 struct Follower {
@@ -60,7 +60,7 @@ class Followers {
 
   Result<void> join_all();
 
-  // Serves until the condition is true.
+  // Runs the event loop until the condition is true.
   Result<void> serve(const std::function<bool()>& condition, std::string_view what);
 
   void lose_last() {
@@ -160,7 +160,7 @@ void Followers::introduce(Follower& follower) {
   send(follower, first);
 }
 
-// Sends only a few bytes at a time, which always fit into the socket buffer.
+// Sends only a few bytes at a time, so they always fit into the socket buffer.
 void Followers::send(Follower& follower, std::string_view out) {
   bytes += out.size();
   static_cast<void>(::send(follower.fd.get(), out.data(), out.size(), MSG_NOSIGNAL));
@@ -273,7 +273,7 @@ void Followers::take_frame(Follower& follower) {
   if (kind == kKindOf<Welcome>.number) {
     ++welcomed;
     follower.welcome = true;
-    // Spreads the later heartbeats of all followers over time.
+    // Spreads the later heartbeats of all followers out over time.
     follower.beat_at = steady_now() + beat_interval(plan_.lease);
     say(follower, Beat{.sequence = ++follower.beat, .heard = 0});
     say(follower, Ready{});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A crowd of nodes: one real coordinator in a separate process, and thousands of follower
-// connections. The followers join, lose one of them, regroup, and then only send heartbeats. Called
-// by the tool `crowd`.
+// connections. The followers join, one of them is lost, and the others regroup. After that they
+// only send heartbeats. Called by the tool `crowd`.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,7 +21,7 @@ struct CrowdPlan {
 struct Crowd {
   Duration joined{};                 // until all are connected and welcomed
   Duration started{};                // … and have received their first Start
-  Duration regrouped{};              // from the loss of one to the last second Start of the others
+  Duration regrouped{};              // from a loss until all others have their second Start
   double idle_share = 0;             // fraction of one core used by the coordinator
   double bytes_per_node_second = 0;  // both directions, without TCP headers
   double messages_per_node = 0;      // received by a node from its Hello to its first Start

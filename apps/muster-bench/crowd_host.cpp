@@ -17,7 +17,7 @@
 namespace muster::bench {
 namespace {
 
-// An agent without workers. It confirms each request about workers immediately.
+// An agent without workers. It confirms each worker request immediately.
 class NoWorkers : public NodeOwner {
  public:
   void run_round(const RunRound&) override {}
@@ -65,7 +65,7 @@ RendezvousSettings settings_of(const JobTerms& terms, std::uint16_t port, Durati
   return out;
 }
 
-// Runs in the child and serves until the parent closes `alive`.
+// Runs in the child until the parent closes `alive`.
 [[noreturn]] void serve(const RendezvousSettings& settings, UniqueFd alive) {
   pin_to_first();
   asio::io_context loop(1);
@@ -127,7 +127,7 @@ CrowdHost::~CrowdHost() {
   }
 }
 
-// Precise to the nanosecond. The ticks in /proc/PID/stat miss processes that run only for
+// Has nanosecond resolution. The ticks in /proc/PID/stat miss processes that run for only
 // microseconds at a time.
 Duration CrowdHost::cpu_time() const {
   std::ifstream file(fmt::format("/proc/{}/schedstat", pid_));

@@ -20,7 +20,8 @@ inline constexpr const char* kJob = "crowd";
 
 class CrowdHost {
  public:
-  // Starts the coordinator of a job that needs `nodes` other nodes and can continue with one less.
+  // Starts the coordinator of a job that needs `nodes` other nodes and can continue with one
+  // fewer.
   [[nodiscard]] static Result<std::unique_ptr<CrowdHost>> start(
       std::size_t nodes, Duration lease, std::shared_ptr<const JobTrust> trust);
   CrowdHost(const CrowdHost&) = delete;

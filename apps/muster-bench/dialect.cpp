@@ -44,8 +44,8 @@ std::string resp(std::initializer_list<std::string_view> parts) {
   return text;
 }
 
-// The counter starts at a number with ten digits, so that redis answers keep their length over
-// millions of additions.
+// The counter starts at a ten-digit number, so that redis answers keep their length over millions
+// of additions.
 std::string prepared_value(Operation operation, std::size_t key) {
   return operation == Operation::add ? "1000000000" : value_of(key);
 }

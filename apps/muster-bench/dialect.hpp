@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of one request in each protocol of the load generator, and the length of its answer.
-// The echo protocol transfers the same number of bytes as TCPStore's without parsing them, which is
-// the lower bound for every server. Pure; called by load, storm and stream. Values.
+// The echo protocol transfers the same number of bytes as TCPStore's but does not parse them. It
+// is the lower bound for every server. Pure; called by load, storm and stream. Values.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ enum class Operation { get, set, add };
 [[nodiscard]] std::optional<Operation> parse_operation(std::string_view word);
 [[nodiscard]] std::string_view name_of(Operation operation);
 
-// A request and the exact bytes of its answer. For a counter only the length of the answer is
+// A request and the exact bytes of its answer. For a counter, only the length of the answer is
 // known; then `reply` has arbitrary bytes and `exact` is false.
 struct Exchange {
   std::string request;
@@ -26,21 +26,22 @@ struct Exchange {
   bool exact = true;
 };
 
-// Keys and values of the same lengths in all protocols: "/bench/00017", 16 bytes.
+// Keys and values have the same lengths in all protocols: "/bench/00017", 16 bytes.
 [[nodiscard]] std::string key_of(std::size_t number);
 [[nodiscard]] std::string value_of(std::size_t number);
 
-// The first exchange on a connection: VALIDATE and PING, PING, or for the echo the lengths of each
-// request and answer.
+// The first exchange on a connection: VALIDATE and PING for TCPStore; PING for redis; for the
+// echo, the lengths of each request and answer.
 [[nodiscard]] Exchange greeting(Protocol protocol, const Exchange& announced);
 
-// Prepares the key for `operation`. Ends with a request that has an answer, to confirm completion.
+// Prepares the key for `operation`. Ends with a request that has an answer, which confirms
+// completion.
 [[nodiscard]] Exchange prepare(Protocol protocol, Operation operation, std::size_t key);
 
-// One measured request. SET has no answer in TCPStore, so it is SET and CHECK in one segment there.
+// One measured request. In TCPStore, SET has no answer, so SET and CHECK are sent in one segment.
 [[nodiscard]] Exchange exchange(Protocol protocol, Operation operation, std::size_t key);
 
-// A streamed SET: without an answer in TCPStore, with one in redis. Not available for the echo.
+// A streamed SET: has no answer in TCPStore, but has one in redis. Not available for the echo.
 [[nodiscard]] Exchange streamed_set(Protocol protocol, std::size_t key);
 
 }  // namespace muster::bench

@@ -24,7 +24,7 @@ constexpr int kEvents = 256;
 constexpr std::size_t kBuffer = std::size_t{64} * 1024;
 constexpr std::size_t kAnnouncement = 2 * sizeof(std::uint32_t);
 
-// Only 12 bytes per connection: the announced lengths and the received bytes of a request.
+// Uses only 12 bytes per connection: the announced lengths and the received bytes of a request.
 struct Peer {
   std::uint32_t request = 0;
   std::uint32_t reply = 0;
@@ -43,7 +43,7 @@ class EchoServer {
 
   UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};
   UniqueFd listener_;
-  std::vector<Peer> peers_;  // by descriptor
+  std::vector<Peer> peers_;  // indexed by descriptor
   std::array<char, kBuffer> buffer_{};
   std::string answers_ = std::string(kBuffer, 'a');
 };

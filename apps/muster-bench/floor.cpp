@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench-floor: the lower bound for a launcher, and the workers of the measurements. It uses only
-// libc and none of our libraries, to keep its cost minimal.
+// libc and none of our libraries, to keep its overhead minimal.
 //   bench-floor spawn N PROGRAM       vfork and exec N times, wait for all
 //   bench-floor crash FILE TIMES SEED worker: records its start; rank 0 dies in the first rounds
 //   bench-floor idle FILE             worker: records its start and sleeps until a signal
@@ -38,7 +38,7 @@ const char* variable(const char* name) {
 
 int spawn(int count, char** argv) {
   for (int i = 0; i < count; ++i) {
-    // The bare vfork is what this program measures, and the child does nothing but exec.
+    // The measurement is the bare vfork, and the child does nothing but exec.
     // NOLINTNEXTLINE(bugprone-unsafe-functions,clang-analyzer-security.insecureAPI.vfork)
     const pid_t pid = vfork();
     if (pid == 0) {
@@ -57,7 +57,8 @@ int spawn(int count, char** argv) {
   return failures != 0 ? 1 : 0;
 }
 
-// Writes a line with one write() in append mode, so that lines of different workers do not mix.
+// Writes a line with one write() in append mode, so that lines from different workers are not
+// interleaved.
 void append(const char* file, const char* line, int size) {
   const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 || write(fd, line, static_cast<size_t>(size)) != size) {
@@ -94,7 +95,8 @@ void wait_milliseconds(long milliseconds) {
   nanosleep(&left, nullptr);
 }
 
-// Rank 0 dies at a different phase of any polling interval each time (steps of 37 ms over 0.1 s).
+// Rank 0 dies at a different phase of any polling interval each time (in steps of 37 ms over 0.1
+// s).
 int crash(const char* file, int times, int seed) {
   note(file, "start");
   const int attempt = atoi(variable("TORCHELASTIC_RESTART_COUNT"));
@@ -108,7 +110,7 @@ int crash(const char* file, int times, int seed) {
   }
   wait_milliseconds(250 + (attempt * 37 + seed * 13) % 100);
   note(file, "crash");
-  return 1 + attempt % 100;  // different codes, since equal ones look like a startup failure
+  return 1 + attempt % 100;  // vary the code: repeated equal codes look like a startup failure
 }
 
 int idle(const char* file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load generator: one thread, one epoll instance, N connections with `depth` requests in flight
-// each. Measures the request rate of a server. Called by the `load` command. Functions over values.
+// The load generator: one thread, one epoll instance, N connections with `depth` requests in
+// flight on each. Measures the request rate of a server. Called by the `load` command. Functions
+// over values.
 #pragma once
 
 #include "apps/muster-bench/dialect.hpp"
@@ -22,7 +23,7 @@ struct LoadPlan {
   Duration measured{};
 };
 
-// Answered requests per second. Compares every first answer byte for byte.
+// Answered requests per second. Compares the first answer of every connection byte for byte.
 [[nodiscard]] Result<double> measure_rate(const LoadPlan& plan);
 
 struct StreamPlan {
@@ -33,7 +34,7 @@ struct StreamPlan {
 };
 
 // SETs per second. All clients send without waiting and discard answers, if the protocol has any.
-// Then each client reads its last key; the clock stops at the last answer.
+// Then each client reads its last key; the clock stops when the last answer arrives.
 [[nodiscard]] Result<double> measure_stream(const StreamPlan& plan);
 
 }  // namespace muster::bench

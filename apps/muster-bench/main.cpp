@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-bench: the performance-critical parts of the measurements. Called by measure/.
+// muster-bench: the performance-critical parts of the measurements. measure/ calls it.
 #include "apps/muster-bench/tools.hpp"
 
 #include <sys/resource.h>
 
 namespace {
 
-// The storm needs one descriptor per client.
+// The storm needs one file descriptor per client.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {

@@ -43,7 +43,7 @@ UniqueFd bound_to(std::uint16_t port, bool reuse) {
   return socket;
 }
 
-// Finds a port that is free now, without keeping it bound.
+// Finds a port that is free now, but does not keep it bound.
 std::optional<std::uint16_t> probe(PortRange range, std::uint64_t job) {
   const int count = range.last - range.first + 1;
   for (int i = 0; i < count; ++i) {
@@ -61,19 +61,19 @@ bool serves(std::uint16_t port) {
   return socket && ::listen(socket.get(), 1) == 0;
 }
 
-// The job owns the port from here until it has served on it.
+// The job owns the port from here until it has finished listening on it.
 void use(Board& board, std::uint16_t port) {
   if (board.has_owner[port].exchange(true)) {
     board.collisions.fetch_add(1);
   }
-  ::sched_yield();  // stands for the time between the launcher's choice and the worker's listen()
+  ::sched_yield();  // simulates the time from the launcher's choice to the worker's listen()
   if (!serves(port)) {
     board.lost.fetch_add(1);
   }
   board.has_owner[port].store(false);
 }
 
-// Runs jobs until all are done. Returns the exit code of the process.
+// Runs jobs until all are done. Returns the exit code for the process.
 int take_turns(Board& board, const PortsPlan& plan) {
   for (std::uint64_t job = board.next.fetch_add(1); job < plan.jobs;
        job = board.next.fetch_add(1)) {

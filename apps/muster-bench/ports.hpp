@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many concurrent jobs take a port from one small range and listen on it shortly after. Counts how
-// often two jobs have the same port. Called by the tool `ports`. Functions over values.
+// Many concurrent jobs take a port from one small range and listen on it shortly after that.
+// Counts how often two jobs have the same port. Called by the tool `ports`. Functions over values.
 #pragma once
 
 #include "base/error.hpp"
@@ -14,13 +14,13 @@ struct PortsPlan {
   std::uint64_t jobs = 100'000;
   int at_once = 64;     // processes; each runs one job after the other
   PortRange range{};    // must have more ports than concurrent jobs
-  bool probed = false;  // find a free port, release it, listen later, as launchers usually do
+  bool probed = false;  // find a free port, release it, listen later (as most launchers do)
 };
 
 struct PortsFound {
   std::uint64_t collisions = 0;  // ports that another job had at the same time
   std::uint64_t lost = 0;        // ports on which the job could not listen
-  double microseconds = 0;       // wall time per job over all processes
+  double microseconds = 0;       // elapsed time per job, over all processes
 };
 
 // Error: system, also if no port was available.

@@ -12,7 +12,8 @@
 
 namespace muster::bench {
 
-// The duration of each write. `nodes`: members of the round. The folder should be on a disk.
+// The duration of each write. `nodes`: number of members of the round. The folder should be on a
+// disk.
 [[nodiscard]] Result<std::vector<Duration>> measure_record(const std::string& folder,
                                                            std::size_t nodes,
                                                            std::size_t writes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scrapes: GETs sent on schedule, whether or not earlier ones have been answered, so that a pause
-// of the server delays every response that was due in it (no coordinated omission). Called by the
-// `scrape` command. Functions over values.
+// Scrapes: GETs sent at fixed times, whether or not earlier ones have been answered. So a pause of
+// the server delays every response that was due during the pause (no coordinated omission). Called
+// by the `scrape` command. Functions over values.
 #pragma once
 
 #include "base/error.hpp"
@@ -24,9 +24,9 @@ struct ScrapePlan {
 struct Scrapes {
   std::size_t answered = 0;  // with status 200
   double seconds = 0;        // from the first request's due time to the last response
-  // From the due time of a request to the end of its response.
+  // From the time when a request is due to the end of its response.
   Duration median{};
-  Duration most_of_all{};  // 99 %
+  Duration most_of_all{};  // 99th percentile
   Duration longest{};
 };
 

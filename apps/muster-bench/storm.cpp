@@ -17,7 +17,7 @@ namespace {
 constexpr int kEvents = 256;
 constexpr int kTimeoutMs = 20'000;
 
-// One phase of the storm: every connection sends one request and waits for its answer.
+// One phase of the storm: every connection sends one request and waits for the answer.
 class Phase {
  public:
   explicit Phase(std::size_t clients) : epoll_(epoll_create1(EPOLL_CLOEXEC)), missing_(clients) {}
@@ -82,7 +82,7 @@ Result<void> Phase::settle(const std::vector<UniqueFd>& connections, std::size_t
   return {};
 }
 
-// The request of each connected client: SET and GET of its own key in one segment.
+// The request of each connected client: SET and GET of its own key, in one segment.
 Exchange set_and_get(Protocol protocol, std::size_t number) {
   auto get = exchange(protocol, Operation::get, number);
   if (protocol == Protocol::echo) {

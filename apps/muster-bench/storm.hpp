@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of concurrent connections: all connect, set and get, and stay open, to measure the
-// server's memory per connection. Also holds idle connections during a load. Called by the `storm`
-// and `hold` commands.
+// Thousands of concurrent connections. All of them connect, set and get, and stay open, to measure
+// the server's memory per connection. Also holds idle connections during a load. Called by the
+// `storm` and `hold` commands.
 #pragma once
 
 #include "apps/muster-bench/dialect.hpp"
@@ -21,15 +21,15 @@ struct StormPlan {
   std::size_t clients = 10'000;
 };
 
-// The open connections, and the time until the last one had its answers.
+// The open connections, and the time until the last one has received its answers.
 struct Storm {
   std::vector<UniqueFd> connections;
-  Duration connected{};  // until every client has its greeting answered
+  Duration connected{};  // until the greeting of every client is answered
   Duration whole{};      // … and has set its key and read it back
 };
 
-// Limit for connects in progress. Clients that overflow the accept queue (net.core.somaxconn) lose
-// their SYN and wait for a second, regardless of the server.
+// Maximum number of connects in progress. If clients overflow the accept queue
+// (net.core.somaxconn), they lose their SYN and wait for a second, regardless of the server.
 inline constexpr std::size_t kStormPace = 512;
 
 [[nodiscard]] Result<Storm> raise_storm(const StormPlan& plan);

@@ -14,7 +14,7 @@
 namespace muster::bench {
 namespace {
 
-constexpr std::size_t kChunk = 64;  // requests in one send
+constexpr std::size_t kChunk = 64;  // requests per send
 constexpr std::size_t kKeys = 1024;
 constexpr int kChunksInTurn = 16;  // limit per turn, to be fair to other connections
 constexpr int kTimeoutMs = 10'000;
@@ -25,7 +25,7 @@ struct Streamer {
   std::size_t chunks_left = 0;
   std::size_t sent = 0;     // bytes of the current chunk
   std::size_t answers = 0;  // expected answer bytes
-  bool asked = false;       // the final request is in the chunk
+  bool asked = false;       // the chunk contains the final request
   Exchange question;
 
   [[nodiscard]] bool done() const { return chunks_left == 0 && answers == 0; }
@@ -54,7 +54,7 @@ Result<Streamer> open_streamer(const StreamPlan& plan, std::size_t number) {
   return streamer;
 }
 
-// Advances to the next chunk. The final request follows the last chunk.
+// Advances to the next chunk. The final request comes after the last chunk.
 void next_chunk(Streamer& streamer) {
   streamer.sent = 0;
   --streamer.chunks_left;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run time of programs, from before the first is spawned until the last has been reaped. Called
-// by the tool `time`. Functions over values.
+// The run time of programs, from just before the first is spawned until the last has been reaped.
+// Called by the tool `time`. Functions over values.
 #pragma once
 
 #include "base/error.hpp"
@@ -13,7 +13,7 @@ namespace muster::bench {
 struct TimingPlan {
   std::vector<std::vector<std::string>> programs;  // started at the same time
   int timeout_ms = 120'000;                        // per program; a hung one is killed
-  bool drain = false;                              // one program: read its stdout, count lines
+  bool drain = false;                              // one program: read its stdout and count lines
 };
 
 struct Timing {

@@ -140,7 +140,7 @@ TimingPlan timing_plan(const Options& options) {
   return plan;
 }
 
-// Prints its start time first, for callers that time an event in the started programs.
+// Prints the start time first, for callers that time an event in the started programs.
 int run_time(const Options& options) {
   const auto plan = timing_plan(options);
   fmt::print("{{\"begin_ns\": {}}}\n", steady_now().time_since_epoch().count());

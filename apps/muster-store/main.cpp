@@ -38,7 +38,7 @@ int fail(const Error& error) {
   return error.code == Errc::internal ? kExitInternal : kExitUnreachable;
 }
 
-// Each session needs a descriptor, so raise the soft limit to the hard limit.
+// Each session needs a file descriptor, so raise the soft limit to the hard limit.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -47,10 +47,10 @@ void raise_descriptor_limit() {
   }
 }
 
-// Returns the memory of large values to the system when they are deleted. With its dynamic
-// threshold malloc would soon place them on the heap, where small keys prevent trimming.
+// Returns the memory of large values to the system when they are deleted. By default, malloc's
+// dynamic threshold would soon place them on the heap, where small keys prevent trimming.
 void return_large_blocks() {
-  // There is one thread. NOLINTNEXTLINE(concurrency-mt-unsafe)
+  // There is only one thread. NOLINTNEXTLINE(concurrency-mt-unsafe)
   static_cast<void>(::mallopt(M_MMAP_THRESHOLD, 512 * 1024));
 }
 

@@ -19,7 +19,8 @@ constexpr const char* kHelp = R"(muster-store: a standalone TCPStore server
 
   muster-store                                 serve 127.0.0.1:29500
   muster-store --bind :: --port 0 --port-file p
-                                               all addresses, any free port, written to file p
+                                               listen on all addresses and any free port,
+                                               and write the port to file p
 
 It works with PyTorch 1.13 and later: TCPStore("127.0.0.1", 29500, is_master=False).
 On this host, only the user who started the server and root can connect. There is no authentication
@@ -29,7 +30,7 @@ Options:
   --bind ADDRESS     numeric address to listen on; :: means all IPv4 and IPv6 addresses [127.0.0.1]
   --port PORT        port to listen on; 0 selects a free port [29500]
   --port-file FILE   write the port to FILE once the server accepts connections
-  --uid UID|NAME     user on this host who may connect [the current user]
+  --uid UID|NAME     user on this host that may connect [the current user]
   --open             allow all users on this host
   --version          print the version
   --help, -h         print this help
@@ -40,7 +41,7 @@ The server prints only warnings and errors. On SIGTERM or SIGINT it exits with c
 constexpr std::array<std::string_view, 7> kNames{
     "--bind", "--port", "--port-file", "--uid", "--open", "--version", "--help"};
 
-// Reports an unknown option and suggests the nearest known one.
+// Returns an error for an unknown option that suggests the nearest known one.
 Error unknown(std::string_view word) {
   const auto nearest = std::ranges::min_element(
       kNames, {}, [word](std::string_view name) { return edit_distance(word, name); });

@@ -21,7 +21,7 @@ struct StoreOptions {
   std::optional<std::string> print;  // text for --help or --version
 };
 
-// Error: usage, one line that names the option.
+// Error: usage, with one line that names the option.
 [[nodiscard]] Result<StoreOptions> parse_store_options(int argc, const char* const* argv);
 
 }  // namespace muster

@@ -49,7 +49,8 @@ constexpr Duration kPagerTimeout = std::chrono::hours(1);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
 constexpr std::size_t kMessageLineBytesMax = 2000;  // messages contain user-chosen names
 
-// Waits a long time, since the reader may be a pager. EPIPE is not an error: the reader exited.
+// The timeout is long, because the reader may be a pager. EPIPE is not an error: the reader
+// exited.
 int print(std::string_view text) {
   if (write_within(1, text, kPagerTimeout) || errno == EPIPE) {
     return 0;
@@ -65,7 +66,7 @@ int refuse(const Error& error) {
   return exit_code_of(error);
 }
 
-// Writes all warnings at once, so that an unread console blocks only once.
+// Writes all warnings at once, so that a blocked console causes only one wait.
 void warn(const LaunchConfig& config, const std::vector<std::string>& warnings) {
   std::string lines;
   for (const std::string& warning : warnings) {
@@ -116,7 +117,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
 }
 
 // Prints the processes that would be started. The run folder, the port and the result of the
-// rendezvous are placeholders, because nothing is created and no socket is opened.
+// rendezvous are placeholders, because this creates no files and opens no sockets.
 int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ& environ) {
   const LaunchConfig& config = setup.config;
   PlanContext context{RunDir::place_of(config, setup.environ, "........"),
@@ -142,7 +143,7 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
                (plan ? describe_plan(*specs) : describe_env(*specs, environ)));
 }
 
-// State shared by guard and agent of a multi-node job, created before the fork.
+// State shared by the guard and the agent of a multi-node job, created before the fork.
 struct Shared {
   NodeSockets sockets;
   LeaseTimer lease;
@@ -192,7 +193,7 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
   return code;
 }
 
-// Replaces this process with the program that starts muster on each node, with our environment.
+// Replaces this process with the program that starts muster on each node, passing our environment.
 int replace_by(std::vector<std::string> words) {
   std::vector<char*> argv;
   for (std::string& word : words) {
@@ -206,7 +207,7 @@ int replace_by(std::vector<std::string> words) {
                       "cannot run " + words.front() + ": " + errno_text(why)});
 }
 
-// The secret to send to the hosts of --hosts, which may not share a home directory.
+// The secret to send to the hosts in --hosts, which may not share a home directory.
 Result<std::string> token_to_send(const HostsRequest& request) {
   if (!request.sends_token) {
     return "";
@@ -221,7 +222,7 @@ Result<std::string> token_to_send(const HostsRequest& request) {
   return std::move(token->secret);
 }
 
-// --hosts: starts agents on other hosts, but not in this process.
+// --hosts: starts agents on other hosts, in a separate program.
 int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
   return run_guarded([&](UniqueFd link) {
     hide_command_line(argc, argv);

@@ -6,7 +6,7 @@
 namespace muster {
 
 std::string version_text() {
-  // Two lines that identify the build, then its features. Features not listed are not built in.
+  // Two lines that identify the build, then the features that are built in.
   return fmt::format(
       "muster {}\n"
       "compiler    {} {}, {} build\n"

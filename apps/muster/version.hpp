@@ -8,7 +8,7 @@ namespace muster {
 
 [[nodiscard]] std::string version_text();
 
-// "0.1.0". All nodes of a job must have the same version.
+// Example: "0.1.0". All nodes in a job must have the same version.
 [[nodiscard]] std::string version_number();
 
 }  // namespace muster

@@ -32,7 +32,7 @@ bool fits(const FoundJob& job, const ControlOptions& options) {
   return pid_fits && id_fits;
 }
 
-// Whether the job's --http is at one of these addresses.
+// Whether the job's --http server listens on one of these addresses.
 bool serves(const FoundJob& job, const std::vector<std::string>& addresses, int port) {
   const auto http = parse_endpoint(text_of(parse_json(job.status), "http"));
   if (!http || http->port != port) {
@@ -44,7 +44,7 @@ bool serves(const FoundJob& job, const std::vector<std::string>& addresses, int 
   });
 }
 
-// Trailing line ends are removed. Error: not_possible; its message never contains the key.
+// Removes trailing line breaks. Error: not_possible; the message never contains the key.
 Result<std::string> read_key(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string key;
@@ -54,7 +54,7 @@ Result<std::string> read_key(const std::string& path) {
   return key;
 }
 
-// A job of this user on this host is queried over its Unix socket, which needs no key.
+// Queries a job of this user on this host over its Unix socket, which needs no key.
 Result<JobSource> source_at(const Endpoint& endpoint, const ControlOptions& options) {
   JobSource out;
   out.endpoint = endpoint;

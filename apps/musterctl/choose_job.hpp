@@ -13,29 +13,29 @@ namespace muster {
 
 struct ChosenJobs {
   std::vector<FoundJob> answered;
-  std::vector<FoundJob> silent;  // possible matches; with --run-id all silent jobs
+  std::vector<FoundJob> silent;  // possible matches; with --run-id, all silent jobs
 };
 
 [[nodiscard]] ChosenJobs chosen_jobs(const ControlOptions& options);
 
-// "no answer within 1 s from the launcher with pid 4242 …": unreachable.
+// Example: "no answer within 1 s from the launcher with pid 4242 …". Code: unreachable.
 [[nodiscard]] Error silent_error(const std::vector<FoundJob>& silent,
                                  const ControlOptions& options);
 
 // Prints silent_error() as a warning. Does nothing if no job is silent.
 void warn_of_silent(const std::vector<FoundJob>& silent, const ControlOptions& options);
 
-// The only matching job, which may be silent. Errors: not_found, usage (several match), unreachable
-// (only silent jobs may have this --run-id).
+// The only matching job, which may be silent. Errors: not_found, usage (several jobs match),
+// unreachable (only silent jobs could have this --run-id).
 [[nodiscard]] Result<FoundJob> choose_job(ChosenJobs jobs, const ControlOptions& options);
 
-// The only matching job, which must have answered. Errors: as choose_job; unreachable.
+// The only matching job; it must have answered. Errors: those of choose_job; unreachable.
 [[nodiscard]] Result<FoundJob> find_job(const ControlOptions& options);
 
-// The job at --endpoint, else as find_job.
+// The job at --endpoint if given, otherwise the job that find_job returns.
 [[nodiscard]] Result<JobSource> find_source(const ControlOptions& options);
 
-// "pid 4242  python3, job default, running", in one line.
+// One line, such as "pid 4242  python3, job default, running".
 [[nodiscard]] std::string describe(const FoundJob& job);
 
 }  // namespace muster

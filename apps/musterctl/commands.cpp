@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kReportName = "report.json";
 
-// Fails with the log directory in which a running job will write its report.
+// Returns an error that names the log directory in which a running job will write its report.
 Result<std::string> logs_of_job(const ControlOptions& options) {
   const auto source = find_source(options);
   if (!source && source.error().code == Errc::not_found) {

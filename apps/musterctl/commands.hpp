@@ -13,7 +13,7 @@ namespace muster {
 
 inline constexpr int kExitNotThere = 1;
 
-// Limit for lines with names from other programs, such as stacks.
+// Maximum length of lines with names from other programs, such as stacks.
 inline constexpr std::size_t kStackLineBytesMax = 400;
 
 // Writes to stdout; main checks for write errors at the end.

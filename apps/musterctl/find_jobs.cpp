@@ -27,7 +27,7 @@ enum class Stage {
   connecting,  // the backlog is full
   waiting,     // for the rest of the answer
   answered,
-  gone,  // belongs to another user, or the launcher has exited
+  gone,  // it belongs to another user, or the launcher has exited
 };
 
 struct Query {
@@ -36,7 +36,7 @@ struct Query {
   Stage stage = Stage::connecting;
 };
 
-// The name of a job's socket in a line of /proc/net/unix; empty for any other line.
+// The name of a job's socket in a line from /proc/net/unix; empty for any other line.
 std::string job_socket_in(const std::string& line) {
   const auto at = line.rfind(" @" + std::string(kJobSocketPrefix));
   return at == std::string::npos ? "" : line.substr(at + 2);
@@ -50,7 +50,7 @@ std::vector<std::string> job_sockets() {
       out.push_back(std::move(name));
     }
   }
-  // The table also has a line for each connection of a socket.
+  // The table also has a line for each connection to a socket.
   std::ranges::sort(out);
   const auto rest = std::ranges::unique(out);
   out.erase(rest.begin(), rest.end());
@@ -90,8 +90,8 @@ bool any_in(const std::vector<Query>& queries, Stage stage) {
   return std::ranges::find(queries, stage, &Query::stage) != queries.end();
 }
 
-// One iteration: retries pending connections, then reads available data. A signal or an error from
-// poll() changes nothing.
+// One iteration: retries pending connections, then reads available data. If poll() fails or is
+// interrupted by a signal, nothing changes.
 void advance(std::vector<Query>& queries, TimePoint deadline) {
   std::vector<pollfd> fds;
   for (Query& query : queries) {
@@ -113,7 +113,7 @@ void advance(std::vector<Query>& queries, TimePoint deadline) {
   }
 }
 
-// Agents of this user (for root, of all users) that are not in `known`. The kernel reports the
+// Agents of this user (as root, of all users) that are not in `known`. The kernel reports the
 // process behind a socket only after the connection has entered the backlog.
 std::vector<FoundJob> other_agents(const std::vector<FoundJob>& known) {
   std::vector<FoundJob> out;
@@ -160,7 +160,7 @@ std::vector<FoundJob> find_jobs(Duration timeout) {
     query.job.source.socket = std::move(socket);
     queries.push_back(std::move(query));
   }
-  bool last = false;  // read once more even if this process was not scheduled until the deadline
+  bool last = false;  // this process may not have run until the deadline, so read once more
   while (!last) {
     last = steady_now() >= deadline;
     advance(queries, deadline);

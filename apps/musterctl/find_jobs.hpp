@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the jobs on this host by the Unix sockets of their launchers. All launchers are queried in
-// parallel, so a silent one does not delay the others. Stateless.
+// Finds the jobs on this host through the Unix sockets of their launchers. All launchers are
+// queried in parallel, so a silent one does not delay the others. Stateless.
 #pragma once
 
 #include "base/time.hpp"

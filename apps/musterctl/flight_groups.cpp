@@ -27,7 +27,7 @@ std::string named(const Operation& operation) {
                      operation.peer < 0 ? "" : fmt::format(" with {}", operation.peer));
 }
 
-// Contains no times, so that ranks at the same position are grouped.
+// Does not include times, so that ranks at the same position are grouped.
 std::string place_of(const Position& at) {
   const std::string after = at.recent.empty() ? "" : named(at.recent.back());
   if (!at.pending.empty()) {
@@ -38,7 +38,7 @@ std::string place_of(const Position& at) {
 
 struct Place {
   std::vector<int> ranks;
-  std::uint64_t age = 0;  // longest wait of these ranks
+  std::uint64_t age = 0;  // longest wait among these ranks
 };
 
 // Keyed by progress and description.
@@ -53,7 +53,7 @@ std::map<std::pair<std::uint64_t, std::string>, Place> places_in(const hang::Evi
   return out;
 }
 
-// Waiting ranks, keyed by the ranks that they wait for.
+// Waiting ranks, keyed by the ranks that they are waiting for.
 std::map<std::vector<int>, std::vector<int>> waits_in(const hang::Evidence& group) {
   std::map<std::vector<int>, std::vector<int>> out;
   for (const hang::RankEvidence& rank : group.ranks) {

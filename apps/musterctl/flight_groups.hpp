@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightGroups: positions of ranks in their collectives, as text and JSON. Groups ranks at the same
-// position, lists those furthest behind first, and shows which ranks wait for which. Pure.
+// FlightGroups: the positions of ranks in their collectives, as text and JSON. Groups ranks at the
+// same position, lists those furthest behind first, and shows which ranks wait for which. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// flights: shows the position of each rank in its collectives and which ranks are behind, from the
+// flights: shows the position of each rank in its collectives and which ranks are behind. Uses the
 // flight recorders of muster's collective library and of PyTorch. Reads a running job, a process
-// tree (including killed ranks while their launcher or another rank on their host lives), or a
-// directory of recorders and PyTorch dumps.
+// tree, or a directory of recorders and PyTorch dumps. A process tree also shows killed ranks, as
+// long as their launcher or another rank on their host is alive.
 #include "base/clock.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The positions found, and messages about missing ones.
+// The positions found, and warnings about missing ones.
 struct Flights {
   FlightGroups groups;
   std::vector<std::string> gaps;
@@ -64,7 +64,7 @@ void add_job(const LocalJob& job, Flights& out) {
   std::ranges::move(evidence.gaps, std::back_inserter(out.gaps));
 }
 
-// The last number in the file name: "nccl_trace_rank_12", "trace-3.pickle".
+// The last number in the file name, as in "nccl_trace_rank_12" or "trace-3.pickle".
 std::optional<int> rank_in(const std::string& name) {
   const auto last = name.find_last_of("0123456789");
   if (last == std::string::npos) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// forget: makes the leading launcher stop waiting for a node whose death it cannot prove.
+// forget: makes the leading launcher stop waiting for a node that it cannot prove to be dead.
 #include "base/printable.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"

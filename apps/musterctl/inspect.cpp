@@ -28,8 +28,8 @@ bool is_ours(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
 }
 
-// The py-spy next to a worker's Python, as in the launcher, else the one in PATH. Root must not run
-// a program chosen by another user.
+// The py-spy next to a worker's Python, like in the launcher; otherwise the one in PATH. Root must
+// not run a program that another user chose.
 std::string py_spy_for(const LocalJob& job) {
   for (const LocalWorker& worker : job.workers) {
     const std::string process = "/proc/" + std::to_string(worker.pid);
@@ -46,8 +46,8 @@ std::string py_spy_for(const LocalJob& job) {
   return "py-spy";
 }
 
-// With Yama a process may trace only its descendants, unless it is root. The workers of a job are
-// not descendants of musterctl.
+// With Yama, a process may trace only its descendants, unless it is root. A job's workers are not
+// descendants of musterctl.
 bool may_trace() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
   int scope = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspects the workers of a running job once, as --hang-timeout does for a hang (lib/hang). Pauses
-// no process for longer than a few milliseconds. Blocking; stateless.
+// Inspects the workers of a running job once, like --hang-timeout does in a hang (lib/hang).
+// Pauses no process for longer than a few milliseconds. Blocking; stateless.
 #pragma once
 
 #include "hang/evidence.hpp"
@@ -10,7 +10,7 @@ namespace muster {
 
 [[nodiscard]] hang::Evidence inspect(const LocalJob& job);
 
-// Only the operations from PyTorch's flight recorders.
+// Returns only the operations from PyTorch's flight recorders.
 [[nodiscard]] hang::Evidence torch_operations(const LocalJob& job);
 
 }  // namespace muster

@@ -25,7 +25,7 @@ int show_status(const ControlOptions& options, const std::string& json) {
   return 0;
 }
 
-// If the launcher was killed, the files do not contain the end of the job.
+// If the launcher was killed, the files do not show the end of the job.
 Result<int> status_of_folder(const ControlOptions& options) {
   const auto status = read_status(options.name);
   if (!status) {
@@ -58,7 +58,7 @@ void show_event(const ControlOptions& options, std::string_view line) {
   print(options.json ? std::string(line) : event_text(line.substr(0, line.find('\n'))) + "\n");
 }
 
-// Also returns when the reader of stdout exits.
+// Also returns when the process that reads stdout exits.
 Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
   EventLines lines;
   while (std::ferror(stdout) == 0) {
@@ -130,7 +130,7 @@ Result<int> run_url(const ControlOptions& options) {
     return std::unexpected(url.error());
   }
   if (url->empty()) {
-    return failure(Errc::not_found, "the job has no --http; start it with muster --http=PORT");
+    return failure(Errc::not_found, "the job has no HTTP server; start it with muster --http=PORT");
   }
   print(*url);
   return 0;

@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// The Host header for a job's Unix socket.
+// The Host header for requests to a job's Unix socket.
 inline constexpr const char* kJobSocketHost = "localhost";
 
 struct JobSource {
@@ -23,7 +23,7 @@ struct JobSource {
   std::string key{};                 // from --http-key; empty: none
 
   // Starts a GET. Errors: those of connecting and of HttpStream::get; not_possible if the key is
-  // missing or wrong; protocol for any status except 200.
+  // missing or wrong; protocol for any status other than 200.
   [[nodiscard]] Result<HttpStream> ask(const std::string& target, TimePoint deadline) const;
 
   // The complete response body.
@@ -31,8 +31,8 @@ struct JobSource {
 };
 
 // Connects without blocking. Any user may listen on such a name, so only launchers of our own user
-// are trusted; root queries all. Errors: timed_out (the backlog is full, a retry may succeed),
-// unreachable, not_possible (belongs to another user).
+// are trusted; root may query all. Errors: timed_out (the backlog is full, a retry may succeed),
+// unreachable, not_possible (the job belongs to another user).
 [[nodiscard]] Result<UniqueFd> connect_job_socket(const std::string& name);
 
 }  // namespace muster

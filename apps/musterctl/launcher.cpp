@@ -18,14 +18,14 @@
 namespace muster {
 namespace {
 
-// The status is untrusted. Root must not signal a process on behalf of a user who does not own it.
+// The status is untrusted. Root must not signal a process for a user who does not own it.
 bool is_launcher_of(pid_t launcher, pid_t agent) {
   const auto above = read_process_status(launcher);
   const auto below = read_process_status(agent);
   return above && below && below->parent == launcher && below->user == above->user;
 }
 
-// Opens the pidfd before the check, so that a reused pid cannot be signalled.
+// Opens the pidfd before the check, so that it never signals a process that reuses the pid.
 Result<UniqueFd> hold_launcher(const FoundJob& job) {
   UniqueFd launcher(
       job.launcher_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, job.launcher_pid, 0)) : -1);

@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// Sends SIGTERM, as the user could, and waits for the exit. Errors: not_possible (the process is
-// not the launcher of the job, or is not visible from here), system, timed_out.
+// Sends SIGTERM, like kill(1), and waits for the launcher to exit. Errors: not_possible (the
+// process is not the job's launcher, or is not visible from here), system, timed_out.
 [[nodiscard]] Result<void> end_launcher(const FoundJob& job, const ControlOptions& options);
 
 }  // namespace muster

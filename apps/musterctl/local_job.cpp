@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kGenerationsMax = 64;
 
-// The status is untrusted, so only descendants of the process reported by the kernel count.
+// The status is untrusted, so only descendants of the process that the kernel reported count.
 bool is_below(pid_t process, pid_t agent) {
   for (int i = 0; i < kGenerationsMax && process > 1; ++i) {
     const auto row = read_process(process);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of a running job on this host, inspected by stacks and flights. Value.
+// The workers of a running job on this host, which stacks and flights inspect. Value.
 #pragma once
 
 #include "base/error.hpp"
@@ -24,8 +24,8 @@ struct LocalJob {
   std::vector<LocalWorker> workers;  // running workers only
 };
 
-// The job selected by --pid or --run-id, or the only one. Errors: those of find_job; not_found (no
-// workers).
+// The job selected by --pid or --run-id, or the only one. Errors: those of find_job; not_found
+// (the job has no workers here).
 [[nodiscard]] Result<LocalJob> find_local_job(const ControlOptions& options);
 
 // Keeps only the workers with these ranks; an empty list keeps all. Error: not_found.

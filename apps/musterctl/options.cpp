@@ -23,38 +23,38 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl events [DIR]     print all events of the job, one per line; --follow: wait for new ones
   musterctl timeline [DIR]   draw rounds, nodes and workers as an image: --svg FILE (-: stdout)
   musterctl report [DIR]     print the failure report (JSON) of the newest run in a log directory
-  musterctl stacks [RANK]…   print the stacks of the workers on this host, equal ones grouped
-  musterctl flights [DIR]    show the position of each rank in its collectives and who is behind
-  musterctl stop             stop the job: send SIGTERM to its launcher and wait for its exit
-  musterctl url              print the URL of the job's --http with its key
-  musterctl drain NODE       make this host's node leave a multi-node job, also by SIGTERM
+  musterctl stacks [RANK]…   print the stacks of the workers on this host, grouping equal ones
+  musterctl flights [DIR]    show each rank's position in its collectives and which are behind
+  musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
+  musterctl url              print the URL of the job's HTTP server, including its key
+  musterctl drain NODE       stop this host's node with SIGTERM; it leaves the multi-node job
   musterctl forget NODE      declare a lost node dead, so that the job stops waiting for it
 
 musterctl finds the jobs on this host and queries each over its socket, which accepts only the owner
 and root. It queries all launchers on the host in parallel and reports those that do not answer
 within 1 s (--timeout changes the limit, except for stop and drain). stop --pid also stops a job
 whose launcher does not answer. With DIR, a log directory or a parent of log directories, musterctl
-reads the files there instead, also after the job has ended.
-In a multi-node job the launcher of each node reports the view of that node. stop stops the workers
-on this node; whether the other nodes continue depends on --nnodes. drain does the same if there are
-other nodes. To drain a node on another host, run it on that host.
-forget is for a job that waits for a node that died out of contact and returned without its record.
-Run it on the node that leads the job. If NODE is still running, the job then runs twice, so make
-sure that its host was rebooted or is off.
+reads the files there instead, even after the job has ended.
+In a multi-node job, each node's launcher reports what that node sees. stop stops the workers on
+this node; whether the other nodes continue depends on --nnodes. drain does the same, but only if
+there are other nodes. To drain a node on another host, run drain on that host.
+Use forget if the job waits for a node that died while disconnected and came back without its
+record. Run it on the node that leads the job. If NODE is still running, the job then runs twice, so
+make sure that its host was rebooted or is off.
 
 stacks needs py-spy (Python) and eu-stack (other code), and root or kernel.yama.ptrace_scope=0. It
-pauses a process for a few milliseconds at most. flights reads the flight recorders of muster's
-collective library and, for jobs with --hang-timeout, of PyTorch. Its DIR is the directory of
-MUSTER_COLLECTIVE_FLIGHT_DIR or one with PyTorch's dumps. It also accepts pids of ranks or their
-launchers.
+pauses a process for at most a few milliseconds. flights reads the flight recorders of muster's
+collective library and, for jobs with --hang-timeout, those of PyTorch. Its DIR is the directory in
+MUSTER_COLLECTIVE_FLIGHT_DIR, or one with PyTorch's dumps. It also accepts the pids of ranks or of
+their launchers.
 
   --pid PID            select the job by the pid of its launcher (or of its child job-agent)
   --run-id ID          select the job by its --rdzv-id
-  --endpoint URL       select the job that muster --http serves at http://HOST:PORT; for status,
+  --endpoint URL       select the job whose --http server is at http://HOST:PORT; for status,
                        top, events, timeline and report
-  --http-key FILE      with --endpoint: the file with the key of that job, as for muster --http-key.
+  --http-key FILE      with --endpoint: the file with that job's key, as in muster --http-key.
                        Not needed for your own jobs on this host
-  --json               JSON output: the status object, events as in events.jsonl; stacks and flights
+  --json               print JSON: the status object; events as in events.jsonl; stacks and flights
                        as one object
   --follow             events: continue until the job ends
   --svg FILE           timeline: output file of the image
@@ -194,8 +194,8 @@ constexpr std::string_view kHttp = "http://";
 Result<Endpoint> parse_url(const std::string& url) {
   if (url.find('?') != std::string::npos) {
     return failure(Errc::usage,
-                   "omit ?key=..., since other users can see command lines; your own jobs on this "
-                   "host need no key, for others use --http-key FILE");
+                   "omit ?key=...: other users can see command lines. Your own jobs on this host "
+                   "need no key; for other jobs use --http-key FILE");
   }
   std::string text = url.starts_with(kHttp) ? url.substr(kHttp.size()) : url;
   if (text.ends_with('/')) {
@@ -277,7 +277,7 @@ Result<ControlOptions> finish(Typed typed) {
   return std::move(options);
 }
 
-// The command that shares a prefix with a mistyped one: status for "stats".
+// The command that a mistyped one probably meant, by common prefix: status for "stats".
 std::string meant_command(const CLI::App& app, std::string_view typed) {
   constexpr std::size_t kAlike = 3;
   std::string best;

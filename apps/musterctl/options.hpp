@@ -46,30 +46,30 @@ struct ControlOptions {
   std::string text;               // print
   std::string name;               // resolve: the name; report, status …: the directory, or empty
   Endpoint store;                 // store commands
-  std::vector<std::string> args;  // store commands: key, value; flights: places
+  std::vector<std::string> args;  // store commands: key, value; flights: directories, pids
   Duration timeout = std::chrono::seconds(5);
   bool timeout_given = false;
 
-  // Timeout for querying all launchers on this host. With stop and drain, --timeout limits the exit
-  // instead.
+  // Timeout for querying all launchers on this host. For stop and drain, --timeout instead limits
+  // how long to wait for the exit.
   [[nodiscard]] Duration time_to_find() const {
     const bool is_for_end = command == Command::stop || command == Command::drain;
     return timeout_given && !is_for_end ? timeout : kFindTimeout;
   }
 
-  // Selection of a running job.
-  std::optional<std::int64_t> pid;   // of its launcher
+  // Options that select a running job.
+  std::optional<std::int64_t> pid;   // pid of its launcher
   std::string http_key_file;         // --http-key
   std::string run_id;                // --rdzv-id of the job
-  std::optional<Endpoint> endpoint;  // where --http serves it
+  std::optional<Endpoint> endpoint;  // address of its --http server
   std::string node;                  // drain, forget
   std::vector<int> ranks;            // stacks; empty: all
   bool json = false;
   bool follow = false;
-  std::string svg;  // timeline: the file
+  std::string svg;  // timeline: output file
 };
 
-// Error: usage, one line that names the option.
+// Error: usage, with one line that names the option.
 [[nodiscard]] Result<ControlOptions> parse_control_options(int argc, const char* const* argv);
 
 }  // namespace muster

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// Reads each directory or process tree (by pid). Returns each recorder once.
+// Reads each directory, or each process tree (given its pid). Returns each recorder once.
 [[nodiscard]] std::vector<collective::FlightLog> read_recorders(
     const std::vector<std::string>& places);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files in a run's log folder, for jobs that have ended. Stateless.
+// Files in a run's log directory, for jobs that have ended. Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -11,11 +11,12 @@
 
 namespace muster {
 
-// The file with this name in the folder itself, else in its newest subfolder that has one. Error:
-// not_found.
+// The file with this name in the folder itself, otherwise in the newest subfolder that has one.
+// Error: not_found.
 [[nodiscard]] Result<std::string> find_in_runs(const std::string& folder, const char* name);
 
-// Passes each complete line of the file, including its line break. Error: not_possible.
+// Passes each complete line of the file to the callback, including its line break. Error:
+// not_possible.
 [[nodiscard]] Result<void> read_lines(const std::string& path,
                                       const std::function<void(std::string_view)>& take);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// stacks: prints the current stacks of a job's workers. Groups equal ones, outliers first.
+// stacks: prints the current stacks of a job's workers. Groups equal stacks, outliers first.
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "hang/judge/judge.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kIndent = 2;  // indentation of the groups in a verdict
 
-// The job may not be hung, so a running thread is normal.
+// The job may not be hung, so it is normal for a thread to be running.
 std::string without_blame(const std::string& reason) {
   constexpr std::string_view kSpinning = "spinning in ";
   return reason.starts_with(kSpinning) ? "runs in " + reason.substr(kSpinning.size()) : reason;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stop: sends SIGTERM to the launcher of a job, as the user could, and waits for its exit. drain:
-// does the same for one node of a multi-node job, which then leaves the job.
+// stop: sends SIGTERM to a job's launcher, like kill(1), and waits for it to exit. drain: does the
+// same for one node of a multi-node job; that node then leaves the job.
 #include "base/printable.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
@@ -68,7 +68,7 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
   }
   return failure(
       Errc::not_found,
-      fmt::format("no node '{}' in your jobs on this host; they have {}",
+      fmt::format("no node '{}' in your jobs on this host; their nodes: {}",
                   name,
                   name_some(known, [](const std::string& one) { return printable(one); })));
 }
@@ -76,7 +76,7 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
 }  // namespace
 
 Result<int> run_stop(const ControlOptions& options) {
-  // Also works for a silent launcher, because its guard handles the signal.
+  // Also works for a silent launcher, because its guard process handles the signal.
   const auto job = choose_job(chosen_jobs(options), options);
   if (!job) {
     return std::unexpected(job.error());

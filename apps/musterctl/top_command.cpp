@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// top: shows the status on one screen and redraws it on each event and every second, until the job
-// ends or q is pressed. Restores the terminal.
+// top: shows the status on one screen. Redraws it on each event and every second, until the job
+// ends or q is pressed, and then restores the terminal.
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "choose_job.hpp"
@@ -27,8 +27,8 @@ namespace {
 
 constexpr Duration kRefresh = std::chrono::seconds(1);
 
-// Switches to the alternate screen, unbuffered keys, and signals through a signalfd. The destructor
-// restores everything.
+// Switches to the alternate screen and to unbuffered keys, and receives signals through a
+// signalfd. The destructor restores everything.
 class Terminal {
  public:
   Terminal() {
@@ -65,7 +65,7 @@ class Terminal {
   // The descriptor for keys; -1, which poll ignores, if stdin is not a terminal.
   [[nodiscard]] int keys() const { return changed_ ? 0 : -1; }
 
-  // Whether a key or a signal requests the exit.
+  // Whether a key or a signal requests exit.
   [[nodiscard]] bool asked_to_end() const {
     char key = 0;
     if (changed_ && wait_ready(0, POLLIN, steady_now()) && ::read(0, &key, 1) == 1 &&
@@ -101,8 +101,8 @@ ScreenSize screen_size() {
   return {size.ws_col, size.ws_row};
 }
 
-// Redraws until the user quits (true) or the job has ended (false). Adds events from the stream to
-// `seen`.
+// Redraws until the user quits (returns true) or the job has ended (false). Appends events from
+// the stream to `seen`.
 Result<bool> watch(const ControlOptions& options,
                    const JobSource& source,
                    HttpStream& stream,

@@ -3,7 +3,8 @@
 // operations in the same order, with the same op, root, dtype and counts; otherwise all get
 // mismatch. Resource type: movable, not copyable.
 //
-// Threads: one at a time, except abort(), error() and Work. A second thread kills it with aborted.
+// Threads: use it from one thread at a time, except for abort(), error() and Work. A call from a
+// second thread kills the communicator with aborted.
 //
 // A call returns when this rank's result is complete (host buffers), or once the operation is
 // queued on OpOptions::stream (device buffers). With OpOptions::async, Work reports completion.
@@ -12,7 +13,6 @@
 // Errors, from the call or from Work::wait: invalid_argument, unsupported and invalid_state (in a
 // forked child) leave the communicator unchanged. After any other error, all calls on all ranks
 // fail with the first error, and the contents of `out` are undefined.
-// all ranks; `out` then holds anything. invalid_state: called in a forked child.
 #pragma once
 
 #include "collective/error.hpp"
@@ -33,7 +33,7 @@ namespace muster::collective {
 
 class GradientSupport;
 
-// This rank's number and the group's size. The epoch counts restarts: ranks of different epochs
+// This rank's number and the group's size. The epoch counts restarts; ranks of different epochs
 // never connect to each other.
 struct Membership {
   int rank = 0;  // from 0 to size - 1
@@ -45,33 +45,34 @@ struct Membership {
 };
 
 struct CommOptions {
-  std::string name = "world";  // equal on all ranks; shown in errors and records
+  std::string name = "world";  // equal on all ranks; used in errors and flight records
   Backend backend = Backend::automatic;
-  Duration timeout = std::chrono::minutes(10);       // per operation, from its turn on
+  Duration timeout = std::chrono::minutes(10);       // per operation, from when it starts
   Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
   std::size_t recorder_entries = 2048;               // operations; 0: recorder off
   // Directory of the flight recorder's file. Empty: shared memory of this host's ranks.
   std::string recorder_folder;
-  // Ranks with equal text share memory. Empty: detected from machine and network.
+  // Ranks with the same value share memory. Empty: detected from the machine and its network.
   std::string host;
-  // Address on which other hosts reach this rank. Empty: the local address of the route to the
+  // Address at which other hosts reach this rank. Empty: the local address on the route to the
   // store.
   std::string address;
   // "A-B": this rank listens for other ranks on one of these ports. Empty: any free port.
   std::string port_range;
-  // Limit for the sum of all alloc() calls. Only reserves address space; alloc() takes the memory.
+  // Limit on the total of all alloc() calls. This only reserves address space; alloc() allocates
+  // the memory.
   std::uint64_t arena_bytes = std::uint64_t{64} << 30;
 };
 
 class Communicator {
  public:
-  // Reads what muster or torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and, if present,
-  // TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. Without an
-  // agent's store, rank 0 serves one. Collective: returns when all ranks have called it, at the
-  // latest after init_timeout. MUSTER_COLLECTIVE_* variables override options (README). Errors:
-  // invalid_argument (a variable is missing or malformed), store (unreachable), timeout (names the
-  // missing ranks), peer_failed (a rank died meanwhile), mismatch (different muster versions),
-  // system (out of memory or descriptors).
+  // Reads the variables that muster or torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+  // and, if present, TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_RUN_ID,
+  // TORCHELASTIC_USE_AGENT_STORE. If the agent does not serve a store, rank 0 does. Collective:
+  // returns when all ranks have called it, or when init_timeout expires. MUSTER_COLLECTIVE_*
+  // variables override options (README). Errors: invalid_argument (a variable is missing or
+  // malformed), store (unreachable), timeout (names the missing ranks), peer_failed (a rank died
+  // during startup), mismatch (different muster versions), system (out of memory or descriptors).
   [[nodiscard]] static Result<Communicator> from_env(CommOptions options = {});
   [[nodiscard]] static Result<Communicator> from_env(const Environ& environ, CommOptions options);
   [[nodiscard]] static Result<Communicator> create(std::shared_ptr<Store> store,
@@ -81,8 +82,8 @@ class Communicator {
   // A moved-from communicator may only be assigned to or destroyed.
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
-  // Waits for operations in progress, but not for other ranks. A rank that waits for this one in an
-  // operation then gets peer_failed.
+  // Waits for operations in progress, but not for other ranks. A rank that is waiting for this one
+  // in an operation then gets peer_failed.
   ~Communicator();
 
   [[nodiscard]] int rank() const;
@@ -94,11 +95,11 @@ class Communicator {
   [[nodiscard]] Backend backend() const;
 
   // Counts are in elements; size is size(). in and out have the same dtype and device. They may be
-  // the same memory (in place) but must not overlap otherwise.
+  // the same memory (in place) but must not overlap in any other way.
 
   // out[i] = op over in[i] of all ranks, on every rank. Equal counts.
   [[nodiscard]] Result<Work> all_reduce(ConstBuffer in, Buffer out, Op op, OpOptions options = {});
-  // The same, on `root` only; other ranks' out is ignored and may be empty.
+  // Like all_reduce, but on `root` only; other ranks' out is ignored and may be empty.
   [[nodiscard]] Result<Work> reduce(
       ConstBuffer in, Buffer out, Op op, int root, OpOptions options = {});
   // Reads the buffer on `root` and overwrites it on all other ranks.
@@ -114,9 +115,9 @@ class Communicator {
                                             OpOptions options = {});
   // Block j of in becomes block rank() of out on rank j. Equal counts, multiples of size.
   [[nodiscard]] Result<Work> all_to_all(ConstBuffer in, Buffer out, OpOptions options = {});
-  // Point to point: sender and receiver pass the same dtype and count; other ranks do not take
-  // part. Messages of a pair arrive in the order sent. A send may return before the matching
-  // receive is called, but programs must not rely on that.
+  // Point to point: sender and receiver pass the same dtype and count; other ranks are not
+  // involved. Messages between a pair of ranks arrive in the order sent. A send may return before
+  // the matching receive is called, but programs must not rely on that.
   [[nodiscard]] Result<Work> send(ConstBuffer in, int to, OpOptions options = {});
   [[nodiscard]] Result<Work> recv(Buffer out, int from, OpOptions options = {});
   // Returns when all ranks have called it. Also waits for this rank's earlier async collectives.
@@ -124,27 +125,27 @@ class Communicator {
 
   // Creates a communicator for the ranks with equal color, ordered by key, then by rank. All ranks
   // must call it; ranks with a negative color get an empty result. Each part has its own threads
-  // and deadlines, and can fail independently of the parent. Errors: as from_env, or those of an
-  // operation on the parent.
+  // and deadlines, and can fail independently of the parent. Errors: the same as from_env, or
+  // those of an operation on the parent.
   [[nodiscard]] Result<std::optional<Communicator>> split(int color, int key);
   // After a failure: creates another communicator with the same store and options for the ranks of
-  // a new epoch. Collective among these; this one stays dead. Errors: as from_env, and
-  // invalid_argument for this communicator's own epoch. May be retried.
+  // a new epoch. Collective among those ranks; the old communicator stays dead. Errors: the same
+  // as from_env, and invalid_argument for the old communicator's own epoch. May be retried.
   [[nodiscard]] Result<Communicator> rebuild(const Membership& membership) const;
 
-  // Zeroed memory, aligned to 4 KiB, that operations read and write without a copy. Valid until it
-  // is freed or the communicator is destroyed. alloc() does not wait for other ranks, but an
-  // operation avoids copies only if the buffers of all ranks come from alloc(). So all ranks call
-  // it with the same size in the same order. Errors: unsupported (the total exceeds arena_bytes),
-  // system (out of memory; alloc takes it now, not at first use). free: invalid_argument for an
-  // unknown pointer. No operation on the memory may be in progress.
+  // Allocates zeroed memory, aligned to 4 KiB, that operations read and write without a copy.
+  // Valid until it is freed or the communicator is destroyed. alloc() does not wait for other
+  // ranks, but an operation avoids copies only if the buffers of all ranks come from alloc(). So
+  // all ranks must call it with the same size in the same order. Errors: unsupported (the total
+  // exceeds arena_bytes), system (out of memory, reported by alloc() and not at first use). free:
+  // invalid_argument for an unknown pointer. No operation on the memory may be in progress.
   [[nodiscard]] Result<void*> alloc(std::size_t bytes, int device = kHost);
   [[nodiscard]] Result<void> free(void* memory);
 
-  // Fails all current and future operations on all ranks with `aborted` and this reason. Any
-  // thread; a call on one rank suffices.
+  // Fails all current and future operations on all ranks with `aborted` and this reason. Calling
+  // it on one rank is enough; any thread may call it.
   void abort(const std::string& reason);
-  // Why this communicator is dead; nullopt while it is usable. Any thread.
+  // The error that killed this communicator; nullopt while it is usable. Any thread.
   [[nodiscard]] std::optional<Error> error() const;
   // The state of each rank on this host, one line per rank.
   [[nodiscard]] std::string dump() const;

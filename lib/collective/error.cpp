@@ -11,7 +11,7 @@
 namespace muster::collective {
 namespace {
 
-// The limit that the process has reached, and how to raise it.
+// Describes the limit that the process has reached, and how to raise it.
 std::string limit_of(int errno_value) {
   rlimit limit{};
   if (errno_value != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) {

@@ -35,7 +35,7 @@ struct Error {
   std::uint64_t epoch = 0;  // the communicator's epoch
   std::uint64_t seq = 0;    // operation number; 0: not in an operation
   int native = 0;
-  std::string text = {};  // one sentence that names the rank and the operation
+  std::string text = {};  // one sentence; names the rank and the operation
 
   bool operator==(const Error&) const = default;
 };
@@ -50,7 +50,7 @@ using Result = std::expected<T, Error>;
 // Whether the communicator must be rebuilt after this error.
 [[nodiscard]] bool is_fatal(Errc code);
 
-// "peer_failed".
+// Example: "peer_failed".
 [[nodiscard]] std::string_view name_of(Errc code);
 
 // Wraps an error of a lower layer (store, sockets); `doing` becomes the prefix.

@@ -44,20 +44,21 @@ struct GradientPlan {
 
 struct BucketLimits {
   std::size_t first = 1UL << 20;  // bytes; small, so that communication starts early
-  // Limit for the other buckets; a larger parameter gets its own bucket. 0: 2 MiB on the host,
-  // where an operation costs microseconds and small buckets leave less for the end; 25 MiB on GPUs.
+  // Limit for the other buckets; a larger parameter gets its own bucket. 0 means 2 MiB on the host
+  // and 25 MiB on GPUs. On the host an operation costs only microseconds, and small buckets leave
+  // less to reduce after the backward pass.
   std::size_t cap = 0;
 };
 
-// `order` lists all parameters by the time they become ready.
+// `order` lists all parameters in the order in which they become ready.
 [[nodiscard]] GradientPlan plan_gradients(const std::vector<GradientParameter>& parameters,
                                           const std::vector<int>& order,
                                           const BucketLimits& limits);
 
-// Last registered parameter first, which approximates a backward pass.
+// Starts with the last registered parameter, which approximates a backward pass.
 [[nodiscard]] std::vector<int> reverse_order(std::size_t parameters);
 
-// Equal for equal parameters. Not cryptographic.
+// Equal for equal parameters. Not cryptographically secure.
 [[nodiscard]] std::uint64_t hash_of(const GradientParameter& parameter);
 
 }  // namespace muster::collective

@@ -40,18 +40,19 @@ struct GradientSyncOptions {
   // Send f32 gradients as bf16 or f16, which halves the traffic. The host sums in f32 and rounds
   // once; on GPUs NCCL sums in the wire type.
   std::optional<DType> wire = {};
-  // Processes a bucket in place, instead of the all-reduce; its result is not modified. On GPUs it
-  // must start after `stream`, and wait() waits for the Work that it returns.
+  // Processes a bucket in place, instead of the all-reduce; the library does not modify the hook's
+  // result. On GPUs the hook's work must start after `stream`, and wait() waits for the Work that
+  // the hook returns.
   std::function<Result<Work>(Communicator&, const GradientBucketView&)> hook = {};
-  // true: gradients live in buckets (grad()). false: they live in the caller's memory (bind()) and
-  // are copied in and out.
+  // true: gradients live in buckets (grad()). false: gradients live in the caller's memory
+  // (bind()), and muster copies them into buckets and back.
   bool owns_memory = true;
-  // true: the communicator's thread runs buckets during the backward pass; false: mark_ready()
+  // true: the communicator's thread reduces buckets during the backward pass; false: mark_ready()
   // does.
   bool background = true;
-  // Allow steps that do not use some gradients (mark_unused); costs a small operation per step.
+  // Allow steps that do not use some gradients (mark_unused). Adds a small operation to each step.
   bool has_unused = false;
-  // After the first step, buckets follow the order in which gradients became ready on rank 0.
+  // After the first step, order buckets by when gradients became ready on rank 0.
   bool reorder = true;
   int device = kHost;
 };
@@ -59,7 +60,7 @@ struct GradientSyncOptions {
 struct GradientStats {
   std::size_t buckets = 0;
   std::size_t bytes = 0;  // total size of the gradients
-  Duration exposed{};     // time spent in wait(), not hidden by the backward pass
+  Duration exposed{};     // time spent in wait(), not overlapped with the backward pass
   bool moved = false;     // buckets were rebuilt: call grad() again
 };
 
@@ -77,37 +78,38 @@ class GradientSync {
 
   // The gradient's memory, initially zero. It may move: see GradientStats::moved.
   [[nodiscard]] Result<void*> grad(int id) const;
-  // Sets the caller's memory for a gradient, on the same device, until another one is bound. On
-  // GPUs it is read on the stream of mark_ready; the sum is written on the stream of wait_stream,
-  // or before wait() returns.
+  // Sets the caller's memory for a gradient, on the same device, until the next bind(). On GPUs
+  // the memory is read on the stream of mark_ready; the sum is written on the stream of
+  // wait_stream, or before wait() returns.
   [[nodiscard]] Result<void> bind(int id, void* memory);
 
   // false: this step only accumulates and sends nothing.
   [[nodiscard]] Result<void> begin(bool synchronize = true);
-  // The gradient is complete (on GPUs: on `stream`; use one stream per step). The last gradient of
-  // a bucket launches that bucket and later full ones that had to wait for it. Errors:
-  // invalid_state if the gradient was already marked in this step, invalid_argument if the stream
-  // differs.
+  // Marks the gradient as complete (on GPUs: on `stream`; use one stream per step). Marking the
+  // last gradient of a bucket launches that bucket, and any later full buckets that had to wait
+  // for it. Errors: invalid_state if the gradient was already marked in this step,
+  // invalid_argument if the stream differs.
   [[nodiscard]] Result<void> mark_ready(int id, void* stream = nullptr);
-  // The gradient is not used in this step. It counts as zeros (written on `stream`), or as the
+  // Marks the gradient as unused in this step. It counts as zeros (written on `stream`), or as the
   // value accumulated by accumulate-only steps since the last sum.
   [[nodiscard]] Result<void> mark_unused(int id, void* stream = nullptr);
   // Waits until all gradients are summed. Errors: invalid_state, naming unmarked gradients; errors
-  // of the operations; timeout if `timeout` (0: none) expires first. The step then continues; wait
-  // again.
+  // of the operations; timeout if `timeout` (0: none) expires first. After a timeout the step
+  // continues, and wait() may be called again.
   [[nodiscard]] Result<GradientStats> wait(Duration timeout = Duration::zero());
-  // Device gradients: work queued on `stream` from now on sees the sums. The host does not wait.
+  // Device gradients: makes later work on `stream` wait for the sums. The host does not wait.
   [[nodiscard]] Result<GradientStats> wait_stream(void* stream);
 
-  // Whether any rank used it in the last step; true without has_unused.
+  // Whether any rank used the gradient in the last step; always true without has_unused.
   [[nodiscard]] bool used(int id) const;
-  // Zeroes all gradients, including accumulated values; on GPUs, queued on `stream`. Can fail on
-  // GPUs only.
+  // Zeroes all gradients, including accumulated values; on GPUs the work is queued on `stream`.
+  // Can fail only on GPUs.
   Result<void> zero(void* stream = nullptr);
 
-  // After a failure or a change in the number of ranks: moves the gradients and their values to the
-  // new communicator (call grad() again). The old communicator must still exist during the call. On
-  // GPUs, the caller's streams must have finished their work on gradients.
+  // After a failure or a change in the number of ranks: moves the gradients and their values to
+  // the new communicator (call grad() again). The old communicator must still exist during the
+  // call. On GPUs, the work on gradients that the caller has queued on its streams must be
+  // complete.
   [[nodiscard]] Result<void> rebind(Communicator& communicator);
 
   [[nodiscard]] const GradientPlan& plan() const;

@@ -28,10 +28,10 @@ enum class DType : std::uint8_t {
   f8e5m2 = 11,  // GPUs only
 };
 
-// How elements of different ranks are combined. Floating-point sums follow rank order; f16 and bf16
-// are summed in f32 and rounded once. Integer sums wrap. avg is the sum divided by the number of
-// ranks (integers round towards zero). premul_sum multiplies each element by OpOptions::scale, then
-// adds. A NaN on any rank yields NaN, also for min and max.
+// How elements of different ranks are combined. Floating-point sums follow rank order; f16 and
+// bf16 are summed in f32 and rounded once. Integer sums wrap. avg is the sum divided by the number
+// of ranks (integers round towards zero). premul_sum multiplies each element by OpOptions::scale,
+// then adds. A NaN on any rank yields NaN; this includes min and max.
 enum class Op : std::uint8_t { sum = 0, prod = 1, max = 2, min = 3, avg = 4, premul_sum = 5 };
 
 enum class Kind : std::uint8_t {
@@ -63,7 +63,7 @@ enum class Backend : std::uint8_t {
 [[nodiscard]] std::string_view name_of(Kind kind);
 [[nodiscard]] std::string_view name_of(Backend backend);
 
-// Contiguous memory that the caller owns; count is in elements. device: CUDA ordinal, or kHost.
+// Contiguous memory that the caller owns; count is in elements. device is a CUDA ordinal or kHost.
 inline constexpr int kHost = -1;
 
 struct Buffer {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: an operation that was started. Cheap to copy. Keeps alive what the operation needs, except
-// the caller's buffers; holds nothing if the operation completed within the call. Any thread of the
-// rank's process may wait for it. In a forked child done() is true and waiting fails with
-// invalid_state, because the threads that complete operations exist only in the parent.
+// Work: a handle for an operation that has been started. Cheap to copy. Keeps alive what the
+// operation needs, except the caller's buffers; holds nothing if the operation completed within
+// the call. Any thread of the rank's process may wait for it. In a forked child, done() is true
+// and waiting fails with invalid_state, because the threads that complete operations exist only in
+// the parent.
 #pragma once
 
 #include "base/time.hpp"
@@ -13,7 +14,7 @@
 
 namespace muster::collective {
 
-// A back end's state of an operation in progress. Any thread.
+// A back end's state for an operation in progress. Any thread.
 class Pending {
  public:
   Pending() = default;
@@ -23,9 +24,9 @@ class Pending {
 
   [[nodiscard]] virtual bool done() const = 0;
   // Waits until the host can read the results. 0: only the operation's own deadline applies. If
-  // `timeout` expires first, returns timeout and the operation continues.
+  // `timeout` expires first, returns timeout, and the operation continues.
   [[nodiscard]] virtual Result<void> wait(Duration timeout) = 0;
-  // Work queued on `stream` from now on runs after the operation; does not block the host.
+  // Makes later work on `stream` wait for the operation; does not block the host.
   [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;
 };
 
@@ -41,8 +42,8 @@ class Work {
   [[nodiscard]] Result<void> wait(Duration timeout = Duration::zero()) const;
   [[nodiscard]] Result<void> wait_stream(void* stream) const;
 
-  // The operation's number on its communicator, from 1 and equal on all ranks. GPU operations are
-  // counted separately. 0: no operation.
+  // The operation's number on its communicator, starting at 1 and equal on all ranks. GPU
+  // operations are counted separately. 0: no operation.
   [[nodiscard]] std::uint64_t seq() const { return seq_; }
 
  private:

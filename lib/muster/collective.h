@@ -27,26 +27,26 @@ MUSTER_API int muster_abi_version(void);
 
 /* Call this from the thread that is about to exit an interpreter process. The interpreter may then
  * unwind another thread through a noexcept C++ frame, which would call std::terminate without an
- * exception. After this call such a thread sleeps until the process has exited instead. */
+ * active exception. After this call, such a thread sleeps until the process exits instead. */
 MUSTER_API void muster_process_ends(void);
 
-/* The error of this thread's last failed call; error->size must be set. */
+/* Returns the error of this thread's last failed call. Set error->size first. */
 MUSTER_API int muster_last_error(muster_error* error);
-/* Writes at most n bytes including the NUL; returns the length of the whole text. */
+/* Writes at most n bytes including the NUL; returns the length of the full text. */
 MUSTER_API size_t muster_last_error_text(char* text, size_t n);
 MUSTER_API const char* muster_error_name(int code);
 
-/* Create a communicator from the variables that muster or torchrun sets (RANK, WORLD_SIZE,
- * MASTER_ADDR, MASTER_PORT, …), or from a bootstrap. Collective; blocks until all ranks have called
- * it, at most init_timeout_ns. Options may be null. Errors: MUSTER_E_INVALID_ARGUMENT,
+/* Creates a communicator from the variables that muster or torchrun sets (RANK, WORLD_SIZE,
+ * MASTER_ADDR, MASTER_PORT, …), or from a bootstrap. Collective: blocks until all ranks have
+ * called it, for at most init_timeout_ns. Options may be null. Errors: MUSTER_E_INVALID_ARGUMENT,
  * MUSTER_E_STORE, MUSTER_E_TIMEOUT (the text names the missing ranks), MUSTER_E_PEER_FAILED,
  * MUSTER_E_MISMATCH, MUSTER_E_SYSTEM. */
 MUSTER_API int muster_comm_from_env(const muster_comm_options* options, muster_comm** comm);
 MUSTER_API int muster_comm_create(const muster_bootstrap* bootstrap,
                                   const muster_comm_options* options,
                                   muster_comm** comm);
-/* Waits for operations in progress, then leaves. Free its work objects and gradients first. Null is
- * allowed. */
+/* Waits for operations in progress, then leaves the group. Free the communicator's work objects
+ * and gradients first. Null is allowed. */
 MUSTER_API void muster_comm_destroy(muster_comm* comm);
 
 MUSTER_API int muster_comm_rank(const muster_comm* comm);
@@ -59,35 +59,38 @@ MUSTER_API int muster_comm_backend(const muster_comm* comm);
  * otherwise free it. If `work` itself is null, the call waits for completion. */
 MUSTER_API int muster_run(muster_comm* comm, const muster_call* call, muster_work** work);
 
-/* Collective. *part contains the ranks of one color, ordered by key, then by rank; it is null for a
- * negative color. */
+/* Collective. *part receives a communicator for the ranks with the same color, ordered by key,
+ * then by rank. It is null for a negative color. */
 MUSTER_API int muster_comm_split(muster_comm* comm, int color, int key, muster_comm** part);
 /* After a failure: creates a communicator over the same store with another epoch. Collective among
- * the ranks of the new one. Destroy the old one too. */
+ * the ranks of the new communicator. The caller must still destroy the old one. */
 MUSTER_API int muster_comm_rebuild(
     muster_comm* comm, int rank, int ranks, uint64_t epoch, muster_comm** rebuilt);
 
-/* Zeroed memory, aligned to 4 KiB, that operations read and write without a copy. Collective: all
- * ranks call it with the same size in the same order; otherwise operations on it copy. Valid until
- * freed or until the communicator is destroyed. MUSTER_E_UNSUPPORTED: the total would exceed
- * arena_bytes; MUSTER_E_SYSTEM: the host is out of memory. */
+/* Allocates zeroed memory, aligned to 4 KiB, that operations read and write without a copy.
+ * Collective: all ranks call it with the same size in the same order; otherwise operations on the
+ * memory make copies. Valid until freed or until the communicator is destroyed.
+ * MUSTER_E_UNSUPPORTED: the total would exceed arena_bytes; MUSTER_E_SYSTEM: the host is out of
+ * memory. */
 MUSTER_API int muster_alloc(muster_comm* comm, size_t bytes, int device, void** memory);
 MUSTER_API int muster_free(muster_comm* comm, void* memory);
 
 /* Fails all current and future operations on all ranks with MUSTER_E_ABORTED and this reason. */
 MUSTER_API void muster_abort(muster_comm* comm, const char* reason);
-/* 0 while the communicator is usable; otherwise its error, which also becomes the last error. */
+/* 0 while the communicator is usable; otherwise the error that killed it, which also becomes the
+ * last error. */
 MUSTER_API int muster_comm_error(const muster_comm* comm);
-/* The state of each rank on this host, one line each; n and result as in muster_last_error_text. */
+/* Describes each rank on this host, one line each; n and result as in muster_last_error_text. */
 MUSTER_API size_t muster_comm_dump(const muster_comm* comm, char* text, size_t n);
 
 /* The work functions accept null, which stands for a completed operation. */
 /* 1: complete, 0: in progress. */
 MUSTER_API int muster_work_done(const muster_work* work);
-/* Waits until the host can read the results, at most timeout_ns (0: the operation's own timeout).
- * MUSTER_E_TIMEOUT while the operation is still in progress: wait again. */
+/* Waits until the host can read the results, for at most timeout_ns (0: the operation's own
+ * timeout). Returns MUSTER_E_TIMEOUT while the operation is still in progress; the caller may wait
+ * again. */
 MUSTER_API int muster_work_wait(const muster_work* work, int64_t timeout_ns);
-/* Device buffers: work queued on this CUDA stream from now on runs after the operation. */
+/* Device buffers: makes later work on this CUDA stream wait for the operation. */
 MUSTER_API int muster_work_wait_stream(const muster_work* work, void* stream);
 MUSTER_API void muster_work_free(muster_work* work);
 

@@ -3,11 +3,12 @@
 // operations in the same order, with the same op, root, dtype and counts. A C++17 wrapper for the C
 // interface (collective.h), which documents each operation.
 //
-// Threads: one at a time, except abort(), error() and Work, which any thread may use. With host
-// buffers a call returns when this rank's result is complete, unless OpOptions::async is set. With
-// device buffers it returns once the operation is queued behind OpOptions::stream; a stream waits
-// for the result only after Work::wait_stream(). After invalid_argument and unsupported the
-// communicator is unchanged. After any other error it is dead on all ranks until rebuild().
+// Threads: use a communicator from one thread at a time, except for abort(), error() and Work,
+// which any thread may use. With host buffers, a call returns when this rank's result is complete,
+// unless OpOptions::async is set. With device buffers, it returns once the operation is queued
+// behind OpOptions::stream; a stream waits for the result only after Work::wait_stream().
+// invalid_argument and unsupported leave the communicator unchanged. After any other error it is
+// dead on all ranks until rebuild().
 #pragma once
 
 #include "muster/collective_types.hpp"
@@ -26,9 +27,9 @@ inline namespace v1 {
 
 class Communicator {
  public:
-  // Reads what muster or torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …). Collective:
-  // returns when all ranks have called it. Errors: invalid_argument, store, timeout (names the
-  // missing ranks), peer_failed, mismatch, system.
+  // Reads the variables that muster or torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+  // …). Collective: returns when all ranks have called it. Errors: invalid_argument, store,
+  // timeout (names the missing ranks), peer_failed, mismatch, system.
   [[nodiscard]] static Result<Communicator> from_env(const CommOptions& options = {}) {
     const muster_comm_options o = detail::in_c(options);
     muster_comm* made = nullptr;
@@ -61,8 +62,8 @@ class Communicator {
   // The transport for host buffers; never `automatic`.
   [[nodiscard]] Backend backend() const { return static_cast<Backend>(muster_comm_backend(get())); }
 
-  // in and out have the same dtype and device. They may be the same memory but must not overlap
-  // otherwise. For semantics and counts see muster_call in collective_types.h.
+  // in and out have the same dtype and device. They may be the same memory but must not overlap in
+  // any other way. For semantics and counts see muster_call in collective_types.h.
 
   Result<Work> all_reduce(ConstBuffer in, Buffer out, Op op, const OpOptions& options = {}) {
     return run({MUSTER_ALL_REDUCE, op, 0}, in, out, options);
@@ -107,8 +108,8 @@ class Communicator {
     return detail::result_of(muster_run(get(), &call, nullptr));
   }
 
-  // A communicator for the ranks of one color, ordered by key, then by rank. Empty if color is
-  // negative. Collective.
+  // Creates a communicator for the ranks with the same color, ordered by key, then by rank. Empty
+  // if color is negative. Collective.
   [[nodiscard]] Result<std::optional<Communicator>> split(int color, int key) {
     muster_comm* part = nullptr;
     if (muster_comm_split(get(), color, key, &part) != 0) {
@@ -117,8 +118,8 @@ class Communicator {
     return part == nullptr ? std::optional<Communicator>() : Communicator(part);
   }
 
-  // After a failure: a new communicator over the same store with another epoch. Collective among
-  // the ranks of the new one.
+  // After a failure: creates a communicator over the same store with another epoch. Collective
+  // among the ranks of the new communicator.
   [[nodiscard]] Result<Communicator> rebuild(int rank, int size, std::uint64_t epoch) {
     muster_comm* made = nullptr;
     const int code = muster_comm_rebuild(get(), rank, size, epoch, &made);
@@ -137,10 +138,11 @@ class Communicator {
 
   Result<void> free(void* memory) { return detail::result_of(muster_free(get(), memory)); }
 
-  // Fails all current and future operations on all ranks. One rank suffices; any thread.
+  // Fails all current and future operations on all ranks. Calling it on one rank is enough; any
+  // thread may call it.
   void abort(const std::string& reason) { muster_abort(get(), reason.c_str()); }
 
-  // Why this communicator is dead; empty while it is usable. Any thread.
+  // The error that killed this communicator; empty while it is usable. Any thread.
   [[nodiscard]] std::optional<Error> error() const {
     return muster_comm_error(get()) == 0 ? std::optional<Error>() : detail::last_error();
   }

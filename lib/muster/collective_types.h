@@ -96,16 +96,16 @@ typedef struct {
 /* For muster_comm_options.recorder_entries: disables the flight recorder. */
 #define MUSTER_RECORDER_OFF UINT64_MAX
 
-/* 0 and null select the default, which follows each colon. */
+/* 0 and null select the default, which each comment gives after the colon. */
 typedef struct {
   size_t size;
-  const char* name;            /* shown in errors and records: "world" */
+  const char* name;            /* used in errors and flight records: "world" */
   int32_t backend;             /* MUSTER_BACKEND_*: MUSTER_BACKEND_AUTO */
   int64_t timeout_ns;          /* per operation: 10 minutes */
   int64_t init_timeout_ns;     /* how long to wait for all ranks: 60 s */
   const char* recorder_folder; /* for the flight recorder's file: the host's shared memory */
-  const char* host;            /* ranks with equal text share memory: detected */
-  const char* address;         /* other hosts connect here: the address that routes to the store */
+  const char* host;            /* ranks with the same value share memory: detected */
+  const char* address;         /* address for other hosts: the local one that routes to the store */
   const char* port_range;      /* "A-B": ports to listen on for other ranks: any free port */
   uint64_t arena_bytes;        /* address space reserved for muster_alloc: 64 GiB */
   uint64_t recorder_entries;   /* operations kept in the flight recorder: 2048 */
@@ -120,11 +120,11 @@ typedef struct {
   int32_t store_port;
   int32_t rank; /* 0 to ranks - 1 */
   int32_t ranks;
-  uint64_t epoch;  /* restart counter */
+  uint64_t epoch;  /* number of restarts */
   const char* job; /* null: "job" */
 } muster_bootstrap;
 
-/* Contiguous memory that the caller owns. This struct never changes. */
+/* Contiguous memory that the caller owns. The layout of this struct never changes. */
 typedef struct {
   void* data;
   size_t count; /* elements, not bytes */
@@ -136,22 +136,22 @@ typedef struct {
  * same dtype and device. For n ranks, with counts in elements:
  *   MUSTER_BARRIER          no buffers
  *   MUSTER_ALL_REDUCE       out on every rank = op over in of all ranks; equal counts
- *   MUSTER_REDUCE           the same on root only; other ranks' out is not used
+ *   MUSTER_REDUCE           like all_reduce, but on root only; other ranks' out is unused
  *   MUSTER_BROADCAST        root's out is copied to out on all other ranks; in is not used
  *   MUSTER_ALL_GATHER       out = in of all ranks in rank order; out.count = n * in.count
  *   MUSTER_REDUCE_SCATTER   out = this rank's block of the reduced in; in.count = n * out.count
  *   MUSTER_ALL_TO_ALL       block j of in becomes block `rank` of out on rank j; equal counts
  *   MUSTER_SEND             sends in to rank root, which calls MUSTER_RECV with the same count
  *   MUSTER_RECV             receives out from rank root
- * In-place operation: in and out may start at the same address. For all_gather and
+ * An operation is in place if in and out start at the same address. For all_gather and
  * reduce_scatter, the small buffer may be this rank's block of the large one. Buffers must not
- * overlap otherwise. */
+ * overlap in any other way. */
 typedef struct {
   size_t size;
   int32_t kind;
   int32_t op;
   int32_t root;     /* for reduce and broadcast; the peer for send and recv */
-  int32_t is_async; /* host buffers: return early; leave both untouched until done */
+  int32_t is_async; /* host buffers: return before completion; do not touch in or out until then */
   muster_buffer in;
   muster_buffer out;
   int64_t timeout_ns;  /* 0: the communicator's timeout */

@@ -72,7 +72,7 @@ struct DTypeOf {
                                                   : (kSigned ? DType::i64 : DType::u64);
 };
 
-// Contiguous memory that the caller owns; count is in elements. device: CUDA ordinal, or kHost.
+// Contiguous memory that the caller owns; count is in elements. device is a CUDA ordinal or kHost.
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;
@@ -120,25 +120,26 @@ struct OpOptions {
 };
 
 struct CommOptions {
-  std::string name = "world";  // shown in errors and records
+  std::string name = "world";  // used in errors and flight records
   Backend backend = Backend::automatic;
   Duration timeout = std::chrono::minutes(10);       // per operation
   Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
   std::string recorder_folder = {};       // for the flight recorder; empty: the host's memory
   std::uint64_t recorder_entries = 2048;  // operations in the flight recorder; 0: recorder off
-  std::string host = {};                  // ranks with equal text share memory; empty: detected
+  std::string host = {};                  // ranks with the same value share memory; empty: detected
   std::string address = {};               // other hosts connect to it; empty: detected
   std::string port_range = {};            // "A-B": ports to listen on for other ranks; empty: any
   std::uint64_t arena_bytes = std::uint64_t{64} << 30;  // address space reserved for alloc()
 };
 
-// For ranks started without a launcher: the store where they meet, and this rank's number.
+// For ranks started without a launcher: the store through which they find each other, and this
+// rank's number.
 struct Bootstrap {
   std::string store_host = {};  // empty for a single rank
   std::uint16_t store_port = 0;
   int rank = 0;
   int size = 1;
-  std::uint64_t epoch = 0;  // restart counter: ranks of different epochs never connect
+  std::uint64_t epoch = 0;  // number of restarts: ranks of different epochs never connect
   std::string job = "job";  // separates jobs that share a store
 };
 

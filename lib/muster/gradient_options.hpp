@@ -13,7 +13,7 @@ namespace muster {
 inline namespace v1 {
 
 // A bucket of complete gradients, as passed to a hook. Gradient ids[i] occupies elements firsts[i]
-// to firsts[i] + counts[i] - 1. The arrays are valid during the call only.
+// to firsts[i] + counts[i] - 1. The arrays are valid only during the call.
 struct GradientBucket {
   Buffer buffer;           // has the wire type if one is set
   std::size_t index = 0;   // launch order, from 0
@@ -31,12 +31,12 @@ struct GradientSyncOptions {
   bool average = true;                              // false: sum
   // Send f32 gradients as bf16 or f16, which halves the traffic.
   std::optional<DType> wire = {};
-  // true: gradients live in buckets (grad()). false: they live in the caller's memory (bind()) and
-  // are copied in and out.
+  // true: gradients live in buckets (grad()). false: gradients live in the caller's memory
+  // (bind()), and muster copies them into buckets and back.
   bool owns_memory = true;
-  bool background = true;   // true: the communicator's thread runs buckets; false: mark_ready()
+  bool background = true;   // true: the communicator's thread reduces buckets; false: mark_ready()
   bool has_unused = false;  // allow mark_unused(); costs a small operation per step
-  bool reorder = true;      // after the first step, buckets follow the order of readiness
+  bool reorder = true;      // after the first step, order buckets by when gradients become ready
   int device = kHost;       // CUDA ordinal: gradients live on that GPU
   // Processes a bucket in place, instead of the all-reduce. mark_ready() calls it on its own
   // thread, in the same order on all ranks. It may start one operation and return its Work.
@@ -44,10 +44,10 @@ struct GradientSyncOptions {
 };
 
 struct GradientStats {
-  std::size_t buckets = 0;  // 0: the step only accumulated
+  std::size_t buckets = 0;  // 0: this step only accumulated gradients
   std::size_t bytes = 0;    // total size of the gradients
-  Duration exposed{};       // time spent in wait(), not hidden by the backward pass
-  bool moved = false;       // gradients have moved: call grad() again
+  Duration exposed{};       // time spent in wait(), not overlapped with the backward pass
+  bool moved = false;       // gradients have new addresses: call grad() again
 };
 
 }  // namespace v1

@@ -2,8 +2,8 @@
  *
  * GradientSync for C: sums the gradients of a training step while the backward pass is still
  * running. gradient_sync.hpp documents each call; conventions, errors and struct sizes are those of
- * collective.h. Threads: any thread may call mark_ready and mark_unused; the others, one thread
- * at a time. */
+ * collective.h. Threads: any thread may call mark_ready and mark_unused; only one
+ * thread at a time may call the others. */
 #ifndef MUSTER_GRADIENT_SYNC_H
 #define MUSTER_GRADIENT_SYNC_H
 
@@ -17,10 +17,11 @@ extern "C" {
 
 typedef struct muster_gradients muster_gradients;
 
-/* Processes a bucket in place, instead of the all-reduce. mark_ready calls it on its own thread, in
- * the same order on all ranks. It may start one operation and store its work in *work (initially
- * null; the library frees it). It must not call muster_gradients functions. mark_ready returns a
- * nonzero result as its error, with the text of muster_last_error if the codes are equal. */
+/* Processes a bucket in place, instead of the all-reduce. mark_ready calls it on its own thread,
+ * in the same order on all ranks. The hook may start one operation and store its work in *work
+ * (initially null; the library frees it). It must not call muster_gradients functions. If it
+ * returns a nonzero code, mark_ready returns that code, and the text of muster_last_error if its
+ * code is the same. */
 typedef int (*muster_gradients_hook)(void* context,
                                      muster_comm* comm,
                                      const muster_buffer* bucket,
@@ -40,7 +41,7 @@ typedef struct {
   const uint64_t* counts;
 } muster_gradients_bucket;
 
-/* Like muster_gradients_hook; the bucket is valid during the call only. */
+/* Like muster_gradients_hook; the bucket is valid only during the call. */
 typedef int (*muster_gradients_bucket_hook)(void* context,
                                             muster_comm* comm,
                                             const muster_gradients_bucket* bucket,
@@ -56,10 +57,10 @@ typedef struct {
   int32_t average;       /* on: average; off: sum. Default: on */
   int32_t owns_memory;   /* on: gradients live in buckets (grad); off: in the caller's memory
                             (bind), copied in and out. Default: on */
-  int32_t background;    /* on: the communicator's thread runs buckets; off: mark_ready. Default:
+  int32_t background;    /* on: the communicator's thread reduces buckets; off: mark_ready. Default:
                             on */
   int32_t has_unused;    /* on: mark_unused may be called. Default: off */
-  int32_t reorder;       /* on: buckets follow the order of readiness after step 1. Default: on */
+  int32_t reorder;       /* on: after step 1, order buckets by readiness. Default: on */
   int32_t on_gpu;        /* 1: buckets live on GPU `device`; 0: on the host */
   int32_t device;        /* CUDA ordinal */
   muster_gradients_hook hook;
@@ -69,10 +70,10 @@ typedef struct {
 
 typedef struct {
   size_t size;
-  uint64_t buckets; /* 0: the step only accumulated */
+  uint64_t buckets; /* 0: this step only accumulated gradients */
   uint64_t bytes;
-  int64_t exposed_ns; /* time spent in wait, not hidden by the backward pass */
-  int32_t moved;      /* gradients have moved: call muster_gradients_grad again */
+  int64_t exposed_ns; /* time spent in wait, not overlapped with the backward pass */
+  int32_t moved;      /* gradients have new addresses: call muster_gradients_grad again */
 } muster_gradients_stats;
 
 /* Options may be null. The communicator must stay valid until the gradients are freed or
@@ -80,11 +81,11 @@ typedef struct {
 MUSTER_API int muster_gradients_create(muster_comm* comm,
                                        const muster_gradients_options* options,
                                        muster_gradients** gradients);
-/* Waits for operations in progress. If a step has begun but was not waited for, call
- * muster_abort first. Null is allowed. */
+/* Waits for operations in progress. If a step has begun and muster_gradients_wait has not been
+ * called, call muster_abort first. Null is allowed. */
 MUSTER_API void muster_gradients_free(muster_gradients* gradients);
 
-/* *id: 0, 1, … Add gradients in forward order, which must be the same on all ranks. */
+/* *id counts from 0. Add gradients in forward order, which must be the same on all ranks. */
 MUSTER_API int muster_gradients_add(
     muster_gradients* gradients, const char* name, int dtype, size_t count, int* id);
 /* Collective. MUSTER_E_MISMATCH: parameters or options differ between ranks. */
@@ -100,11 +101,12 @@ MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* 
 MUSTER_API int muster_gradients_begin(muster_gradients* gradients, int synchronize);
 MUSTER_API int muster_gradients_mark_ready(muster_gradients* gradients, int id, void* stream);
 MUSTER_API int muster_gradients_mark_unused(muster_gradients* gradients, int id);
-/* On GPUs: writes zeros on this stream, which must be the stream of the other gradients. */
+/* On GPUs: writes zeros on this stream, which must be the one that the step's other gradients
+ * use. */
 MUSTER_API int muster_gradients_mark_unused_on(muster_gradients* gradients, int id, void* stream);
 /* Stats may be null; otherwise set their size. */
 MUSTER_API int muster_gradients_wait(muster_gradients* gradients, muster_gradients_stats* stats);
-/* Waits at most timeout_ns. MUSTER_E_TIMEOUT: the step continues; wait again. */
+/* Waits for at most timeout_ns. On MUSTER_E_TIMEOUT the step continues; call it again. */
 MUSTER_API int muster_gradients_wait_for(muster_gradients* gradients,
                                          int64_t timeout_ns,
                                          muster_gradients_stats* stats);
@@ -112,13 +114,13 @@ MUSTER_API int muster_gradients_wait_stream(muster_gradients* gradients,
                                             void* stream,
                                             muster_gradients_stats* stats);
 
-/* 1 if any rank used it in the last step, or if has_unused is off. */
+/* *used is 1 if any rank used the gradient in the last step, or if has_unused is off. */
 MUSTER_API int muster_gradients_used(const muster_gradients* gradients, int id);
 MUSTER_API void muster_gradients_zero(muster_gradients* gradients);
-/* On GPUs: queued on this stream. */
+/* On GPUs, the work is queued on this stream. */
 MUSTER_API int muster_gradients_zero_on(muster_gradients* gradients, void* stream);
-/* Moves to another communicator and keeps the gradient values, at new addresses. The old
- * communicator must still exist during this call. */
+/* Moves the gradients to another communicator. Their values are kept, but their addresses change.
+ * The old communicator must still exist during this call. */
 MUSTER_API int muster_gradients_rebind(muster_gradients* gradients, muster_comm* comm);
 
 #ifdef __cplusplus

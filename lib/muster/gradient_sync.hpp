@@ -4,8 +4,8 @@
 // for every gradient, then wait(). Buckets are launched in a fixed order, so results are bitwise
 // identical for every bucket size. A C++17 wrapper for the C interface (gradient_sync.h).
 //
-// Threads: any thread may call mark_ready and mark_unused; the others, one thread at a time. The
-// communicator must outlive this object unless rebind() replaces it.
+// Threads: any thread may call mark_ready and mark_unused; only one thread at a time may call the
+// others. The communicator must outlive this object unless rebind() replaces it.
 #pragma once
 
 #include "muster/collective.hpp"
@@ -68,32 +68,32 @@ class GradientSync {
     return detail::result_of(muster_gradients_begin(get(), synchronize ? 1 : 0));
   }
 
-  // The gradient is complete (on GPUs: on `stream`; use one stream per step).
+  // Marks the gradient as complete (on GPUs: on `stream`; use one stream per step).
   Result<void> mark_ready(int id, void* stream = nullptr) {
     return detail::result_of(muster_gradients_mark_ready(get(), id, stream));
   }
 
-  // The gradient is not used in this step and counts as zeros.
+  // Marks the gradient as unused in this step; it counts as zeros.
   Result<void> mark_unused(int id, void* stream = nullptr) {
     return detail::result_of(muster_gradients_mark_unused_on(get(), id, stream));
   }
 
-  // Waits until all gradients are summed. After `timeout` (0: none) it returns Errc::timeout; the
-  // step continues, and wait() may be called again.
+  // Waits until all gradients are summed. If `timeout` (0: none) expires, returns Errc::timeout;
+  // the step continues, and wait() may be called again.
   Result<GradientStats> wait(Duration timeout = Duration::zero()) {
     muster_gradients_stats stats = empty_stats();
     const int code = muster_gradients_wait_for(get(), timeout.count(), &stats);
     return given(code, stats);
   }
 
-  // On GPUs: work queued on this CUDA stream from now on sees the sums. The host does not wait.
+  // On GPUs: makes later work on this CUDA stream wait for the sums. The host does not wait.
   Result<GradientStats> wait_stream(void* stream) {
     muster_gradients_stats stats = empty_stats();
     const int code = muster_gradients_wait_stream(get(), stream, &stats);
     return given(code, stats);
   }
 
-  // Whether any rank used it in the last step; true without has_unused.
+  // Whether any rank used the gradient in the last step; always true without has_unused.
   [[nodiscard]] bool used(int id) const { return muster_gradients_used(get(), id) == 1; }
 
   // Zeroes all gradients; on GPUs, queued on `stream`.
@@ -101,8 +101,8 @@ class GradientSync {
     return detail::result_of(muster_gradients_zero_on(get(), stream));
   }
 
-  // After a failure: moves to another communicator and keeps the gradient values, at new addresses.
-  // The old communicator must still exist during this call.
+  // After a failure: moves the gradients to another communicator. Their values are kept, but their
+  // addresses change. The old communicator must still exist during this call.
   Result<void> rebind(Communicator& communicator) {
     return detail::result_of(muster_gradients_rebind(get(), communicator.get()));
   }

@@ -15,21 +15,21 @@
 extern "C" {
 #endif
 
-/* A server for ranks without a launcher that provides one. *listening receives the port; port 0
- * picks a free one. Runs until muster_store_close, which accepts null. */
+/* Starts a store server, for ranks whose launcher does not provide one. *listening receives the
+ * port; port 0 picks a free one. Runs until muster_store_close, which accepts null. */
 MUSTER_API int muster_store_serve(int port, muster_store** store, int* listening);
 MUSTER_API void muster_store_close(muster_store* store);
 
 typedef struct muster_store_client muster_store_client;
 
-/* This struct never changes. */
+/* The layout of this struct never changes. */
 typedef struct {
   const void* data;
   size_t size;
 } muster_bytes;
 
-/* Retries until the server answers or the timeout expires. muster and torchrun set MASTER_ADDR
- * and MASTER_PORT; any other store works too. */
+/* Retries until the server answers or the timeout expires. muster and torchrun set MASTER_ADDR and
+ * MASTER_PORT; any other TCPStore server works too. */
 MUSTER_API int muster_store_connect(const char* host,
                                     int port,
                                     int64_t timeout_ns,
@@ -37,8 +37,8 @@ MUSTER_API int muster_store_connect(const char* host,
 /* Null is allowed. */
 MUSTER_API void muster_store_disconnect(muster_store_client* client);
 
-/* The server does not acknowledge a set: a failure shows at the next call that waits for a
- * reply. */
+/* The server does not acknowledge a set, so the next call that waits for a reply reports its
+ * failure. */
 MUSTER_API int muster_store_set(muster_store_client* client, const char* key, muster_bytes value);
 /* Waits for the key. *value stays valid until the next call on this client. */
 MUSTER_API int muster_store_get(muster_store_client* client,
@@ -62,12 +62,12 @@ MUSTER_API int muster_store_wait(muster_store_client* client,
                                  const char* const* keys,
                                  size_t count,
                                  int64_t timeout_ns);
-/* *exist: 1 if all keys exist now, else 0. */
+/* *exist is 1 if all keys exist now, else 0. */
 MUSTER_API int muster_store_check(muster_store_client* client,
                                   const char* const* keys,
                                   size_t count,
                                   int* exist);
-/* *existed: 1 if the key existed. */
+/* *existed is 1 if the key existed. */
 MUSTER_API int muster_store_delete(muster_store_client* client, const char* key, int* existed);
 /* Waits until world_size callers have reached this key. Each key serves one barrier. */
 MUSTER_API int muster_store_barrier(muster_store_client* client,

@@ -21,7 +21,7 @@ class Store {
   using Duration = std::chrono::nanoseconds;
 
   // Retries until the server answers or `timeout` expires. muster and torchrun set MASTER_ADDR and
-  // MASTER_PORT; any other store works too.
+  // MASTER_PORT; any other TCPStore server works too.
   [[nodiscard]] static Result<Store> connect(const std::string& host,
                                              std::uint16_t port,
                                              Duration timeout = std::chrono::seconds(60)) {
@@ -32,7 +32,8 @@ class Store {
     return Store(made);
   }
 
-  // The server does not acknowledge a set: a failure shows at the next call that waits for a reply.
+  // The server does not acknowledge a set, so the next call that waits for a reply reports its
+  // failure.
   Result<void> set(const std::string& key, const std::string& value) {
     return detail::result_of(muster_store_set(get(), key.c_str(), bytes(value)));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: an operation that was started. Movable, not copyable. Any thread may wait for it. In a
-// forked child, waiting fails with invalid_state.
+// Work: a handle for an operation that has been started. Movable, not copyable. Any thread may
+// wait for it. In a forked child, waiting fails with invalid_state.
 #pragma once
 
 #include "muster/collective_types.hpp"
@@ -19,13 +19,13 @@ class Work {
 
   [[nodiscard]] bool done() const { return muster_work_done(work_.get()) == 1; }
 
-  // Waits until the host can read the results. `timeout` 0: the operation's own timeout applies. On
-  // Errc::timeout the operation continues and can be waited for again.
+  // Waits until the host can read the results. `timeout` 0 means the operation's own timeout. On
+  // Errc::timeout the operation continues, and the caller may wait again.
   Result<void> wait(Duration timeout = Duration::zero()) const {
     return detail::result_of(muster_work_wait(work_.get(), timeout.count()));
   }
 
-  // Device buffers: work queued on this CUDA stream from now on runs after the operation.
+  // Device buffers: makes later work on this CUDA stream wait for the operation.
   Result<void> wait_stream(void* stream) const {
     return detail::result_of(muster_work_wait_stream(work_.get(), stream));
   }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports from a worker to its launcher, and news of the job, for C. Outside of muster every
- * function is a no-op. Thread-safe. Only muster_feed_next and the first call wait for the launcher.
- * Unless documented otherwise, functions that return int return 1 if the report was sent, 0 if
- * not. */
+ * C interface for workers: reports to the launcher, and notifications about the job's membership.
+ * Outside muster, every function is a no-op. Thread-safe. Only muster_feed_next and the first call
+ * wait for the launcher. Unless documented otherwise, functions that return int return 1 if the
+ * report was sent, 0 if not. */
 #ifndef MUSTER_WORKER_H
 #define MUSTER_WORKER_H
 
@@ -15,30 +15,31 @@
 extern "C" {
 #endif
 
-/* Reports this worker's step. Costs two stores to shared memory and a clock read. */
+/* Reports this worker's step. Costs two stores to shared memory and one clock read. */
 MUSTER_API void muster_worker_progress(uint64_t step);
 
-/* unhealthy reports a problem, in text for people; healthy withdraws it. */
+/* unhealthy reports a problem as human-readable text; healthy withdraws it. */
 MUSTER_API int muster_worker_unhealthy(const char* why);
 MUSTER_API int muster_worker_healthy(void);
 
-/* Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. 0 also for invalid JSON. */
+/* Adds a JSON value to events.jsonl: at most 8 KiB per value and 256 KiB in total. Also returns 0
+ * for invalid JSON. */
 MUSTER_API int muster_worker_event(const char* json);
 
 /* Reports that this worker has started work in the current round. */
 MUSTER_API int muster_worker_ready(void);
 
-/* The round number: equal on all ranks and increasing. 0 outside of muster. */
+/* The round number: the same on all ranks, and increasing. 0 outside muster. */
 MUSTER_API uint64_t muster_worker_epoch(void);
 
 /* 1 if this worker was asked to stop. */
 MUSTER_API int muster_worker_stopping(void);
 
-/* The members of the job. Null outside of muster. One thread at a time. */
+/* A subscription to membership changes. Null outside muster. One thread at a time. */
 typedef struct muster_feed muster_feed;
 
 #define MUSTER_NEWS_NONE 0  /* timeout */
-#define MUSTER_NEWS_ROUND 1 /* the new members; always sent first */
+#define MUSTER_NEWS_ROUND 1 /* the members of a new round; always sent first */
 #define MUSTER_NEWS_GONE 2  /* `count` ranks starting at `rank` have exited */
 #define MUSTER_NEWS_STOP 3  /* this node's workers must stop; they are killed after `seconds` */
 #define MUSTER_NEWS_ENDED 4 /* no more news will follow */

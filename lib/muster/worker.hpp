@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports from a worker to its launcher, and news of the job. Outside of muster every function is a
-// no-op. Thread-safe. Only Feed::next and the first call wait for the launcher. A bool result is
-// true if the report was sent. A C++17 wrapper for worker.h.
+// C++17 wrapper for worker.h: reports to the launcher, and notifications about the job's
+// membership. Outside muster, every function is a no-op. Thread-safe. Only Feed::next and the
+// first call wait for the launcher. A bool result is true if the report was sent.
 #pragma once
 
 #include "muster/worker.h"
@@ -15,12 +15,12 @@ namespace muster {
 inline namespace v1 {
 namespace worker {
 
-// Reports this worker's step. Costs two stores to shared memory and a clock read.
+// Reports this worker's step. Costs two stores to shared memory and one clock read.
 inline void progress(std::uint64_t step) {
   muster_worker_progress(step);
 }
 
-// unhealthy() reports a problem, in text for people; healthy() withdraws it.
+// unhealthy() reports a problem as human-readable text; healthy() withdraws it.
 inline bool unhealthy(const std::string& why) {
   return muster_worker_unhealthy(why.c_str()) == 1;
 }
@@ -29,8 +29,8 @@ inline bool healthy() {
   return muster_worker_healthy() == 1;
 }
 
-// Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. Also false for invalid
-// JSON.
+// Adds a JSON value to events.jsonl: at most 8 KiB per value and 256 KiB in total. Also returns
+// false for invalid JSON.
 inline bool event(const std::string& json) {
   return muster_worker_event(json.c_str()) == 1;
 }
@@ -40,7 +40,7 @@ inline bool ready() {
   return muster_worker_ready() == 1;
 }
 
-// The round number: equal on all ranks and increasing. 0 outside of muster.
+// The round number: the same on all ranks, and increasing. 0 outside muster.
 [[nodiscard]] inline std::uint64_t epoch() {
   return muster_worker_epoch();
 }
@@ -52,7 +52,7 @@ inline bool ready() {
 
 enum class NewsKind : std::int32_t {
   none = MUSTER_NEWS_NONE,    // timeout
-  round = MUSTER_NEWS_ROUND,  // the new members; always sent first
+  round = MUSTER_NEWS_ROUND,  // the members of a new round; always sent first
   gone = MUSTER_NEWS_GONE,    // `count` ranks starting at `rank` have exited
   stop = MUSTER_NEWS_STOP,    // this node's workers must stop; they are killed after `seconds`
   ended = MUSTER_NEWS_ENDED,  // no more news will follow

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets muster request the PyTorch flight recorder of gloo groups from a hanging process. PyTorch
-has no external interface for gloo's (for NCCL's it has a thread). muster sets MUSTER_TORCH_FLIGHTS
-for workers with --hang-timeout. Without it, and until the process creates a process group, nothing
-happens. A thread reads the named pipe <value><pid>.pipe; for each byte it writes a dump to
-<value><pid>, which lib/hang/torch_dump reads.
+has no external interface for gloo's recorder (for NCCL's it has a thread). muster sets
+MUSTER_TORCH_FLIGHTS for workers with --hang-timeout. Without it, or before the process creates a
+process group, nothing happens. A thread reads the named pipe <value><pid>.pipe; for each byte it
+writes a dump to <value><pid>, which lib/hang/torch_dump reads.
 
-A separate module that imports almost nothing, because every Python of such a job runs install()."""
+This is a separate module that imports almost nothing, because every Python process of such a job
+runs install()."""
 import os
 import sys
 
@@ -41,7 +42,7 @@ def watch(c10d):
 
 
 def listen():
-    """Starts the thread. False if this PyTorch has no recorder, or the pipe cannot be made."""
+    """Starts the thread. False if this PyTorch has no recorder, or the pipe cannot be created."""
     import threading
     from torch._C import _distributed_c10d as native
     dump = getattr(native, "_dump_fr_trace", None)  # earlier versions do not record gloo
@@ -62,14 +63,15 @@ def _serve(pipe, path, dump):
     while os.read(pipe, 64):
         try:
             with open(path, "wb") as file:
-                # Without stacks: they need the GIL, and muster gets them in other ways.
+                # Do not dump stacks: they need the GIL, and muster gets them in other ways.
                 file.write(dump(True, False, False))
         except (OSError, RuntimeError, TypeError):  # muster reports ranks without a dump
             pass
 
 
 class _Finder:
-    """Delegates the lookup of one module to the other finders, and calls watch() once loaded."""
+    """Delegates the lookup of one module to the other finders, and calls watch() once it is
+    loaded."""
 
     def find_spec(self, name, path, target=None):
         if name != _MODULE:

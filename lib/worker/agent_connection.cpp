@@ -27,7 +27,7 @@ bool wait_readable(int fd, TimePoint until) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_now()).count();
     pollfd one{.fd = fd, .events = POLLIN, .revents = 0};
-    // poll() takes whole milliseconds; round up so that the remainder is also waited for.
+    // poll() takes whole milliseconds, so round up to wait for the remainder too.
     const int ready =
         ::poll(&one, 1, static_cast<int>(std::clamp<std::int64_t>(left + 1, 0, 60'000)));
     if (ready != 0 && !(ready < 0 && errno == EINTR)) {
@@ -62,7 +62,7 @@ Result<AgentConnection> AgentConnection::open(std::string_view name) {
   if (!fd || !connect_to(fd.get(), address, steady_now() + kAnswerTimeout)) {
     return std::unexpected(system_error("cannot connect to the launcher", errno));
   }
-  // Any user can bind a name in the abstract namespace, so accept only a peer with our own user id.
+  // Any user can bind a name in the abstract namespace, so accept only a peer with our user id.
   const auto who = peer_of(fd.get());
   if (!who || who->uid != ::geteuid()) {
     return failure(Errc::not_possible, "the launcher's socket belongs to another user");
@@ -98,7 +98,7 @@ Result<void> AgentConnection::receive_hello() {
   return {};
 }
 
-// The kernel accepts a line this short completely or not at all.
+// The kernel writes a line this short completely or not at all.
 Result<bool> AgentConnection::send(const channel::WorkerFrame& frame) {
   const std::string line = channel::encode(frame);
   const auto count = ::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

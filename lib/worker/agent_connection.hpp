@@ -14,23 +14,24 @@
 
 namespace muster::worker {
 
-// Timeout for the agent's first frame, which takes microseconds unless the agent is stopped.
+// Timeout for the agent's first frame. The agent normally sends it within microseconds.
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
 class AgentConnection {
  public:
-  // Connects to the socket of this name and waits for its first frame. Errors: unreachable,
-  // not_possible (another user owns the socket), closed (the agent refused this process).
+  // Connects to the socket with this name and waits for the agent's first frame. Errors:
+  // unreachable, not_possible (another user owns the socket), closed (the agent refused this
+  // process).
   [[nodiscard]] static Result<AgentConnection> open(std::string_view name);
 
-  // Never blocks. False if the agent has not read earlier frames; this frame is then dropped.
+  // Never blocks. Drops the frame and returns false if the agent has not read earlier frames.
   // Error: closed.
   [[nodiscard]] Result<bool> send(const channel::WorkerFrame& frame);
 
   // Empty on timeout. Errors: closed, protocol.
   [[nodiscard]] Result<std::optional<channel::AgentFrame>> next(Duration timeout);
 
-  // Transfers ownership of the page; empty if the agent sent none.
+  // Transfers ownership of the page; empty if the agent did not send one.
   [[nodiscard]] std::optional<channel::ProgressPage> take_page() {
     return std::exchange(page_, std::nullopt);
   }

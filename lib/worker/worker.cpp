@@ -55,8 +55,8 @@ Agent& agent() {
   return *the_agent;
 }
 
-// Runs in a forked child. If another thread of the parent held the mutex, the old Agent may be in
-// an inconsistent state, so abandon it.
+// Runs in a forked child. Another thread of the parent may have held the mutex and left the old
+// Agent in an inconsistent state, so abandon it.
 void renew_agent() {
   if (agent().mutex.try_lock()) {
     agent().mutex.unlock();
@@ -67,7 +67,7 @@ void renew_agent() {
 
 const bool renewed_at_fork = ::pthread_atfork(nullptr, nullptr, &renew_agent) == 0;
 
-// Set once and never unmapped. A forked child reports for the same worker through it.
+// Set once and never unmapped. A forked child uses it to report for the same worker.
 std::atomic<channel::ProgressPage*> the_page = nullptr;
 std::atomic<bool> page_sought = false;
 
@@ -91,7 +91,7 @@ bool Agent::say(const channel::WorkerFrame& frame) {
   return sent.value_or(false);
 }
 
-// Also waits for the first reply, which brings a stop that was sent earlier.
+// Also waits for the first reply, which delivers a stop request that was sent earlier.
 void Agent::subscribe() {
   subscribed = say(channel::Subscribe{});
   if (subscribed && !connection->next(kAnswerTimeout)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports from a worker to its launcher, and news of the job (worker/channel/CHANNEL.md). For
-// programs that muster starts; part of libmuster_collective.so. Outside of muster every function is
-// a no-op. Thread-safe. Only Rounds::next and the first call wait for the launcher. A bool result
-// is true if the report was sent.
+// Reports from a worker to its launcher, and notifications about the job's membership
+// (worker/channel/CHANNEL.md). For programs that muster starts; part of libmuster_collective.so.
+// Outside muster, every function is a no-op. Thread-safe. Only Rounds::next and the first call
+// wait for the launcher. A bool result is true if the report was sent.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,21 +17,21 @@
 
 namespace muster::worker {
 
-// Reports this worker's step. Costs two stores to shared memory and a clock read.
+// Reports this worker's step. Costs two stores to shared memory and one clock read.
 void progress(std::uint64_t step);
 
-// unhealthy() reports a problem, in text for people; healthy() withdraws it.
+// unhealthy() reports a problem as human-readable text; healthy() withdraws it.
 bool unhealthy(std::string_view why);
 bool healthy();
 
-// Adds a JSON value to events.jsonl: at most 8 KiB, and 256 KiB in all. Also false for invalid
-// JSON.
+// Adds a JSON value to events.jsonl: at most 8 KiB per value and 256 KiB in total. Also returns
+// false for invalid JSON.
 bool event(std::string_view json);
 
 // Reports that this worker has started work in the current round.
 bool ready();
 
-// The round number: equal on all ranks and increasing. 0 outside of muster.
+// The round number: the same on all ranks, and increasing. 0 outside muster.
 [[nodiscard]] std::uint64_t epoch();
 
 // Whether this worker was asked to stop.
@@ -79,7 +79,8 @@ struct Stop {
 
 using News = std::variant<Round, Gone, Stop>;
 
-// The current round, then each Gone, Stop and Round as it happens. One thread at a time.
+// Delivers the current round, then each Gone, Stop and Round when it happens. One thread at a
+// time.
 class Rounds {
  public:
   Rounds();
@@ -90,7 +91,7 @@ class Rounds {
   // Empty on timeout or if ended() is true.
   [[nodiscard]] std::optional<News> next(Duration timeout);
 
-  // True without a launcher, or after it closed the connection.
+  // True if there is no launcher, or after it closed the connection.
   [[nodiscard]] bool ended() const { return connection_ == nullptr; }
 
  private:

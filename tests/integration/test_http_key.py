@@ -173,7 +173,7 @@ class Key(JobCase):
     def test_url_of_a_job_without_http(self):
         job = self.job(*self.puppets(1, "wait"))
         wait_for_status(job, lambda status: status["ready"], "it is ready")
-        self.assertIn("the job has no --http", ctl("url", "--pid", job.process.pid, code=1))
+        self.assertIn("the job has no HTTP server", ctl("url", "--pid", job.process.pid, code=1))
 
     def test_musterctl_with_the_key_of_a_file(self):
         file = self.key_file()

@@ -197,7 +197,7 @@ class Jobs(JobCase):
         node = status_of(job)["node"]
         said = ctl("drain", node, *self.pid(job), code=1)
         self.assertIn("so draining would stop the job", said)
-        self.assertIn(f"no node 'other' in your jobs on this host; they have {node}",
+        self.assertIn(f"no node 'other' in your jobs on this host; their nodes: {node}",
                       ctl("drain", "other", *self.pid(job), code=1))
         self.assertTrue(status_of(job)["ready"])
 

@@ -250,7 +250,7 @@ class Wheel(unittest.TestCase):
                              variables={'MUSTER_COLLECTIVE_LIBRARY': str(library)})
         self.assertEqual((code, out), (1, ''))
         self.assertEqual(err.splitlines()[-1], f'ImportError: muster: {library} has ABI version '
-                                               '99, this package needs 1')
+                                               '99, but this package needs 1')
 
     def test_it_leaves_nothing_behind(self):
         home = self.install(sys.executable, 'left')

@@ -165,7 +165,7 @@ class Results(LaunchCase):
 
     def test_functions_do_not_run_on_other_hosts(self):
         for name in ("hosts", "hostfile"):
-            with self.assertRaisesRegex(ValueError, f"{name}= starts programs only: .*nnodes="):
+            with self.assertRaisesRegex(ValueError, f"{name}= works only with programs: .*nnodes="):
                 self.launch(rank, **{name: "a,b"})
 
     def test_no_worker_is_forked_from_the_caller(self):
@@ -504,7 +504,7 @@ class Strangers(LaunchCase):
                         and each.family == socket.AF_UNIX)
             link.sendall(b"GET / HTTP/1.1\r\n\r\n")
             signal.pause()
-        self.assertIn("a message of the unknown kind b'G'",
+        self.assertIn("a message of unknown type b'G'",
                       str(self.error(function, ROOT, nproc=1)))
 
 

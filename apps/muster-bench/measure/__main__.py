@@ -26,7 +26,7 @@ BLOCKS = {'launch': measure_launch, 'restart': measure_restart, 'warm': measure_
           'scale': measure_scale, 'store': measure_store, 'collective': measure_collective,
           'ddp': measure_ddp, 'pump': measure_pump, 'ports': measure_ports,
           'insight': measure_insight}
-REPEATING_S = 300  # repeat no disturbed columns after this time
+REPEATING_S = 300  # do not repeat disturbed columns after this time
 
 
 def parse_arguments():
@@ -57,7 +57,7 @@ def conditions(quick, effort):
 
 def main():
     arguments = parse_arguments()
-    # The storm needs one descriptor per client. Started programs inherit the limit.
+    # The storm needs one file descriptor per client. Child programs inherit the limit.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     effort = replace(QUICK if arguments.quick else Effort(),

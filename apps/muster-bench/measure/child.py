@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts programs and reads their resource use from the kernel. Programs that need timing to the
-microsecond are started by `muster-bench time` instead."""
+"""Starts programs and reads their resource use from the kernel. `muster-bench time` starts
+programs that need microsecond timing."""
 import json
 import os
 import signal
@@ -13,11 +13,11 @@ HUNG_S = 120
 
 
 class Failed(Exception):
-    """A failed measurement. The text is printed to stderr, not into a table."""
+    """A failed measurement. The message is printed to stderr, not into a table."""
 
 
 class Scratch(tempfile.TemporaryDirectory):
-    """A directory in memory, so that no disk is measured."""
+    """A directory in memory, so that no disk I/O is measured."""
 
     def __init__(self):
         folder = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
@@ -45,7 +45,7 @@ def kill_family(pid):
 
 
 class Child(subprocess.Popen):
-    """A started program. The end of a with block kills it with its descendants and reaps it."""
+    """A started program. The end of a `with` block kills it and its descendants, and reaps it."""
 
     def __init__(self, command, environ, cpu=None, stdin=subprocess.DEVNULL,
                  stdout=subprocess.DEVNULL):
@@ -79,7 +79,7 @@ class Child(subprocess.Popen):
 
 
 def output_of(command, environ, timeout=HUNG_S):
-    """The output of a program, which must succeed in time."""
+    """The output of a program, which must succeed before the timeout."""
     with Child(command, environ, stdout=subprocess.PIPE) as child:
         try:
             text, _ = child.communicate(timeout=timeout)
@@ -96,7 +96,8 @@ def tool(peers, *command, timeout=HUNG_S):
 
 
 def wait_until(ready, timeout, what):
-    """Polls every few milliseconds. Workers record their own times, so this affects no result."""
+    """Polls every few milliseconds. Workers record their own times, so polling affects no
+    result."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if found := ready():
@@ -116,7 +117,7 @@ def memory_kib(pid, field):
 
 
 class ForeignMeter:
-    """The CPU share that other programs have used since the meter was created."""
+    """The share of CPU time that other programs have used since the meter was created."""
 
     def __init__(self):
         self._begin = self._ticks()
@@ -131,7 +132,7 @@ class ForeignMeter:
 
     def _ticks(self):
         parts = list(map(int, Path('/proc/stat').read_text().split('\n')[0].split()[1:9]))
-        busy = parts[0] + parts[1] + parts[2] + parts[7]  # without interrupts
+        busy = parts[0] + parts[1] + parts[2] + parts[7]  # excludes interrupts
         return busy, sum(parts), sum(map(self._ticks_of, family_of(os.getpid())))
 
     def percent(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block collective: operations of the collective library compared with MPI and gloo. Programs of
-the same shape (ranks/) run one after the other in each round; results are compared bit by bit."""
+"""Block collective: compares operations of the collective library with MPI and gloo. Programs with
+the same structure (ranks/) run one after the other in each round; results are compared bit by
+bit."""
 import os
 from dataclasses import dataclass
 from typing import Callable
@@ -13,14 +14,15 @@ from .tables import Cell, Table
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 BUCKET = 25 * MIB  # bucket size of PyTorch's DDP
-BUSY = 1.43  # limit for a copy's time over the best one: 30 % slower
-IN_A_ROW = 50  # repetitions of sums that are too short for the clock
+BUSY = 1.43  # maximum ratio of a copy's time to the best one: 30 % slower
+IN_A_ROW = 50  # repetitions of sums that are too short to time alone
 WIDTHS = {'f32': 4, 'bf16': 2, 'f16': 2, 'f64': 8, 'i32': 4, 'i64': 8, 'i8': 1}
 
 
 @dataclass
 class Timed:
-    """A cell for the ranks: [OPERATION:]TYPE:BYTES, with the bytes of the larger buffer."""
+    """A cell for the ranks: [OPERATION:]TYPE:BYTES, where BYTES is the size of the larger
+    buffer."""
     bytes: int
     dtype: str = 'f32'
     operation: str = 'all_reduce'
@@ -30,8 +32,9 @@ class Timed:
         return name if self.operation == 'all_reduce' else f'{self.operation}:{name}'
 
     def word(self, ranks, slow):
-        """The cell with its repetitions and batches. Small sums are too short for the clock, so
-        many run in a row while values stay exact. Large ones start from fresh data each time."""
+        """The cell with its numbers of repetitions and batches. Small sums are too short to time
+        alone, so many run in a row, as long as the values stay exact. Large ones start from fresh
+        data each time."""
         in_a_row = 1
         if self.bytes <= 4 * KIB:
             doublings = 20 if self.dtype == 'f16' else 200
@@ -115,7 +118,7 @@ class Sweep:
         return table
 
     def bus_share(self, operation):
-        """The share of the larger buffer that crosses the slowest link: busbw of nccl-tests."""
+        """The share of the larger buffer that crosses the slowest link: busbw in nccl-tests."""
         others = (self.ranks - 1) / self.ranks
         return {'all_reduce': 2 * others, 'broadcast': 1}.get(operation, others)
 
@@ -202,7 +205,7 @@ def measure_types(peers, effort):
 
 
 def take_run(cell, contender, key, command, environ):
-    """Takes one sample from a run that prints one figure."""
+    """Takes one sample from a run that prints a single figure."""
     if not contender.installed:
         cell.missing = 'not installed'
         return
@@ -218,7 +221,7 @@ def measure_deaths(peers, effort):
                   'error', 'µs', ['victim of 16 MiB', 'victim of 2 GiB'])
     rows = [one for one in contenders(peers) if one.name in (n.PRIVATE, n.GLOO)]
     meter = ForeignMeter()
-    # Take more samples than elsewhere, because the result depends on the scheduler's time slices.
+    # Take more samples than elsewhere, because the result depends on scheduler time slices.
     for _ in range(3 * effort.rounds):
         for one in rows:
             for cell, mib in zip(table.row(one.name), ('16', '2048')):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block ddp: PyTorch's DistributedDataParallel and all_reduce over gloo and over "muster", compiled
-and in Python. One job per column; its ranks alternate between variants (ranks/torch_ddp.py).
+"""Block ddp: PyTorch's DistributedDataParallel and all_reduce, over gloo and over "muster"
+(compiled and in Python). One job per column; its ranks alternate between variants
+(ranks/torch_ddp.py).
 """
 from . import names as n
 from .child import Failed, ForeignMeter, output_of
@@ -18,7 +19,7 @@ WAYS = {'gloo': n.GLOO, 'gloo, bucket views': n.GLOO + ', bucket views',
 
 
 def figures_of(text):
-    """{(variant, what): microseconds of each round}."""
+    """{(variant, what): microseconds in each round}."""
     found = {}
     for line in text.splitlines():
         way, what, time_us = line.split('; ')

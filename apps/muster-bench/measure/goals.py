@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goals: each compares a cell's median, or its ratio to another row's, with a limit. Printed
-with the figures; goals never affect the exit code."""
+"""The goals. Each compares a cell's median, or its ratio to another row's, with a limit. They are
+printed with the figures; goals never affect the exit code."""
 from dataclasses import dataclass
 from typing import Optional
 
@@ -16,8 +16,8 @@ class Goal:
     column: str
     limit: float
     over: str = ''  # the row to compare with; empty if the goal is about the cell itself
-    at_most: bool = True  # the limit is an upper bound, else a lower bound
-    measured: Optional[float] = None  # None if a row was not measured or a peer is not installed
+    at_most: bool = True  # True: the limit is an upper bound; False: a lower bound
+    measured: Optional[float] = None  # None if a row was not measured or a program is not installed
 
     def met(self):
         if self.measured is None:
@@ -150,7 +150,7 @@ def insight_goals():
 
 
 def judge(report):
-    """All goals whose tables are in the report, which may contain only some blocks."""
+    """All goals whose tables are in the report. The report may contain only some blocks."""
     there = {table.id for table in report.tables}
     goals = (*launch_goals(), *warm_goals(), *node_goals(), *store_goals(), *collective_goals(),
              *ddp_goals(), *insight_goals(), *other_goals())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block hosts: multi-host jobs started from one shell. The hosts are loopback addresses, and the
-remote shell runs its command locally, so that only the launchers' own work is timed."""
+remote shell runs its command locally. So only the launchers' own work is timed."""
 import os
 from contextlib import contextmanager
 
@@ -16,7 +16,7 @@ while [ "${1#-}" != "$1" ]; do shift; done
 shift
 exec /bin/sh -c "$*"
 '''
-LEASE_S = 300  # hundreds of agents on few CPUs may wait for longer than the default lease
+LEASE_S = 300  # with hundreds of agents on few CPUs, waits may exceed the default lease
 
 
 def addresses(count):

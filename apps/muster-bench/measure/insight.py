@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block insight: the cost of monitoring a job (scrapes, progress calls, the hang watch), and how
+"""Block insight: the cost of monitoring a job (scrapes, progress calls, hang detection), and how
 soon other processes learn of a death."""
 import json
 import os
@@ -65,7 +65,7 @@ def metrics_of(port):
 
 
 def scrape(peers, effort):
-    """Scrapes the leader of a two-node job with a lease of 1 s on schedule."""
+    """Scrapes the leader of a two-node job with a lease of 1 s, at fixed times."""
     port = free_port()
     with two_nodes(peers, ',lease=1', peers.floor, 'member',
                    options=([f'--http={port}'], [])) as (agents, _):
@@ -106,7 +106,7 @@ WATCHES = ((n.UNWATCHED, ['--hang-timeout=off'], 'quiet'),
 
 
 def take_steps(peers, options, units, effort, how):
-    """Runs one job with a computing worker per CPU."""
+    """Runs one job with one computing worker per CPU."""
     count = max(1, int(effort.watched / 2 * 1000 / STEP_MS))
     command = [peers.muster, f'--nproc-per-node={os.cpu_count()}', *options, '--no-python',
                peers.insight, 'steps', units, count, how]
@@ -142,7 +142,7 @@ def steps_table(peers, effort):
 
 
 def ratios_table(steps):
-    """The time of each step over the unwatched one in the same turn."""
+    """The ratio of each step time to the unwatched one in the same round."""
     table = Table('insight-ratios', 'Step time over a job without progress calls and hang watch',
                   'ratio', ['step, mean', 'step, median'])
     bare = steps.row(n.UNWATCHED)
@@ -170,8 +170,9 @@ FEED = ('a worker, its own node', 'a worker, another node', 'a node, another nod
 
 
 def hear_of_workers(peers, effort):
-    """Ranks 0 and 1 on one node, 2 and 3 on the other; kills a random worker repeatedly. Returns
-    milliseconds from before the kill until the slowest rank of a node has learned of it."""
+    """Runs ranks 0 and 1 on one node, 2 and 3 on the other, and repeatedly kills a random worker.
+    Returns milliseconds from just before the kill until the slowest rank on a node has learned of
+    it."""
     chance, out = random.Random(effort.deaths), {FEED[0]: [], FEED[1]: []}
     with two_nodes(peers, '', peers.insight, 'follow', per_node=2) as (_, notes):
         for turn in range(effort.deaths):
@@ -223,11 +224,11 @@ def feed_table(peers, effort):
 
 @dataclass
 class Tree:
-    """The processes of one attempt, referenced by pidfds to be safe against pid reuse."""
+    """The processes of one attempt, referenced by pidfds as a protection against pid reuse."""
     pids: list
 
     def kill_one(self, chance):
-        """Kills a random process. Returns milliseconds until all have exited."""
+        """Kills a random process. Returns milliseconds until all processes have exited."""
         held = [os.pidfd_open(pid) for pid in self.pids]
         try:
             begun = time.monotonic_ns()
@@ -268,7 +269,7 @@ def trees_table(peers, effort):
 
 
 def measure_insight(peers, effort):
-    """The cost of monitoring, and how soon a death is known."""
+    """Measures the cost of monitoring, and how soon a death is known."""
     steps = steps_table(peers, effort)
     return [scrapes_table(peers, effort), steps, ratios_table(steps),
             progress_table(peers, effort), feed_table(peers, effort), trees_table(peers, effort)]

@@ -13,7 +13,7 @@ from .series import Contestant, run_column
 from .tables import Table
 
 FEW_WORKERS = 8
-HUNG_S = 10  # one peer hangs occasionally
+HUNG_S = 10  # one of the other launchers hangs occasionally
 SLOW_HUNG_S = 120
 CRASHING = 8  # workers
 CRASHES = 3  # per launch
@@ -100,7 +100,7 @@ def memory_of(peers, launcher):
             kib = sum(memory_kib(pid, 'VmHWM') for pid in family if pid not in workers)
             pidfds = [os.pidfd_open(pid) for pid in workers]
             child.stop()
-            for pidfd in pidfds:  # one launcher leaves its workers running
+            for pidfd in pidfds:  # one launcher leaves its workers running, so kill them
                 try:
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                 except ProcessLookupError:
@@ -120,7 +120,8 @@ def memory_table(peers, effort):
 
 
 def measure_launch(peers, effort):
-    """1, 2, 8, 64 × true from start to exit; --help; memory of the launcher with two workers."""
+    """Measures 1, 2, 8, 64 × true from start to exit; --help; and the launcher's memory with two
+    workers."""
     return [launch_table(peers, effort), help_table(peers, effort), memory_table(peers, effort)]
 
 
@@ -154,7 +155,7 @@ def measure_restart(peers, effort):
 
 
 def pump(peers, size, *command):
-    """Output rate of the workers in MB/s, from start to exit."""
+    """The workers' output rate in MB/s, from start to exit."""
     done = tool(peers, 'time', '--drain', '--timeout', SLOW_HUNG_S, '--', *command)
     expected = RANKS * size // LINE
     if done['lines'] != expected:
@@ -163,7 +164,7 @@ def pump(peers, size, *command):
 
 
 def measure_pump(peers, effort):
-    """Lines of eight ranks to files and console at the same time."""
+    """Measures lines from eight ranks that go to files and the console at the same time."""
     size = int(effort.flood_mib * 1024 * 1024) // BLOCK * BLOCK
     table = Table('pump', 'Output of 8 ranks that write as fast as they can', 'MB/s',
                   ['file and console'],

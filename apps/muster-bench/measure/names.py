@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row names shared by blocks, goals and plots."""
+"""Row names used by blocks, goals and plots."""
 MUSTER = 'muster'
 MUSTER_WARM = 'muster --warm'
 FLOOR = 'bare vfork + exec + wait'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks nodes, crowds and scale: multi-node jobs. All agents run on this host. Followers are real
-connections of one process; muster-sim simulates the nodes of scale."""
+connections from one process; for scale, muster-sim simulates the nodes."""
 import json
 import os
 import signal
@@ -20,7 +20,7 @@ from .tables import Table
 
 START_S = 60
 RECOVERY_S = 20
-NAP_S = 0.3  # hydra dies from SIGPIPE on shorter jobs; subtracted from its time
+NAP_S = 0.3  # hydra dies from SIGPIPE on shorter jobs; its time excludes this
 
 
 def free_port():
@@ -87,7 +87,7 @@ def wait_for_members(notes, count, timeout):
 
 
 def join(peers, command):
-    """Starts one more agent. Also returns the monotonic time just before, in nanoseconds."""
+    """Starts one more agent. Also returns the monotonic time just before that, in nanoseconds."""
     timed = Child([peers.tools, 'time', '--', *command], peers.environ, stdout=subprocess.PIPE)
     return timed, json.loads(timed.stdout.readline())["begin_ns"]
 
@@ -123,7 +123,7 @@ def recovery_table(peers, effort):
                   [recovery.title for recovery in RECOVERIES],
                   'An agent dies by SIGKILL together with its worker, as when a node dies, and is '
                   f'not replaced. "failed" means not within {RECOVERY_S} s.')
-    more = replace(effort, rounds=20)  # takes milliseconds with muster; slow peers do fewer rounds
+    more = replace(effort, rounds=20)  # takes milliseconds with muster; slow launchers run fewer
     for column, recovery in enumerate(RECOVERIES):
         run_column(table, column, [
             Contestant(name, bool(program),
@@ -135,7 +135,7 @@ def recovery_table(peers, effort):
 
 
 def record_table(peers, effort):
-    """Uses the disk of the current directory."""
+    """Writes to the disk of the current directory."""
     table = Table('nodes-record', 'Recording a round on a node before accepting it', 'ms',
                   ['2 nodes', '64 nodes', '1024 nodes'],
                   'Encoding, write, fsync and rename, on the disk that holds this checkout.')
@@ -150,7 +150,8 @@ def record_table(peers, effort):
 
 
 def measure_nodes(peers, effort):
-    """Multiple agents: start and exit, recovery after a loss or a join, the cost of records."""
+    """Measures several agents: start and exit, recovery after a loss or a join, the cost of
+    records."""
     return [form_table(peers, effort), recovery_table(peers, effort), record_table(peers, effort)]
 
 
@@ -159,7 +160,8 @@ IDLE = ('idle_percent', 'bytes_per_node_second', 'messages_per_node')
 
 
 def measure_crowds(peers, effort):
-    """1,000 and 10,000 followers of one coordinator: join, start, regroup; idle cost."""
+    """Measures 1,000 and 10,000 followers of one coordinator: join, start, regroup; cost when
+    idle."""
     times = Table('crowd', 'Many followers of one coordinator (real connections)', 'ms',
                   ['all joined', 'all started', 'regrouped after one loss'])
     idle = Table('crowd-idle', 'Many followers of one coordinator, idle', 'see columns',
@@ -187,7 +189,7 @@ def simulate(peers, nodes):
 
 
 def measure_scale(peers, effort):
-    """64 … 16,384 simulated nodes: messages and CPU time per node."""
+    """Measures 64 … 16,384 simulated nodes: messages and CPU time per node."""
     columns = ['64', '256', '1024', '4096', '16384']
     messages = Table('scale-messages', 'N simulated nodes: messages per node', 'messages',
                      columns)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of the peers and tools; '' if a program is not installed (its row stays and is marked "not
-installed")."""
+"""Paths of the programs to compare with and of tools. '' if a program is not installed; its row
+then stays and is marked "not installed"."""
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Peers:
     build: Path  # release build directory
     torch_env: str = ''
     ft_env: str = ''
-    environ: dict = field(default_factory=dict)  # environment of started programs
+    environ: dict = field(default_factory=dict)  # environment for started programs
 
     def __post_init__(self):
         ours = self.build / 'apps'

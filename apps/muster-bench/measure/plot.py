@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bar plots of tables as SVG: median with minimum and maximum, logarithmic scale."""
+"""Bar plots of tables as SVG: median with minimum and maximum, on a logarithmic scale."""
 from . import names as n
 from .tables import readable
 
@@ -14,13 +14,13 @@ def matplotlib_is_there():
     except ImportError:
         return False
     matplotlib.use('svg')
-    # Reproducible files for equal figures; keep text as text.
+    # Make files reproducible for equal figures; keep text as text.
     matplotlib.rcParams.update({'svg.hashsalt': 'muster', 'svg.fonttype': 'none', 'font.size': 9})
     return True
 
 
 def colour_of(at, name):
-    """muster is highlighted, lower bounds are grey, every peer has its own colour."""
+    """muster is highlighted, lower bounds are grey, and every other program has its own colour."""
     if name.startswith('muster'):
         return '#e8590c'
     return '#868e96' if name in (n.FLOOR, n.ECHO) else OTHERS[at % len(OTHERS)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block ports: many concurrent jobs take ports of one small range."""
+"""Block ports: many concurrent jobs take ports from one small range."""
 from dataclasses import replace
 from functools import cache
 
@@ -14,7 +14,7 @@ COLUMNS = {'collisions': 'collisions', 'could not serve': 'lost', 'µs each': 'u
 
 
 def measure_ports(peers, effort):
-    """Ports that two jobs had at the same time."""
+    """Counts ports that two jobs had at the same time."""
     table = Table('ports', f'{effort.port_jobs:,} jobs, {AT_ONCE} at a time, take ports from a '
                   f'range of {LAST - FIRST + 1}', 'see columns', list(COLUMNS),
                   'Held: as with --ports. Found: bound to check that it is free, released, and '

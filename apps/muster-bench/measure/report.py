@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a complete run to files: results.md, results.csv and a plot per table."""
+"""Writes a complete run to files: results.md, results.csv and one plot per table."""
 from pathlib import Path
 
 from . import goals, plot

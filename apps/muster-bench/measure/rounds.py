@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of several peers, taken in rounds in which every peer runs once. Ratios are computed
-within a round, because the load of the host may change between rounds."""
+"""Figures of several programs, taken in rounds in which every program runs once. Ratios are
+computed within a round, because the load on the host may change between rounds."""
 from dataclasses import dataclass, field
 
 
@@ -29,8 +29,8 @@ class Rounds:
         return series[turn].get(key) if turn < len(series) else None
 
     def drop_disturbed(self, peer, key, slack):
-        """Drops, for all peers, rounds in which this peer took more than slack times its best,
-        because the host was busy. Returns their number."""
+        """Drops, for all programs, the rounds in which this one took more than slack times its
+        best, because the host was busy. Returns the number of dropped rounds."""
         figures = [self.figure(peer, turn, key) for turn in range(self.count())]
         best = min((one for one in figures if one is not None), default=None)
         slow = [turn for turn, one in enumerate(figures) if one is not None and one > slack * best]
@@ -39,7 +39,8 @@ class Rounds:
         return len(slow)
 
     def fill_row(self, table, peer, keys):
-        """Fills a row with a sample for each round in which the peer printed the column's key."""
+        """Fills a row with one sample for each round in which the program printed the column's
+        key."""
         for cell, key in zip(table.row(peer), keys):
             figures = [self.figure(peer, turn, key) for turn in range(self.count())]
             cell.samples = [one for one in figures if one is not None]
@@ -48,8 +49,8 @@ class Rounds:
                 cell.missing = self.missing.get(peer, 'failed' if failed else '')
 
     def fill_ratio(self, table, name, others, peer, keys, other_keys=None):
-        """Fills a row with ratios per round: the minimum of the others' figures over the peer's.
-        other_keys are the keys for the others, by default the same as keys."""
+        """Fills a row with ratios per round: the minimum of the others' figures over this
+        program's. other_keys: the keys for the others; by default the same as keys."""
         for cell, key, other_key in zip(table.row(name), keys, other_keys or keys):
             for turn in range(self.count()):
                 own = self.figure(peer, turn, key)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the rows of one column in turn (A B C A B C …), measures the CPU use of other programs, and
-repeats the column if it was disturbed, keeping the quietest attempt."""
+repeats the column if it was disturbed. Keeps the attempt with the least disturbance."""
 import sys
 import time
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ BUDGET_S = 20  # per contestant and column
 
 @dataclass
 class Effort:
-    """The effort per block; smaller with --quick."""
+    """How much each block measures; less with --quick."""
     rounds: int = 5
-    slow_rounds: int = 5  # for peers that take seconds
+    slow_rounds: int = 5  # for programs that take seconds
     repeat_until: float = 0  # monotonic time after which nothing is repeated
-    repeats: int = 2  # of a disturbed column
+    repeats: int = 2  # maximum repetitions of a disturbed column
     seconds: float = 0.3  # duration of one rate measurement
     storm: int = 10_000
     flood_mib: float = 32  # written by each rank of the log pump
@@ -46,7 +46,7 @@ def say(text):
 
 
 def take_turn(contestant, cell, spent):
-    """Runs one round of one contestant. Returns its total time so far in seconds."""
+    """Runs one round of one contestant. Returns the contestant's total time so far in seconds."""
     if not contestant.installed:
         cell.missing = 'not installed'
         return spent
@@ -90,8 +90,8 @@ def run_column(table, column, contestants, effort):
 
 
 def run_table(table, contestants, effort):
-    """Like run_column, for contestants whose runs have samples of all columns: measure returns runs
-    of the form {column: samples}."""
+    """Like run_column, for contestants whose runs have samples for all columns: measure returns
+    runs in the form {column: samples}."""
     whole = Table(table.id, table.title, table.unit, ['all columns'])
     run_column(whole, 0, contestants, effort)
     for name, (cell,) in whole.rows.items():

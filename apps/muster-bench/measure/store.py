@@ -40,8 +40,8 @@ class Server:
 
 
 def torch_command(peers, folder, port):
-    """PyTorch's server queries the resolver for every client. To measure the server and not the
-    resolver, mounts a private nsswitch.conf that uses only files, if permitted."""
+    """PyTorch's server queries the resolver for every client. To measure the server alone, mounts
+    a private nsswitch.conf that uses only files, if that is permitted."""
     plain = [peers.torch_python, '-c', TORCH_SERVER, port]
     unshare = shutil.which('unshare')
     if not unshare or os.geteuid() != 0:
@@ -76,7 +76,8 @@ def answers(port):
 
 @contextmanager
 def running_servers(peers, cpu=None):
-    """Starts all four servers on free ports of 127.0.0.1, pinned to the CPU, and waits for them."""
+    """Starts all four servers on free ports of 127.0.0.1, pinned to the CPU, and waits until they
+    are up."""
     with Scratch() as folder, ExitStack() as stack:
         servers = servers_of(peers, folder)
         for server in (one for one in servers if one.program):
@@ -101,7 +102,8 @@ def rate(peers, server, effort, *options, pinned=True):
 
 @contextmanager
 def idle_connections(peers, server, count):
-    """Holds `count` greeted connections in a separate process while the block runs."""
+    """Holds `count` open connections, with the greeting done, in a separate process during the
+    block."""
     command = [peers.tools, 'hold', '--port', server.port, '--protocol', server.protocol,
              '--clients', count, '--cpu', CLIENT_CPU]
     with Child(command, peers.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -111,7 +113,7 @@ def idle_connections(peers, server, count):
 
 
 def contest(servers, probe):
-    """One contestant per server; missing servers keep their rows."""
+    """One contestant per server. Missing servers keep their rows."""
     def sample(server):
         if server.child is None:
             raise Failed('the server did not start')
@@ -157,7 +159,7 @@ def deep_table(peers, servers, effort):
                   'last answer (redis answers each).')
     run_column(table, 0, contest(servers, lambda server: rate(peers, server, effort, *DEEP)),
                effort)
-    streaming = [server for server in servers if server.name != n.ECHO]  # it has no SET
+    streaming = [server for server in servers if server.name != n.ECHO]  # the echo has no SET
     for column, clients in ((1, 1), (2, 8)):
         run_column(table, column, contest(
             streaming, lambda server, clients=clients: ask(
@@ -175,7 +177,8 @@ def storm_table(peers, servers, effort):
 
 
 def storm_memory_table(peers, servers, effort):
-    """Measures new servers once, because a server may keep freed memory for later connections."""
+    """Measures newly started servers once, because a server may keep freed memory for later
+    connections."""
     table = Table('storm-memory', 'Server memory of an idle connection', 'bytes', ['bytes each'],
                   f"Growth of the server's resident memory with {effort.storm} greeted connections "
                   '(user space only).')
@@ -191,7 +194,8 @@ def storm_memory_table(peers, servers, effort):
 
 
 def measure_store(peers, effort):
-    """One request in flight, with idle connections, pipelined, streamed, storm."""
+    """Measures one request in flight, with idle connections, pipelined, streamed, and the
+    storm."""
     with running_servers(peers, SERVER_CPU) as servers:
         tables = [storm_memory_table(peers, servers, effort), storm_table(peers, servers, effort)]
         tables += [rate_table(peers, servers, operation, effort)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as values: a row per peer, a column per size, samples in the cells. Printed as Markdown
-and CSV. The row of a missing peer stays and states the reason."""
+"""Results as values: one row per program, one column per size, samples in the cells. Printed as
+Markdown and CSV. The row of a missing program stays and states the reason."""
 import csv
 import io
 import math
@@ -8,14 +8,14 @@ import statistics
 from dataclasses import dataclass, field
 
 QUIET_PERCENT = 6  # columns with more CPU use by other programs are marked with a star
-FEW_SAMPLES = 5  # the cell shows the number of samples if it is lower
+FEW_SAMPLES = 5  # a cell with fewer samples shows their number
 OTHERS = 'CPU used by others, %'
 
 
 @dataclass
 class Cell:
     samples: list = field(default_factory=list)
-    missing: str = ''  # reason for no samples: "not installed", "failed", "" if not measured
+    missing: str = ''  # why there are no samples: "not installed", "failed", "" if not measured
     failures: int = 0  # failed or hung attempts
 
     def median(self):

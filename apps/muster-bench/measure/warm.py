@@ -16,7 +16,7 @@ HUNG_S = 300
 
 
 class Launch:
-    """One job of a launcher: its times and memory."""
+    """Runs one job of a launcher and returns its times and memory."""
 
     def __init__(self, peers, launcher, options, workers):
         with Scratch() as scratch:

@@ -34,7 +34,7 @@ int first_exponent(DType dtype) {
   return dtype == DType::f16 ? kFirstHalfExponent : kFirstExponent;
 }
 
-// The f16 bits of a small integer times a power of two, which f16 represents exactly.
+// The f16 bits of a small integer times a power of two. f16 represents this value exactly.
 std::uint16_t half_bits(double value) {
   int exponent = 0;
   const double mantissa = std::frexp(value, &exponent);  // 0.5 … 1
@@ -47,7 +47,7 @@ void put(char* to, T value) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-// Encodes `small` times 2^exponent. Integer types ignore the exponent and wrap.
+// Encodes `small` times 2^exponent. Integer types ignore the exponent and wrap around.
 void encode(DType dtype, std::uint64_t small, int exponent, char* to) {
   const double value = std::ldexp(static_cast<double>(small), exponent);
   switch (dtype) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One timed cell: an operation, its repetitions in a row and batches, and the contents of the
-// buffers before and after it. All peers use the same cells and values. Pure.
+// One timed cell: an operation, its repetitions and batches, and the contents of the buffers
+// before and after it. All programs use the same cells and values. Pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,7 +22,7 @@ enum class Timed : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scat
 struct TimedCell {
   collective::DType dtype = collective::DType::f32;
   std::size_t bytes = 0;
-  int in_a_row = 1;  // without a pause; values of sums grow by the number of ranks each time
+  int in_a_row = 1;  // without a pause; each sum multiplies values by the number of ranks
   int batches = 1;
   Timed operation = Timed::all_reduce;
 
@@ -31,10 +31,11 @@ struct TimedCell {
 
 [[nodiscard]] Result<TimedCell> parse_cell(const std::string& word);
 [[nodiscard]] std::string word_of(const TimedCell& cell);
-// Without repetitions: "f32:1024", "all_gather:f32:1024".
+// The key without repetitions: "f32:1024", "all_gather:f32:1024".
 [[nodiscard]] std::string key_of(const TimedCell& cell);
 
-// The most in-place sums that keep all values exact, so that they can be compared bit by bit.
+// The maximum number of in-place sums that keep all values exact, so that they can be compared bit
+// by bit.
 [[nodiscard]] int most_in_a_row(collective::DType dtype, int ranks);
 
 // The input of `rank`, and the output after `sums` sums over `ranks` ranks. Each element is one of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same cells as bench-ranks, with torch.distributed over gloo, in place.
+"""The same cells as in bench-ranks, run with torch.distributed over gloo, in place.
 
     python gloo.py RANKS sums CELL...     times, one line per cell
     python gloo.py RANKS death MIB        microseconds from SIGKILL of a rank until all others
@@ -15,7 +15,8 @@ import time
 
 
 def pattern(torch, dtype, rank, ranks, sums):
-    """Four elements as in cell.cpp: the input of this rank (sums 0), or the result after `sums`."""
+    """Four elements as in cell.cpp: the input of this rank (sums 0), or the result after
+    `sums`."""
     small = [1 + (i + rank) % 4 for i in range(4)]
     if sums:
         small = [sum(1 + (i + r) % 4 for r in range(ranks)) * ranks ** (sums - 1)
@@ -58,7 +59,7 @@ def perform(dist, operation, data, out):
 
 
 def batch_of_others(torch, dist, operation, data, times):
-    """The time on this rank in seconds, from one buffer to another, as in operations.cpp."""
+    """The time on this rank in seconds, from one buffer to another, like operations.cpp."""
     rank, ranks, out = dist.get_rank(), dist.get_world_size(), torch.empty_like(data)
     to_each, scatter = operation == "all_to_all", operation == "reduce_scatter"
     for i, block in enumerate(data.view(ranks, -1)):
@@ -139,7 +140,8 @@ def lines_from(fd):
 
 
 def oversee_death(pids, reports):
-    """Kills the last rank once all are running; prints the time until all others have an error."""
+    """Kills the last rank once all ranks are running. Prints the time until all others have an
+    error."""
     lines = lines_from(reports)
     for _ in pids:
         next(lines)

@@ -38,7 +38,7 @@ int number_in(const char* name) {
   return std::atoi(environ_of_start.get(name).value_or("0").c_str());
 }
 
-// Work that the compiler cannot remove and that does not depend on memory speed.
+// Work that the compiler cannot remove and whose speed does not depend on memory.
 void work(long long units) {
   static volatile std::uint64_t kept = 0;
   std::uint64_t value = kept;
@@ -48,7 +48,7 @@ void work(long long units) {
   kept = value;
 }
 
-// Uses the fastest of many trials, because the others were disturbed.
+// Uses the fastest of many trials, because slower ones were disturbed.
 int calibrate(long long milliseconds) {
   Duration least = Duration::max();
   for (int i = 0; i < kTrials; ++i) {
@@ -63,7 +63,7 @@ int calibrate(long long milliseconds) {
 
 int take_steps(long long units, int count, bool tells) {
   const bool prints = number_in("LOCAL_RANK") == 0;
-  work(units);  // the first one warms up
+  work(units);  // warm up
   if (prints) {
     std::puts("begun");
     std::fflush(stdout);
@@ -91,7 +91,7 @@ int take_steps(long long units, int count, bool tells) {
 }
 
 int time_progress(int count) {
-  muster::worker::progress(0);  // the first call connects
+  muster::worker::progress(0);  // the first call connects to the launcher
   const auto begun = steady_now();
   for (int step = 0; step < count; ++step) {
     muster::worker::progress(static_cast<std::uint64_t>(step));
@@ -101,7 +101,7 @@ int time_progress(int count) {
   return 0;
 }
 
-// As in bench-floor: "EVENT NUMBER RANK NANOSECONDS", one line per write.
+// The same format as in bench-floor: "EVENT NUMBER RANK NANOSECONDS", one line per write.
 void note(const char* file, const char* event, long long number) {
   char line[128];
   const long long now = steady_now().time_since_epoch().count();
@@ -114,7 +114,7 @@ void note(const char* file, const char* event, long long number) {
   ::close(fd);
 }
 
-// Ignores SIGTERM until it has learned of the death, which may arrive after the signal.
+// Ignores SIGTERM until it has learned of the death, because the news may arrive after the signal.
 int follow(const char* file) {
   std::signal(SIGTERM, SIG_IGN);
   muster::worker::Rounds rounds;

@@ -73,7 +73,7 @@ std::string line_from(int fd) {
   return line;
 }
 
-// Kills the last rank once all are running. Prints the time until all others have an error.
+// Kills the last rank once all ranks are running. Prints the time until all others have an error.
 void oversee_death(const std::vector<pid_t>& ranks, int reports) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     static_cast<void>(line_from(reports));
@@ -87,7 +87,7 @@ void oversee_death(const std::vector<pid_t>& ranks, int reports) {
   fmt::print("death {:.9g}\n", static_cast<double>(last - begin) / 1e3);
 }
 
-// Returns the worst exit code. If a rank fails, kills the others.
+// Returns the highest exit code. If a rank fails, kills the others.
 int wait_for_all(const std::vector<pid_t>& ranks, pid_t victim) {
   int worst = 0;
   for (std::size_t left = ranks.size(); left > 0; --left) {

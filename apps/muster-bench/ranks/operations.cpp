@@ -9,7 +9,7 @@ namespace {
 using collective::Communicator;
 using collective::Op;
 
-// The buffers of one rank. The larger one has the cell's number of bytes, with a block per rank.
+// The buffers of one rank. The larger one has the cell's number of bytes, with one block per rank.
 struct Sides {
   TimedCell cell;
   std::size_t ranks;
@@ -23,7 +23,7 @@ struct Sides {
     return static_cast<char*>(side.get()) + i * block();
   }
 
-  // Expected output block i on this rank. Its values depend on sender and receiver.
+  // Expected output block i on this rank. Its values depend on the sender and the receiver.
   [[nodiscard]] std::vector<char> expected(std::size_t i) const {
     const auto giver = static_cast<int>(i);
     switch (cell.operation) {

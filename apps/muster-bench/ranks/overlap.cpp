@@ -49,8 +49,8 @@ long long steps_for(Communicator& comm, double wanted_us) {
   return static_cast<long long>(wanted_us / spent * kProbe);
 }
 
-// One step: each gradient becomes ready after its part of the backward pass. Returns the time of
-// the slowest rank in microseconds; negative after an error.
+// One step: each gradient becomes ready after its part of the backward pass. Returns the slowest
+// rank's time in microseconds; negative after an error.
 double step(Communicator& comm, GradientSync* sync, const std::function<void(int)>& part) {
   static_cast<void>(comm.barrier());
   const auto begin = steady_now();
@@ -91,7 +91,7 @@ int time_overlap(Communicator& comm) {
   }
   const auto nothing = [](TimePoint, int) {};
   double alone = median_step(comm, &sync, nothing);
-  const Buffer buffer{&alone, 1, DType::f64};  // must be equal on all ranks: it sets their work
+  const Buffer buffer{&alone, 1, DType::f64};  // equal on all ranks, because it sets their work
   static_cast<void>(comm.broadcast(buffer, 0));
   const double backward = kBackwardOverSums * alone;
   const auto each = std::chrono::duration_cast<Duration>(

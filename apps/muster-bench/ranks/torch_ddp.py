@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that trains with DistributedDataParallel over gloo and over "muster", alternating in one
-process, so that all variants see the same conditions in every round.
+"""A rank that trains with DistributedDataParallel over gloo and over "muster". It alternates
+between them in one process, so that all variants see the same conditions in every round.
 
     muster --nproc-per-node=N torch_ddp.py ROUNDS MODEL...
 
-MODEL: mlp, gpt, cnn (0.27, 5 and 11 million parameters), or calls: all_reduce of 1 KiB. For each
-variant and round rank 0 prints its name, the model, and the median time of a step or call on the
-slowest rank in microseconds. "none" trains the bare model. "alone" trains it with
+MODEL: mlp, gpt, cnn (0.27, 5 and 11 million parameters), or calls (all_reduce of 1 KiB). For each
+variant and round, rank 0 prints the variant's name, the model, and the median time of a step or
+call on the slowest rank in microseconds. "none" trains the bare model. "alone" trains it with
 DistributedDataParallel on one rank, which is the cost of DDP itself with any backend."""
 import os
 import statistics
@@ -34,7 +34,7 @@ CALLS = [name for name, (_, _, options) in WAYS.items()
          if name not in WITHOUT_OTHERS and not options]
 STEPS = {"mlp": 40, "gpt": 4, "cnn": 4}  # per round
 HOT_CALLS = {"gloo": 20}  # per round; others 500
-WARM_UP = 4  # steps: DDP rebuilds its buckets after the first
+WARM_UP = 4  # steps; DDP rebuilds its buckets after the first one
 
 
 class Attention(nn.Module):
@@ -178,7 +178,7 @@ def main():
         else:
             train(word, groups, rounds)
     dist.barrier()
-    os._exit(0)  # do not wait for gloo's threads
+    os._exit(0)  # exit without waiting for gloo's threads
 
 
 if __name__ == "__main__":

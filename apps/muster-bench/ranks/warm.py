@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that needs PyTorch: warm.py FOLDER CRASHES. It records when it reaches user code, in the
-format of measure/notes.py. In the first CRASHES attempts rank 0 then crashes, alternately by exit
-code 1 and by SIGKILL, because the shutdown of Python itself takes long. In the last attempt each
-rank records its share of the memory."""
+"""A worker that needs PyTorch: warm.py FOLDER CRASHES. It records when it reaches user code, in
+the format of measure/notes.py. In the first CRASHES attempts rank 0 then crashes. It alternates
+between exit code 1 and SIGKILL, because the shutdown of Python itself takes long. In the last
+attempt each rank records its share of the memory."""
 import os
 import signal
 import sys
 import time
 from pathlib import Path
 
-import torch  # noqa: F401  the import dominates the startup time
+import torch  # noqa: F401  this import dominates the startup time
 
 folder, crashes = Path(sys.argv[1]), int(sys.argv[2])
 rank, world = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Baselines of the host without a library: memory copies, and bytes over TCP.
+// Baselines of the host without the library: memory copies, and bytes over TCP.
 #include "apps/muster-bench/ranks/batches.hpp"
 #include "base/clock.hpp"
 #include "collective/tcp/tcp_socket.hpp"
@@ -24,9 +24,9 @@ using collective::Communicator;
 using collective::DType;
 
 constexpr auto kTimeout = std::chrono::seconds(20);
-constexpr int kIdleLooks = 64;  // idle polls before it sleeps
+constexpr int kIdleLooks = 64;  // number of idle polls before sleeping
 
-// Connections to the next rank and from the previous one.
+// Connections to the next rank and from the previous rank.
 struct Ring {
   UniqueFd next;
   UniqueFd before;
@@ -62,7 +62,7 @@ std::optional<Ring> make_ring(Communicator& comm) {
   return ring.before ? std::optional(std::move(ring)) : std::nullopt;
 }
 
-// The number of transferred bytes. None after an error.
+// The number of transferred bytes. Empty after an error.
 std::optional<std::size_t> went(ssize_t count) {
   if (count > 0) {
     return static_cast<std::size_t>(count);

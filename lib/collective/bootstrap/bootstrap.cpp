@@ -29,7 +29,7 @@ std::string exchanging(const BootstrapContext& context, std::string_view topic) 
       "rank {} of {}, exchanging '{}' through the store", context.rank, context.size, topic);
 }
 
-// Lists the ranks that have not written a card, for the timeout error.
+// For the timeout error: lists the ranks that have not written their card.
 Error missing_ranks(const BootstrapContext& context, std::string_view topic) {
   Error error{.code = Errc::timeout};
   std::string names;
@@ -47,7 +47,7 @@ Error missing_ranks(const BootstrapContext& context, std::string_view topic) {
   if (missing == 0) {
     error.rank = 0;
     error.text = fmt::format(
-        "rank {}: all ranks arrived, but rank 0 did not confirm in time: it has died or hangs",
+        "rank {}: all ranks arrived, but rank 0 did not confirm in time: it has died or is hung",
         context.rank);
     return error;
   }
@@ -134,7 +134,7 @@ Result<std::vector<std::string>> await_keys(const BootstrapContext& context,
     const bool is_late = values.error().code == muster::Errc::timed_out;
     auto seen = watch == nullptr ? std::nullopt : is_late ? watch->look() : watch->reason();
     if (seen && is_late) {
-      // A value written before the failure is more useful, so check once more.
+      // A value written before the failure is more useful than the error, so check once more.
       values = context.store->multi_get(keys, std::chrono::milliseconds(1));
     }
     if (values) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks find each other through the store before they have connections: each publishes a card,
-// and ranks on one host are identified. Blocks; one thread.
+// How ranks find each other through the store before they have connections: each rank publishes a
+// card, and all ranks learn which of them share a host. Blocks; one thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -18,7 +18,7 @@ namespace muster::collective {
 
 class StartWatch;
 
-// A rank's position and its part of the store.
+// A rank's number, the number of ranks, and their part of the store.
 struct BootstrapContext {
   Store* store = nullptr;
   std::string prefix = {};  // ends with '/'
@@ -28,20 +28,20 @@ struct BootstrapContext {
   StartWatch* watch = nullptr;  // checked while waiting for other ranks
 };
 
-// Waits until all keys exist and returns their values. Errors: timeout; store; what the watch has
-// seen. `doing` becomes the prefix of the store's message.
+// Waits until all keys exist and returns their values. Errors: timeout; store; any failure that
+// the watch has detected. `doing` becomes the prefix of the store's error message.
 [[nodiscard]] Result<std::vector<std::string>> await_keys(const BootstrapContext& context,
                                                           const std::vector<std::string>& keys,
                                                           std::string_view doing);
 
 // Returns the cards of all ranks, in rank order. Use each `topic` once per context. Errors:
-// timeout, naming the missing ranks; store; what the watch has seen.
+// timeout, naming the missing ranks; store; any failure that the watch has detected.
 [[nodiscard]] Result<std::vector<std::string>> exchange_cards(const BootstrapContext& context,
                                                               std::string_view topic,
                                                               const std::string& card);
 
-// An identifier that is equal for ranks that can share memory. It combines boot id, network
-// namespace (the scope of abstract sockets) and user.
+// An identifier that is equal for ranks that can share memory. It combines the boot id, the
+// network namespace (the scope of abstract sockets) and the user.
 [[nodiscard]] std::string host_word();
 
 // 128 random bits from the kernel, as text.

@@ -20,7 +20,7 @@
 namespace muster::collective {
 namespace {
 
-// The launcher answers from its event loop. If it is stopped, do not block for longer than this.
+// The launcher replies from its event loop. If it is stopped, do not block for longer than this.
 constexpr timeval kTimeout{.tv_sec = 1, .tv_usec = 0};
 
 struct Offered {
@@ -98,7 +98,7 @@ void ask_and_hold() {
   if (runs) {
     ::pthread_detach(thread);
   }
-  // Continue only when the launcher would notice our death.
+  // Continue only once the launcher is able to detect our death.
   while (runs && held.load() == 0) {
     futex_wait(held, 0, std::chrono::hours(1));
   }

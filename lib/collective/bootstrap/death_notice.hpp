@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under muster, lets the launcher detect this process's death at once, before the kernel has freed
-// its memory. The launcher can then stop the other workers and notify the other nodes
-// (base/liveness_page.hpp). A no-op elsewhere. Any thread.
+// Under muster, lets the launcher detect this process's death immediately, before the kernel has
+// freed the process's memory. The launcher can then stop the other workers and notify the other
+// nodes (base/liveness_page.hpp). A no-op elsewhere. Any thread.
 #pragma once
 
 #include <sys/types.h>
 
 namespace muster::collective {
 
-// Works once per process; later calls do nothing. A thread that sleeps until the process exits
-// holds the word, because communicators, whose threads hold words for the other ranks, may be
-// destroyed earlier.
+// Works once per process; later calls do nothing. A separate thread that sleeps until the process
+// exits holds the word, because a communicator's own threads may finish much earlier, when it is
+// destroyed.
 void request_death_notice();
 
 // Pid of the worker on this node that the launcher saw die first, before it killed the others. 0 if

@@ -40,7 +40,7 @@ Result<std::int64_t> number_or_zero(const Environ& environ, const char* name) {
                            : Result<std::int64_t>(0);
 }
 
-// A server of our own must live as long as its client.
+// A server in this process must live as long as its client.
 struct OwnStore {
   std::unique_ptr<ServedStore> server;
   std::unique_ptr<BlockingStore> client;
@@ -165,7 +165,8 @@ Result<std::shared_ptr<Store>> open_store(const WorkerPlace& place, Duration tim
   }
   auto own = std::make_shared<OwnStore>();
   if (!place.agent_store && place.membership.rank == 0) {
-    // If the port is taken, another part of this job already serves the store, for example PyTorch.
+    // If the port is taken, another component of this job, such as PyTorch, already serves the
+    // store.
     if (auto server = ServedStore::open(place.store_host, place.store_port)) {
       own->server = std::move(*server);
     }

@@ -20,8 +20,8 @@ struct WorkerPlace {
   bool agent_store = false;  // true: the launcher serves the store; false: rank 0 does
 };
 
-// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*. Error: invalid_argument; names
-// the variable.
+// Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*. Error: invalid_argument,
+// naming the variable.
 [[nodiscard]] Result<WorkerPlace> worker_place(const Environ& environ);
 
 // Applies MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS, _PORT_RANGE, _TIMEOUT, _INIT_TIMEOUT,
@@ -31,7 +31,7 @@ struct WorkerPlace {
 // Parses a port range such as "29500-29599"; empty means any port. Error: invalid_argument.
 [[nodiscard]] Result<PortRange> ports_named(const std::string& text);
 
-// Connects to the store; first serves it if that is this rank's task.
+// Connects to the store. Starts the store server first if this rank has to serve it.
 [[nodiscard]] Result<std::shared_ptr<Store>> open_store(const WorkerPlace& place, Duration timeout);
 
 }  // namespace muster::collective

@@ -34,8 +34,8 @@ void tell_listeners() {
 
 // Never destroyed: used until the very end of the process.
 Listeners& listeners() {
-  // Register with atexit() before adding the first listener. Handlers registered later run earlier,
-  // such as the destructors of the program's own communicators.
+  // Register with atexit() before adding the first listener. Handlers registered later, such as
+  // the destructors of the program's own communicators, then run earlier.
   static auto* const kListeners = [] {
     static_cast<void>(std::atexit(tell_listeners));
     return new Listeners();

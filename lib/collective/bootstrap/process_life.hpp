@@ -6,7 +6,7 @@
 
 namespace muster::collective {
 
-// Differs in a child after fork(), where all inherited state belongs to the parent.
+// Has a different value in a child after fork(), where all inherited state belongs to the parent.
 [[nodiscard]] std::uint32_t fork_generation();
 
 // Called when the process exits through exit() while the listener is registered.

@@ -8,13 +8,14 @@
 
 namespace muster::collective {
 
-// Add the list entry before the word names its holder: the kernel then marks the word at the
-// thread's death without a gap. In the opposite order, a thread killed between the two steps would
-// look alive forever. The kernel skips a word that names no thread yet.
+// Add the list entry before the word names its holder, so that the kernel marks the word whenever
+// the thread dies. In the opposite order, a thread killed between the two steps would look alive
+// forever. The kernel skips a word that does not name a thread yet.
 void RobustWord::hold(std::atomic<std::uint32_t>& word) {
   head_.offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&node_);
-  // Replaces the list that glibc registered for this thread. The kernel may read the list at any
-  // time if the thread dies, so after each store below it must still be traversable.
+  // Replaces the list that glibc registered for this thread. The kernel reads the list if the
+  // thread dies, which can happen at any time, so the list must be traversable after each store
+  // below.
   ::syscall(SYS_set_robust_list, &head_, sizeof(head_));
   node_.next = &head_.first;
   // Link the entry to the head before linking the head to the entry.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RobustWord: a futex word in shared memory. When the thread that holds it dies for any reason, the
-// kernel marks it (kOwnerDied, base/futex.hpp) before it frees the process's memory. It is the only
-// entry in that thread's robust list. Resource; must outlive the thread, or be released.
+// RobustWord: a futex word in shared memory. When the thread that holds the word dies for any
+// reason, the kernel marks it (kOwnerDied, base/futex.hpp) before it frees the process's memory.
+// The word is the only entry in that thread's robust list. Resource; must outlive the thread, or
+// be released.
 #pragma once
 
 #include <atomic>
@@ -19,12 +20,12 @@ class RobustWord {
   // this list replaces glibc's.
   void hold(std::atomic<std::uint32_t>& word);
 
-  // Any thread. Afterwards the thread's death no longer marks the word.
+  // Any thread. After this call, the thread's death no longer marks the word.
   void let_go(std::atomic<std::uint32_t>& word);
 
  private:
-  // The kernel's struct robust_list and struct robust_list_head (linux/futex.h). The list is
-  // circular through the head; the word is at `offset` bytes from the entry.
+  // Same layout as the kernel's struct robust_list and struct robust_list_head (linux/futex.h). The
+  // list is circular through the head; the word is at `offset` bytes from the entry.
   struct Node {
     Node* next;
   };

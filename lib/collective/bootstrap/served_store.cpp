@@ -54,7 +54,7 @@ std::uint16_t ServedStore::port() const {
   return impl_->server->port();
 }
 
-// asio and std::thread throw if the process has run out of descriptors or threads.
+// asio and std::thread throw if the process has no descriptors or threads left.
 Result<std::unique_ptr<ServedStore>> ServedStore::open(const std::string& host,
                                                        std::uint16_t port) {
   try {
@@ -70,7 +70,7 @@ Result<std::unique_ptr<ServedStore>> ServedStore::try_open(const std::string& ad
                                                            std::uint16_t port) {
   auto impl = std::make_unique<Impl>();
   auto server = StoreServer::open(impl->loop, address, port);
-  if (!server && address == kEverywhere) {  // the machine may have no IPv6
+  if (!server && address == kEverywhere) {  // the machine may lack IPv6
     server = StoreServer::open(impl->loop, "0.0.0.0", port);
   }
   if (!server) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ServedStore: a store server in a thread of this process, for rank 0 of a job without a launcher
-// that serves one. Resource type.
+// ServedStore: a store server in a thread of this process. Rank 0 uses it if the launcher does not
+// serve a store. Resource type.
 #pragma once
 
 #include "collective/error.hpp"
@@ -14,8 +14,8 @@ namespace muster::collective {
 class ServedStore {
  public:
   // Listens on `host` if that is an address of this machine. Otherwise listens on all addresses,
-  // because a name may resolve differently on other ranks. From this machine, only our user and
-  // root may connect. Error: system (port taken, or out of descriptors or threads).
+  // because a name may resolve differently on other ranks. Among local processes, only those of
+  // our user and root may connect. Error: system (port taken, or out of descriptors or threads).
   [[nodiscard]] static Result<std::unique_ptr<ServedStore>> open(const std::string& host,
                                                                  std::uint16_t port);
   ServedStore(const ServedStore&) = delete;

@@ -22,7 +22,8 @@ namespace {
 // Grows with the number of ranks, so that a large startup does not overload the store.
 constexpr Duration kSlice = std::chrono::milliseconds(50);
 constexpr Duration kSliceOfRank = std::chrono::microseconds(200);
-// A process's connections close before it counts as dead, so its death may show a little later.
+// A process's connections close before the process counts as dead, so its death may become visible
+// slightly later.
 constexpr Duration kReasonTimeout = std::chrono::milliseconds(200);
 constexpr int kLastErrorCode = 11;
 constexpr std::string_view kHostTopic = "hosts";
@@ -127,8 +128,8 @@ Duration StartWatch::slice() const {
   return kSlice + context_.size * kSliceOfRank;
 }
 
-// Until all cards have arrived, the ranks of this host are unknown. Adjacent ranks usually share a
-// host.
+// Until all cards have arrived, the set of ranks on this host is unknown. Adjacent ranks usually
+// share a host.
 void StartWatch::look_for_neighbours() {
   for (const int rank : {context_.rank - 1, context_.rank + 1}) {
     if (rank < 0 || rank >= context_.size || processes_.contains(rank)) {
@@ -167,14 +168,15 @@ std::optional<Error> StartWatch::reported() {
   return error;
 }
 
-// Prefer a reported error: its reporter may itself be dead by now, but was not the first.
+// Prefer a reported error: the rank that reported it may be dead by now, but it was not the first
+// to fail.
 std::optional<Error> StartWatch::look() {
   if (auto error = parent_ != nullptr ? parent_->failure() : std::nullopt) {
     is_reported_ = true;
     return error;
   }
-  // Ranks that have already started may fail in an operation. That must not fail our startup; our
-  // first operation will report it.
+  // Ranks that have already started may fail in an operation. That must not make our startup fail;
+  // our first operation will report it.
   auto error = local_ != nullptr ? local_->failure() : std::nullopt;
   if (error && error->seq == 0) {
     return error;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// StartWatch: detects deaths while a communicator is being created, before the ranks share memory
-// or connections. It watches the processes of ranks on this host. A rank that sees a death or
-// cannot start reports it through the store, which the others poll while waiting. One thread.
+// StartWatch: detects deaths while a communicator is being created, before the ranks have shared
+// memory or connections. It watches the processes of ranks on this host. A rank that sees a death
+// or cannot start reports this through the store, and the other ranks poll the store while they
+// wait. One thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -35,18 +36,18 @@ struct HostCard {
 
 class StartWatch {
  public:
-  // What the context refers to must outlive this object.
+  // Everything that the context refers to must outlive this object.
   StartWatch(const BootstrapContext& context, HostCard own);
 
   // The cards of all ranks have arrived; starts watching those on this host.
   void know(const std::vector<HostCard>& cards);
 
-  // The ranks of this host share memory now. Use that instead of watching processes, because a rank
-  // that has done its part may exit.
+  // The ranks on this host now share memory, so use that instead of watching processes: a rank
+  // that has finished its part of the startup may exit.
   void rely_on(const PeerWatch& local);
 
-  // The ranks are a subset of a connected communicator. An error there fails this startup, and all
-  // ranks learn about it from there.
+  // The ranks are a subset of a connected communicator. An error in that communicator fails this
+  // startup, and all ranks learn about the error from it.
   void follow(const PeerWatch& parent) { parent_ = &parent; }
 
   // Interval between two checks.
@@ -54,7 +55,7 @@ class StartWatch {
 
   // The error that fails the startup, if any. Queries the store at most once per slice.
   [[nodiscard]] std::optional<Error> look();
-  // Call after another rank closed a connection: the reason may arrive a moment later.
+  // Call after another rank closed a connection, because the reason may arrive slightly later.
   [[nodiscard]] std::optional<Error> reason();
 
   // Reports an error to the other ranks, unless it came from them or from the store.
@@ -83,11 +84,11 @@ class StartWatch {
 };
 
 // The startup error as all ranks report it. If this rank cannot start (no memory or descriptors),
-// it becomes the failed rank, and the text names it.
+// it is the failed rank, and the text names it.
 [[nodiscard]] Error start_failure(const Error& error, int rank);
 
-// Returns all ranks' host identifiers, in rank order. From then on the watch knows the ranks on
-// this host.
+// Returns the host identifiers of all ranks, in rank order. After this call the watch knows the
+// ranks on this host.
 [[nodiscard]] Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& context,
                                                                    const HostCard& own);
 

@@ -101,7 +101,8 @@ int run_call(Communicator& comm, const muster_call& call, muster_work** work) {
     return keep(std::move(started.error()));
   }
   if (work != nullptr) {
-    // A completed operation needs no handle, unless it failed and still has to report that.
+    // A completed operation needs no handle, unless it failed and its error must still be
+    // reported.
     const bool over = started->done() && started->wait().has_value();
     *work = over ? nullptr : new muster_work{std::move(*started)};
     return 0;

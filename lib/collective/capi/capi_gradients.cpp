@@ -54,7 +54,8 @@ int give(Result<GradientStats> stats, muster_gradients_stats* to) {
   return 0;
 }
 
-// Converts a hook's error code; includes the stored error text if its code matches.
+// Converts a hook's error code to an Error. Includes the stored error text if its code is the
+// same.
 Error error_of_hook(int code) {
   const Error& kept = kept_error();
   if (-static_cast<int>(kept.code) == code) {

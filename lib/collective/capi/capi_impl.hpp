@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the files of the C binding: contents of handles, per-thread errors, and struct versions
-// of older and newer callers. Private to capi*.cpp.
+// Shared by the files of the C interface: the contents of handles, per-thread errors, and
+// compatibility with callers that use older or newer structs. Private to capi*.cpp.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -30,7 +30,7 @@ namespace muster::collective {
   return done ? 0 : keep(std::move(done.error()));
 }
 
-// Copies the members that the caller's version of the struct has; the others are zero.
+// Copies the members that the caller's version of the struct has and zeroes the others.
 template <class Struct>
 [[nodiscard]] Struct taken(const Struct* given) {
   Struct out{};
@@ -40,7 +40,7 @@ template <class Struct>
   return out;
 }
 
-// Fills the members that the caller's version of the struct has; keeps its size.
+// Fills the members that the caller's version of the struct has; leaves `size` unchanged.
 template <class Struct>
 void hand_out(const Struct& all, Struct* to) {
   const std::size_t size = std::min(to->size, sizeof(all));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// While Python exits, it calls pthread_exit in every other thread that requests the GIL. If the
+// When Python exits, it calls pthread_exit in every other thread that requests the GIL. If such a
 // thread then unwinds through noexcept C++ frames, such as PyTorch code that reacquires the GIL,
-// std::terminate aborts the whole process. Python 3.14 lets such threads hang instead
-// (https://github.com/python/cpython/issues/87135); this file does so for earlier versions.
+// std::terminate aborts the whole process. Python 3.14 lets these threads hang instead
+// (https://github.com/python/cpython/issues/87135); this file does the same for earlier versions.
 #include "muster/collective.h"
 
 #include <atomic>
@@ -21,7 +21,7 @@ std::atomic<pid_t> ending_thread{0};
 std::atomic<std::terminate_handler> earlier_handler{nullptr};
 std::atomic<CurrentExceptionType> current_exception_type{nullptr};
 
-// Pauses threads that die for this reason; any other termination proceeds as before.
+// Suspends threads that terminate for this reason; any other termination proceeds as usual.
 void stay() {
   const auto type = current_exception_type.load();
   while (ending_thread.load() != ::gettid() && type() == nullptr) {

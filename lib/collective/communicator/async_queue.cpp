@@ -40,8 +40,8 @@ Result<void> HostPending::wait(Duration timeout) {
 HostPending::Awaited HostPending::finish(Result<void> result) {
   const std::scoped_lock lock(mutex_);
   result_ = std::move(result);
-  // Store done_ after the result, because done() takes no lock. Store it under the lock, because
-  // otherwise a waiter could check it, miss the notification and then sleep.
+  // Store done_ after the result, because done() takes no lock. Hold the lock for the store;
+  // otherwise a waiter could check done_, miss the notification and then sleep.
   done_.store(true, std::memory_order_release);
   changed_.notify_all();
   return awaited_;
@@ -85,7 +85,7 @@ void CollectiveQueue::run() {
     }
     AsyncJob job = std::move(jobs_.front());
     jobs_.pop_front();
-    // Unlock, because an operation may take minutes and add() must not wait for it.
+    // Unlock while the operation runs: it may take minutes, and add() must not wait for it.
     lock.unlock();
     perform(job);
     lock.lock();
@@ -108,8 +108,8 @@ void CollectiveQueue::perform(AsyncJob& job) {
   recorder_.waited(held_up(job.pending->finish({}), job, over));
 }
 
-// If a helper thread waits, the caller may be waiting for the helper: assume that it does while it
-// uses no CPU time. Operations that overlap in time are counted once.
+// If a helper thread is waiting, the caller may in turn be waiting for the helper. Assume so as
+// long as the caller uses no CPU time. Count operations that overlap in time only once.
 Duration CollectiveQueue::held_up(const HostPending::Awaited& awaited,
                                   const AsyncJob& job,
                                   TimePoint over) {
@@ -150,7 +150,7 @@ void TransferQueue::add(AsyncJob job) {
     changed_.notify_all();
   }
   // The thread may be asleep in the transport instead of on the condition variable. Wake it after
-  // unlocking, because it takes the lock as soon as it runs.
+  // unlocking, because it takes the lock as soon as it wakes up.
   transport_.wake();
 }
 
@@ -204,7 +204,7 @@ void TransferQueue::take_new() {
 }
 
 bool TransferQueue::step_all() {
-  // Messages of a pair are ordered, so only the oldest one of each pair may progress.
+  // Messages between a pair are ordered, so only the oldest one for each pair may progress.
   std::set<std::pair<Kind, int>> taken;
   bool moved = false;
   for (auto it = active_.begin(); it != active_.end();) {
@@ -244,8 +244,8 @@ void TransferQueue::end(Active& active, Result<void> result) {
   if (result) {
     recorder_.completed_at(active.job.ticket, over);
   }
-  // Decrement before publishing the result: whoever receives it may start a transfer, which checks
-  // empty().
+  // Decrement before publishing the result, because a thread that receives the result may start a
+  // transfer, and that checks empty().
   open_.fetch_sub(1, std::memory_order_release);
   if (const auto awaited = active.job.pending->finish(std::move(result)).by_caller) {
     recorder_.waited(over - *awaited);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator's threads for host operations with OpOptions::async. One runs collective
-// operations in order; the other advances all sends and receives. Each thread starts with its first
-// operation. Resource types; one thread calls add() and drain().
+// The communicator's threads for host operations with OpOptions::async. One thread runs collective
+// operations in order; the other advances all sends and receives. Each thread starts when the
+// first operation is added to its queue. Resource types; one thread calls add() and drain().
 #pragma once
 
 #include "collective/communicator/caller_clock.hpp"
@@ -26,12 +26,12 @@ class HostPending final : public Pending {
 
   [[nodiscard]] Result<void> wait(Duration timeout) override;
 
-  // Host operations have no stream, so wait for completion right here.
+  // Host operations have no stream, so block until the operation completes.
   [[nodiscard]] Result<void> wait_stream(void*) override { return wait(Duration::zero()); }
 
-  // Records which threads wait: the thread that started the operation and since when, or a helper
-  // thread. A helper completes PyTorch futures, and the starting thread may or may not wait for
-  // those.
+  // Records which threads are waiting: the thread that started the operation (and since when), or
+  // a helper thread. A helper completes PyTorch futures, and the starting thread may or may not
+  // wait for those futures.
   struct Awaited {
     std::optional<TimePoint> by_caller{};
     bool by_helper = false;
@@ -111,7 +111,7 @@ class TransferQueue {
 
   void run();
   void take_new();
-  // Whether any of them progressed.
+  // Whether any transfer progressed.
   [[nodiscard]] bool step_all();
   // Whether the transfer is complete.
   [[nodiscard]] bool step(Active& active, bool& moved);

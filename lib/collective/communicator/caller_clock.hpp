@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallerClock: CPU time of the thread that created it. Any thread may read it, even after that
-// thread has exited. Value.
+// CallerClock: CPU time of the thread that created it. Any thread may read it, even after the
+// creating thread has exited. Value.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,8 +15,8 @@ namespace muster::collective {
 
 class CallerClock {
  public:
-  // Encodes the kernel's clock id of a thread, as pthread_getcpuclockid does. That function is too
-  // new for some systems on which the library runs.
+  // Encodes the kernel's clock id of a thread, like pthread_getcpuclockid(). Some systems on which
+  // the library runs lack that function.
   CallerClock()
       : clock_(static_cast<clockid_t>(~static_cast<unsigned>(::syscall(SYS_gettid)) << 3U | 6U)) {}
 
@@ -35,7 +35,7 @@ class CallerClock {
   clockid_t clock_;
 };
 
-// A point in time of such a thread.
+// A point in time, on the steady clock and in such a thread's CPU time.
 struct CallerMoment {
   CallerClock clock{};
   TimePoint at{};

@@ -29,7 +29,7 @@ Area area(const AnyBuffer& b) {
   return {begin, begin + b.count * size_of(b.dtype)};
 }
 
-// Only "in place" overlaps are allowed.
+// Only an exact in-place overlap is allowed.
 bool overlaps_badly(const Call& call, int rank) {
   const Area in = area(call.in);
   const Area out = area(call.out);

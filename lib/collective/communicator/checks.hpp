@@ -19,8 +19,8 @@ struct Call {
   void* stream = nullptr;
 };
 
-// Returns the request without number and deadline. Error: invalid_argument, or unsupported for
-// GPU-only types.
+// Returns the request, without its number and deadline. Error: invalid_argument, or unsupported
+// for GPU-only types.
 [[nodiscard]] Result<Request> checked(const Call& call, int rank, int size);
 
 }  // namespace muster::collective

@@ -139,7 +139,7 @@ Result<std::optional<Communicator>> Communicator::split(int color, int key) {
   if (made) {
     return std::optional<Communicator>(std::move(*made));
   }
-  // Prefer the parent's error: it names a rank by its number in the parent, not in the child.
+  // Prefer the parent's error, which names a rank by its number in the parent, not in the child.
   return std::unexpected(impl_->terminal_error().value_or(std::move(made.error())));
 }
 

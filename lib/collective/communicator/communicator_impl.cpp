@@ -19,13 +19,13 @@
 namespace muster::collective {
 namespace {
 
-// Releases it without running its destructor.
+// Releases the object without running its destructor.
 template <class Part>
 void leave_alone(std::unique_ptr<Part>& part) {
   [[maybe_unused]] const Part* const parents = part.release();
 }
 
-// Use the rank and text that the other ranks see, but keep the local error code.
+// Use the rank and the text that the other ranks see, but keep the local error code.
 Error as_ours(Error error, int rank) {
   if (error.code == Errc::system) {
     Error shared = start_failure(error, rank);
@@ -47,8 +47,8 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* pa
   if (m.size > 1 && recipe.store == nullptr) {
     return failure(Errc::invalid_argument, "no store given; ranks need one to find each other");
   }
-  // Check the ports even if none is opened, so that a mistake shows before the job grows to a
-  // second host.
+  // Check the port range even if no port is opened, so that a mistake is reported before the job
+  // grows to a second host.
   if (const auto ports = ports_named(recipe.options.port_range); !ports) {
     return std::unexpected(ports.error());
   }
@@ -138,8 +138,8 @@ Result<void> Communicator::Impl::join_all(const BootstrapContext& context) {
   return {};
 }
 
-// A second communicator with the same name, job and epoch must not read the first one's keys in the
-// store, so every rank numbers the communicators that it creates.
+// A second communicator with the same name, job and epoch must not read the first one's keys in
+// the store. So every rank numbers the communicators that it creates.
 Result<void> Communicator::Impl::choose_prefix() {
   const Membership& m = recipe.membership;
   prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, recipe.options.name);
@@ -178,8 +178,8 @@ Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
   return {};
 }
 
-// In shared memory of the whole host. The launcher holds a descriptor too, so it can read the
-// records after the rank was killed.
+// Stored in memory shared by the whole host. The launcher also holds a descriptor, so it can read
+// the records after the rank was killed.
 Result<void> Communicator::Impl::open_recorder() {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;
@@ -297,8 +297,8 @@ Result<void> Communicator::Impl::run_own(const Call& call) {
   return work ? work->wait() : std::unexpected(work.error());
 }
 
-// Posts in shared memory alternate by operation number, so host operations have their own count.
-// Otherwise GPU operations between them would delay a rank.
+// Posts in shared memory alternate by operation number, so host operations have their own sequence
+// numbers. Otherwise GPU operations between them would delay a rank.
 std::uint64_t& Communicator::Impl::number(const Request& request) {
   return is_transfer(request.kind) ? transfer_numbers_[{request.kind, request.root}]
          : request.device == kHost ? seq
@@ -338,8 +338,9 @@ Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& o
                    "this process was forked from a rank; only the rank itself may use the "
                    "communicator");
   }
-  // No atomic read-modify-write here, which would cost 2 % of a small sum. If two threads enter
-  // within a few nanoseconds, both pass, and the first to leave finds the other's mark.
+  // No atomic read-modify-write here, because it would add 2 % to a small all-reduce. If two
+  // threads enter within a few nanoseconds of each other, both pass this check; the first to leave
+  // then sees the other's mark.
   const pthread_t self = ::pthread_self();
   if (caller_.load(std::memory_order_relaxed) != kNoThread) [[unlikely]] {
     return std::unexpected(refuse_second_thread(*request));
@@ -404,7 +405,7 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
   const auto refused =
       transport ? (*transport)->refuse(request) : std::unexpected(transport.error());
   if (!refused) {
-    --number(request);  // no other rank knows about it, and our records do not show it
+    --number(request);  // neither the other ranks nor our records know this number
     return std::unexpected(refused.error());
   }
   recorder->queued(request, steady_now());
@@ -413,7 +414,7 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
                  : std::unexpected(std::move(pending.error()));
 }
 
-// Takes the request by reference: an operation that runs synchronously does not copy it.
+// Takes the request by reference, so that an operation that runs synchronously does not copy it.
 Result<Work> Communicator::Impl::submit_host(const Request& request,
                                              const OpOptions& options,
                                              TimePoint now) {
@@ -432,7 +433,7 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   if (!done) {
     return std::unexpected(std::move(done.error()));
   }
-  // Reading the clock would take a seventh of a small sum.
+  // Reading the clock would take a seventh of the time of a small all-reduce.
   const TimePoint over = host->prompt() ? now : steady_now();
   recorder->completed_at(ticket, over);
   recorder->waited(over - now);

@@ -34,8 +34,8 @@ class Communicator::Impl final : public GradientSupport {
   [[nodiscard]] static Result<Communicator> make(Recipe recipe, const PeerWatch* parent = nullptr);
   ~Impl() override;
 
-  // submit: calls by the user. submit_own: calls by the library itself, which may use host memory
-  // for its own messages even if the user selected back end nccl.
+  // submit() runs the user's calls. submit_own() runs the library's own calls, which may use host
+  // memory for internal messages even if the user selected back end nccl.
   [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
   [[nodiscard]] Result<Work> submit_own(const Call& call, const OpOptions& options = {});
   [[nodiscard]] Result<Communicator> make_child(const Membership& membership,
@@ -59,10 +59,10 @@ class Communicator::Impl final : public GradientSupport {
     return run_own({.kind = Kind::broadcast, .in = {}, .out = buffer, .root = root});
   }
 
-  // The state of this host's ranks, on one line.
+  // The state of the ranks on this host, on one line.
   [[nodiscard]] std::string positions() const;
-  // For GPU operations, whose arguments NCCL does not compare: an error if a rank of this host
-  // calls a different operation.
+  // For GPU operations, because NCCL does not compare their arguments. Returns an error if a rank
+  // on this host calls a different operation.
   [[nodiscard]] std::optional<Error> disagreement(const Request& mine) const;
 
   Recipe recipe;
@@ -84,7 +84,7 @@ class Communicator::Impl final : public GradientSupport {
  private:
   [[nodiscard]] Result<Work> submit_checked(Request& request, const OpOptions& options);
   // Two threads are in a call at once. Ranks could disagree on the order of their operations and
-  // wait for each other forever, so this aborts the communicator.
+  // wait for each other forever, so this function aborts the communicator.
   [[nodiscard]] Error refuse_second_thread(const Request& request);
   [[nodiscard]] Result<void> meet(const PeerWatch* parent);
   [[nodiscard]] Result<void> choose_prefix();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back ends for host memory: a table from names to functions that open them. A new back end needs
-// its own folder, a row here and a number in Backend.
+// Back ends for host memory: a table that maps names to functions that open them. A new back end
+// needs its own folder, a row in this table and a number in Backend.
 #pragma once
 
 #include "base/environ.hpp"
@@ -15,8 +15,8 @@
 
 namespace muster::collective {
 
-// Arguments for opening a back end, which all ranks do at the same point. The segment outlives the
-// transport; the other references are valid during the call only.
+// Arguments for opening a back end. All ranks open it at the same point. The segment outlives the
+// transport; the other references are valid only during the call.
 struct HostTransportContext {
   const BootstrapContext& bootstrap;
   Segment& segment;

@@ -52,8 +52,8 @@ Result<std::vector<BucketMemory>> GradientSync::Impl::allocate(Communicator& fro
   return out;
 }
 
-// Waiting is safe: a failed operation counts as finished, and a dead communicator still owns its
-// memory.
+// Waiting is safe, because a failed operation counts as finished and a dead communicator still
+// owns its memory.
 void GradientSync::Impl::release(Communicator& from, std::vector<BucketMemory>& what) const {
   for (const BucketMemory& bucket : what) {
     [[maybe_unused]] const auto ended = bucket.work.wait();
@@ -125,7 +125,7 @@ Result<void> GradientSync::Impl::from_wire(std::size_t bucket, void* stream) {
   return {};
 }
 
-// A gradient that no rank used keeps its value.
+// If no rank used a gradient, it keeps its value.
 Result<void> GradientSync::Impl::copy_out(std::size_t bucket, void* stream) {
   for (const int id : plan.buckets[bucket].parameters) {
     const auto i = static_cast<std::size_t>(id);
@@ -139,7 +139,7 @@ Result<void> GradientSync::Impl::copy_out(std::size_t bucket, void* stream) {
   return {};
 }
 
-// On a GPU the sums may still be in progress: `stream` waits for them, and the host waits for
+// On a GPU the sums may still be in progress, so `stream` waits for them and the host waits for
 // `stream`.
 Result<void> GradientSync::Impl::move_to(Communicator& before, GradientPlan better, void* stream) {
   const GradientPlan old = std::exchange(plan, std::move(better));

@@ -67,7 +67,7 @@ GradientPlan plan_gradients(const std::vector<GradientParameter>& parameters,
       finish(p.dtype);
     }
   }
-  // A bucket that is not full becomes ready with its last parameter.
+  // A bucket that is not full becomes ready with the last parameter assigned to it.
   while (!open.empty()) {
     const auto earliest = std::ranges::min_element(open, {}, [&order](const auto& entry) {
       return std::ranges::find(order, entry.second.parameters.back()) - order.begin();

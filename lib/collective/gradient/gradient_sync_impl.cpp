@@ -15,7 +15,7 @@ std::unexpected<Error> wrong_state(std::string text) {
   return failure(Errc::invalid_state, "GradientSync: " + std::move(text));
 }
 
-// Compares the counts first, then one hash per parameter; the error names the first that differs.
+// Compares the counts first, then one hash per parameter. The error names the first difference.
 Result<void> GradientSync::Impl::compare_with_others() {
   const auto ranks = static_cast<std::size_t>(comm->size());
   const std::uint64_t count = parameters.size();
@@ -104,7 +104,8 @@ Result<void> GradientSync::Impl::mark(int id, void* stream, bool is_used) {
     return wrong_state(fmt::format("'{}' was marked twice in a step", parameters[i].name));
   }
   if (synchronizes && !options.owns_memory && bound[i] == nullptr) {
-    return wrong_state(fmt::format("'{}' has no memory: call bind", parameters[i].name));
+    return wrong_state(
+        fmt::format("'{}' has no buffer yet: call bind() first", parameters[i].name));
   }
   if (!synchronizes) {
     marked[i] = true;
@@ -129,7 +130,7 @@ Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream
   if (on_gpu() && step_stream.value_or(stream) != stream) {
     return failure(
         Errc::invalid_argument,
-        fmt::format("GradientSync: '{}' was marked on a different stream than earlier gradients "
+        fmt::format("GradientSync: '{}' was marked on a different stream from earlier gradients "
                     "of this step. Mark all on one stream that waits for the others",
                     parameters[parameter].name));
   }

@@ -45,7 +45,7 @@ class GradientSync::Impl {
                                         const Buffer& buffer,
                                         void* stream) const;
   using EndOfBucket = std::function<Result<void>(std::size_t bucket)>;
-  // `stream` sees the sums; for host waits, pass our own stream.
+  // `stream` waits for the sums. For a wait on the host, pass our own stream.
   [[nodiscard]] Result<GradientStats> end_step(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<GradientStats> end_sums(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<void> finish(std::size_t bucket, TimePoint until);
@@ -55,7 +55,7 @@ class GradientSync::Impl {
   [[nodiscard]] Result<bool> reorder(void* stream);
   [[nodiscard]] std::string unmarked() const;
 
-  // Memory. On a GPU everything is queued on the stream.
+  // Memory. On a GPU, all work is queued on the stream.
   [[nodiscard]] Result<void> open_queue();
   [[nodiscard]] Result<std::vector<BucketMemory>> allocate(Communicator& from) const;
   void release(Communicator& from, std::vector<BucketMemory>& what) const;
@@ -79,8 +79,8 @@ class GradientSync::Impl {
 
   [[nodiscard]] void* own_stream() const { return queue ? queue->own_stream() : nullptr; }
 
-  // Widen right after each sum, during the backward pass. Not with a hook, whose work may be known
-  // only to the caller.
+  // Whether to widen right after each sum, during the backward pass. Not possible with a hook,
+  // because only the caller may know the work that it started.
   [[nodiscard]] bool widens_at_launch() const { return queue && options.wire && !options.hook; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,

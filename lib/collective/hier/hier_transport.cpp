@@ -10,7 +10,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
-// Sequence numbers per operation on the host: two steps, run up to twice, plus parity adjustments.
+// Sequence numbers that one operation uses on the host: two steps, run up to twice, plus parity
+// adjustments.
 constexpr std::uint64_t kSteps = 8;
 
 constexpr Duration kTimeToTell = std::chrono::seconds(3);
@@ -32,8 +33,8 @@ HierTransport::HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const
   segment_.number_steps(kSteps);
 }
 
-// Derived from the operation's own number, so that others can tell where this rank is. Alternates
-// between odd and even, as posts require.
+// Derived from the operation's own number, so that other ranks can report where this rank is.
+// Alternates between odd and even, because posts require it.
 std::uint64_t HierTransport::next_step(const Step& request) {
   const std::uint64_t least = std::max(local_seq_ + 1, request.operation().seq * kSteps);
   local_seq_ = least + (least % 2 == local_seq_ % 2 ? 1 : 0);
@@ -50,15 +51,17 @@ Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
   return nullptr;
 }
 
-// A rank that others wait for may itself be waiting for a rank in the previous step. It knows first
-// which rank is missing, so its deadline expires first and leaves it time to report.
+// A rank that others wait for may itself be waiting for a rank in the previous step. It is the
+// first to know which rank is missing. So its deadline expires first, which leaves it time to
+// report.
 Step HierTransport::later(const Step& request, int step) {
   Step out = request;
   out.deadline += step * kTimeToTell;
   return out;
 }
 
-// Uses TCP, which a rank of this host that sums in steps does not check; so agree locally first.
+// Uses TCP, where a rank on this host that sums in steps would not see the mismatch. So compare
+// the operations on this host first.
 Result<void> HierTransport::not_in_steps(const Request& request) {
   const Step whole(request);
   Step here(request);
@@ -68,13 +71,13 @@ Result<void> HierTransport::not_in_steps(const Request& request) {
   return agreed ? all_.run(later(whole, 1)) : agreed;
 }
 
-// Sums every element in the same order, regardless of position and count. A remainder that is not
-// divisible by the host's number of ranks is padded and goes through the same steps.
+// Sums every element in the same order, regardless of its position and the count. A remainder that
+// is not divisible by the number of ranks on the host is padded and goes through the same steps.
 Result<void> HierTransport::all_reduce(const Request& request) {
   const std::size_t each = segment_.size();
   const std::size_t width = size_of(request.dtype);
   const std::uint64_t over = request.count % each;
-  // Running the steps twice would cost more than copying this much data.
+  // For up to this much data, copying costs less than running the steps twice.
   const bool small = over != 0 && request.count * width <= kFillUp;
   const std::uint64_t whole = small ? 0 : request.count - over;
   if (whole != 0 || over == 0) {
@@ -106,20 +109,21 @@ Result<void> HierTransport::sum_filled_up(const Request& request, std::uint64_t 
   return summed;
 }
 
-// Each rank sums one part of the buffer over its host and then over all hosts. Finally the ranks of
-// each host gather the parts.
+// Each rank sums one part of the buffer over its host and then over all hosts. Finally the ranks
+// on each host gather the parts.
 Result<void> HierTransport::sum_in_steps(const Step& request) {
   const std::size_t width = size_of(request.dtype);
   const std::uint64_t part = request.count / segment_.size();
   char* const mine = static_cast<char*>(request.out) + segment_.self() * part * width;
-  // These are partial sums. Scaling happens only in the first step, averaging only between hosts.
+  // The steps produce partial sums, so scale only in the first step and average only between
+  // hosts.
   const bool premul = request.op == Op::premul_sum;
   Step inside = request;
   inside.kind = Kind::reduce_scatter;
   inside.op = request.op == Op::avg ? Op::sum : request.op;
   inside.count = part;
   inside.seq = next_step(request);
-  // Write directly into our part of out; in place if in is out.
+  // Write directly into our part of out. This is in place if in is out.
   inside.out = mine;
   if (auto summed = local_.run(inside); !summed) {
     return summed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HierTransport: all_reduce in shared memory within a host and over TCP between hosts, if all hosts
-// have the same number of ranks. Everything else uses the mesh.
+// HierTransport: runs all_reduce in shared memory within a host and over TCP between hosts, if all
+// hosts have the same number of ranks. All other operations use the mesh.
 #pragma once
 
 #include "collective/bootstrap/hosts.hpp"
@@ -28,16 +28,16 @@ class HierTransport final : public TcpTransport {
   [[nodiscard]] Result<void> not_in_steps(const Request& request);
   // Extends the deadline for the second or third step.
   [[nodiscard]] static Step later(const Step& request, int step);
-  // The count must be divisible by the host's number of ranks.
+  // The count must be divisible by the number of ranks on the host.
   [[nodiscard]] Result<void> sum_in_steps(const Step& request);
-  // Pads the elements from `first` on in a private buffer and sums them.
+  // Copies the elements from `first` on into a private buffer, pads them and sums them.
   [[nodiscard]] Result<void> sum_filled_up(const Request& request, std::uint64_t first);
 
   Segment& segment_;
   Shm local_;
   std::optional<LaneCollectives>
-      across_;  // ranks with our index on each host; empty if hosts differ in size
-  // The next sequence number on this host.
+      across_;  // the ranks with our index on all hosts; empty if hosts differ in size
+  // The next sequence number for operations on this host.
   [[nodiscard]] std::uint64_t next_step(const Step& request);
 
   std::uint64_t local_seq_ = 0;

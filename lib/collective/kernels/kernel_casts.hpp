@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and f16 or bf16 for one instruction set. For the unnamed namespace see
-// kernel_vectors.hpp.
+// Conversions between f32 and f16 or bf16 for one instruction set. kernel_vectors.hpp explains the
+// unnamed namespace.
 #pragma once
 
 #include "collective/kernels/kernel_vectors.hpp"

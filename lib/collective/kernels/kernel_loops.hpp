@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element loops for one instruction set. For the unnamed namespace see kernel_vectors.hpp. The tail
-// of a buffer uses the same vector code, so an element's bits do not depend on its position.
+// Element loops for one instruction set. kernel_vectors.hpp explains the unnamed namespace. The
+// tail of a buffer uses the same vector code, so an element's bits do not depend on its position.
 #pragma once
 
 #include "collective/kernels/kernel_casts.hpp"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kUnroll = 4;
 
-// Each operation starts with the first rank's element, joins the others in order, and finishes
-// once.
+// Each operation starts with the first rank's element, combines it with the others in rank order,
+// and finishes once.
 template <class T>
 struct Fold {
   using V = typename T::V;
@@ -45,7 +45,7 @@ struct MaxOf : Fold<T> {
   [[gnu::always_inline]] static V join(const V& a, const V& x, const V&) {
     const C left = same_bits<C>(a);
     const C right = same_bits<C>(x);
-    // A NaN on the left is kept; a NaN on the right makes the comparison false and is selected.
+    // A NaN on the left is kept. A NaN on the right makes the comparison false and is selected.
     return same_bits<V>(((left > right) | (left != left)) ? left : right);
   }
 };
@@ -71,7 +71,7 @@ struct AvgOf : SumOf<T> {
     const auto divisor = static_cast<typename T::Compared>(by);
     if constexpr (T::kFloating) {
       if ((by & (by - 1)) == 0) {
-        return x * (1 / divisor);  // equally exact, and faster
+        return x * (1 / divisor);  // just as exact, and faster
       }
     }
     return same_bits<V>(same_bits<C>(x) / divisor);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of each kernels_<isa>.cpp, by operation and type. Private to the kernels.
+// Tables of the functions in each kernels_<isa>.cpp, by operation and type. Private to the
+// kernels.
 #pragma once
 
 #include <array>

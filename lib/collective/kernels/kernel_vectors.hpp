@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors, and loads and stores for each element type. Only kernel_loops.hpp includes this, once in
-// each kernels_<isa>.cpp, which sets the vector width. Everything is in an unnamed namespace, so
-// that the linker never merges functions compiled for different CPUs. Inline functions of the
-// standard library are not used, for the same reason.
+// Vectors, and loads and stores for each element type. Only kernel_loops.hpp includes this file,
+// once in each kernels_<isa>.cpp, which sets the vector width. Everything is in an unnamed
+// namespace, so that the linker never merges functions compiled for different CPUs. For the same
+// reason, this code avoids inline functions of the standard library.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,8 @@ using Words = Vector<std::uint32_t>;
 using Floats = Vector<float>;
 using Halves = Vector<std::uint16_t, kWidth / 2>;
 
-// Convert between 16-bit elements and the 32-bit lanes used for arithmetic. Uses intrinsics because
-// the compiler would generate several instructions.
+// Convert between 16-bit elements and the 32-bit lanes used for arithmetic. They use intrinsics
+// because the compiler would generate several instructions.
 [[gnu::always_inline]] inline Words spread(const char* from) {
 #if MUSTER_VECTOR_BYTES == 64
   return same_bits<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, load<__m256i>(from)));
@@ -109,7 +109,7 @@ struct Brain {
   }
 };
 
-// f16 with integer operations; same results as the instructions used below.
+// f16 conversion with integer operations. Gives the same results as the instructions used below.
 struct HalfByBits {
   using Lane = float;
   using Compared = float;
@@ -154,7 +154,7 @@ struct Half {
   static constexpr bool kFloating = true;
 
   [[gnu::always_inline]] static V get(const char* from) {
-// The masked forms, because g++ 12 warns about uninitialized values in the plain ones.
+// Use the masked forms, because g++ 12 warns about uninitialized values in the plain ones.
 #if MUSTER_VECTOR_BYTES == 64
     return same_bits<V>(_mm512_maskz_cvtph_ps(0xffff, load<__m256i>(from)));
 #else

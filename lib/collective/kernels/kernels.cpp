@@ -74,7 +74,7 @@ void reduce(const ReduceTask& task, void* out, Isa isa) {
   if (task.count == 0) {
     return;
   }
-  // Outside the loop; its destructor restores the caller's settings.
+  // Construct it outside the loop; its destructor restores the caller's settings.
   const PlainArithmetic plain;
   checked_table(isa).reduce[op][dtype]({task.sources,
                                         task.source_count,
@@ -101,9 +101,9 @@ void narrow(DType to, const float* in, void* out, std::size_t count, Isa isa) {
 #if defined(__x86_64__)
 PlainArithmetic::PlainArithmetic() : before_(_mm_getcsr()) {
   if ((before_ & ~kFlagBits) != kPlainState) {
-    // The program may have set flush-to-zero (PyTorch's set_flush_denormal, -ffast-math), and ranks
-    // would get different bits. Write the register only if needed, because that costs tens of
-    // cycles.
+    // The program may have set flush-to-zero (PyTorch's set_flush_denormal, -ffast-math), and
+    // ranks would then get different bits. Write the register only if needed, because a write
+    // costs tens of cycles.
     _mm_setcsr(kPlainState);
   }
 }

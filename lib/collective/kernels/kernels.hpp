@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic: combines the same piece of memory from several ranks, element by element, in the
-// given order. The result is bitwise identical for all instruction sets and all splits of a buffer,
+// Arithmetic: combines the same block of data from several ranks, element by element, in the given
+// order. The result is bitwise identical for all instruction sets and all splits of a buffer,
 // except for NaN payloads. Pure; any thread.
 #pragma once
 
@@ -20,10 +20,10 @@ inline constexpr int kIsas = 3;
 
 [[nodiscard]] std::string_view name_of(Isa isa);
 
-// Whether this CPU and this build support it.
+// Whether this CPU and this build support the instruction set.
 [[nodiscard]] bool has(Isa isa);
 
-// The fastest supported one.
+// The fastest supported instruction set.
 [[nodiscard]] Isa best_isa();
 
 struct ReduceTask {
@@ -39,12 +39,12 @@ struct ReduceTask {
 // `out` may be one of the sources; other overlaps are not allowed.
 void reduce(const ReduceTask& task, void* out, Isa isa = best_isa());
 
-// Convert between f32 and f16 or bf16, rounding to nearest even. No overlap.
+// Convert between f32 and f16 or bf16, rounding to nearest even. The buffers must not overlap.
 void widen(DType from, const void* in, float* out, std::size_t count, Isa isa = best_isa());
 void narrow(DType to, const float* in, void* out, std::size_t count, Isa isa = best_isa());
 
-// While it exists, this thread computes with denormals and rounds to nearest, regardless of the
-// program's settings; otherwise results could differ between ranks.
+// While this object exists, its thread computes with denormals and rounds to nearest, regardless
+// of the program's settings. Otherwise results could differ between ranks.
 class PlainArithmetic {
  public:
   PlainArithmetic();

@@ -56,7 +56,7 @@ Result<void> LaneCollectives::run(const Step& request) {
   return bytes <= kSmall ? run_small(request) : run_sliced(request);
 }
 
-// Compare the headers before queuing any receive. Data that follow a different header must not
+// Compare the headers before queuing any receive, so that data following a mismatched header never
 // reach the buffers of this operation.
 Result<void> LaneCollectives::meet(const Step& request) {
   std::vector<std::uint64_t> marks;
@@ -74,7 +74,7 @@ Result<void> LaneCollectives::meet(const Step& request) {
   return received ? compare(request) : received;
 }
 
-// Each rank compares all headers with the lowest rank's. So all ranks find the same pair, and
+// Each rank compares all headers with the lowest rank's. So all ranks find the same pair and
 // report the same error.
 Result<void> LaneCollectives::compare(const Step& step) {
   const Request& request = step.operation();
@@ -200,7 +200,7 @@ std::size_t LaneCollectives::rounds(const Step& request) const {
   return (bytes + step - 1) / step;
 }
 
-// The bytes that `owner` combines in a round: a piece of its block, or its share of a region.
+// The bytes that `owner` combines in a round: a slice of its block, or its share of a region.
 LaneCollectives::Slice LaneCollectives::slice(const Step& request,
                                               std::size_t round,
                                               std::size_t owner) const {
@@ -229,8 +229,8 @@ void LaneCollectives::queue_round(const Step& request, std::size_t round) {
   }
 }
 
-// Each stream carries the slices of round k+1 before the results of round k, so they travel while
-// round k is being combined.
+// Each stream carries the slices of round k+1 before the results of round k. The slices are then
+// in transit while round k is being combined.
 Result<void> LaneCollectives::run_sliced(const Step& request) {
   scratch_.resize(std::max(scratch_.size(), 2 * (n_ + 1) * kPiece));
   for (auto& marks : sent_marks_) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // LaneCollectives: operations among a group of ranks over their lanes. Each rank owns a slice. The
-// others send theirs to the owner, which combines them in rank order and sends the result. This
-// moves the same number of bytes as a ring, with the bits of a single process. Ranks are indices in
-// the group (Request::root too); the caller numbers the operations. One thread.
+// others send theirs to the owner, which combines them in rank order and sends the result back.
+// This moves the same number of bytes as a ring, and the result is bitwise identical to a sum in
+// rank order in a single process. Ranks are indices in the group (Request::root too). The caller
+// numbers the operations. One thread.
 #pragma once
 
 #include "collective/lanes/streams.hpp"
@@ -16,7 +17,7 @@ class LaneCollectives {
  public:
   LaneCollectives(Lanes& lanes, std::vector<int> members);
 
-  // Completes the operation before it returns. All kinds except send and recv.
+  // Completes the operation before it returns. Supports all kinds except send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
  private:
@@ -58,7 +59,7 @@ class LaneCollectives {
   std::vector<Head> theirs_;
   std::vector<char> scratch_;  // data from other ranks, to be combined
   std::vector<const void*> sources_;
-  std::vector<std::vector<std::uint64_t>> received_marks_;  // for two rounds, per member
+  std::vector<std::vector<std::uint64_t>> received_marks_;  // one per member, for two rounds
   std::vector<std::vector<std::uint64_t>> sent_marks_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams: lanes to the members of a group. Waits for bytes to move, first spinning, later
+// Streams: lanes to the members of a group. Waits until bytes have moved, first spinning, later
 // sleeping. The caller keeps the memory valid until then. One thread.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace muster::collective {
 
 class Streams {
  public:
-  // Members are ranks of the lanes and include ours. The lanes must outlive this object.
+  // Members are ranks of the lanes and include this rank. The lanes must outlive this object.
   Streams(Lanes& lanes, std::vector<int> members);
 
   [[nodiscard]] std::size_t size() const { return members_.size(); }

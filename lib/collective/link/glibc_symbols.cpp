@@ -15,10 +15,10 @@ namespace old_glibc = muster::collective::old_glibc;
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): glibc's names
 extern "C" {
 
-// Before glibc 2.32 libstdc++ always counts references atomically; false has the same effect.
+// Before glibc 2.32, libstdc++ always uses atomic reference counts; false has the same effect.
 char __libc_single_threaded = 0;
 
-// Before glibc 2.33 these were inline functions in headers. glibc uses the kernel's struct stat.
+// Before glibc 2.33, these were inline functions in headers. glibc uses the kernel's struct stat.
 int stat(const char* path, void* out) {
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, out, 0));
 }

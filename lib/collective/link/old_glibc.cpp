@@ -20,7 +20,7 @@ struct Search {
   LoadedObject* found;
 };
 
-// Callback for dl_iterate_phdr; 1 stops the search.
+// Callback for dl_iterate_phdr; a result of 1 stops the search.
 int visit(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   const auto& search = *static_cast<Search*>(data);
   LoadedObject object{.begin = UINTPTR_MAX};

@@ -21,9 +21,9 @@ struct LoadedObject {
 // False if no object contains the address, or if it has no unwind table.
 [[nodiscard]] bool find_object(const void* address, LoadedObject& found);
 
-// pthread_cond_timedwait with a deadline on `clock`. May return 0 early, like any such wait. The
-// condition variable uses the real-time clock, which may be set meanwhile, so each wait lasts at
-// most a second.
+// pthread_cond_timedwait with a deadline on `clock`. May return 0 early, as a spurious wakeup. The
+// condition variable uses the real-time clock, which may be adjusted during the wait, so each wait
+// lasts at most one second.
 [[nodiscard]] int wait_on_clock(pthread_cond_t& condition,
                                 pthread_mutex_t& mutex,
                                 clockid_t clock,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CudaDriver: functions of the CUDA driver (libcuda.so.1), which every machine with an NVIDIA GPU
-// has; loaded at run time. Streams and events of the runtime API are the same handles. Do not use
-// it before a fork, which the driver does not survive. Used by GpuDevice. A value that refers to a
-// library which stays loaded; any thread.
+// has; loaded at run time. Its streams and events are the same handles as in the runtime API. Do
+// not use it before a fork: the driver does not work in a forked child. Used by GpuDevice. A value
+// that refers to a library that stays loaded; any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"
@@ -71,9 +71,9 @@ struct CudaDriver {
   int version = 0;  // newest supported CUDA version: 13000 is 13.0
   int devices = 0;
 
-  // "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected"
+  // Example: "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected".
   [[nodiscard]] std::string message(CUresult result) const;
-  // "<what>: <message(result)>", with Errc::cuda.
+  // Returns an error with Errc::cuda and the text "<what>: <message(result)>".
   [[nodiscard]] Error error(std::string_view what, CUresult result) const;
 };
 

@@ -13,8 +13,8 @@ namespace muster::collective::nccl {
 
 class GpuDevice {
  public:
-  // Returns the same object to all callers in the process. Errors: invalid_argument (no such
-  // device), cuda.
+  // Returns the same object to all callers in the process. Errors: invalid_argument (the device
+  // does not exist), cuda.
   [[nodiscard]] static Result<std::shared_ptr<GpuDevice>> open(
       std::shared_ptr<const CudaDriver> driver, int ordinal);
   ~GpuDevice();
@@ -30,7 +30,7 @@ class GpuDevice {
   // "GPU 0 (NVIDIA H200)".
   [[nodiscard]] const std::string& description() const { return description_; }
 
-  // fp8 sums need compute capability 9.
+  // Sums in fp8 need compute capability 9.
   [[nodiscard]] bool sums_fp8() const { return major_ >= 9; }
 
   [[nodiscard]] std::mutex& nccl_lock() { return nccl_lock_; }

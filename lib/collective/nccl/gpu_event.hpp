@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooled events without timing, and the communicator's own high-priority stream. The caller must
-// have made the device current. Any thread may return events; the rest, one thread at a time.
+// A pool of events without timing, and the communicator's own high-priority stream. The caller
+// must make the device current first. Any thread may return events to the pool; everything else is
+// for one thread at a time.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
@@ -27,9 +28,9 @@ class GpuEvent {
 
   [[nodiscard]] CUevent get() const { return event_; }
 
-  // Marks the work queued on the stream so far.
+  // Marks the end of the work queued on the stream so far.
   [[nodiscard]] Result<void> record(CUstream stream) const;
-  // Work queued on `stream` from now on runs after the mark.
+  // Makes later work on `stream` wait for the mark.
   [[nodiscard]] Result<void> hold(CUstream stream) const;
   // Whether the GPU has passed the mark.
   [[nodiscard]] Result<bool> passed() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GpuQueue: implements DeviceQueue for a GPU with the CUDA driver. Resource type; each call makes
-// the device current. Before destroying it, make sure that its own stream is idle and that no
-// caller's stream still runs one of its conversions.
+// the device current. Before destroying it, make sure that its own stream is idle and that none of
+// its conversions is still running on a caller's stream.
 #pragma once
 
 #include "collective/nccl/gpu_event.hpp"

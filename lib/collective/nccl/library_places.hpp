@@ -23,8 +23,8 @@ struct Place {
 // Names (not paths) in a folder; empty if the folder does not exist.
 using FolderLister = std::function<std::vector<std::string>(const std::string& folder)>;
 
-// Properties of the process: environment, program name as invoked (the Python of a virtual
-// environment is a symlink, so the executable's path does not help), and file system.
+// Properties of the process: its environment, the program name as invoked, and the file system.
+// The executable's path would not help, because the Python of a virtual environment is a symlink.
 struct Surroundings {
   Environ environ;
   std::string program;
@@ -39,7 +39,8 @@ inline constexpr const char* kCudaSoname = "libcuda.so.1";
 [[nodiscard]] std::vector<Place> nccl_places(const Surroundings& surroundings);
 [[nodiscard]] std::vector<Place> cuda_places(const Surroundings& surroundings);
 
-// "the loaded libnccl.so.2", "/opt/nccl/libnccl.so.2 (MUSTER_NCCL_LIBRARY)"; for messages.
+// Examples: "the loaded libnccl.so.2" or "/opt/nccl/libnccl.so.2 (MUSTER_NCCL_LIBRARY)"; for
+// messages.
 [[nodiscard]] std::string describe(const Place& place);
 
 // The properties of this process.

@@ -12,10 +12,10 @@
 namespace muster::collective::nccl {
 namespace {
 
-// First byte of rank 0's answer.
+// First byte of rank 0's reply.
 constexpr char kIdFollows = '=';
 constexpr char kRefusal = '!';
-// Extra time for other ranks, so that rank 0's error about missing ranks reaches them.
+// Extra time for the other ranks, so that rank 0's error about missing ranks still reaches them.
 constexpr Duration kAnswerGrace = std::chrono::seconds(2);
 
 std::string version_key(const BootstrapContext& context, int rank) {
@@ -30,7 +30,7 @@ Error of_store(const BootstrapContext& context, const muster::Error& error) {
   return wrap(Errc::store, describe(context.speaker) + ": cannot exchange NCCL's unique id", error);
 }
 
-// Rank 0 timed out: returns an error that names the missing ranks.
+// Called when rank 0 timed out. Returns an error that names the missing ranks.
 Error late(const BootstrapContext& context) {
   std::vector<std::string> missing;
   int first = -1;
@@ -67,7 +67,7 @@ Result<std::string> new_id(const BootstrapContext& context, const NcclLibrary& l
   return std::string(id.internal, sizeof id.internal);
 }
 
-// Runs on rank 0. Returns the answer, which may be an error that all ranks must receive.
+// Runs on rank 0. Returns the reply for all ranks, which may be an error.
 Result<std::string> make_answer(const BootstrapContext& context, const NcclLibrary& library) {
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(context.speaker.size));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the ranks of a communicator agree on NCCL's unique id through the store. Each rank publishes
-// its NCCL version; rank 0 compares them and answers with an id or an error, the same for all. So a
-// mismatch is reported before anything starts, instead of hanging. Blocks; one thread at a time.
+// its NCCL version. Rank 0 compares the versions and publishes one reply for all ranks: an id or
+// an error. So a mismatch is reported before anything starts, instead of causing a hang. Blocks;
+// one thread at a time.
 #pragma once
 
 #include "base/time.hpp"

@@ -13,7 +13,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-// How long to wait for the others to leave too; after that we leave alone.
+// How long to wait for the other ranks to leave too. After that, this rank leaves without them.
 constexpr Duration kLeaveTimeout = std::chrono::seconds(10);
 
 ncclConfig_t non_blocking(const std::string& name) {
@@ -48,7 +48,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
     return std::unexpected(id.error());
   }
   auto state = std::make_shared<NcclState>(std::move(setup));
-  // NCCL does not copy the name and may still be starting after we gave up. So the name is in the
+  // NCCL does not copy the name and may still be starting after our timeout. So the name is in the
   // state, which outlives the abort.
   const Speaker& speaker = state->setup().speaker;
   const auto started = state->run({.name = "ncclCommInitRankConfig",
@@ -81,7 +81,7 @@ Result<void> NcclCommunicator::prepare() {
   }
   stream_ = *std::move(stream);
   events_ = std::make_shared<EventPool>(device);
-  // For the barrier, and for the texts of all ranks (nccl_check).
+  // Used by the barrier and to exchange the texts of all ranks (nccl_check).
   const std::size_t bytes = kTextBytes * static_cast<std::size_t>(1 + size());
   CUdeviceptr scratch = 0;
   if (const auto result = device->cuda().mem_alloc(&scratch, bytes); result != CUDA_SUCCESS) {
@@ -145,7 +145,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
   if (!planted("split does not wait")) {
     watchdog_->drain();
   }
-  // NCCL stores the child from its own thread, possibly after we gave up.
+  // NCCL stores the child from its own thread, possibly after our timeout.
   auto child = std::make_shared<ncclComm_t>(nullptr);
   state_->keep(child);
   const int nccl_color = color < 0 ? NCCL_SPLIT_NOCOLOR : color;
@@ -155,8 +155,8 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
                    .request = nullptr,
                    .deadline = steady_now() + options_.init_timeout,
                    .body = [&](ncclComm_t comm) {
-                     // Returns success while still in progress (source of 2.28); only the parent's
-                     // state tells.
+                     // Returns success while still in progress (NCCL 2.28 source); only the
+                     // parent's state shows whether it has finished.
                      auto result =
                          state_->nccl().split(comm, nccl_color, key, child.get(), &config);
                      if (result != ncclSuccess || planted("split is not polled")) {
@@ -195,7 +195,8 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
   return made;
 }
 
-// The events of an operation in a graph can never be queried, so it could neither end nor fail.
+// The events of an operation in a graph can never be queried, so we would never see it complete or
+// fail.
 Result<void> NcclCommunicator::refuse_captured(const Request& request) const {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const auto result =
@@ -323,7 +324,8 @@ Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double
   return state_->run(step);
 }
 
-// One call. With one rank, as many calls as NCCL needs to process every element.
+// A single call, or for a communicator with one rank, as many calls as NCCL needs to process every
+// element.
 Result<void> NcclCommunicator::reduce_with_operator(const Request& request, ncclRedOp_t op) {
   const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
   const std::size_t width = size_of(request.dtype);

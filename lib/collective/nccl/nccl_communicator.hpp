@@ -16,7 +16,7 @@ struct NcclOptions {
   // Register memory from alloc() with NCCL (zero copy over NVLink SHARP and InfiniBand). Must be
   // equal on all ranks.
   bool register_buffers = false;
-  // Compare the ranks' calls beforehand (nccl_check.hpp). Must be equal on all ranks.
+  // Compare the ranks' calls before each operation (nccl_check.hpp). Must be equal on all ranks.
   bool check_calls = false;
 };
 
@@ -30,10 +30,11 @@ class NcclCommunicator final : public Transport {
                                                                         BootstrapContext context,
                                                                         NcclOptions options,
                                                                         Progress* progress);
-  // Waits for operations in progress and leaves, or aborts if that is not possible.
+  // Waits for operations in progress and leaves. If that is not possible, aborts.
   ~NcclCommunicator() override;
 
-  // Contains ranks of the same color, ordered by key; null for a negative color.
+  // The new communicator contains the ranks of one color, ordered by key; null for a negative
+  // color.
   [[nodiscard]] Result<std::unique_ptr<NcclCommunicator>> split(int color, int key);
 
   [[nodiscard]] Result<void> refuse(const Request& request) const override;
@@ -47,7 +48,7 @@ class NcclCommunicator final : public Transport {
 
   [[nodiscard]] int size() const { return state_->setup().speaker.size; }
 
-  // After death: waits until the GPU is free again.
+  // After the communicator has died: waits until the GPU is free again.
   void wait_for_abort() { state_->wait_for_abort(); }
 
  private:

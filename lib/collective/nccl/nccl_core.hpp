@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decisions of the back end, without NCCL and without a clock: how long to poll a background call,
+// The back end's decisions, without NCCL and without a clock: how long to poll a background call,
 // which operation is overdue, which results are fatal. Pure.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace muster::collective::nccl {
 
-// ncclResult_t's values, so that this header does not depend on NVIDIA's.
+// The values of ncclResult_t, so that this header does not depend on NVIDIA's.
 inline constexpr int kSuccess = 0;
 inline constexpr int kInProgress = 7;
 
@@ -34,7 +34,7 @@ class PollCore {
 
   explicit PollCore(TimePoint deadline) : deadline_(deadline) {}
 
-  // `answer` is the result of the call or of the last poll.
+  // `answer` is the result of the call or of the latest poll.
   [[nodiscard]] Step next(int answer, TimePoint now);
 
  private:
@@ -43,14 +43,15 @@ class PollCore {
   Duration pause_ = kFirstPause;
 };
 
-// Any failure is fatal for a non-blocking communicator, which keeps the result.
+// Any failure is fatal for a non-blocking communicator, because the communicator stays in the
+// failed state.
 [[nodiscard]] constexpr bool ends_communicator(int result) {
   return result != kSuccess && result != kInProgress;
 }
 
-// The clock of one operation. The caller's earlier work does not count: time runs from when the GPU
-// starts the operation. But an operation that the GPU never starts must also end, so a second,
-// longer limit runs from when it was queued.
+// The clock of one operation. The caller's earlier work does not count, because time runs from
+// when the GPU starts the operation. But an operation that the GPU never starts must also time
+// out, so a second, longer limit runs from when it was queued.
 class OperationClock {
  public:
   static constexpr int kQueuedFactor = 2;

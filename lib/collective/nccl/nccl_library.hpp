@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclLibrary: functions of a libnccl found at run time. Uses the types of the real header, so that
-// incompatible changes by NVIDIA are compile errors. Used by NcclCommunicator. A value that refers
-// to a library which stays loaded; any thread.
+// NcclLibrary: functions of a libnccl found at run time. Uses the types of the real header, so
+// that incompatible changes by NVIDIA are compile errors. Used by NcclCommunicator. A value that
+// refers to a library that stays loaded; any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster::collective::nccl {
 
-// Libraries that lack one of these are rejected.
+// Libraries that lack any of these are rejected.
 // clang-format off
 #define MUSTER_NCCL_REQUIRED(entry)             \
   entry(get_version, ncclGetVersion)            \
@@ -39,7 +39,7 @@ namespace muster::collective::nccl {
   entry(user_rank, ncclCommUserRank)
 // clang-format on
 
-// Null if the library is older than the function.
+// Null if the library does not have the function yet.
 // clang-format off
 #define MUSTER_NCCL_OPTIONAL(entry)                   \
   entry(init_rank_scalable, ncclCommInitRankScalable) \
@@ -75,7 +75,7 @@ struct NcclLibrary {
 [[nodiscard]] Result<std::shared_ptr<const NcclLibrary>> load_nccl(
     const std::vector<Place>& places);
 
-// "2.28.9"
+// Example: "2.28.9".
 [[nodiscard]] std::string describe_nccl_version(int version);
 
 }  // namespace muster::collective::nccl

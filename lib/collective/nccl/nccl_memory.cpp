@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the library owns: from CUDA, or from NCCL and registered with it.
+// Memory that the library owns: allocated by CUDA, or allocated by NCCL and registered with it.
 #include "base/clock.hpp"
 #include "collective/nccl/gpu_queue.hpp"
 #include "collective/nccl/nccl_communicator.hpp"
@@ -54,7 +54,8 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
   return memory;
 }
 
-// Uses a temporary stream, because waiting for the caller's streams or for sums could take forever.
+// Uses a temporary stream, because waiting for the caller's streams or for operations could take
+// forever.
 Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   const auto stream = GpuStream::create(state_->setup().device);
   if (!stream) {
@@ -63,7 +64,7 @@ Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   const GpuDevice& device = state_->device();
   auto result = device.cuda().mem_set_async(
       reinterpret_cast<CUdeviceptr>(memory), 0, bytes, (*stream)->get());
-  if (result == CUDA_SUCCESS && !planted("clearing is not waited for")) {
+  if (result == CUDA_SUCCESS && !planted("no wait for clearing")) {
     result = device.cuda().stream_synchronize((*stream)->get());
   }
   return result == CUDA_SUCCESS
@@ -95,7 +96,7 @@ Result<void> NcclCommunicator::release(void* memory, const Memory& how) {
       return done;
     }
   }
-  // Both may wait until the GPU is idle, so do not hold the device's lock.
+  // Both calls may wait until the GPU is idle, so do not hold the device's lock.
   if (how.from_nccl) {
     const auto result = nccl.mem_free(memory);
     return result == ncclSuccess

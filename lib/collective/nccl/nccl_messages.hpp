@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error messages for NCCL and CUDA failures: rank, operation, the library's report and its version.
-// Used by NcclCommunicator. Pure, except for NCCL's last error: it is in a process-wide buffer, so
-// the text is copied at once.
+// Error messages for NCCL and CUDA failures. They contain the rank, the operation, the library's
+// report and its version. Used by NcclCommunicator. Pure, except for NCCL's last error, which is
+// in a process-wide buffer and therefore copied immediately.
 #pragma once
 
 #include "collective/nccl/cuda_driver.hpp"
@@ -20,9 +20,9 @@ struct Speaker {
   std::uint64_t epoch = 0;
 };
 
-// "rank 1 of 4, 'world', epoch 0".
+// Example: "rank 1 of 4, 'world', epoch 0".
 [[nodiscard]] std::string describe(const Speaker& speaker);
-// "NCCL 2.28.9 (/path), CUDA driver 13.0".
+// Example: "NCCL 2.28.9 (/path), CUDA driver 13.0".
 [[nodiscard]] std::string describe(const NcclLibrary& nccl, const CudaDriver& cuda);
 
 struct Failure {

@@ -24,22 +24,22 @@ struct Target {
   return static_cast<ncclDataType_t>(dtype);
 }
 
-// The factor by which elements are multiplied before the sum: premul_sum's scale, or 1/size for avg
-// of f16, whose sum could overflow. Empty if NCCL's own operator suffices. A single rank multiplies
-// only if it must: see whole_part_of_one_rank.
+// The factor by which each element is multiplied before the sum: the scale of premul_sum, or
+// 1/size for avg of f16, because the plain sum could overflow. Empty if NCCL's own operator
+// suffices. With a single rank, multiplies only if necessary: see whole_part_of_one_rank.
 [[nodiscard]] std::optional<double> scalar_before_sum(const Request& request, int size);
 
-// How many of `count` elements of `width` bytes one scalar call may process if the communicator has
-// one rank. NCCL (2.28.9, src/device/onerank.cu) assigns count / blocks elements to each block,
+// If the communicator has one rank: how many of `count` elements of `width` bytes one scalar call
+// may process. NCCL (2.28.9, src/device/onerank.cu) assigns count / blocks elements to each block,
 // rounded down, and skips the remainder: on an H100 the last of 10,001 i64 was left unchanged. The
-// returned part has no remainder. At least 1 if count is.
+// returned part leaves no remainder. At least 1 if count is.
 [[nodiscard]] std::uint64_t whole_part_of_one_rank(std::uint64_t count, std::size_t width);
 
 // Encodes a scalar as one element. f16, bf16 and fp8 are rounded to nearest.
 [[nodiscard]] std::array<std::byte, 8> encode_scalar(DType dtype, double value);
 
-// NCCL's operator if no scalar is needed. For one rank it is the sum, which copies; an average
-// would multiply by 1 there and hit that kernel's bug.
+// NCCL's operator if no scalar is needed. With one rank it is the sum, which copies. An average
+// would multiply by 1 and run into that kernel's bug.
 [[nodiscard]] ncclRedOp_t built_in_operator(Op op, int size);
 
 // Queues the request with one library call or a group of them. `op` is the reduction operator.
@@ -48,7 +48,7 @@ struct Target {
                                    ncclRedOp_t op,
                                    ncclComm_t comm);
 
-// Why NCCL cannot perform this request; nullopt if it can.
+// The reason why NCCL cannot perform this request; nullopt if it can.
 [[nodiscard]] std::optional<std::string> cannot_perform(const Request& request,
                                                         int size,
                                                         const NcclTable& nccl,

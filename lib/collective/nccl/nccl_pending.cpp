@@ -11,7 +11,8 @@
 namespace muster::collective::nccl {
 namespace {
 
-// Poll eagerly first, which suffices for short operations; longer ones then use no CPU.
+// Poll eagerly at first, because short operations complete soon. Then sleep between polls, so that
+// longer operations use no CPU.
 constexpr int kEagerAsks = 100;
 constexpr Duration kFirstRest = std::chrono::microseconds(20);
 constexpr Duration kLongestRest = std::chrono::microseconds(500);
@@ -30,7 +31,7 @@ bool NcclPending::passed() const {
   if (!*reached) {
     return false;
   }
-  // The GPU also reaches the end of an operation that NCCL has given up. The results are valid only
+  // The GPU also reaches the end of an operation that NCCL has aborted. The results are valid only
   // if NCCL reports no error after that.
   state_->look();
   if (!state_->dead()) {
@@ -50,7 +51,7 @@ Result<void> NcclPending::wait(Duration timeout) {
   Duration rest = kFirstRest;
   for (int asked = 0; !passed(); ++asked) {
     if (auto error = state_->dead()) {
-      // Only after the abort does the GPU no longer access the caller's buffers.
+      // The GPU may access the caller's buffers until the abort has completed.
       if (!planted("error before the abort ends")) {
         state_->wait_for_abort();
       }
@@ -113,7 +114,7 @@ Error NcclPending::late() const {
       .code = Errc::timeout,
       .epoch = state_->setup().speaker.epoch,
       .seq = request_.seq,
-      .text = fmt::format("{}: {} {}; a rank has not called it, or hangs{}",
+      .text = fmt::format("{}: {} {}; a rank has not called it, or is hung{}",
                           describe(state_->setup().speaker),
                           request_.describe(),
                           clock_.has_started()

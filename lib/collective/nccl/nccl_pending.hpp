@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclPending: an operation queued on the GPU: the events before and after it, and its clock. A
-// communicator's operations run in order, so one has started when all earlier ones have completed
-// and its first event has passed. Shared by the caller's Work and the watchdog; any thread. An
-// event that passes because of an abort is not a result, so check for death after the event.
+// NcclPending: an operation queued on the GPU, with the events before and after it and its clock.
+// A communicator's operations run in order. So an operation has started when all earlier ones have
+// completed and its first event has passed. Shared by the caller's Work and the watchdog; any
+// thread. An abort also lets the events pass, so check whether the communicator is dead after the
+// last event.
 #pragma once
 
 #include "collective/nccl/gpu_event.hpp"
@@ -24,7 +25,8 @@ class NcclPending final : public Pending, public Underway {
   [[nodiscard]] Result<void> wait_stream(void* stream) override;
   [[nodiscard]] At at() const override;
 
-  // For the watchdog, which has made the device current. All earlier operations have completed.
+  // For the watchdog, which has made the device current. Call it only when all earlier operations
+  // have completed.
   void look_at_start(TimePoint now, Progress* progress);
 
   [[nodiscard]] bool ended() { return passed(); }
@@ -37,12 +39,12 @@ class NcclPending final : public Pending, public Underway {
 
   [[nodiscard]] const Request& request() const { return request_; }
 
-  // Set before the operation is shared.
+  // Set before other threads can access the operation.
   GpuEvent ready;
   GpuEvent end;
 
  private:
-  // Whether the end was reached, and not because of an abort.
+  // Whether the operation reached its end, and not because of an abort.
   [[nodiscard]] bool passed() const;
 
   std::shared_ptr<NcclState> state_;

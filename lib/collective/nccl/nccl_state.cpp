@@ -68,7 +68,8 @@ std::string doing(const Call& call) {
                                  : fmt::format("{} ({})", call.request->describe(), call.name);
 }
 
-// NCCL may connect ranks within the call, which then waits for them before any watchdog can check.
+// NCCL may connect ranks within the call. The call then waits for them before the watchdog can
+// check anything.
 void look_at_others(const Call& call, const Setup& setup, NcclState& state) {
   if (call.request == nullptr || !setup.disagreement) {
     return;
@@ -165,16 +166,16 @@ Error NcclState::blame(Error error) {
 
 Error NcclState::late(const Call& call) const {
   const std::string where = call.request != nullptr && setup_.positions ? setup_.positions() : "";
-  return {
-      .code = Errc::timeout,
-      .epoch = setup_.speaker.epoch,
-      .seq = call.request == nullptr ? 0 : call.request->seq,
-      .text = fmt::format("{}: {} did not complete in time; a rank has not called it, or hangs{}; "
-                          "{}",
-                          describe(setup_.speaker),
-                          doing(call),
-                          where.empty() ? "" : "; on this host: " + where,
-                          describe(*setup_.nccl, device().driver()))};
+  return {.code = Errc::timeout,
+          .epoch = setup_.speaker.epoch,
+          .seq = call.request == nullptr ? 0 : call.request->seq,
+          .text = fmt::format(
+              "{}: {} did not complete in time; a rank has not called it, or is hung{}; "
+              "{}",
+              describe(setup_.speaker),
+              doing(call),
+              where.empty() ? "" : "; on this host: " + where,
+              describe(*setup_.nccl, device().driver()))};
 }
 
 Error NcclState::kill(Error error) {
@@ -202,14 +203,14 @@ void NcclState::start_abort() {
     const std::scoped_lock lock(mutex_);
     operation = newest_.lock();
   }
-  // Two threads share this state: one may hang in NCCL, the other watches it.
+  // Two threads share this state: one may hang in NCCL while the other watches it.
   run_detached([self = shared_from_this(), operation] { self->see_abort_through(operation); });
   run_detached([self = shared_from_this()] { self->abort_now(); });
 }
 
-// ncclCommAbort also waits for the caller's work: whatever was queued before an operation and,
-// because it frees memory, everything else on the GPU. That may take long; only our own operation
-// must end soon.
+// ncclCommAbort also waits for the caller's work: everything queued before an operation and,
+// because it frees memory, everything else on the GPU. That may take long. The deadline applies
+// only to our own operation.
 void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operation) {
   const CurrentDevice current(device());
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -222,7 +223,8 @@ void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operati
     }
     lock.unlock();
     at = operation ? operation->at() : Underway::At::operation;
-    const bool queued = at == Underway::At::caller && !planted("the caller's work is hurried");
+    const bool queued =
+        at == Underway::At::caller && !planted("the deadline covers the caller's work");
     since = queued ? steady_now() : since;
   }
   give_up_if_stuck(at);
@@ -263,12 +265,12 @@ void NcclState::abort_now() {
     if (!planted("no device lock")) {
       inside.lock();
     }
-    // After this no other thread can use it.
+    // After this, no other thread can use the communicator.
     ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
-    // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Sums of other
-    // communicators that lack the same peer end only when they are aborted too, which requires the
-    // lock.
-    if (inside.owns_lock() && !planted("abort within the lock")) {
+    // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Operations of other
+    // communicators that are waiting for the same peer finish only when those are aborted too, and
+    // that requires the lock.
+    if (inside.owns_lock() && !planted("abort with the lock held")) {
       inside.unlock();
     }
     if (comm != nullptr) {
@@ -309,12 +311,12 @@ void NcclState::retire() {
   }
 }
 
-// Without the lock, like an abort, because it also waits until the GPU is idle.
+// Called without the lock, like an abort, because it also waits until the GPU is idle.
 Result<void> NcclState::destroy() {
   const CurrentDevice current(device());
   ncclComm_t comm = nullptr;
   auto answer = enter([this, &comm](ncclComm_t own) {
-    if (planted("destroy within the lock")) {
+    if (planted("destroy with the lock held")) {
       return nccl().destroy(own);
     }
     comm = std::exchange(comm_, nullptr);

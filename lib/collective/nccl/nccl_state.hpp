@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclState: an NCCL communicator and its reason of death, shared by its callers, its watchdog and
-// pending operations. It enforces NCCL's rules: one thread per device inside NCCL; a background
-// call is polled to completion before the next call; abort runs once, in its own thread, with a
-// deadline. Any thread.
+// NcclState: an NCCL communicator and the error that killed it, shared by its callers, its
+// watchdog and pending operations. It enforces NCCL's rules: one thread per device is inside NCCL;
+// a background call is polled to completion before the next call; abort runs once, in its own
+// thread, with a deadline. Any thread.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
@@ -69,7 +69,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
 
   // Checks for an asynchronous error; kills the communicator if there is one.
   void look();
-  // Fails everything with this error; the first one counts and is returned.
+  // Fails all operations with this error. The first error counts and is returned.
   Error kill(Error error);
   // Checks whether a peer has failed; if so, kills the communicator.
   void look_at_peers();
@@ -77,14 +77,13 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] std::optional<Error> dead() const;
   // Sleeps; returns early if the communicator dies.
   void pause(Duration most);
-  // After death: waits until the GPU no longer accesses any buffer. Then the abort has completed,
-  // or has stopped our operation and waits only for the caller's work.
+  // After death: waits until the GPU no longer accesses any buffer. At that point the abort has
+  // completed, or it has stopped our operation and waits only for the caller's work.
   void wait_for_abort();
   [[nodiscard]] bool aborted() const;
   // Destroys the communicator after a completed finalize.
   [[nodiscard]] Result<void> destroy();
-  // After destroy: holders of pending operations find the communicator dead, and NCCL is not
-  // called.
+  // After destroy: holders of pending operations see a dead communicator, and NCCL is not called.
   void retire();
 
   // The most recently queued operation, which an abort has to stop.
@@ -104,8 +103,8 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] Result<ncclResult_t> enter(const std::function<ncclResult_t(ncclComm_t)>& body);
   [[nodiscard]] Error failed(const Call& call, ncclResult_t result);
   [[nodiscard]] Error late(const Call& call) const;
-  // NCCL may see a broken connection before the peer's death is detected, so wait a moment for
-  // that.
+  // NCCL may see a broken connection before the peer's death is detected, so wait briefly for the
+  // death to show.
   [[nodiscard]] Error blame(Error error);
   void start_abort();
   void abort_now();

@@ -25,7 +25,7 @@ void NcclWatchdog::watch(std::shared_ptr<NcclPending> operation) {
     was_idle = operations_.empty();
     operations_.push_back(std::move(operation));
   }
-  // While operations are pending, the thread polls every kPeriod anyway; waking it would cost the
+  // While operations are pending, the thread polls every kPeriod anyway. Waking it would cost the
   // caller 2 µs.
   if (was_idle) {
     changed_.notify_all();
@@ -74,8 +74,8 @@ void NcclWatchdog::look() {
   while (const auto operation = first()) {
     const TimePoint now = steady_now();
     operation->look_at_start(now, progress_);
-    // Check completed operations too: with mismatched types an operation can complete, with wrong
-    // results.
+    // Check completed operations too: if types differ between ranks, an operation can complete
+    // with wrong results.
     if (auto wrong = operation->disagreement()) {
       static_cast<void>(state_->kill(*std::move(wrong)));
       return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclWatchdog: a communicator's thread that checks every 10 ms, while operations are pending,
-// whether they have started, completed, failed or become overdue, whether a rank of this host
-// called a different operation, and whether a peer has died. It only queries: events, NCCL's
-// asynchronous error, the peers. Resource type; one thread calls watch().
+// NcclWatchdog: a communicator's thread. While operations are pending, it checks every 10 ms
+// whether they have started, completed, failed or become overdue, whether a rank on this host
+// called a different operation, and whether a peer has died. It only queries events, NCCL's
+// asynchronous error and the peers. Resource type; one thread calls watch().
 #pragma once
 
 #include "collective/nccl/nccl_pending.hpp"

@@ -14,8 +14,8 @@ struct SharedObject {
   std::string path;  // the file chosen by the dynamic linker
 };
 
-// Opens a path, or a plain name through the dynamic linker's search. Error: unsupported, with the
-// dynamic linker's message.
+// Opens a path, or a plain name found by the dynamic linker. Error: unsupported, with the dynamic
+// linker's message.
 [[nodiscard]] Result<SharedObject> open_shared_object(const std::string& name);
 
 // Opens the copy that this process has already loaded. Error: unsupported.

@@ -41,8 +41,8 @@ std::string file_name(const FlightRecorder::Place& place) {
 
 }  // namespace
 
-// Other ranks may read while we write. All accesses are single words; the ticket shows whether they
-// belong together.
+// Other ranks may read while we write. All accesses are single words; the ticket shows whether the
+// words belong to the same operation.
 template <class T>
 void put(T& word, T value) {
   std::atomic_ref(word).store(value, std::memory_order_relaxed);
@@ -105,7 +105,7 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place)
   return out;
 }
 
-// False if the shared memory has no space for this recorder.
+// Returns false if the shared memory has no space for this recorder.
 Result<bool> FlightRecorder::open_shared(const Place& place) {
   const std::size_t room =
       place.shared ? place.shared->size() / place.ranks / kRecorderPage * kRecorderPage : 0;
@@ -113,7 +113,8 @@ Result<bool> FlightRecorder::open_shared(const Place& place) {
     return false;
   }
   shared_ = place.shared;
-  // Without reserved memory, an exhausted machine would kill the program with a signal.
+  // Unless the memory is reserved up front, running out of memory would kill the program with
+  // SIGBUS.
   if (auto taken = shared_->reserve(place.self * room, room); !taken) {
     return std::unexpected(taken.error());
   }
@@ -137,7 +138,7 @@ Result<void> FlightRecorder::open_own(const Place& place) {
   if (!place.folder.empty()) {
     path_ = place.folder + "/" + file_name(place);
     fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    // Without allocated blocks, a full disk would kill the program with a signal.
+    // Unless the blocks are allocated up front, a full disk would kill the program with SIGBUS.
     if (fd_ && ::posix_fallocate(fd_.get(), 0, size) != 0) {
       static_cast<void>(::unlink(path_.c_str()));
       fd_.reset();
@@ -169,7 +170,7 @@ void FlightRecorder::begin(void* memory, const Place& place) {
   head_->entries = entries_;
   head_->pid = ::getpid();
   std::memcpy(head_->name, place.name.data(), std::min(place.name.size(), kNameBytes - 1));
-  // Store last: a reader that sees it may use the rest of the header.
+  // Store this last: a reader that sees it may use the rest of the header.
   std::atomic_ref(head_->magic).store(kMagic, std::memory_order_release);
 }
 
@@ -187,12 +188,13 @@ std::uint64_t FlightRecorder::queued(const Request& request, TimePoint now) {
   if (entries_ == 0) {
     return 0;
   }
-  // Several threads record (the caller's and those of the queues); each gets its own entry.
+  // Several threads record operations (the caller's and those of the queues); each operation gets
+  // its own entry.
   const std::uint64_t ticket = head_->next.fetch_add(1, std::memory_order_relaxed) + 1;
   Entry& e = *entry(ticket);
   // A sequence lock with one writer per entry: clear the ticket, write the fields, set the ticket.
   // The fence keeps the fields after the first store, and the release keeps them before the last
-  // store. A rank killed in between leaves an entry without a ticket, which readers skip.
+  // store. A rank killed in between leaves an entry without a ticket; readers skip it.
   e.ticket.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   put(e.seq, request.seq);
@@ -228,7 +230,7 @@ void FlightRecorder::waited(Duration time) {
   }
 }
 
-// Returns the newest match. Operations with the same kind and number may differ in their peer.
+// Returns the newest match. Operations with the same kind and number may involve different peers.
 FlightRecorder::Entry* FlightRecorder::find(const Request& request) {
   const std::uint64_t newest = entries_ == 0 ? 0 : head_->next.load(std::memory_order_relaxed);
   for (std::uint64_t back = 0; back < std::min<std::uint64_t>(newest, entries_); ++back) {
@@ -254,7 +256,7 @@ void FlightRecorder::completed(const Request& request) {
   }
 }
 
-// Lock-free: skips entries that were overwritten meanwhile.
+// Lock-free: skips entries that were overwritten during the read.
 std::optional<Request> FlightRecorder::read(const Entry& e, std::uint64_t ticket) {
   if (e.ticket.load(std::memory_order_acquire) != ticket || peek(e.on_gpu) == 0) {
     return std::nullopt;
@@ -340,7 +342,8 @@ bool FlightRecorder::Ring::read_entries(int fd, off_t at, std::uint64_t from, st
   return ::pread(fd, raw.data() + had, bytes, place) == static_cast<ssize_t>(bytes);
 }
 
-// False if no recorder starts there. The contents are untrusted: programs write this memory.
+// Returns false if no recorder starts there. The contents are untrusted, because programs write
+// this memory.
 bool FlightRecorder::Ring::read(int fd, off_t at, off_t end, std::uint64_t newest) {
   if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
     return false;
@@ -385,7 +388,7 @@ FlightLog FlightRecorder::Ring::log() const {
   log.epoch = head().epoch;
   for (std::uint64_t i = 0; i < count; ++i) {
     const Entry& e = entry(i);
-    // Compare tickets: an entry that was being written or was overwritten has a different one.
+    // Compare tickets: if an entry was being written or was overwritten, its ticket differs.
     if (e.ticket.load() != ticket(i)) {
       continue;
     }
@@ -476,7 +479,7 @@ Position position_of(const FlightLog& log) {
 }  // namespace
 
 std::string describe_flight_recorders(const std::vector<FlightLog>& logs) {
-  // Sort ranks that are furthest behind first, because the others wait for them.
+  // List the ranks that are furthest behind first, because the others wait for them.
   std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> groups;
   for (const FlightLog& log : logs) {
     const Position at = position_of(log);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightRecorder: the last operations of one rank, readable by others while it runs or hangs, and
-// after it was killed. Stored in a file of the job's folder, or in memory that all ranks of the
-// host share and the launcher holds too (hand_over.hpp). /proc/PID/fd shows that memory while one
-// of them lives. Written with plain stores. Resource; any thread.
+// FlightRecorder: the last operations of one rank. Other processes can read it while the rank runs
+// or hangs, and after it was killed. Stored in a file in the job's folder, or in memory that all
+// ranks on the host share and the launcher holds too (hand_over.hpp). /proc/PID/fd shows that
+// memory while any of them is alive. Written with plain stores. Resource; any thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -24,7 +24,7 @@ namespace muster::collective {
 struct FlightRecord {
   Request request;  // without pointers, device and deadline
   bool on_gpu = false;
-  std::uint64_t queued_ns = 0;  // on that machine's steady clock; 0: not yet
+  std::uint64_t queued_ns = 0;  // on that machine's steady clock; 0: not queued yet
   std::uint64_t started_ns = 0;
   std::uint64_t completed_ns = 0;
 };
@@ -47,14 +47,14 @@ class FlightRecorder final : public Progress {
     int size = 1;
     std::uint64_t epoch = 0;
     std::size_t entries = 2048;  // 0: recorder off
-    // Memory with space for `ranks` recorders; ours has index `self`. Without it, or if it is too
+    // Memory with space for `ranks` recorders; ours has index `self`. If it is absent or too
     // small, a private memfd is used.
     std::optional<SharedMemory> shared = {};
     std::size_t self = 0;
     std::size_t ranks = 1;
   };
 
-  // Shared memory needed by one recorder: whole pages.
+  // Size of one recorder in shared memory, in whole pages.
   [[nodiscard]] static std::size_t bytes_for(std::size_t entries);
 
   [[nodiscard]] static Result<std::unique_ptr<FlightRecorder>> open(const Place& place);
@@ -71,12 +71,12 @@ class FlightRecorder final : public Progress {
   void started(const Request& request) override;
   void completed(const Request& request) override;
 
-  // The operation that the rank at index `place` called, compared with our GPU operation `mine`:
-  // the one with the same number, or the matching transfer. Empty if that rank has not reached it,
-  // if it was overwritten, or if no memory is shared.
+  // Finds the operation of the rank at index `place` that corresponds to our GPU operation `mine`:
+  // the one with the same number, or the matching transfer. Empty if that rank has not called it
+  // yet, if its entry was overwritten, or if no memory is shared.
   [[nodiscard]] std::optional<Request> called_by(std::size_t place, const Request& mine) const;
 
-  // A path at which others can read it.
+  // A path at which other processes can read the recorder.
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
@@ -109,8 +109,8 @@ class FlightRecorder final : public Progress {
 };
 
 // Reads the recorders of ranks that may be dead. A file holds one rank's recorder; shared memory
-// holds those of a host. Returns at most `newest` records each. The contents are untrusted. Errors:
-// invalid_argument (no recorder found), system.
+// holds those of all ranks on a host. Returns at most `newest` records each. The contents are
+// untrusted. Errors: invalid_argument (no recorder found), system.
 [[nodiscard]] Result<std::vector<FlightLog>> read_flight_recorders(
     const std::string& path, std::uint64_t newest = UINT64_MAX);
 
@@ -124,8 +124,8 @@ struct FlightProgress {
 // the file is not a recorder.
 [[nodiscard]] std::vector<FlightProgress> read_flight_progress(int fd);
 
-// How long host operations of a rank have blocked their callers since its communicator was created.
-// GPU operations do not block callers here.
+// How long a rank's host operations have blocked their callers since its communicator was created.
+// GPU operations do not count, because they do not block their callers.
 struct FlightWaits {
   std::string name;  // the communicator's name
   std::uint64_t epoch = 0;
@@ -139,8 +139,8 @@ struct FlightWaits {
 // a recorder.
 [[nodiscard]] std::vector<FlightWaits> read_flight_waits(int fd);
 
-// "rank 3 last completed #118 all_reduce sum f32[6553600]; 3 others are in #119 …": a summary for
-// diagnosing hangs. One line per group of ranks in the same position.
+// A summary for diagnosing hangs, such as "rank 3 last completed #118 all_reduce sum f32[6553600];
+// 3 others are in #119 …". One line per group of ranks in the same position.
 [[nodiscard]] std::string describe_flight_recorders(const std::vector<FlightLog>& logs);
 
 }  // namespace muster::collective

@@ -15,8 +15,8 @@ constexpr timeval kHandOverTimeout{.tv_sec = 1, .tv_usec = 0};
 
 }  // namespace
 
-// Checks the peer's pid, because another process could bind the name, and whoever holds the memory
-// can empty it.
+// Checks the peer's pid, because another process could bind the name, and a process that holds the
+// memory can erase it.
 void hand_over_flight_recorder(int recorders) {
   const pid_t parent = ::getppid();
   const UnixAddress address = flight_recorder_address(parent);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arena: allocates this rank's part of the memory that all ranks of the host map, for buffers that
-// operations access without a copy. Bookkeeping only, first fit; one thread. Resource.
+// Arena: allocates this rank's part of the memory that all ranks on the host map, for buffers that
+// operations access without a copy. Only does the bookkeeping (first fit). One thread. Resource.
 #pragma once
 
 #include "collective/error.hpp"
@@ -17,7 +17,8 @@ class Arena {
   // Manages `bytes` of `memory`, starting at offset `first`.
   Arena(SharedMemory& memory, std::uint64_t first, std::uint64_t bytes);
 
-  // Zeroed, aligned to 4 KiB. Errors: system (out of memory), unsupported (arena exhausted).
+  // The memory is zeroed and aligned to 4 KiB. Errors: system (out of memory), unsupported (arena
+  // exhausted).
   [[nodiscard]] Result<void*> alloc(std::size_t bytes);
   [[nodiscard]] Result<void> free(void* memory);
 
@@ -26,7 +27,7 @@ class Arena {
   // A buffer's offset in the shared arena of all ranks; kOutside if it is not in the arena.
   [[nodiscard]] std::uint64_t place_of(const void* memory, std::size_t bytes) const;
 
-  // The base address for such offsets. Maps the arena on first use.
+  // The base address for such offsets. The first call maps the arena.
   [[nodiscard]] Result<char*> base();
 
  private:

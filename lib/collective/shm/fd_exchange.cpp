@@ -43,7 +43,7 @@ bool readable(int fd, TimePoint deadline) {
   }
 }
 
-// Returns early when it is time to check for deaths.
+// Returns early when it is time to check for dead ranks.
 bool comes(int fd, const BootstrapContext& context) {
   return readable(fd,
                   context.watch == nullptr
@@ -65,7 +65,7 @@ Result<FdGiver> FdGiver::open(const std::string& word) {
   }
   const UnixAddress address = address_of(word);
   if (::bind(fd.get(), address.raw(), address.size) != 0 || ::listen(fd.get(), 1024) != 0) {
-    return std::unexpected(system_failure("cannot listen for the ranks of this host", errno));
+    return std::unexpected(system_failure("cannot listen for the ranks on this host", errno));
   }
   return FdGiver(std::move(fd));
 }
@@ -85,7 +85,7 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
       return std::unexpected(Error{
           .code = Errc::timeout,
           .rank = *takers.begin(),
-          .text = fmt::format("{} ranks of this host did not fetch the shared memory in time: {}",
+          .text = fmt::format("{} ranks on this host did not fetch the shared memory in time: {}",
                               takers.size(),
                               fmt::join(takers, ", "))});
     }
@@ -113,34 +113,33 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
       ::send(from.get(), &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
     const int why = errno;
     Error error = system_failure(
-        "cannot connect to the rank of this host that created the shared memory", why);
+        "cannot connect to the rank on this host that created the shared memory", why);
     error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
     return std::unexpected(std::move(error));
   }
   // We compute with this memory, so accept it only from our own user.
   if (!same_user(from.get())) {
-    return failure(Errc::peer_failed, "the shared memory of this host is offered by another user");
+    return failure(Errc::peer_failed, "another user's process offers this host's shared memory");
   }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout,
-                   "the rank of this host that created the shared memory does not respond");
+                   "the rank on this host that created the shared memory does not respond");
   }
   char greeting = 0;
   std::vector<UniqueFd> out = receive_with_fds(from.get(), {&greeting, 1});
   if (out.size() != count) {
-    // If this process has no free descriptors, the kernel drops received ones silently. Check for
+    // If this process has no free descriptors, the kernel silently drops received ones. Check for
     // that.
     std::vector<UniqueFd> spare;
     for (std::size_t i = 0; i < count; ++i) {
       spare.emplace_back(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));
       if (!spare.back()) {
-        return std::unexpected(
-            system_failure("cannot receive the shared memory of this host", errno));
+        return std::unexpected(system_failure("cannot receive this host's shared memory", errno));
       }
     }
     return failure(
         Errc::peer_failed,
-        "the rank of this host that created the shared memory sent none (it may have died, "
+        "the rank on this host that created the shared memory did not send it (it may have died, "
         "or belong to another user)");
   }
   return out;

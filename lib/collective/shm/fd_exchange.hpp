@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes descriptors from one process to others of the same user on the same host, over an abstract
-// UNIX socket. Blocks until the deadline; one thread.
+// Passes descriptors from one process to other processes of the same user on the same host, over
+// an abstract UNIX socket. Blocks until the deadline; one thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -15,11 +15,11 @@ namespace muster::collective {
 
 class FdGiver {
  public:
-  // Starts to listen; takers may connect from now on.
+  // Starts to listen; takers may connect after this call.
   [[nodiscard]] static Result<FdGiver> open(const std::string& word);
 
-  // Passes the descriptors to these ranks. Errors: timeout, with the first missing rank; what the
-  // watch has seen.
+  // Passes the descriptors to these ranks. Errors: timeout, with the first missing rank; any
+  // failure that the watch has detected.
   [[nodiscard]] Result<void> give(const std::vector<int>& fds,
                                   std::set<int> takers,
                                   const BootstrapContext& context) const;
@@ -31,7 +31,7 @@ class FdGiver {
 };
 
 // Receives descriptors for this rank from the giver that opened `word`. Error: peer_failed, if the
-// giver is gone.
+// giver has died or closed its socket.
 [[nodiscard]] Result<std::vector<UniqueFd>> take_fds(const std::string& word,
                                                      int rank,
                                                      std::size_t count,

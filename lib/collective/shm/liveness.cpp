@@ -29,7 +29,8 @@ Liveness::Liveness(std::vector<Member*> members,
     const BlockedSignals blocked;
     thread_ = std::thread([this] { run(); });
   }
-  // Return only then: other ranks must not learn about us before they can detect our death.
+  // Return only after this store: other ranks must not learn about us before they can detect our
+  // death.
   while (held_.load(std::memory_order_acquire) == 0) {
     futex_wait(held_, 0, kLong);
   }
@@ -62,7 +63,8 @@ void Liveness::leave() {
     return;
   }
   Member& me = *members_[self_];
-  // In this order, so that a rank that sees a word without a holder knows that we left, not died.
+  // Keep this order, so that a rank that sees a word without a holder knows that we left and did
+  // not die.
   me.state.store(kLeft);
   word_.let_go(me.life);
   stopping_.store(true);
@@ -84,12 +86,12 @@ void Liveness::run() {
 }
 
 void Liveness::look_and_sleep(std::vector<bool>& reported) {
-  // Read `calls_` before the state that it announces. Any later change also bumps it, so the wait
-  // below returns at once.
+  // Read `calls_` before the state that it announces. Any later change also increments it, so the
+  // wait below returns immediately.
   std::vector<FutexWatch> watches{{&calls_, calls_.load()}};
   for (std::size_t i = 0; watching_.load() && i < members_.size(); ++i) {
     const std::uint32_t life = members_[i]->life.load();
-    // The kernel wakes only one waiter when the holder of a word dies. So the rank that finds the
+    // The kernel wakes only one waiter when the holder of a word dies. So the rank that sees the
     // mark reports the death in the segment, which all waiting ranks check.
     if ((life & kOwnerDied) != 0) {
       if (!reported[i]) {

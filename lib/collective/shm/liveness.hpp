@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Liveness: one thread per communicator, with the same lifetime. It holds the rank's word in the
-// kernel's robust list, so that other ranks see its death before its memory is freed (0.2 ms for
-// gigabytes, where sockets take half a second). Meanwhile it sleeps on the other ranks' words.
-// Resource type.
+// kernel's robust list, so that other ranks see the rank's death before its memory is freed. This
+// takes 0.2 ms even with gigabytes of memory, where sockets take half a second. The thread sleeps
+// on the other ranks' words. Resource type.
 #pragma once
 
 #include "collective/bootstrap/process_life.hpp"
@@ -29,7 +29,7 @@ class Liveness final : public ExitListener {
   // All members have arrived; starts watching them.
   void watch();
 
-  // Leaves cleanly: other ranks see that we left, not died. Later calls do nothing.
+  // Leaves cleanly, so that other ranks see that we left and did not die. Later calls do nothing.
   void leave();
 
   void process_exits() override { leave(); }

@@ -22,19 +22,19 @@
 namespace muster::collective {
 namespace {
 
-// Upper bound for a lost wake-up, or for a death whose only wake-up went to a rank that died too.
-// Checking is cheap.
+// Longest sleep. It bounds the delay after a lost wake-up, or after a death whose only wake-up
+// went to a rank that died too. Checking is cheap.
 constexpr Duration kLongestSleep = std::chrono::milliseconds(20);
 constexpr int kSpinRounds = 4;
 constexpr int kYieldRounds = 80;
-// A yield that takes longer has let another thread use this CPU. If that is the rank that we wait
-// for, sleeping is faster than sharing: the woken rank gets an idle CPU and keeps it.
+// If a yield takes longer than this, another thread has used this CPU. If that thread is the rank
+// that we wait for, sleeping is faster than sharing: the woken rank gets an idle CPU and keeps it.
 constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
-// Prefix of the reason that is published instead of the memory's identifier.
+// Prefix of the reason that is published in place of the memory's identifier.
 constexpr std::string_view kNoMemory = "! ";
 
-// Segment, arena of alloc(), flight recorders.
+// Memory for the segment, the arena of alloc() and the flight recorders.
 constexpr std::size_t kMemories = 3;
 
 // Whether each rank can have its own CPU.
@@ -108,7 +108,8 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
   return out;
 }
 
-// If several ranks are dead: the launcher kills all others after one dies; returns that first one.
+// If several ranks are dead: the launcher kills all others after one dies, so return that first
+// one.
 std::size_t first_dead(const std::vector<Member*>& members, std::size_t found) {
   const pid_t first = first_dead_worker();
   for (std::size_t i = 0; first != 0 && i < members.size(); ++i) {
@@ -135,7 +136,7 @@ Segment::Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, ch
 }
 
 Segment::~Segment() {
-  // Set kLeft before waking: a rank that waits for us must find it when it checks.
+  // Set kLeft before waking, because a rank that waits for us must see it when it checks.
   liveness_.reset();
   notify();
 }
@@ -153,7 +154,7 @@ Result<Segment::Shared> Segment::share_memory(const BootstrapContext& context,
   }
   const std::string word = random_word();
   auto giver = made ? FdGiver::open(word) : std::unexpected(made.error());
-  // Publish the word, or the error, at once.
+  // Publish the word, or the error, immediately.
   const std::string answer = giver ? word : std::string(kNoMemory) + giver.error().text;
   if (auto set = context.store->set(memory_key(context, plan), answer); !set) {
     return std::unexpected(wrap(Errc::store, "cannot publish the shared memory", set.error()));
@@ -182,13 +183,13 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
   }
   if (memories[0].size() != plan.layout.total()) {
     return collective::failure(Errc::mismatch,
-                               "ranks of this host run different versions of muster");
+                               "ranks on this host run different versions of muster");
   }
   std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories, *base));
   Segment& s = *segment;
   s.come();
-  // Wait for takers only after we have arrived ourselves, so that the others blame the rank that is
-  // really missing.
+  // Wait for takers only after we have arrived ourselves, so that the others blame the rank that
+  // is actually missing.
   if (shared.giver) {
     const std::set<int> takers(s.plan_.ranks.begin() + 1, s.plan_.ranks.end());
     const std::vector<int> fds{memories[0].fd(), memories[1].fd(), memories[2].fd()};
@@ -205,7 +206,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
 }
 
 void Segment::come() {
-  // Set these before Liveness stores kHere: a rank that reads kHere also reads them.
+  // Set these before Liveness stores kHere, so that a rank that reads kHere also sees them.
   me().rank = plan_.ranks[self()];
   me().pid = ::getpid();
   liveness_.emplace(members_, self(), [this](std::size_t dead) { report(death(dead)); });
@@ -222,8 +223,8 @@ Result<void> Segment::await_all(const BootstrapContext& context) {
     }
     return -1;
   };
-  // Words cannot show deaths yet, because a rank that has not arrived holds none. Until then deaths
-  // are reported through the store (StartWatch).
+  // A rank that has not arrived does not hold its word yet, so words cannot show deaths here.
+  // Until all ranks have arrived, deaths are reported through the store (StartWatch).
   for (int round = 0; absent() >= 0; ++round) {
     if (auto error = look(joining, absent(), false)) {
       return std::unexpected(std::move(*error));
@@ -292,7 +293,7 @@ Error Segment::timed_out(const Step& step, int missing) const {
   const auto i = static_cast<std::size_t>(missing);
   Error error{.code = Errc::timeout, .rank = plan_.ranks[i], .seq = step.operation().seq};
   error.text = step.seq == 0
-                   ? fmt::format("rank {} of this host did not arrive in time", error.rank)
+                   ? fmt::format("rank {} on this host did not arrive in time", error.rank)
                    : fmt::format("{} timed out on rank {}: rank {} is missing; it {}",
                                  step.operation().describe(),
                                  plan_.ranks[self()],
@@ -333,7 +334,7 @@ std::string Segment::where(std::size_t i) const {
   if (done == 0) {
     return "has not completed any operation";
   }
-  // A rank that completed a step may already be in the next one, in another back end.
+  // A rank that completed a step may already be in the next one, on another back end.
   return steps_ > 1 ? "was last seen in " + at.describe() : fmt::format("last completed #{}", done);
 }
 
@@ -342,7 +343,7 @@ std::optional<Error> Segment::failure() const {
   if (header_->fault.load(std::memory_order_acquire) != kFaultWritten) {
     return std::nullopt;
   }
-  // Bounded, because a text from two writers may lack its NUL.
+  // Bounded, because text written by two ranks at once may lack its NUL.
   const auto length = ::strnlen(header_->text, kFaultText);
   return Error{.code = static_cast<Errc>(header_->code),
                .rank = header_->rank,
@@ -355,12 +356,13 @@ std::optional<Error> Segment::failure() const {
 void Segment::report(const Error& error) {
   std::uint32_t seen = 0;
   const std::uint32_t ours = kFaultWriting + static_cast<std::uint32_t>(self());
-  // Only one writer: the exchange from 0 decides whose reason counts. The value names the writer,
-  // so that others can tell a report in progress from one that will never be finished.
+  // There is only one writer: the exchange from 0 decides whose reason counts. The value names the
+  // writer, so that others can distinguish a report in progress from one that will never be
+  // finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
   // process may still run for some microseconds after the kernel has marked its word. Then both
-  // write: the text may be garbled, but stays within its bounds.
+  // write. The text may be garbled, but it stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {
     mine = header_->fault.compare_exchange_strong(seen, ours);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segment: memory shared by the ranks of one host: posts, staging, liveness and the reason of
-// death. Implements waiting (spin, yield, sleep). The last rank frees it on exit. Resource type;
-// one thread at a time, except for failure() and report().
+// Segment: memory shared by the ranks on one host, with posts, staging memory, liveness words and
+// the fatal error. Implements waiting (spin, yield, sleep). The kernel frees it when the last rank
+// exits. Resource type; one thread at a time, except for failure() and report().
 #pragma once
 
 #include "base/futex.hpp"
@@ -33,7 +33,7 @@ struct SegmentPlan {
 class Segment final : public PeerWatch {
  public:
   using Joined = Result<std::unique_ptr<Segment>>;
-  // Returns when all ranks of this host have arrived.
+  // Returns when all ranks on this host have arrived.
   [[nodiscard]] static Joined join(const BootstrapContext& context, SegmentPlan plan);
   ~Segment() override;
 
@@ -64,10 +64,10 @@ class Segment final : public PeerWatch {
   // Memory for buffers that operations use without a copy: plan().arena_bytes per rank.
   [[nodiscard]] SharedMemory& arena() { return arena_; }
 
-  // The flight recorders of this host's ranks, in sequence. Every rank maps all of them.
+  // The flight recorders of the ranks on this host, in sequence. Every rank maps all of them.
   [[nodiscard]] SharedMemory& flights() { return flights_; }
 
-  // Waits until `missing()` is negative; until then it returns the index of a rank to wait for.
+  // Waits until `missing()`, the index of a rank that is still missing, is negative.
   template <class Missing>
   [[nodiscard]] Result<void> wait(const Step& step, const Missing& missing);
 
@@ -80,7 +80,7 @@ class Segment final : public PeerWatch {
   // whether that rank has done its part. The first error becomes everyone's.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing, bool left);
 
-  // A rank may also leave after it has done its part.
+  // Whether the rank has left. A rank may leave after it has done its part.
   [[nodiscard]] bool left(int place) const {
     return place >= 0 && members_[static_cast<std::size_t>(place)]->state.load() == kLeft;
   }
@@ -92,8 +92,8 @@ class Segment final : public PeerWatch {
 
   // Call after a store that others may wait for. The fence pairs with the one in rest(). One rank
   // stores and then checks for sleepers; the other registers as a sleeper and then checks the
-  // store. At least one sees the other. With acquire and release alone both could miss, because a
-  // load may pass an earlier store to another address, and the sleeper would sleep for 20 ms.
+  // store, so at least one sees the other. With acquire and release alone, a load may be reordered
+  // before an earlier store, so both could miss, and the sleeper would sleep for 20 ms.
   void notify() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (header_->sleepers.load(std::memory_order_relaxed) != 0) {
@@ -118,7 +118,7 @@ class Segment final : public PeerWatch {
 
   struct Shared {
     std::vector<SharedMemory> memories;
-    std::optional<FdGiver> giver;  // first rank of the host only
+    std::optional<FdGiver> giver;  // only in the host's first rank
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const BootstrapContext& context,
@@ -187,7 +187,7 @@ template <class Ready>
 void Segment::rest(int round, const Ready& ready) {
   if (should_sleep(round)) {
     header_->sleepers.fetch_add(1);
-    // Read before calling `ready`: a later change then makes the futex wait return at once.
+    // Read before calling `ready`, so that a later change makes the futex wait return immediately.
     const std::uint32_t wake_seq = header_->wake_seq.load();
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!ready()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout of the memory shared by the ranks of one host: a header, then each rank's Member, posts
-// and staging. Initially all zeros. Shared between processes, so no pointers.
+// Layout of the memory shared by the ranks on one host: a header, then each rank's Member, posts
+// and staging memory. Initially all zeros. Contains no pointers, because several processes map it.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,11 @@ inline constexpr std::uint32_t kFaultWritten = 1;
 inline constexpr std::uint32_t kFaultWriting = 2;
 
 struct SegmentHeader {
-  // Futex for sleeping ranks; bumped after a change if any rank sleeps.
+  // Futex for sleeping ranks; incremented after a change if any rank sleeps.
   alignas(kLine) std::atomic<std::uint32_t> wake_seq;
   std::atomic<std::uint32_t> sleepers;
-  // 0: alive; kFaultWritten: the reason below is complete; kFaultWriting + index: being written.
+  // 0: alive; kFaultWritten: the reason below is complete; kFaultWriting + index: that rank is
+  // writing it.
   alignas(kLine) std::atomic<std::uint32_t> fault;
   std::uint32_t code;
   std::int32_t rank;
@@ -39,17 +40,18 @@ struct Member {
   std::atomic<std::uint32_t> state;  // kAbsent, kHere, kLeft
   std::int32_t rank;                 // in the communicator
   std::int32_t pid;
-  // Steps completed by this rank, over all operations: pieces copied into its staging, slices
-  // combined, pieces of others taken; and the number of the last completed operation.
+  // Counts the steps completed by this rank, over all operations: pieces copied into its staging
+  // memory, slices combined, and pieces taken from others. Also holds the number of the last
+  // completed operation.
   alignas(kLine) std::atomic<std::uint64_t> filled;
   std::atomic<std::uint64_t> combined;
   std::atomic<std::uint64_t> taken;
   std::atomic<std::uint64_t> completed;
 };
 
-// A rank's call, which other ranks compare with their own. Small data follow directly, to share its
-// cache line. Each rank has two posts, for odd and even operation numbers, because no rank can be
-// more than one operation ahead.
+// A rank's call, which other ranks compare with their own. Small payloads follow immediately, so
+// that they share this cache line. Each rank has two posts, for odd and even operation numbers,
+// because no rank can be more than one operation ahead.
 struct alignas(32) Post {
   std::atomic<std::uint64_t> seq;
   std::uint32_t signature;  // kind, op, dtype
@@ -60,7 +62,7 @@ struct alignas(32) Post {
 
 static_assert(sizeof(Post) == 32);
 
-// From one rank to another: a ring of pieces. Each slot starts with a PieceHead.
+// A channel from one rank to another: a ring of pieces. Each slot starts with a PieceHead.
 struct Channel {
   alignas(kLine) std::atomic<std::uint64_t> written;  // pieces, by the sender
   alignas(kLine) std::atomic<std::uint64_t> taken;    // by the receiver
@@ -96,7 +98,7 @@ struct SegmentLayout {
     return staging_at(members) + (from * members + to) * channel_bytes();
   }
 
-  // Memory used by every operation. The channels after it take memory on first use.
+  // Memory that every operation uses. The channels that follow are allocated on first use.
   [[nodiscard]] std::size_t reserved() const { return staging_at(members); }
 
   [[nodiscard]] std::size_t total() const { return pages(channel_at(members, 0)); }

@@ -93,7 +93,7 @@ Result<SharedMemory> SharedMemory::create(const std::string& name, std::size_t b
   if (!fd) {
     return std::unexpected(system_failure("cannot create shared memory", errno));
   }
-  // ftruncate takes no memory; reserve() does.
+  // ftruncate does not allocate memory; reserve() does.
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
     return std::unexpected(system_failure(
         "cannot create " + std::to_string(bytes) + " bytes of shared memory", errno));
@@ -133,15 +133,15 @@ Result<char*> SharedMemory::map() {
         "cannot map " + std::to_string(mapping_->size) + " bytes of shared memory (see ulimit -v)",
         errno));
   }
-  // Keep other ranks' gigabytes of buffers out of core dumps.
+  // Exclude the other ranks' buffers, which may be gigabytes, from core dumps.
   ::madvise(address, mapping_->size, MADV_DONTDUMP);
   mapping_->address = static_cast<char*>(address);
   return mapping_->address;
 }
 
 Result<void> SharedMemory::reserve(std::size_t offset, std::size_t bytes) {
-  // Allocate the pages up front: if memory is exhausted, fallocate() fails with ENOSPC, whereas the
-  // first write would raise SIGBUS. A signal interrupts fallocate(), which then undoes its work.
+  // Allocate the pages up front: if memory is exhausted, fallocate() fails with ENOSPC, whereas
+  // the first write would raise SIGBUS. A signal interrupts fallocate(), which then rolls back.
   int done = 0;
   do {
     done =
@@ -155,7 +155,7 @@ Result<void> SharedMemory::reserve(std::size_t offset, std::size_t bytes) {
 }
 
 void SharedMemory::drop(std::size_t offset, std::size_t bytes) {
-  // Returns the pages to the kernel. They read as zeros afterwards, as alloc() promises.
+  // Returns the pages to the kernel. They read as zeros after that, which alloc() guarantees.
   static_cast<void>(::fallocate(mapping_->fd.get(),
                                 FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                 static_cast<off_t>(offset),

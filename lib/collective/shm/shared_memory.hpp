@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedMemory: anonymous memory (a memfd) mapped by processes of one host. The kernel frees it
-// with the last of them, however they die. Users of one memfd within a process share a mapping.
-// Resource type; copying the handle is cheap. Any thread.
+// SharedMemory: anonymous memory (a memfd) mapped by several processes on one host. The kernel
+// frees it when the last of them exits or dies. Users of one memfd within a process share a
+// mapping. Resource type; copying the handle is cheap. Any thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -18,20 +18,21 @@ namespace muster::collective {
 
 class SharedMemory {
  public:
-  // Zeroed. Takes no memory until touched or reserved. `name` shows in /proc/PID/fd.
+  // Zeroed. Uses no memory until touched or reserved. `name` appears in /proc/PID/fd.
   [[nodiscard]] static Result<SharedMemory> create(const std::string& name, std::size_t bytes);
-  // Opens all of the memory that another process created.
+  // Opens the whole of the memory that another process created.
   [[nodiscard]] static Result<SharedMemory> attach(UniqueFd fd);
 
   [[nodiscard]] int fd() const;
   [[nodiscard]] std::size_t size() const;
 
-  // Maps the memory on first call.
+  // The first call maps the memory.
   [[nodiscard]] Result<char*> map();
 
-  // Allocates the pages now, so that an exhausted machine causes an error here, not a signal later.
+  // Allocates the pages now, so that running out of memory causes an error here instead of a
+  // signal later.
   [[nodiscard]] Result<void> reserve(std::size_t offset, std::size_t bytes);
-  // Frees the pages; they read as zeros afterwards.
+  // Frees the pages; they read as zeros after that.
   void drop(std::size_t offset, std::size_t bytes);
 
  private:

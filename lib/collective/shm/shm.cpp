@@ -14,7 +14,7 @@
 namespace muster::collective {
 namespace {
 
-// Up to this size every rank reads all data, which takes only one wait.
+// Up to this size every rank reads all data directly, which requires only one wait.
 constexpr std::size_t kPostBytes = 8UL * 1024;
 constexpr std::size_t kLeastStaging = 576UL * 1024;
 constexpr std::size_t kMostStaging = 4608UL * 1024;
@@ -64,8 +64,8 @@ Shm::Shm(Segment& segment)
   map_staging();
 }
 
-// Populates our page table; otherwise the first operations would take page faults, 2 µs per page.
-// Kernels before 5.14 do not support this.
+// Populates our page table. Otherwise the first operations would take page faults, at 2 µs per
+// page. Kernels before 5.14 do not support this.
 void Shm::map_staging() {
   const std::size_t bytes = segment_.plan().layout.staging / kSegmentPage * kSegmentPage;
   for (std::size_t i = 0; i < n_; ++i) {
@@ -79,8 +79,8 @@ void Shm::map_staging() {
 }
 
 Result<void> Shm::run(const Step& request) {
-  // Skip this check after posting: the others may complete the operation and exit, and it then
-  // succeeds here too. If they failed earlier, a wait will report it.
+  // Skip this check after posting: the others may complete the operation and exit, and the
+  // operation then succeeds here too. If they failed earlier, a wait will report it.
   if (posted_ != request.seq) {
     if (auto error = segment_.failure()) {
       return std::unexpected(std::move(*error));
@@ -156,9 +156,10 @@ void Shm::post(const Step& request, const void* data, std::size_t bytes) {
   if (bytes > 0) {
     std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
   }
-  // Store the number last. The others load it first, with acquire, and then see the rest. This post
-  // was last used two operations ago and all ranks have read it: a rank posts only after it met all
-  // others in the previous operation, and they posted for that one after reading.
+  // Store the number last. The others load it first, with acquire, and then see the rest. This
+  // post was last used two operations ago, and all ranks have read it since: a rank posts only
+  // after it has met all others in the previous operation, and they post for an operation only
+  // after reading the one before.
   mine.seq.store(request.seq, std::memory_order_release);
 }
 
@@ -169,8 +170,8 @@ Result<void> Shm::meet(const Step& request) {
     const auto missing = [&theirs, &request, i] {
       return theirs.seq.load(std::memory_order_acquire) == request.seq ? -1 : static_cast<int>(i);
     };
-    // notify() blocks until the others' caches release our post's line. Their posts may arrive
-    // meanwhile, so check for them first.
+    // notify() blocks until the others' caches release our post's cache line. Their posts may
+    // arrive meanwhile, so check for those first.
     if (!notified && !segment_.comes_soon(missing)) {
       segment_.notify();
       notified = true;
@@ -190,7 +191,7 @@ Result<void> Shm::meet(const Step& request) {
 }
 
 Result<void> Shm::compare(const Step& step, std::size_t other) {
-  // Plain loads suffice: meet() has loaded the number with acquire, and that rank rewrites this
+  // Plain loads suffice: meet() has loaded the number with acquire, and that rank overwrites this
   // post only two operations later.
   const Post& theirs = segment_.post(other, step.seq);
   const Request& request = step.operation();
@@ -292,8 +293,8 @@ void Shm::combine(const Step& request, std::size_t count, void* out) {
 
 void Shm::advance(Counter counter) {
   auto& mine = segment_.me().*counter;
-  // Only we write this counter, so our own load needs no ordering. The release pairs with the
-  // acquire in wait_all(): a rank that sees the number also sees the data that it counts.
+  // Only this rank writes this counter, so our own load needs no ordering. The release pairs with
+  // the acquire in wait_all(): a rank that sees the number also sees the data that it counts.
   mine.store(mine.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   segment_.notify();
 }

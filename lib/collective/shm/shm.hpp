@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shm: operations among the ranks of one host in shared memory. Ranks are indices in the segment
-// (Request::root too). Small operations: each rank posts its data and reads all posts. Large ones:
-// each rank combines its own slice, either in place if all buffers come from alloc(), or in pieces
-// that pass through cache-sized staging memory.
+// Shm: operations among the ranks on one host, in shared memory. Ranks are indices in the segment
+// (Request::root too). In small operations, each rank posts its data and reads all posts. In large
+// ones, each rank combines its own slice, either in place if all buffers come from alloc(), or in
+// pieces that pass through cache-sized staging memory.
 #pragma once
 
 #include "collective/shm/arena.hpp"
@@ -22,17 +22,17 @@ class Shm {
  public:
   explicit Shm(Segment& segment);
 
-  // Completes the operation before it returns. All kinds except send and recv.
+  // Completes the operation before it returns. Supports all kinds except send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
-  // Posts the operation that run() receives next; waits at most until `until` for the others'
-  // posts.
+  // Posts the operation that run() receives next. Waits for the others' posts, but no longer than
+  // until `until`.
   [[nodiscard]] bool others_come(const Step& next, TimePoint until);
 
   // True if the last operation was small and no rank had to be waited for.
   [[nodiscard]] bool prompt() const { return prompt_; }
 
-  // Synchronizes with the others and checks that they called the same operation. hier uses it
+  // Synchronizes with the others and checks that they called the same operation. hier calls it
   // before operations that bypass shared memory.
   [[nodiscard]] Result<void> agree(const Step& request);
 
@@ -55,8 +55,8 @@ class Shm {
     std::size_t combined = 0;  // 1: a combining step follows the filling step
   };
 
-  // How an operation uses each rank's staging memory: slots of `parts` pieces, starting at slot
-  // `first`.
+  // How an operation uses each rank's staging memory: slots of `parts` pieces each, starting at
+  // slot `first`.
   struct Staging {
     std::size_t piece = 0;  // bytes
     std::size_t parts = 0;
@@ -80,7 +80,7 @@ class Shm {
   void combine_direct(const Step& request);
   void copy_direct(const Step& request);
 
-  // Splits staging for blocks of `share` bytes. Identical on all ranks.
+  // Divides the staging memory for blocks of `share` bytes. The result is identical on all ranks.
   [[nodiscard]] Staging cut(std::size_t parts, std::size_t share) const;
   [[nodiscard]] char* staged(const Staging& staging,
                              std::size_t rank,

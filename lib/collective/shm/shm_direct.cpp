@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shm: large operations, and those whose buffers are all in the arena.
+// Shm: large operations, and operations whose buffers are all in the arena.
 #include "collective/shm/shm.hpp"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ Result<void> Shm::run_direct(const Step& request) {
   } else {
     copy_direct(request);
   }
-  // Until all ranks are done, they may read our input and write our output.
+  // Until all ranks have finished, they may read our input and write our output.
   advance(&Member::taken);
   return wait_all(request, &Member::taken, segment_.me().taken.load(std::memory_order_relaxed));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shm: large operations on private buffers, in rounds through staging memory. While one round is
-// copied out, the next is combined and the one after that is copied in.
+// copied out, the next is combined, and the one after that is copied in.
 #include "collective/shm/shm.hpp"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ std::size_t lines(std::size_t bytes) {
 
 }  // namespace
 
-// Slots rotate over all operations, through more memory than one CPU's cache: a line still held by
-// another CPU's cache is several times as expensive to write as an evicted one.
+// Slots rotate over all operations, through more memory than one CPU's cache holds: a line that is
+// still in another CPU's cache is several times as expensive to write as an evicted one.
 Shm::Staging Shm::cut(std::size_t parts, std::size_t share) const {
   const std::size_t all = segment_.plan().layout.staging;
   const std::size_t most = std::min(lines(all / (kLeastSlots * parts)), kMostStagedPiece);
@@ -42,11 +42,11 @@ char* Shm::staged(const Staging& staging, std::size_t rank, std::size_t round, s
   return segment_.staging(rank) + (slot * staging.parts + part) * staging.piece;
 }
 
-// Why slots can be reused without another wait. With a combining step: a rank that fills round i
-// has taken round i-3, so all ranks have combined it, which was the last read of that slot's input.
-// A rank that combines round i-1 knows that all have filled it, after taking round i-4. Without a
-// combining step: a rank that fills round i has seen all ranks fill round i-2, after taking round
-// i-4.
+// Slots can be reused without another wait. With a combining step: a rank that fills round i has
+// taken round i-3, so all ranks have combined that round, which was the last read of the slot's
+// input. A rank that combines round i-1 knows that all have filled it, after taking round i-4.
+// Without a combining step: a rank that fills round i has seen all ranks fill round i-2, after
+// taking round i-4.
 template <class Fill, class Combine, class Take>
 Result<void> Shm::in_rounds(const Step& request,
                             Rounds rounds,
@@ -149,8 +149,9 @@ Result<void> Shm::staged_reduce(const Step& request) {
   return in_rounds(request, {(total + region - 1) / region, 1}, fill, combine_round, take);
 }
 
-// Each rank would have to read the slice that the other combines. If each combines everything
-// instead, the same number of lines is transferred, with one synchronization less.
+// Splitting the work would make each rank read the slice that the other combines. If each rank
+// combines everything instead, the same number of cache lines is transferred, with one
+// synchronization less.
 Result<void> Shm::staged_pair(const Step& request) {
   const std::size_t total = request.count * size_of(request.dtype);
   const Staging staging = cut(1, total);

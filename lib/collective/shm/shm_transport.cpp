@@ -9,7 +9,7 @@
 namespace muster::collective {
 namespace {
 
-// Common to sender and receiver: the ring and the progress of this message.
+// State common to sender and receiver: the ring and the progress of this message.
 class Ring : public Transfer {
  public:
   Ring(Segment& segment, const Request& request, std::size_t from, std::size_t to)
@@ -46,7 +46,7 @@ class Send final : public Ring {
   using Ring::Ring;
 
   [[nodiscard]] Result<Step> step() override {
-    // Only the sender stores `written` and only the receiver stores `taken`; each loads its own
+    // Only the sender stores `written` and only the receiver stores `taken`, so each loads its own
     // counter relaxed. The acquire load of the other's counter pairs with its release store. Here
     // it means that the receiver has read the slot that we are about to write.
     const std::uint64_t written = channel_.written.load(std::memory_order_relaxed);
@@ -61,7 +61,7 @@ class Send final : public Ring {
     if (head.bytes > 0) {
       std::memcpy(to + sizeof(head), static_cast<const char*>(request_.in) + at_, head.bytes);
     }
-    // Store last: a receiver that sees the number also sees the piece.
+    // Store this last: a receiver that sees the number also sees the piece.
     channel_.written.store(written + 1, std::memory_order_release);
     return after(head.bytes);
   }
@@ -85,7 +85,7 @@ class Receive final : public Ring {
     if (bytes > 0) {
       std::memcpy(static_cast<char*>(request_.out) + at_, slot(taken) + sizeof(head), bytes);
     }
-    // Store last: from now on the sender may overwrite this slot.
+    // Store this last: after it, the sender may overwrite this slot.
     channel_.taken.store(taken + 1, std::memory_order_release);
     return after(bytes);
   }
@@ -126,9 +126,9 @@ Result<std::unique_ptr<Transfer>> ShmTransport::begin(const Request& request) {
 }
 
 void ShmTransport::rest(int round) {
-  // No condition, because the queue may have many transfers. A piece that arrives after the last
-  // check but before the sleep is registered does not wake us, so it waits for the longest sleep at
-  // most.
+  // No wake-up condition, because the queue may have many transfers. A piece that arrives after
+  // the last check but before the sleep is registered does not wake us. It waits for at most the
+  // longest sleep.
   segment_.rest(round, [] { return false; });
 }
 

@@ -14,7 +14,8 @@
 namespace muster::collective {
 namespace {
 
-// ns per line. Near: 6 to 10, with the source in memory below 16. Far: 36 and more (SPEED.md).
+// ns per cache line. Nearby cache: 6 to 10, or below 16 if the source is in memory. Distant cache:
+// 36 and more (SPEED.md).
 constexpr std::int64_t kDearLine = 18;
 
 }  // namespace
@@ -61,8 +62,8 @@ void stream_copy(void* to, const void* from, std::size_t bytes) {
     }
   }
   // Streaming stores are not ordered before later stores, not even on x86. Without the fence,
-  // others could see the counter released by Shm::advance() before the data (Intel SDM, volume 1,
-  // 10.4.6.2).
+  // other ranks could see the counter that Shm::advance() stores with release before they see the
+  // data (Intel SDM, volume 1, 10.4.6.2).
   _mm_sfence();
 #endif
   std::memcpy(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, bytes - done);

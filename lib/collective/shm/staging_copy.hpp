@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StagingCopy: copies into memory that another CPU reads next. Plain stores are best while both
 // CPUs share a nearby cache. If every line must first be fetched from a distant cache, streaming
-// stores take a tenth of the time. Which case applies depends on where the ranks run; the time of
-// plain stores reveals it. One thread.
+// stores take a tenth of the time. Which case applies depends on where the ranks run, and the time
+// that plain stores take shows it. One thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,13 +14,13 @@ namespace muster::collective {
 inline constexpr std::size_t kLeastJudged = 8UL * 1024;  // bytes; shorter copies are too noisy
 inline constexpr int kStreamedCopies = 64;
 
-// Decides whether to stream. Pure. After an expensive plain copy, the next kStreamedCopies are
-// streamed; then one plain copy measures the cost again.
+// Decides whether to use streaming stores. Pure. After an expensive plain copy, the next
+// kStreamedCopies copies are streamed; then one plain copy measures the cost again.
 class StoreChoice {
  public:
   [[nodiscard]] bool streams() const { return left_ > 0; }
 
-  // Records a copy of `bytes`, made as streams() said.
+  // Records the time of a copy of `bytes` that was made the way streams() decided.
   void copied(std::size_t bytes, Duration took);
 
  private:

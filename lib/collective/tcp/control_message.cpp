@@ -12,7 +12,7 @@ constexpr std::size_t kMostText = 1024;
 constexpr std::uint32_t kLastCode = 11;
 constexpr std::uint32_t kWelcome = 0x100;
 
-// Followed by the text.
+// The header of a message; the text follows.
 struct Head {
   std::uint32_t code;
   std::int32_t rank;
@@ -53,7 +53,7 @@ void ControlMessages::take(std::span<const char> bytes) {
   }
 }
 
-// A rank that gives up while it is still accepting connections sends its reason before the welcome.
+// A rank that fails while it is still accepting connections sends its reason before the welcome.
 bool ControlMessages::take_one() {
   Head head{};
   if (bytes_.size() < sizeof(head)) {

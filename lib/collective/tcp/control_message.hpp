@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ControlMessages: messages from another rank on its control lane: a welcome once it has accepted
 // all our connections, then a failure reason or a goodbye. Parses bytes as they arrive and keeps
-// one message of each kind, never more. Pure.
+// at most one message of each kind. Pure.
 #pragma once
 
 #include "collective/error.hpp"
@@ -15,7 +15,7 @@ namespace muster::collective {
 
 class ControlMessages {
  public:
-  // Errc::ok means that this rank leaves.
+  // Errc::ok means that the sending rank is leaving.
   [[nodiscard]] static std::string encode(const Error& error);
 
   // Sent once all connections of this pair are accepted.

@@ -32,7 +32,7 @@ Result<std::optional<HalfOpen::Greeting>> HalfOpen::next(TimePoint deadline) {
   }
 }
 
-// If descriptors run out, silent connections are dropped first, so that they cannot crowd out
+// If descriptors run out, silent connections are closed first, so that they cannot crowd out
 // ranks.
 Result<void> HalfOpen::accept_all() {
   no_descriptors_ = false;
@@ -80,13 +80,14 @@ TimePoint HalfOpen::first_timeout() const {
 }
 
 void HalfOpen::drop_silent() {
-  // Count from the accept, not from the last byte, so that a slow trickle cannot hold a slot.
+  // Count from the accept, not from the last byte, so that a client that sends slowly cannot hold
+  // a slot.
   while (!waiting_.empty() && steady_now() >= first_timeout()) {
     waiting_.pop_front();
   }
 }
 
-// Skip the listener if no more connections are accepted, because it would always be ready.
+// Skip the listener if no more connections can be accepted, because it would always be ready.
 void HalfOpen::wait(TimePoint deadline) const {
   std::vector<pollfd> watched;
   watched.reserve(waiting_.size() + 1);

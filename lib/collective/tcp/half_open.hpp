@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HalfOpen: accepts connections and waits for the first bytes on all of them at once, so that
-// silent strangers cannot keep ranks out. Resource type; one thread.
+// silent clients cannot keep ranks out. Resource type; one thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -27,12 +27,12 @@ struct Hello {
 
 class HalfOpen {
  public:
-  // Limit for connections that have not sent a hello.
+  // Maximum number of connections that have not sent a hello.
   static constexpr std::size_t kMost = 256;
   // Connections that stay silent for this long are closed.
   static constexpr Duration kTimeout = std::chrono::seconds(2);
-  // Shorter timeout if kMost is reached or descriptors run out. A rank sends its hello as soon as
-  // it is connected.
+  // Shorter timeout, used if kMost is reached or descriptors run out. A rank sends its hello as
+  // soon as it is connected.
   static constexpr Duration kTimeoutWhenFull = std::chrono::milliseconds(200);
 
   // `listener` must be listening and non-blocking, and must outlive this object.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LaneKey: the secret that a connecting rank must present. Each rank creates its own and publishes
-// it in the job's store, so knowing it proves access to that store. Value type.
+// LaneKey: the secret that a connecting rank must present. Each rank creates its own key and
+// publishes it in the job's store, so knowing the key proves access to that store. Value type.
 #pragma once
 
 #include "collective/error.hpp"

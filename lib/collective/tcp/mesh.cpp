@@ -23,13 +23,14 @@
 namespace muster::collective {
 namespace {
 
-// Per rank and poll, so that a rank that keeps sending does not starve the others.
+// Limit per rank and poll, so that a rank that keeps sending does not starve the others.
 constexpr int kMostReads = 16;
-// A rank that has left may have done its part: its data arrive on other connections, before their
-// end of stream. If a forked child keeps those connections open, the end never arrives.
+// A rank that has left may have completed its part: its data arrive on other connections, before
+// their end of stream. If a forked child keeps those connections open, the end of stream never
+// arrives.
 constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 
-// Whether the failure is local rather than the fault of the peer.
+// Whether the failure is local and not the peer's fault.
 bool is_our_own(int errno_value) {
   return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOBUFS ||
          errno_value == ENOMEM;
@@ -59,7 +60,8 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const BootstrapContext& context,
                                             PeerWatch& local) {
   std::unique_ptr<Mesh> mesh(new Mesh(context.rank, context.size, local));
   if (auto formed = mesh->form(context, place); !formed) {
-    // Report the reason before closing our connections. Connections in our listen backlog are
+    // Report the reason before closing our connections. Closing the listener also closes the
+    // connections in its backlog, so it is still open here.
     // affected too, so the listener is still open here.
     if (context.watch != nullptr) {
       context.watch->tell(formed.error());
@@ -79,8 +81,8 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
     return std::unexpected(key.error());
   }
   key_ = *key;
-  // Listen before publishing the address, because a reader may connect at once. For each pair, the
-  // higher rank connects, so ranks cannot wait for each other in a cycle.
+  // Listen before publishing the address, because a reader may connect immediately. For each pair,
+  // the higher rank connects, so ranks cannot wait for each other in a cycle.
   auto listening = listen_at(place.address, place.ports);
   if (!listening) {
     return std::unexpected(listening.error());
@@ -130,8 +132,8 @@ Result<void> Mesh::reach_lower(const BootstrapContext& context,
   return {};
 }
 
-// All ranks listen until everyone is connected, so a refusal means that the peer has died, or has
-// given up and reported why.
+// All ranks listen until every rank is connected, so a refused connection means that the peer has
+// died, or has failed and reported why.
 Error Mesh::not_reached(const BootstrapContext& context, int other, Error error) const {
   const int why = error.native;
   if (is_our_own(why)) {
@@ -230,7 +232,7 @@ bool Mesh::take_connection(HalfOpen::Greeting greeting) {
   return true;
 }
 
-// One attempt suffices: the send buffer of a new connection has space.
+// One attempt suffices, because the send buffer of a new connection has space.
 void Mesh::welcome(std::size_t rank) const {
   const auto& lanes = peers_[rank].lanes;
   if (std::ranges::all_of(lanes, [](const UniqueFd& fd) { return bool(fd); })) {
@@ -270,7 +272,7 @@ std::optional<Error> Mesh::failure() const {
       }
     }
   } else if (is_starting_) {
-    listen_to_all();  // welcomes arrive nevertheless
+    listen_to_all();  // welcomes still arrive
   }
   return fault_;
 }

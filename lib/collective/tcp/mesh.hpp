@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mesh: connections between every pair of ranks, with three lanes each: collective operations,
-// point-to-point messages, and control. On the control lane a rank reports why it gives up, or that
-// it leaves; if it closes silently, the rank has died. Resource type; any thread may call failure()
-// and report().
+// point-to-point messages, and control. On the control lane a rank reports its failure, or that it
+// is leaving. If a rank closes the lane silently, it has died. Resource type; any thread may call
+// failure() and report().
 #pragma once
 
 #include "base/fd.hpp"
@@ -34,7 +34,8 @@ class Mesh final : public PeerWatch {
     PortRange ports;
   };
 
-  // `local` detects deaths on this host, faster than sockets do. It must outlive the mesh.
+  // `local` detects deaths on this host, and does so faster than sockets. It must outlive the
+  // mesh.
   [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(const BootstrapContext& context,
                                                              const Place& place,
                                                              PeerWatch& local);

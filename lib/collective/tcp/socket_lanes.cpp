@@ -74,7 +74,7 @@ std::int64_t SocketLanes::move(int fd, Direction& way, bool out) {
   return done == 0 && !out ? -1 : done;
 }
 
-// Each rank starts with its successor, so that ranks do not all send to the same one at once.
+// Each rank starts with its successor, so that the ranks do not all send to the same rank at once.
 Result<bool> SocketLanes::progress(const Step& step) {
   bool moved = false;
   for (int distance = 1; distance < size(); ++distance) {
@@ -110,12 +110,13 @@ std::optional<Error> SocketLanes::wait(const Step& step, int missing, int round)
     events = static_cast<short>(events | (in_[i].pieces.empty() ? 0 : POLLIN));
     events = static_cast<short>(events | (out_[i].pieces.empty() ? 0 : POLLOUT));
     if (events != 0) {
-      // Poll the control connection too: a rank that gives up reports it there.
+      // Poll the control connection too, because a rank that fails reports it there.
       watched.push_back({mesh_.fd(other, Lane::data), events, 0});
       watched.push_back({mesh_.fd(other, Lane::control), POLLIN, 0});
     }
   }
-  // Use a timeout: a death detected in this host's shared memory makes no descriptor ready.
+  // Use a timeout, because a death detected in this host's shared memory makes no descriptor
+  // ready.
   static_cast<void>(::poll(watched.data(), watched.size(), kSleepMs));
   return std::nullopt;
 }

@@ -62,7 +62,7 @@ class Message final : public Transfer {
     return ::sendmsg(fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  // Receive the header alone first: the data go into the buffer only if they fit.
+  // Receive the header alone first, because the data go into the buffer only if they fit.
   [[nodiscard]] ssize_t receive_some() {
     if (at_ < sizeof(head_)) {
       return ::recv(fd(), reinterpret_cast<char*>(&came_) + at_, sizeof(head_) - at_, MSG_DONTWAIT);

@@ -21,13 +21,14 @@ constexpr int kAskAfter = 5;  // s
 constexpr int kAskEvery = 3;
 constexpr int kAskTimes = 3;
 
-// Any port works for a route lookup; this is the discard port.
+// Any port works for a route lookup; 9 is the discard port.
 constexpr std::uint16_t kDiscardPort = 9;
 
 static_assert(std::chrono::seconds(kAskAfter + kAskEvery * kAskTimes) == kSilence);
 
-// Not TCP_USER_TIMEOUT, although keepalive pauses while data are in flight: that option would also
-// kill connections to live ranks that do not read yet, such as those late for an operation.
+// TCP_USER_TIMEOUT is not used, although keepalive pauses while data are in flight: that option
+// would also kill connections to live ranks that do not read yet, such as those that are late for
+// an operation.
 constexpr KeepAlive kKeepAlive{
     .idle_seconds = kAskAfter, .interval_seconds = kAskEvery, .probes = kAskTimes};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP sockets between ranks: listening, connecting and first bytes. Calls block until a deadline;
-// the returned sockets are non-blocking.
+// TCP sockets between ranks: listening, connecting and sending the first bytes. Calls block until
+// a deadline; the returned sockets are non-blocking.
 #pragma once
 
 #include "base/fd.hpp"
@@ -23,8 +23,9 @@ struct Listening {
   std::uint16_t port = 0;
 };
 
-// Listens on the address published to the other ranks, on the first free port of the range. Listens
-// on all addresses only if that address does not exist on this machine, as behind NAT.
+// Listens on the address published to the other ranks, on the first free port in the range.
+// Listens on all addresses only if that address does not exist on this machine, for example behind
+// NAT.
 [[nodiscard]] Result<Listening> listen_at(const std::string& address, PortRange ports);
 
 // Sets TCP_NODELAY and keepalive on an accepted connection.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceQueue: device work for gradients beside the sums: fills, copies and type conversions,
-// queued on the caller's streams or on its own. The device's back end creates it; it is independent
-// of the back end afterwards. Private to the library. One thread at a time.
+// DeviceQueue: work on a device that gradients need in addition to sums: fills, copies and type
+// conversions, queued on the caller's streams or on its own. The device's back end creates it;
+// after that it is independent of the back end. Private to the library. One thread at a time.
 #pragma once
 
 #include "collective/error.hpp"
@@ -35,7 +35,7 @@ class DeviceQueue {
       DType wire, const void* from, void* to, std::size_t count, void* stream) = 0;
 
   [[nodiscard]] virtual void* own_stream() const = 0;
-  // Work queued on `stream` from now on runs after the work already queued on `earlier`.
+  // Makes later work on `stream` wait for the work already queued on `earlier`.
   [[nodiscard]] virtual Result<void> follow(void* stream, void* earlier) = 0;
   // Blocks the host until the stream has completed all its work.
   [[nodiscard]] virtual Result<void> settle(void* stream) = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSupport: what GradientSync needs from a communicator beside user operations, namely
+// GradientSupport: what GradientSync needs from a communicator in addition to user operations:
 // device queues and small internal operations. The communicator implements it. Private to the
-// library. One thread at a time, as for the communicator.
+// library. One thread at a time, as with the communicator.
 #pragma once
 
 #include "collective/transport/device_queue.hpp"
@@ -18,7 +18,7 @@ class GradientSupport {
   GradientSupport& operator=(const GradientSupport&) = delete;
   virtual ~GradientSupport() = default;
 
-  // For the GPU with this ordinal. All ranks must call it, because the first call starts the back
+  // Creates a queue for this GPU. All ranks must call it, because the first call starts the back
   // end.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue(int device) = 0;
 

@@ -20,7 +20,7 @@ class Transfer {
 
   enum class Step { done, moved, stuck };
 
-  // Makes as much progress as possible without waiting.
+  // Makes as much progress as it can without waiting.
   [[nodiscard]] virtual Result<Step> step() = 0;
 };
 
@@ -28,18 +28,19 @@ class HostTransport : public Transport {
  public:
   [[nodiscard]] virtual Result<std::unique_ptr<Transfer>> begin(const Request& request) = 0;
 
-  // Whether the last operation found all other ranks ready. It then took about a microsecond, so
-  // reading the clock would not be worthwhile.
+  // Whether the last operation found all other ranks ready. If so, it took about a microsecond,
+  // and reading the clock would not be worthwhile.
   [[nodiscard]] virtual bool prompt() const { return false; }
 
-  // Waits at most until `until` for all other ranks to call the operation that start() receives
-  // next. False if they did not, or if this back end does not wait; start() may be called anyway.
+  // Waits for all other ranks to call the operation that start() receives next, but no longer than
+  // until `until`. False if they did not, or if this back end does not wait; start() may be called
+  // anyway.
   [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
     return false;
   }
 
-  // Backs off after all transfers were stuck `round` times in a row: the more rounds, the longer,
-  // but always briefly.
+  // Backs off after `round` consecutive rounds in which no transfer made progress. The delay grows
+  // with `round` but stays short.
   virtual void rest(int round) = 0;
   // Checks whether an error ends a stuck transfer.
   [[nodiscard]] virtual std::optional<Error> look(const Request& request) = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PeerWatch: reports whether another rank has died or aborted. Implemented by the shared memory of
-// a host and by the connections between hosts. Every wait for other ranks checks it. Private to the
-// library. Any thread.
+// PeerWatch: reports whether another rank has died or aborted. Implemented by a host's shared
+// memory and by the connections between hosts. Every wait for other ranks checks it. Private to
+// the library. Any thread.
 #pragma once
 
 #include "collective/error.hpp"
@@ -19,7 +19,7 @@ class PeerWatch {
 
   // Cheap: a few loads.
   [[nodiscard]] virtual std::optional<Error> failure() const = 0;
-  // Tells the other ranks why this one gives up.
+  // Reports to the other ranks why this one has failed.
   virtual void report(const Error& error) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: one operation as called by a rank and checked by the communicator. The input of every
+// Request: one operation as a rank called it, validated by the communicator. The input of every
 // back end and of the flight recorder. Private to the library. Value type.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace muster::collective {
   return kind == Kind::send || kind == Kind::recv;
 }
 
-// One operation as called by this rank. The communicator has checked counts, pointers and root.
+// One operation as this rank called it. The communicator has checked counts, pointers and root.
 struct Request {
   Kind kind = Kind::barrier;
   Op op = Op::sum;
@@ -44,7 +44,7 @@ struct Request {
     dtype = static_cast<DType>(signature >> 16 & 0xff);
   }
 
-  // "all_reduce #119 sum f32[6553600]".
+  // Example: "all_reduce #119 sum f32[6553600]".
   [[nodiscard]] std::string describe() const;
   bool operator==(const Request&) const = default;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Step: the current part of an operation. Most back ends have one step, the request itself; hier
-// sums in several, each with its own counts and ranks. Comparisons and errors refer to the whole
-// operation, as the user called it. Private to the library.
+// Step: the current part of an operation. On most back ends, an operation has one step, the
+// request itself. hier sums in several steps, each with its own counts and ranks. Comparisons and
+// errors refer to the whole operation, as the user called it. Private to the library.
 #pragma once
 
 #include "collective/transport/request.hpp"
@@ -11,8 +11,8 @@
 namespace muster::collective {
 
 struct Step : Request {
-  // Explicit, because an accidental copy would lose its operation, which would show in error
-  // messages.
+  // Explicit, because an accidental copy would lose the reference to the user's operation, and
+  // error messages would then be wrong.
   explicit Step(const Request& request) : Request(request) {}
 
   // The user's operation, if this is only a part of it. Must outlive the step.

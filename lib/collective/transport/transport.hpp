@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transport: the interface that a back end (shm, tcp, hier, nccl) implements for the communicator,
 // and its context. Private to the library. A transport belongs to one communicator and one epoch;
-// after its first fatal error it stays dead. One thread at a time calls start(), any thread
-// abort().
+// after its first fatal error it stays dead. One thread at a time calls start(); any thread may
+// call abort().
 #pragma once
 
 #include "base/environ.hpp"
@@ -26,8 +26,8 @@ class Store;
 
 namespace muster::collective {
 
-// Receives progress of operations that continue without their caller, for the flight recorder. Any
-// thread; cheap.
+// Records the progress of operations that continue without their caller, for the flight recorder.
+// Any thread; cheap.
 class Progress {
  public:
   Progress() = default;
@@ -49,9 +49,9 @@ struct TransportContext {
   int device = kHost;  // nccl: the device of the first buffer
   Duration init_timeout{};
   const Environ* environ = nullptr;  // valid during make() only
-  // Describes the state of this host's ranks. Any thread, while the transport exists.
+  // Describes the state of the ranks on this host. Any thread, while the transport exists.
   std::function<std::string()> positions = {};
-  // Returns an error if a rank of this host called a different operation. Any thread.
+  // Returns an error if a rank on this host called a different operation. Any thread.
   std::function<std::optional<Error>(const Request&)> disagreement = {};
   // These must outlive the transport.
   Progress* progress = nullptr;
@@ -72,11 +72,11 @@ class Transport {
   // its pending state.
   [[nodiscard]] virtual Result<std::shared_ptr<Pending>> start(const Request& request) = 0;
 
-  // Fails all current and future operations with this error, soon. Any thread; the first call
-  // counts.
+  // Makes all current and future operations fail with this error, soon after the call. Any thread;
+  // the first call counts.
   virtual void abort(const Error& why) = 0;
 
-  // Memory for operations without a copy; implements alloc of the communicator.
+  // Memory on which operations need no copy; implements the communicator's alloc.
   [[nodiscard]] virtual Result<void*> alloc(std::size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> free(void* memory) = 0;
 

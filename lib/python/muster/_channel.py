@@ -23,8 +23,8 @@ Frame = Dict[str, Any]
 
 def line_of(frame: Frame) -> bytes:
     """Encodes a frame. Raises ValueError or TypeError if it is not JSON, too long or too deep.
-    Replaces a lone surrogate (from a file name that is not UTF-8) by "?": the launcher's parser
-    rejects surrogates."""
+    Replaces lone surrogates (from a file name that is not UTF-8) with "?", because the launcher's
+    parser rejects them."""
     text = json.dumps(frame, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     line = text.encode(errors="replace")
     if len(line) > FRAME_BYTES_MAX:
@@ -37,7 +37,7 @@ def line_of(frame: Frame) -> bytes:
 
 
 def depth_of(value: Any) -> int:
-    """Nesting depth. json.dumps() has accepted the value, so it has no cycles."""
+    """The nesting depth. json.dumps() has accepted the value, so it has no cycles."""
     if isinstance(value, dict):
         return 1 + max(map(depth_of, value.values()), default=0)
     if isinstance(value, (list, tuple)):
@@ -46,7 +46,7 @@ def depth_of(value: Any) -> int:
 
 
 def has_huge_number(value: Any) -> bool:
-    """Checks only Python's ints, the only numbers without a size limit."""
+    """Checks only ints, the only Python numbers without a size limit."""
     if isinstance(value, dict):
         return any(map(has_huge_number, value.values()))
     if isinstance(value, (list, tuple)):
@@ -55,14 +55,15 @@ def has_huge_number(value: Any) -> bool:
 
 
 def is_same_user(peer: socket.socket) -> bool:
-    """Any user may listen in the abstract namespace; trust only a launcher of our own user."""
+    """Any user may listen in the abstract namespace, so trust only a launcher of our own user."""
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return bool(uid == os.geteuid())
 
 
 class Connection:
-    """Exchanges frames with the launcher. OSError: no launcher, or it closed the connection."""
+    """Exchanges frames with the launcher. OSError: there is no launcher, or it closed the
+    connection."""
 
     def __init__(self) -> None:
         name = os.environ.get(VARIABLE, "")
@@ -71,7 +72,7 @@ class Connection:
         self._bytes = b""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # Without a timeout a connect() to a full backlog would fail at once.
+            # Without a timeout, a connect() to a full backlog would fail immediately.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                                     struct.pack("ll", int(ANSWER_SECONDS), 0))
             self._connect("\0" + name)
@@ -84,8 +85,8 @@ class Connection:
             raise
 
     def _connect(self, address: str) -> None:
-        """If a signal handler interrupts a blocked connect(), the socket stays unconnected, but
-        Python treats the connect as in progress and then as complete. Retry until connected."""
+        """If a signal handler interrupts a blocked connect(), the socket stays unconnected. But
+        Python treats the connect as in progress and then as complete, so retry until connected."""
         until = time.monotonic() + ANSWER_SECONDS
         while True:
             self._socket.connect(address)
@@ -97,8 +98,8 @@ class Connection:
                     raise
 
     def _receive_hello(self) -> Optional[memoryview]:
-        """Receives the first frame and this worker's page (step and time), which the agent
-        reads."""
+        """Receives the first frame and this worker's page (step and time); the agent reads the
+        page."""
         space = socket.CMSG_SPACE(struct.calcsize("i"))
         data, parts, _, _ = self._socket.recvmsg(FRAME_BYTES_MAX, space, socket.MSG_CMSG_CLOEXEC)
         fds = array.array("i")
@@ -116,10 +117,11 @@ class Connection:
                 os.close(descriptor)
 
     def send(self, frame: Frame) -> bool:
-        """Never blocks. False: the launcher has not read earlier frames; this one is dropped."""
+        """Never blocks. Returns False and drops the frame if the launcher has not read earlier
+        ones."""
         line = line_of(frame)
         try:
-            # A line this short is sent either completely or not at all.
+            # The kernel sends a line this short completely or not at all.
             return self._socket.send(line, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) == len(line)
         except BlockingIOError:
             return False
@@ -128,7 +130,7 @@ class Connection:
         """The next frame, or None after `timeout` seconds without one (timeout None: no limit)."""
         while b"\n" not in self._bytes:
             if len(self._bytes) > FRAME_BYTES_MAX:
-                raise OSError("the launcher sent data that is not muster's protocol")
+                raise OSError("the launcher sent data that does not follow the muster protocol")
             self._socket.settimeout(timeout)
             try:
                 data = self._socket.recv(FRAME_BYTES_MAX)
@@ -142,7 +144,7 @@ class Connection:
         return frame
 
     def waiting(self) -> List[Frame]:
-        """All frames that have arrived."""
+        """Returns all frames that have arrived."""
         frames = []
         frame = self.next(0)
         while frame is not None:

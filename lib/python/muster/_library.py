@@ -114,8 +114,8 @@ _PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
 
 
 def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> List[str]:
-    """Paths to search for the library, in order: the package's own folder, then the library folders
-    of each prefix that the package may be installed under."""
+    """Paths to search for the library, in order: the package's own directory, then the library
+    directories of each prefix that the package may be installed under."""
     multiarch = sysconfig.get_config_var("MULTIARCH")
     folders = [package]
     prefix = package
@@ -127,8 +127,8 @@ def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> Lis
 
 
 def find() -> str:
-    """The path of the library. If it is not found, a bare name, for the dynamic loader to
-    search."""
+    """The path of the library. If it is not found, a bare name, which the dynamic loader then
+    searches for."""
     named = os.environ.get(VARIABLE)
     if named:
         if not os.path.exists(named):
@@ -142,7 +142,8 @@ def find() -> str:
 
 
 def load(path: str) -> ctypes.CDLL:
-    """The library with its prototypes. The ImportError contains the path and the remedy."""
+    """The library with its prototypes. The ImportError contains the path and tells how to fix
+    it."""
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
@@ -157,8 +158,8 @@ def load(path: str) -> ctypes.CDLL:
         function.restype, function.argtypes = result, arguments
     version = library.muster_abi_version()
     if version != ABI_VERSION:
-        raise ImportError(f"muster: {path} has ABI version {version}, this package needs "
-                          f"{ABI_VERSION}")
+        raise ImportError(f"muster: {path} has ABI version {version}, but this package "
+                          f"needs {ABI_VERSION}")
     return library
 
 
@@ -169,14 +170,14 @@ lib = load(PATH)
 
 
 def text_of(function: Callable[..., int], *arguments: Any) -> str:
-    """Calls a C function that writes a text of any length; returns the text."""
+    """Calls a C function that writes text of any length; returns the text."""
     length = function(*arguments, None, 0)
     while True:
         buffer = ctypes.create_string_buffer(length + 1)
         now = function(*arguments, buffer, length + 1)
         if now <= length:
             return buffer.value.decode(errors="replace")
-        length = now  # it has grown since the first call
+        length = now  # the text has grown since the first call
 
 
 def last_error() -> errors.Error:

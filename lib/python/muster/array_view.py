@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ArrayView: the library's memory, for NumPy, torch, DLPack and the library's own operations."""
+"""ArrayView: exposes the library's memory to NumPy, torch, DLPack and the library's operations."""
 from __future__ import annotations
 
 import ctypes
@@ -15,19 +15,20 @@ if TYPE_CHECKING:  # aliases, because the class has methods numpy and torch
 
 
 class ArrayView:
-    """Contiguous memory with a shape (in elements) and an element type. Never copies.
+    """Contiguous memory with a shape and an element type. Never copies.
 
     numpy(), torch(), view(), numpy.asarray(x) and torch.from_dlpack(x) return arrays that share
     this memory. Operations accept these arrays and the view itself. Each array keeps the view, and
     thus the memory, alive.
 
-    shape: extents in elements. size: elements. nbytes: bytes. dtype: muster's name of the element
-    type ("f32"). device: the CUDA ordinal, -1 for the host. data: the address.
+    shape: extents in elements. size: number of elements. nbytes: size in bytes. dtype: muster's
+    name for the element type ("f32"). device: the CUDA ordinal; -1 for the host. data: the
+    address.
     """
 
     def __init__(self, shape: Shape, dtype: DType, device: Optional[int], data: Optional[int],
                  keep: Any = None) -> None:
-        """For the package itself. keep: an object to keep alive as long as the memory is used."""
+        """For internal use. keep: an object to keep alive as long as the memory is used."""
         self.shape = extents(shape)
         self.dtype = dtypes.require(dtype)
         self.device = HOST if device is None else device
@@ -58,7 +59,7 @@ class ArrayView:
         return torch.utils.dlpack.from_dlpack(self.__dlpack__())
 
     def view(self) -> memoryview:
-        """A memoryview of the bytes. Unsupported: the memory is on a GPU."""
+        """A memoryview of the bytes. Raises Unsupported if the memory is on a GPU."""
         view: memoryview = self._as_bytes(lambda raw, _: memoryview(raw).cast("B"))
         return view
 
@@ -84,13 +85,13 @@ class ArrayView:
         return (dlpack.CPU, 0) if self.device == HOST else (dlpack.CUDA, self.device)
 
     def __dlpack__(self, **_: Any) -> Any:
-        """A capsule. The caller must wait for operations on this memory first, because this does
-        not synchronize any stream."""
+        """A capsule. This method does not synchronize any stream, so the caller must first wait
+        for operations on this memory."""
         return dlpack.make(self, self._address(), self.shape, dtypes.to_dlpack(self.dtype),
                            self.device)
 
-    # No __buffer__ (Python 3.12 and later): NumPy would prefer it, and a byte buffer has neither
-    # shape nor type.
+    # There is no __buffer__ (Python 3.12 and later), because NumPy would prefer it, and a byte
+    # buffer has neither shape nor type.
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -100,7 +101,7 @@ class ArrayView:
 
 
 def extents(shape: Shape) -> Tuple[int, ...]:
-    """A shape as a tuple; an int is a single extent. InvalidArgument: a negative extent."""
+    """The shape as a tuple; an int is a single extent. InvalidArgument: an extent is negative."""
     out = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(extent < 0 for extent in out):
         raise errors.InvalidArgument(f"shape {out} has a negative extent")

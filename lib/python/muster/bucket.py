@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Bucket(ArrayView):
     """Allocated by Communicator.alloc(): zeroed, contiguous, aligned to 4 KiB. numpy(), torch(),
     view() and DLPack return arrays that share its memory, and operations accept it directly. The
-    memory lives until free(), or until the communicator is closed and the last array on it is gone.
+    memory lives until free(), or until the communicator is closed and its last array is deleted.
     """
 
     def __init__(self, core: Core, shape: Shape, dtype: DType, device: Optional[int]) -> None:
@@ -29,9 +29,9 @@ class Bucket(ArrayView):
         self.data = memory.value
 
     def free(self) -> None:
-        """Returns the memory to the pool for later alloc() calls. As with alloc(), all ranks call
-        it in the same order. Arrays on it must not be used afterwards. InvalidState: already
-        freed."""
+        """Returns the memory to the pool for later alloc() calls. As with alloc(), all ranks must
+        call it in the same order. Do not use arrays on this memory afterwards. InvalidState:
+        already freed."""
         check(lib.muster_free(self._core.handle, self._address()))
         self.data = None
 

@@ -24,14 +24,14 @@ SelfStore = TypeVar("SelfStore", bound="ServedStore")
 
 
 class Core:
-    """The C communicator, destroyed with its last user (Communicator, bucket, or array of
+    """The C communicator, destroyed together with its last user (Communicator, bucket, or array of
     gradients)."""
 
     def __init__(self, handle: Optional[int]) -> None:
         self.handle = handle
         self.pid = os.getpid()
-        self.pending: List[PendingOperation] = []  # they keep the buffers
-        self.gradients: Set[Handle] = set()  # of GradientSyncs, freed before the communicator
+        self.pending: List[PendingOperation] = []  # they keep the buffers alive
+        self.gradients: Set[Handle] = set()  # of GradientSyncs; freed before the communicator
 
     def finish(self) -> None:
         """Waits for the pending operations, whether they succeed or fail."""
@@ -41,17 +41,17 @@ class Core:
 
     def __del__(self, getpid: Callable[[], int] = os.getpid,
                 c_library: ctypes.CDLL = lib) -> None:
-        """Runs without close() if an exception unwinds or the process exits. Aborts the pending
-        operations instead of waiting: other ranks may never join them, and their buffers are about
-        to be freed too. The default arguments keep these globals alive: the interpreter may clear
-        module globals before it calls this at shutdown."""
+        """Runs if there was no close(): an exception unwinds, or the process exits. Aborts the
+        pending operations instead of waiting, because other ranks may never join them, and their
+        buffers are about to be freed. The default arguments keep these globals alive: the
+        interpreter may clear module globals before it calls this function at shutdown."""
         if self.pid == getpid():
             while self.gradients:
                 self.gradients.pop().free()
             if not all(operation.done() for operation in self.pending):
                 c_library.muster_abort(self.handle, b"the communicator was garbage-collected, or "
                                                     b"the process exited, with pending operations")
-                self.finish()  # so that a remaining Work gets its outcome
+                self.finish()  # so that a remaining Work gets its result
             c_library.muster_comm_destroy(self.handle)
 
 
@@ -73,36 +73,38 @@ def _options(name: str, backend: Backend, timeout: Optional[float], init_timeout
 class Communicator(Operations):
     """The ranks of a job, or a subset of them (split).
 
-    All ranks call the same operations in the same order, with the same counts, dtypes, op and root;
-    if one does not, all get Mismatch. Counts may be 0.
+    All ranks call the same operations in the same order, with the same counts, dtypes, op and
+    root; otherwise all ranks get Mismatch. Counts may be 0.
 
     Arrays: contiguous torch tensors, NumPy arrays, buckets (alloc), and any object with the buffer
-    protocol, __dlpack__ or __cuda_array_interface__; on the host, or all on one GPU. Element types:
-    i8 u8 i32 u32 i64 u64 f16 f32 f64 bf16; operations that only move data take any type. The arrays
-    of one call have the same dtype; nothing is converted. ops: "sum", "avg", "prod", "min", "max",
-    "premul_sum" (the sum of scale × x). Floating-point sums are computed in rank order, f16 and
-    bf16 in f32: the bits are the same on every rank and in every run.
+    protocol, __dlpack__ or __cuda_array_interface__. They are all on the host, or all on one GPU.
+    Element types: i8 u8 i32 u32 i64 u64 f16 f32 f64 bf16; operations that only move data accept
+    any type. The arrays in one call must have the same dtype; nothing is converted. ops: "sum",
+    "avg", "prod", "min", "max", "premul_sum" (the sum of scale × x). Floating-point sums are
+    computed in rank order, with f16 and bf16 summed in f32, so the bits are the same on every rank
+    and in every run.
 
-    timeout, in every operation: seconds until TimedOut; None: the communicator's timeout. async_op,
-    in all but barrier: True returns a Work at once; do not use the arrays before Work.wait(). On
-    GPUs the call returns when the operation is queued. It runs on torch's current stream; arrays
-    from other packages use the stream that they specify, or the default stream.
+    timeout, in every operation: seconds until TimedOut; None means the communicator's timeout.
+    async_op, in all operations except barrier: True returns a Work immediately; do not use the
+    arrays before Work.wait() returns. On GPUs, a call returns when the operation is queued. It
+    runs on torch's current stream; arrays from other packages use the stream that they specify, or
+    the default stream.
 
     Threads: only one thread at a time may call operations and other methods, except abort() and
-    error, which any thread may use. Calling an operation while another thread is in one aborts the
-    communicator on all ranks with Aborted. Other Python threads run during a call. In a child made
-    by os.fork() every call, including Work.wait(), raises InvalidState; the parent's communicator
-    is not affected.
+    error, which any thread may use. If two threads call operations at the same time, the
+    communicator fails with Aborted on all ranks. Other Python threads can run during a call.
+    In a child created by os.fork(), every call, including Work.wait(), raises InvalidState; the
+    parent's communicator is not affected.
 
     Errors are subclasses of muster.Error; PeerFailed and TimedOut name the rank that failed. After
-    a fatal error every call on every rank raises it again; rebuild() makes the next communicator.
+    a fatal error, every call on every rank raises it again; rebuild() creates a new communicator.
 
-    rank: of this process. size: number of ranks. epoch: counts restarts. backend: the transport for
-    arrays on the host: "shm", "tcp" or "hier" (shm within hosts, tcp between them).
+    rank: this process's rank. size: number of ranks. epoch: number of restarts. backend: the
+    transport for arrays on the host: "shm", "tcp" or "hier" (shm within hosts, tcp between hosts).
     """
 
     def __init__(self, handle: Optional[int]) -> None:
-        """For the package itself. Users call from_env(), create(), split() or rebuild()."""
+        """For internal use. Users call from_env(), create(), split() or rebuild()."""
         super().__init__()
         self._core: Optional[Core] = Core(handle)
         self.rank: int = lib.muster_comm_rank(handle)
@@ -116,23 +118,25 @@ class Communicator(Operations):
                  recorder_folder: Optional[str] = None, host: Optional[str] = None,
                  address: Optional[str] = None, port_range: Optional[str] = None,
                  arena_bytes: int = 0, recorder_entries: int = 2048) -> Self:
-        """The communicator of all ranks, from the variables of muster or torchrun: RANK,
-        WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TORCHELASTIC_*. If the launcher serves no store,
-        rank 0 does. Returns when all ranks have called it.
+        """Creates the communicator of all ranks, from the variables that muster or torchrun sets:
+        RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TORCHELASTIC_*. If the launcher does not
+        serve a store, rank 0 does. Returns when all ranks have called it.
 
-        name: distinguishes communicators. backend: "shm" needs all ranks on one host, "nccl" takes
-        only arrays on GPUs; "auto" chooses. timeout: of an operation, seconds (None: 600).
-        init_timeout: for all ranks to arrive, seconds (None: 60). recorder_folder: for the flight
-        recorder's files (None: in memory, until the processes on the host exit). host: ranks that
-        pass the same text share memory (None: detect). address: where other hosts reach this rank
-        (None: the address facing the store). port_range: "A-B", the range of this rank's listening
-        port (None: any free port). arena_bytes: the most that alloc() can allocate on this rank (0:
-        64 GiB of address space). recorder_entries: the number of recent operations that the flight
-        recorder keeps (0: none). MUSTER_COLLECTIVE_ variables override these arguments.
+        name: distinguishes communicators. backend: "shm" requires all ranks on one host, "nccl"
+        accepts only arrays on GPUs; "auto" chooses. timeout: for each operation, in seconds (None:
+        600). init_timeout: for all ranks to arrive, in seconds (None: 60). recorder_folder:
+        directory for the flight recorder's files (None: in memory, until the processes on the host
+        exit). host: ranks that pass the same value share memory (None: detect). address: where
+        other hosts reach this rank (None: the local address on the route to the store).
+        port_range: "A-B", the range for this rank's listening port (None: any free port).
+        arena_bytes: the maximum that alloc() can allocate on this rank (0: 64 GiB of address
+        space). recorder_entries: the number of recent operations that the flight recorder keeps
+        (0: none). MUSTER_COLLECTIVE_ variables override these arguments.
 
-        InvalidArgument: a variable is missing or invalid. TimedOut: ranks did not arrive; the text
-        names them. StoreFailed: the store cannot be reached. PeerFailed: a rank died meanwhile.
-        Mismatch: ranks run different versions. SystemFailed: out of memory or file descriptors.
+        InvalidArgument: a variable is missing or invalid. TimedOut: ranks did not arrive; the
+        message lists them. StoreFailed: the store cannot be reached. PeerFailed: a rank died
+        during startup. Mismatch: ranks run different versions. SystemFailed: out of memory or file
+        descriptors.
         """
         options = _options(name, backend, timeout, init_timeout, recorder_folder, host, address,
                            port_range, arena_bytes, recorder_entries)
@@ -148,12 +152,12 @@ class Communicator(Operations):
                host: Optional[str] = None, address: Optional[str] = None,
                port_range: Optional[str] = None, arena_bytes: int = 0,
                recorder_entries: int = 2048) -> Self:
-        """A communicator from the arguments alone; reads no variables. All ranks call it.
+        """Creates a communicator from the arguments alone; reads no variables. All ranks call it.
 
-        store: (host, port) of a running store (ServedStore, muster-store, or torchrun of PyTorch
-        2.1 or later); None for a single rank. job: separates jobs that share a store. epoch: counts
-        restarts; ranks only connect to ranks of the same epoch. For options and errors, see
-        from_env.
+        store: (host, port) of a running store (ServedStore, muster-store, or torchrun from PyTorch
+        2.1 or later); None for a single rank. job: separates jobs that share a store. epoch:
+        number of restarts; ranks connect only to ranks of the same epoch. For options and errors,
+        see from_env.
         """
         at, port = store or ("", 0)
         bootstrap = c.CBootstrap(sizeof(c.CBootstrap), at.encode(), port, rank, size, epoch,
@@ -165,30 +169,30 @@ class Communicator(Operations):
         return cls(handle.value)
 
     def split(self: Self, color: int, key: int = 0) -> Optional[Self]:
-        """A communicator of the ranks that pass the same color, ordered by key, then by rank.
-        Collective: all ranks call it; those with a negative color get None. It fails when this
+        """Creates a communicator of the ranks that pass the same color, ordered by key, then by
+        rank. Collective: all ranks call it; those with a negative color get None. It fails if this
         communicator fails. Raises the errors of from_env and of an operation."""
         part = c_void_p()
         check(lib.muster_comm_split(self._handle(), color, key, byref(part)))
         return type(self)(part.value) if part.value else None
 
     def rebuild(self: Self, rank: int, size: int, epoch: int) -> Self:
-        """The next communicator after a failure: the surviving ranks, or others, connect through
-        the same store under a new epoch. All of them call it with their new ranks. This
-        communicator does not change. Raises the errors of from_env; it can be called again after
-        one."""
+        """Creates the next communicator after a failure: the surviving ranks, or others, connect
+        through the same store under a new epoch. All of them call it with their new ranks. This
+        communicator does not change. Raises the errors of from_env; it may be called again after
+        an error."""
         made = c_void_p()
         check(lib.muster_comm_rebuild(self._handle(), rank, size, epoch, byref(made)))
         return type(self)(made.value)
 
     def alloc(self, shape: Shape, dtype: DType = "f32", device: Optional[int] = None) -> Bucket:
-        """A Bucket: zeroed library memory, which operations read and write without a copy.
+        """Allocates a Bucket: zeroed library memory that operations read and write without a copy.
 
         Collective: all ranks call it with the same shape and dtype, in the same order relative to
         their other alloc and free calls. A bucket that only some ranks have is copied like any
-        other memory. On the host it does not wait for other ranks; the first call on a GPU does.
-        shape: in elements. device: the CUDA ordinal, None for the host. Unsupported: more than
-        arena_bytes in total. SystemFailed: out of memory on the host.
+        other memory. On the host, alloc does not wait for other ranks; on a GPU, the first call
+        does. shape: in elements. device: the CUDA ordinal, None for the host. Unsupported: more
+        than arena_bytes in total. SystemFailed: out of memory on the host.
         """
         self._handle()
         return Bucket(self.core(), shape, dtype, device)
@@ -200,17 +204,17 @@ class Communicator(Operations):
 
     @property
     def error(self) -> Optional[errors.Error]:
-        """The fatal error, as an exception; None while the communicator works. Thread-safe."""
+        """The fatal error, as an exception; None while the communicator is usable. Thread-safe."""
         return c.last_error() if lib.muster_comm_error(self._handle()) else None
 
     def dump(self) -> str:
-        """Readable text: what each rank on this host is doing, and the flight recorder's
-        location."""
+        """Human-readable text: what each rank on this host is doing, and the path of the flight
+        recorder."""
         return c.text_of(lib.muster_comm_dump, self._handle())
 
     def close(self) -> None:
-        """Waits for the pending operations, then leaves the communicator. Memory of buckets and
-        gradients lives as long as an array on it. A second call does nothing.
+        """Waits for the pending operations, then leaves the communicator. The memory of buckets
+        and gradients lives as long as an array uses it. A second call does nothing.
 
         Without close(), pending operations are aborted when the communicator is garbage-collected
         or the process exits. An exception that leaves a `with` block also aborts them, and the
@@ -234,8 +238,8 @@ class Communicator(Operations):
                 f"{self.backend}>")
 
     def start(self, call: c.CCall, value: Any = None, keep: Any = ()) -> Any:
-        """For framework backends: runs a _library.CCall. Returns value, or a Work with it if
-        call.is_async."""
+        """For framework backends: runs a _library.CCall. Returns value, or if call.is_async, a
+        Work with that value."""
         if not call.is_async:
             check(lib.muster_run(self._handle(), byref(call), None))
             return value
@@ -250,7 +254,7 @@ class Communicator(Operations):
         return Work(operation, value)
 
     def core(self) -> Core:
-        """For objects that use this communicator's memory. InvalidState: already closed."""
+        """For objects that use this communicator's memory. InvalidState: it was already closed."""
         if self._core is None:
             raise errors.InvalidState("the communicator was closed")
         return self._core
@@ -260,9 +264,9 @@ class Communicator(Operations):
 
 
 class ServedStore:
-    """A store in a thread of this process, for ranks whose launcher serves none.
+    """A store in a thread of this process, for ranks whose launcher does not serve one.
 
-    port: the TCP port to listen on, on all addresses; 0 picks a free one. It serves until close().
+    port: the TCP port to listen on, on all addresses; 0 picks a free one. It runs until close().
     SystemFailed: the port is in use.
     """
 

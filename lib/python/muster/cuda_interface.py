@@ -25,7 +25,8 @@ class Contents(NamedTuple):
 
 
 def read(x: Any, writable: bool) -> Contents:
-    """InvalidArgument: not contiguous, or read-only but written to. Unsupported: no driver."""
+    """InvalidArgument: the array is not contiguous, or is read-only and must be written.
+    Unsupported: there is no driver."""
     about = x.__cuda_array_interface__
     data, read_only = about["data"]
     shape, size = tuple(about["shape"]), int(about["typestr"][2:])
@@ -41,8 +42,8 @@ def read(x: Any, writable: bool) -> Contents:
 
 
 def device_of(address: int) -> int:
-    """The CUDA ordinal of the GPU that holds this memory. Unsupported: no CUDA driver, or the
-    memory is not on a GPU."""
+    """The CUDA ordinal of the GPU that holds this memory. Unsupported: there is no CUDA driver, or
+    the memory is not on a GPU."""
     path = os.environ.get("MUSTER_CUDA_LIBRARY") or "libcuda.so.1"
     try:
         ask = ctypes.CDLL(path).cuPointerGetAttribute

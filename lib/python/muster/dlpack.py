@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and makes DLPack capsules (https://dmlc.github.io/dlpack), using only ctypes."""
+"""Reads and creates DLPack capsules (https://dmlc.github.io/dlpack), using only ctypes."""
 from __future__ import annotations
 
 import ctypes
@@ -44,15 +44,15 @@ _pointer.restype, _pointer.argtypes = c_void_p, (ctypes.py_object, ctypes.c_char
 _new = _api.PyCapsule_New
 _new.restype = ctypes.py_object
 _new.argtypes = (c_void_p, ctypes.c_char_p, c_void_p)
-# A destructor gets a capsule that is being deallocated. Taking a reference would resurrect it, so
-# it is passed as an address.
+# A destructor receives a capsule that is being deallocated. Taking a reference would resurrect it,
+# so it is passed as an address.
 _raw_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
     ("PyCapsule_IsValid", _api))
 
 
 def read(capsule: Any) -> Tuple[Tensor, bool]:
-    """The tensor in the capsule, and whether it is read-only; valid while the capsule lives. Does
-    not consume the capsule: its own destructor frees the tensor."""
+    """The tensor in the capsule, and whether it is read-only; valid as long as the capsule lives.
+    Does not consume the capsule: the capsule's own destructor frees the tensor."""
     if _is_valid(capsule, PLAIN):
         return ctypes.cast(_pointer(capsule, PLAIN), POINTER(Managed)).contents.tensor, False
     if _is_valid(capsule, VERSIONED):
@@ -77,7 +77,7 @@ def is_contiguous(tensor: Tensor) -> bool:
     return True
 
 
-_alive: Dict[int, Any] = {}  # address of a Managed: objects to keep alive with it
+_alive: Dict[int, Any] = {}  # {address of a Managed: objects that it keeps alive}
 
 
 @DELETER  # type: ignore[misc]
@@ -87,8 +87,8 @@ def _release(address: int) -> None:
 
 @ctypes.PYFUNCTYPE(None, c_void_p)  # type: ignore[misc]
 def _destroy(capsule: int) -> None:
-    """A capsule's destructor. A consumer renames the capsule and calls the deleter itself; then
-    there is nothing to free."""
+    """A capsule's destructor. A consumer renames the capsule and calls the deleter itself; in that
+    case there is nothing to free."""
     if _raw_is_valid(capsule, PLAIN):
         get = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(
             ("PyCapsule_GetPointer", _api))
@@ -97,7 +97,7 @@ def _destroy(capsule: int) -> None:
 
 def make(owner: Any, data: int, dims: Sequence[int], code_bits: Tuple[int, int],
          device: int) -> Any:
-    """A capsule for contiguous memory, on the host if device < 0; keeps `owner` alive until the
+    """A capsule for contiguous memory, on the host if device < 0. It keeps `owner` alive until the
     consumer calls the deleter."""
     extents = (c_int64 * len(dims))(*dims)
     kind = CPU if device < 0 else CUDA

@@ -23,7 +23,7 @@ _NUMPY = {"i8": "|i1", "u8": "|u1", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u
           "f16": "<f2", "f32": "<f4", "f64": "<f8"}
 
 # Format characters of the buffer protocol: signed, unsigned or floating point. The item size is
-# separate.
+# given separately.
 _FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNc", "u"),
             **dict.fromkeys("efd", "f")}
 
@@ -34,7 +34,7 @@ _FROM_DLPACK = {pair: name for name, pair in _DLPACK.items()}
 
 
 def find(dtype: DType) -> Optional[str]:
-    """muster's name of "f32", "float32", numpy.float32, numpy.dtype("float32"), torch.float32 and
+    """muster's name for "f32", "float32", numpy.float32, numpy.dtype("float32"), torch.float32 and
     so on; None for types without arithmetic in the library."""
     text: Any
     if isinstance(dtype, str):
@@ -71,7 +71,7 @@ def of_typestr(text: str) -> Optional[str]:
 
 
 def to_typestr(name: str) -> Optional[str]:
-    """None for types that NumPy itself lacks (bf16)."""
+    """None for types that NumPy itself does not have (bf16)."""
     return _NUMPY.get(name)
 
 

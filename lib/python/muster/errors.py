@@ -9,10 +9,9 @@ class Error(RuntimeError):
     """A failed operation or other call. str(error) is one sentence that names the rank and the
     operation.
 
-    rank: the rank that failed, None if no single rank did.
-    epoch: of the communicator. seq: the operation's number on its communicator, from 1; 0 outside
-    an operation.
-    native: the errno, CUresult or ncclResult_t of the failed call, 0 without one.
+    rank: the rank that failed; None if no single rank did. epoch: the communicator's epoch. seq:
+    the operation's number on its communicator, starting at 1; 0 outside an operation. native: the
+    errno, CUresult or ncclResult_t of the failed call; 0 if there is none.
     code: the number in the C ABI (class attribute).
     fatal: whether the communicator is unusable until it is rebuilt (class attribute).
     """
@@ -30,8 +29,9 @@ class Error(RuntimeError):
 
 
 class TimedOut(Error, TimeoutError):
-    """The operation's deadline passed; `rank` is the first rank that did not take part. From
-    Work.wait(timeout): only the wait timed out, `rank` is None and the operation continues."""
+    """The operation's deadline passed; `rank` is the first rank that did not take part. If
+    Work.wait(timeout) raises it with `rank` None, only the wait timed out and the operation
+    continues."""
 
     code = -1
     fatal = True
@@ -45,15 +45,15 @@ class PeerFailed(Error, ConnectionError):
 
 
 class Aborted(Error):
-    """A rank called abort(); the text names the rank and the reason."""
+    """A rank called abort(); the message contains the rank and the reason."""
 
     code = -3
     fatal = True
 
 
 class Mismatch(Error):
-    """Ranks called different operations, or with different counts, types, ops or roots; the text
-    quotes both calls."""
+    """Ranks called different operations, or with different counts, types, ops or roots; the
+    message quotes both calls."""
 
     code = -4
     fatal = True
@@ -72,7 +72,7 @@ class InvalidState(Error):
 
 
 class Unsupported(Error, NotImplementedError):
-    """This backend, machine or library does not support it; the text says what is missing."""
+    """Not supported by this backend, machine or library; the message says what is missing."""
 
     code = -7
 

@@ -28,9 +28,9 @@ Self = TypeVar("Self", bound="GradientSync")
 class GradientStats(NamedTuple):
     """Statistics of a step.
 
-    buckets: number sent, 0 for an accumulating step. bytes: of the gradients. exposed: seconds in
-    wait(), that is, communication not hidden by the backward pass. moved: the gradients are at new
-    addresses; call grad() again.
+    buckets: number of buckets sent; 0 for an accumulating step. bytes: size of the gradients.
+    exposed: seconds in wait(), that is, communication not overlapped with the backward pass.
+    moved: the gradients are at new addresses; call grad() again.
     """
 
     buckets: int
@@ -55,7 +55,7 @@ class Gradient(ArrayView):
 
 class Handle:
     """The C object. Freed once, before its communicator, by its owner or by the communicator's
-    core, whichever runs first. open: a step has begun that other ranks take part in."""
+    core, whichever runs first. open: whether a step has begun in which other ranks take part."""
 
     def __init__(self, handle: Optional[int], comm: Optional[int]) -> None:
         self.handle, self.comm, self.open = handle, comm, False
@@ -89,8 +89,8 @@ class Owner:
 
 
 class GradientSync:
-    """Averages the gradients of a model over all ranks, in buckets that are sent as soon as they
-    are complete, while the backward pass continues.
+    """Averages the gradients of a model over all ranks, in buckets. Each bucket is sent as soon as
+    it is complete, while the backward pass continues.
 
         sync = muster.GradientSync(comm)
         weights = sync.add("weights", (784, 10))     # in the order of the forward pass
@@ -103,25 +103,26 @@ class GradientSync:
                 ...
             # now they are averages, with the same bits on every rank
 
-    All ranks add the same parameters with the same options, and begin the same steps. The bucket
-    size does not change the result, bit for bit. A GradientSync that is garbage-collected inside a
+    All ranks add the same parameters with the same options, and begin the same steps. The result
+    is bitwise identical for every bucket size. A GradientSync that is garbage-collected during a
     step aborts the communicator.
 
     Threads: any thread may call mark_ready() and mark_unused(). Only one thread at a time may call
-    the other methods, and not while it calls an operation of the communicator. Other Python threads
-    run meanwhile.
+    the other methods, and not while it calls an operation of the communicator. Other Python
+    threads can run during a call.
 
-    average: False returns the sum. wire: "bf16" or "f16", the type that f32 gradients are sent in.
-    On the host they are summed in f32 and rounded once; on GPUs NCCL sums them in that type.
-    first_bucket, bucket_cap: maximum bytes of the first and the other buckets; 0: a default for the
-    device. owns_memory: gradients are in buckets (grad()); False: in arrays of the caller (bind()),
-    copied in and out. background: the communicator's thread sends buckets; False: mark_ready()
-    does, and blocks. has_unused: allows mark_unused(), at the cost of one small operation a step.
-    reorder: after the first step, rebuilds the buckets in the order in which gradients became ready
-    on rank 0; then GradientStats.moved is True, and arrays from earlier grad() calls must not be
-    used. device: the CUDA ordinal, None for the host. hook(comm, bucket): called instead of the
-    all-reduce of each bucket (an ArrayView). It reduces the bucket in place and returns a Work or
-    None. mark_ready() calls it; it must not call this object.
+    average: False returns the sum. wire: "bf16" or "f16", the type in which f32 gradients are
+    sent. On the host they are summed in f32 and rounded once; on GPUs NCCL sums them in that type.
+    first_bucket, bucket_cap: maximum size in bytes of the first bucket and of the others; 0
+    selects a default for the device. owns_memory: True keeps gradients in buckets (grad()); False
+    keeps them in the caller's arrays (bind()) and copies them in and out. background: the
+    communicator's thread sends buckets; if False, mark_ready() does, and blocks. has_unused:
+    allows mark_unused(), at the cost of one small operation per step. reorder: after the first
+    step, rebuilds the buckets in the order in which gradients became ready on rank 0; then
+    GradientStats.moved is True, and arrays from earlier grad() calls must not be used. device: the
+    CUDA ordinal, None for the host. hook(comm, bucket): called instead of the all-reduce of each
+    bucket (an ArrayView). It reduces the bucket in place and returns a Work or None. mark_ready()
+    calls the hook; the hook must not call this object.
     """
 
     def __init__(self, comm: Communicator, *, average: bool = True, wire: Optional[DType] = None,
@@ -148,8 +149,9 @@ class GradientSync:
         self._owner = Owner(handle.value, core)
 
     def add(self, name: str, shape: Shape, dtype: DType = "f32") -> int:
-        """Adds a gradient of this shape (in elements) and dtype; call it before finalize(). Returns
-        its id, counting from 0. InvalidArgument: not f32, although a wire type is set."""
+        """Adds a gradient of this shape (in elements) and dtype; call it before finalize().
+        Returns the gradient's id, counting from 0. InvalidArgument: not f32, although a wire type
+        is set."""
         shape, dtype = extents(shape), dtypes.require(dtype)
         id = ctypes.c_int()
         check(lib.muster_gradients_add(self._handle(), name.encode(), dtypes.TYPES[dtype][0],
@@ -159,12 +161,12 @@ class GradientSync:
 
     def finalize(self) -> None:
         """Forms the buckets. Collective: all ranks call it. Mismatch: ranks have different
-        parameters or options; the text names the first parameter that differs, and the rank."""
+        parameters or options; the message names the first parameter that differs, and the rank."""
         check(lib.muster_gradients_finalize(self._handle()))
 
     def grad(self, id: int) -> Gradient:
         """The gradient's memory in its bucket, initially zero. Call it again after rebind() and
-        after a step with GradientStats.moved: older arrays must not be used any more."""
+        after a step with GradientStats.moved; do not use older arrays after that."""
         address = c_void_p()
         check(lib.muster_gradients_grad(self._handle(), id, byref(address)))
         _, shape, dtype = self._parameters[id]
@@ -172,8 +174,8 @@ class GradientSync:
                         (self._owner, self._owner.core))
 
     def bind(self, id: int, array: Array) -> None:
-        """Binds a contiguous array of the caller: the gradient is read from it and the sum is
-        written to it, until another is bound. On GPUs it is read on the stream of mark_ready(); the
+        """Binds a contiguous array of the caller: until another is bound, the gradient is read
+        from it and the sum is written to it. On GPUs it is read on the stream of mark_ready(); the
         sum is written on the stream of wait_stream(), or before wait() returns. InvalidArgument:
         its count, dtype or device differs from the gradient's. InvalidState: owns_memory is
         True."""
@@ -196,26 +198,27 @@ class GradientSync:
         self._owner.held.open = bool(synchronize)
 
     def mark_ready(self, id: int, stream: Optional[Stream] = None) -> None:
-        """Marks the gradient as complete: now on the host, or when this CUDA stream reaches this
-        point (None: torch's current stream). The last gradient of a bucket sends it. Any thread may
-        call it. InvalidState: no step has begun, or the gradient is already marked; the text names
-        it. Otherwise raises the error of the operation or the hook."""
+        """Marks the gradient as complete: immediately on the host; on a GPU, when this CUDA stream
+        reaches this point (None: torch's current stream). Marking the last gradient of a bucket
+        sends the bucket. Any thread may call it. InvalidState: no step has begun, or the gradient
+        is already marked; the message names it. Otherwise raises the error of the operation or the
+        hook."""
         self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
     def mark_unused(self, id: int, stream: Optional[Stream] = None) -> None:
-        """This rank has no such gradient in this step. It counts as zeros; on GPUs they are written
-        on this CUDA stream (None: torch's current stream). Any thread may call it."""
+        """Marks the gradient as unused on this rank in this step. It counts as zeros; on GPUs they
+        are written on this CUDA stream (None: torch's current stream). Any thread may call it."""
         self._check(lib.muster_gradients_mark_unused_on(self._handle(), id, self._stream(stream)))
 
     def wait(self) -> GradientStats:
-        """Ends the step: returns when all gradients are summed. InvalidState: some are not marked;
-        the text names them, and the step continues. After another error (PeerFailed, TimedOut and
-        so on) the step is over, and its gradients are undefined."""
+        """Ends the step: returns when all gradients are summed. InvalidState: some gradients were
+        not marked; the message lists them, and the step continues. After any other error
+        (PeerFailed, TimedOut and so on) the step is over, and its gradients are undefined."""
         return self._end(lambda work: work.wait(), lib.muster_gradients_wait)
 
     def wait_stream(self, stream: Stream) -> GradientStats:
-        """Like wait(), but for GPUs and without blocking the host: work queued on this CUDA stream
-        from now on sees the sums."""
+        """Like wait(), but for GPUs and without blocking the host: makes later work on this CUDA
+        stream wait for the sums."""
         address = address_of(stream)
         return self._end(lambda work: work.wait_stream(stream),
                          lambda handle, stats: int(lib.muster_gradients_wait_stream(
@@ -223,14 +226,15 @@ class GradientSync:
 
     @contextlib.contextmanager
     def step(self: Self) -> Iterator[Self]:
-        """begin(), and wait() at the end of the block. An exception leaves the step open."""
+        """Calls begin(), and wait() at the end of the block. After an exception the step stays
+        open."""
         self.begin()
         yield self
         self.wait()
 
     @contextlib.contextmanager
     def accumulate(self: Self) -> Iterator[Self]:
-        """A step that sends nothing, for all but the last micro-batch."""
+        """A step that sends nothing. Use it for all but the last micro-batch."""
         self.begin(False)
         try:
             yield self
@@ -238,24 +242,24 @@ class GradientSync:
             self.wait()
 
     def used(self, id: int) -> bool:
-        """Whether any rank used it in the last step; True without has_unused."""
+        """Whether any rank used the gradient in the last step; always True without has_unused."""
         return bool(lib.muster_gradients_used(self._handle(), id))
 
     def zero(self, stream: Optional[Stream] = None) -> None:
-        """Sets the gradients in buckets to 0; on GPUs this is queued on this CUDA stream (None:
-        torch's current stream)."""
+        """Zeroes the bucketed gradients; on GPUs the work is queued on `stream`, a CUDA stream
+        (None: torch's current stream)."""
         check(lib.muster_gradients_zero_on(self._handle(), self._stream(stream)))
 
     def _stream(self, stream: Optional[Stream]) -> Optional[int]:
         torch = sys.modules.get("torch")
         if stream is None and self._device != c.HOST and torch and torch.cuda.is_initialized():
-            stream = torch.cuda.current_stream(self._device)  # else the gradients are not torch's
+            stream = torch.cuda.current_stream(self._device)  # otherwise they are not torch tensors
         return address_of(stream)
 
     def rebind(self, comm: Communicator) -> None:
-        """Continues with another communicator, after a failure or with other ranks. Collective: all
-        ranks of comm call it. Gradients on the host keep their values but move; call grad() again.
-        Mismatch: as for finalize()."""
+        """Continues with another communicator, after a failure or with other ranks. Collective:
+        all ranks of comm call it. Gradients on the host keep their values but have new addresses;
+        call grad() again. Mismatch: the same as in finalize()."""
         core = comm.core()
         former = self._owner.core  # stays alive during the call
         code = lib.muster_gradients_rebind(self._handle(), core.handle)
@@ -265,8 +269,8 @@ class GradientSync:
         check(code)
 
     def close(self) -> None:
-        """Frees the buckets; arrays from grad() must not be used any more. A second call does
-        nothing. Without close() they live as long as this object or an array on them."""
+        """Frees the buckets; do not use arrays from grad() after that. A second call does nothing.
+        Without close(), the buckets live as long as this object or an array on them."""
         self._owner.close()
 
     @property
@@ -306,8 +310,8 @@ class GradientSync:
             raise self._hook_error or last_error()
 
     def _for_c(self, hook: Hook) -> Callable[..., int]:
-        """The hook as C calls it. mark_ready() and wait() raise its exceptions."""
-        weak = weakref.ref(self)  # avoids a reference cycle, which is collected late
+        """The hook as C calls it. mark_ready() and wait() re-raise its exceptions."""
+        weak = weakref.ref(self)  # avoids a reference cycle, which would be collected late
 
         def called(_: Any, __: Any, bucket: Any, ___: Any) -> int:
             self, b = weak(), bucket.contents

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caller's arrays as address, count and element type; no element is read or copied.
+"""Describes the caller's arrays by address, count and element type. Does not read or copy
+elements.
 
 Accepts torch tensors, NumPy arrays, views of the library's memory, and any object with the buffer
 protocol (array.array, bytearray, memoryview, ctypes arrays), with __dlpack__ (JAX, CuPy and others)
@@ -18,10 +19,11 @@ from ._library import HOST
 class Memory:
     """Contiguous memory.
 
-    data: its address, None or 0 for an empty array. shape: in elements. dtype: muster's name of the
-    element type, None for types without one. itemsize: bytes of an element. device: the CUDA
-    ordinal, -1 for the host. stream: the CUDA stream that orders access to it, None for the default
-    stream. keep: an object to keep alive as long as the memory is used.
+    data: the address; None or 0 for an empty array. shape: extents in elements. dtype: muster's
+    name for the element type; None if muster has none. itemsize: size of an element in bytes.
+    device: the CUDA ordinal; -1 for the host. stream: the CUDA stream that orders access to the
+    memory; None for the default stream. keep: an object to keep alive as long as the memory is
+    used.
     """
 
     __slots__ = ("data", "shape", "count", "dtype", "itemsize", "device", "stream", "keep")
@@ -38,8 +40,8 @@ class Memory:
 
 
 def of(x: Any, writable: bool = False) -> Memory:
-    """The Memory of x. InvalidArgument: x is not contiguous, is read-only but to be written, or is
-    not an array."""
+    """Returns a Memory for x. InvalidArgument: x is not contiguous, is read-only but must be
+    written, or is not an array."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return _of_torch(torch, x)
@@ -73,8 +75,8 @@ def _of_torch(torch: Any, x: Any) -> Memory:
         memory.device = x.device.index
         memory.stream = torch.cuda.current_stream(x.device).cuda_stream
     elif x.device.type != "cpu":
-        raise errors.Unsupported(f"tensors on {x.device.type} are not supported, only on CPU and "
-                                 "CUDA GPUs")
+        raise errors.Unsupported(f"tensors on {x.device.type} are not supported; only CPU and CUDA "
+                                 "tensors are")
     return memory
 
 
@@ -85,7 +87,7 @@ def _of_interface(x: Any, writable: bool) -> Memory:
         _refuse_layout()
     if writable and read_only:
         _refuse_read_only()
-    dtype = getattr(x, "dtype", None)  # knows ml_dtypes' bfloat16, which typestr calls "<V2"
+    dtype = getattr(x, "dtype", None)  # recognizes ml_dtypes' bfloat16; its typestr is "<V2"
     name = dtypes.of_typestr(about["typestr"])
     if name is None and about["typestr"][1] == "V" and dtype is not None:
         name = dtypes.find(dtype)
@@ -101,7 +103,8 @@ def _of_cuda_interface(x: Any, writable: bool) -> Memory:
 
 
 def _never_changes(x: Any) -> bool:
-    """True for libraries with immutable arrays, because their DLPack capsules do not say so."""
+    """True for libraries with immutable arrays, because their DLPack capsules are not marked
+    read-only."""
     return type(x).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow")
 
 
@@ -125,7 +128,8 @@ def _of_dlpack(x: Any, writable: bool) -> Memory:
 
 
 class _PyBuffer(ctypes.Structure):
-    """Py_buffer. ctypes' from_buffer would suit writable memory, but refuses read-only memory."""
+    """Py_buffer. ctypes' from_buffer would work for writable memory, but rejects read-only
+    memory."""
 
     _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t), ("itemsize", c_ssize_t),
                 ("readonly", c_int), ("ndim", c_int), ("format", ctypes.c_char_p),

@@ -24,18 +24,18 @@ Yes = Literal[True]
 
 
 def nanoseconds(seconds: Timeout) -> int:
-    """For the C ABI, where 0 means the default."""
+    """Converts the value for the C ABI, where 0 means the default."""
     return 0 if seconds is None else max(1, int(seconds * 1e9))
 
 
 class Operations:
-    """The operations of a Communicator; its docstring has the rules that apply to all of them."""
+    """The operations of a Communicator. Its docstring has the rules that apply to all of them."""
 
     size: int
 
     def __init__(self) -> None:
         # Cached calls on NumPy arrays, keyed by all their inputs. A loop over the same arrays
-        # builds each call once; an array that was moved or reshaped has another key.
+        # builds each call once; an array that was moved or reshaped has a different key.
         self._prepared: Dict[Tuple[Any, ...], c.CCall] = {}
 
     def start(self, call: c.CCall, value: Any = None, keep: Any = ()) -> Any:
@@ -65,8 +65,9 @@ class Operations:
                    timeout: Timeout = None, async_op: bool = False) -> Any:
         """Combines the x of all ranks element by element; every rank gets the result.
 
-        x: the same count and dtype on all ranks. out: the array for the result, with x's count and
-        dtype; None: x itself. scale: for "premul_sum". Returns out, or x without out.
+        x: the same count and dtype on all ranks. out: the array for the result, with the count and
+        dtype of x; if None, the result replaces x. scale: for "premul_sum". Returns out, or x if
+        out is None.
         """
         out = x if out is None else out
         return self._run(c.ALL_REDUCE, x, out, op=op, scale=scale, timeout=timeout,
@@ -94,8 +95,8 @@ class Operations:
 
     def reduce(self, x: Any, root: int = 0, op: Op = "sum", out: Any = None, *, scale: float = 1.0,
                timeout: Timeout = None, async_op: bool = False) -> Any:
-        """Like all_reduce, but only rank `root` gets the result; the other ranks' out, or x without
-        out, is not written. Returns out, or x without out."""
+        """Like all_reduce, but only rank `root` gets the result. On the other ranks, out (or x if
+        out is None) is not written. Returns out, or x if out is None."""
         out = x if out is None else out
         return self._run(c.REDUCE, x, out, op=op, root=root, scale=scale, timeout=timeout,
                          async_op=async_op)
@@ -139,9 +140,9 @@ class Operations:
                    async_op: bool = False) -> Any:
         """Concatenates the x of all ranks in rank order; every rank gets the result.
 
-        x: the same count and dtype on all ranks. out: size × x's count elements of x's dtype; x may
-        be this rank's part of it. None: a new array of shape (size, *x.shape), if x is a NumPy
-        array or a torch tensor. Returns out.
+        x: the same count and dtype on all ranks. out: `size` times as many elements as x, of the
+        same dtype; x may be this rank's part of it. None: a new array of shape (size, *x.shape),
+        if x is a NumPy array or a torch tensor. Returns out.
         """
         if out is None:
             out = _new_like(x, (self.size, *memory.of(x).shape))
@@ -172,9 +173,10 @@ class Operations:
         """Combines the x of all ranks element by element and splits the result into `size` equal
         parts; rank r gets part r.
 
-        x: the same count and dtype on all ranks; the count is a multiple of size. out: x's count /
-        size elements of x's dtype; it may be part `rank` of x. None: a new array of shape
-        (x.shape[0] / size, *x.shape[1:]), if x is a NumPy array or a torch tensor. Returns out.
+        x: the same count and dtype on all ranks; the count is a multiple of size. out: 1/size as
+        many elements as x, of the same dtype; it may be part `rank` of x. None: a new array of
+        shape (x.shape[0] / size, *x.shape[1:]), if x is a NumPy array or a torch tensor. Returns
+        out.
         """
         if out is None:
             shape = memory.of(x).shape
@@ -204,9 +206,9 @@ class Operations:
                    async_op: bool = False) -> Any:
         """Sends part j of this rank's x to rank j, where it becomes part `rank` of out.
 
-        x: `size` equal parts; the same count and dtype on all ranks. out: x's count and dtype; must
-        not overlap x. None: a new array like x, if x is a NumPy array or a torch tensor.
-        Returns out.
+        x: `size` equal parts; the same count and dtype on all ranks. out: the same count and dtype
+        as x; must not overlap x. None: a new array like x, if x is a NumPy array or a torch
+        tensor. Returns out.
         """
         if out is None:
             out = _new_like(x, memory.of(x).shape)
@@ -223,7 +225,7 @@ class Operations:
 
     def send(self, x: Any, to: int, *, timeout: Timeout = None, async_op: bool = False) -> Any:
         """Sends x to rank `to`, which calls recv with the same count and dtype. Messages between
-        two ranks arrive in order; other ranks take no part."""
+        two ranks arrive in order; other ranks are not involved."""
         return self._run(c.SEND, x, _ABSENT, root=to, timeout=timeout, async_op=async_op)
 
     @overload
@@ -290,8 +292,8 @@ def _key_of(x: Any, out: Any) -> Optional[Tuple[Any, ...]]:
 
 
 def _buffer(of: Optional[memory.Memory], op: Optional[str]) -> c.CBuffer:
-    """For the C ABI. Operations without arithmetic send types that muster has no name for as
-    bytes."""
+    """The call's dtype for the C ABI. Operations without arithmetic send types that muster does
+    not know as bytes."""
     if of is None:
         return NO_BUFFER
     if of.dtype is not None:

@@ -4,11 +4,11 @@
     from muster.spark import TorchDistributor
     loss = TorchDistributor(num_processes=2, local_mode=False, use_gpu=False).run(train, 0.1)
 
-local_mode=True starts the ranks on the driver and uses nothing of Spark except its GPUs.
-local_mode=False runs one barrier stage. Each of its tasks starts the launcher of one node, with one
-rank for each GPU of the task, or one rank without GPUs. The executors need this package too, but
-not pandas or pyarrow. While the ranks run, their output goes to the driver's sys.stdout and
-sys.stderr, and to the executors' logs.
+local_mode=True starts the ranks on the driver and uses only Spark's GPU assignment.
+local_mode=False runs one barrier stage. Each of its tasks starts the launcher for one node, with
+one rank for each GPU of the task, or a single rank if it has no GPUs. The executors also need this
+package, but not pandas or pyarrow. While the ranks run, their output goes to the driver's
+sys.stdout and sys.stderr, and to the executors' logs.
 """
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ from .spark_output import Address, OutputServer, to_driver
 DEVICES = "CUDA_VISIBLE_DEVICES"
 TRAIN_ON_SSL = "pytorch.spark.distributor.ignoreSsl"
 
-# A task's work: the words of a program's command line, or a pickled call.
+# A task's work: a program's command line as a list of words, or a pickled call.
 Work = Union[List[str], bytes]
 # (None, results of the task's ranks) or ((error, its pickled cause), []), pickled.
 Outcome = Tuple[Optional[Tuple[JobError, Optional[bytes]]], List[Any]]
 
 
 def visible(owned: Sequence[str], wanted: int) -> str:
-    """CUDA_VISIBLE_DEVICES for `wanted` GPUs out of the addresses that Spark assigns to this
-    process.
-    As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set: CUDA's GPU 0 may
-    be GPU 4 of the machine. RuntimeError if there are too few GPUs."""
+    """CUDA_VISIBLE_DEVICES for `wanted` of the GPU addresses that Spark assigned to this process.
+    As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set, because CUDA's
+    GPU 0 may be GPU 4 on the machine. RuntimeError: there are too few GPUs."""
     given = os.environ.get(DEVICES)
     gpus = list(owned)
     if given is not None:
         shown = [gpu.strip() for gpu in given.split(",") if gpu.strip()]
         wrong = [each for each in owned if not each.isdecimal() or int(each) >= len(shown)]
         if wrong:
-            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is no "
-                               f"index into {DEVICES}={given}; unset it, or have Spark's "
+            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is not "
+                               f"an index into {DEVICES}={given}; unset it, or have Spark's "
                                "discovery script count only the GPUs that it shows")
         gpus = [shown[int(each)] for each in owned]
     if len(gpus) < wanted:
@@ -83,7 +82,8 @@ def start(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) 
 
 
 def outcome(work: Work, ranks: int, env: Dict[str, str], options: Dict[str, Any]) -> bytes:
-    """The Outcome of one node, pickled. An error is a result too, so that Spark does not retry."""
+    """The Outcome of one node, pickled. An error is also returned as a result, so that Spark does
+    not retry."""
     try:
         found: Outcome = (None, start(work, ranks, env, options))
     except JobError as error:
@@ -109,8 +109,8 @@ def task(work: Work, ranks: int, use_gpu: bool,
 
 
 def merge(outcomes: Sequence[bytes]) -> List[Any]:
-    """The results of all tasks, in task order. If a rank failed, raises the error of the first one,
-    with its exception as __cause__, which only its own node has."""
+    """The results of all tasks, in task order. If a rank failed, raises the error of the first
+    one, with the exception as __cause__. Only the node of that rank has the exception."""
     found: List[Outcome] = [pickle.loads(each) for each in outcomes]
     errors = [error for error, _ in found if error is not None]
     if not errors:
@@ -132,7 +132,7 @@ class TorchDistributor:
                  use_gpu: bool = True) -> None:
         from pyspark.sql import SparkSession
         if num_processes < 1:
-            raise ValueError(f"num_processes={num_processes} has to be a positive integer")
+            raise ValueError(f"num_processes={num_processes} must be a positive integer")
         self.spark: Any = SparkSession.active()
         if not hasattr(self.spark, "sparkContext"):
             raise RuntimeError("muster.spark needs a classic SparkSession: Spark Connect has no "
@@ -142,9 +142,10 @@ class TorchDistributor:
         self.use_gpu = use_gpu
 
     def run(self, train_object: Union[Callable[..., Any], str], *args: Any, **kwargs: Any) -> Any:
-        """Runs train_object(*args, **kwargs) on every rank and returns rank 0's result. A str is
-        the path of a program that must exist on every executor; `args` are its arguments, and the
-        result is None. Raises muster.WorkerError, like muster.launch."""
+        """Runs train_object(*args, **kwargs) on every rank and returns rank 0's result. If
+        train_object is a str, it is the path of a program that must exist on every executor;
+        `args` are its arguments, and the result is None. Raises muster.WorkerError, like
+        muster.launch."""
         if isinstance(train_object, str):
             if kwargs:
                 raise ValueError("a program takes no keyword arguments")
@@ -183,7 +184,8 @@ class TorchDistributor:
         return gpus
 
     def _check_encryption(self) -> None:
-        """Like PySpark, refuses to run unencrypted ranks when Spark's encryption is enabled."""
+        """Like PySpark, refuses to run ranks, whose traffic is not encrypted, if Spark's
+        encryption is enabled."""
         if (self._conf("spark.ssl.enabled", "false") == "true"
                 and self._conf(TRAIN_ON_SSL, "false") != "true"):
             raise RuntimeError("spark.ssl.enabled is set, but ranks communicate without "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forwards the output of ranks on executors to the driver's sys.stdout and sys.stderr.
 
-A connection carries one stream of one task: first a line with the job's token and the stream number
-(1 or 2), then text. The token keeps out other programs, such as those of other users.
+A connection carries one stream of one task: first a line with the job's token and the stream
+number (1 or 2), then text. The token keeps out other programs, including those of other users.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Connection:
         self._output: Optional[Output] = None
 
     def feed(self, data: bytes) -> bool:
-        """False: the token is wrong, so the connection is not ours."""
+        """False if the token is wrong, so the connection does not belong to this job."""
         if self._output is not None:
             self._output.feed(data)
             return True
@@ -61,13 +61,13 @@ class _Connection:
 
 
 class OutputServer:
-    """Runs on the driver, in a thread, within a `with` block. address: passed to the tasks."""
+    """Runs on the driver, in a thread, inside a `with` block. address: passed to the tasks."""
 
     def __init__(self, host: str) -> None:
         self._token = secrets.token_hex(16)
         try:
             self._socket = socket.create_server((host, 0))
-        except OSError:  # the name belongs to a machine that forwards to this one
+        except OSError:  # the name resolves to a machine that forwards to this one
             self._socket = socket.create_server(("", 0))
         self.address: Address = (host, self._socket.getsockname()[1], self._token)
         self._ends, self._told = socket.socketpair()
@@ -98,7 +98,7 @@ class OutputServer:
 
     def _end(self) -> None:
         self._selector.unregister(self._told)
-        self._accept()  # connections still in the backlog
+        self._accept()  # accept connections still in the backlog
         self._selector.unregister(self._socket)
         self._deadline = time.monotonic() + DRAIN_TIMEOUT
 
@@ -137,7 +137,7 @@ class _ToDriver(io.TextIOBase):
         host, port, token = address
         self._log = log
         self._link: Optional[socket.socket] = None
-        with contextlib.suppress(OSError):  # the log still has everything
+        with contextlib.suppress(OSError):  # the log still has all output
             self._link = socket.create_connection((host, port), SEND_TIMEOUT)
             self._send(f"{token} {number}\n")
 
@@ -166,7 +166,7 @@ class _ToDriver(io.TextIOBase):
 @contextlib.contextmanager
 def to_driver(address: Address) -> Iterator[None]:
     """In a task: also sends sys.stdout and sys.stderr to the driver."""
-    out: Any  # text stream enough for print() and for this module
+    out: Any  # enough of a text stream for print() and this module
     err: Any
     with _ToDriver(address, 1, sys.stdout) as out, _ToDriver(address, 2, sys.stderr) as err:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

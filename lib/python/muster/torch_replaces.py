@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With MUSTER_TORCH_REPLACES=gloo, muster provides the groups of programs that ask for gloo, under
-gloo's name. Importing muster.torch activates this; install(), which does not import PyTorch,
-activates it for programs that do not import muster."""
+"""With MUSTER_TORCH_REPLACES=gloo, muster provides the groups of programs that request gloo, under
+gloo's name. Importing muster.torch activates this. install() activates it for programs that do not
+import muster; it does not import PyTorch."""
 from __future__ import annotations
 
 import importlib.abc
@@ -15,7 +15,8 @@ _MODULE = "torch.distributed.distributed_c10d"
 
 
 def is_wanted() -> bool:
-    """Whether the environment enables it. ValueError: it names a backend other than gloo."""
+    """Whether the environment enables the replacement. ValueError: it names a backend other than
+    gloo."""
     name = os.environ.get(VARIABLE, "")
     if name not in ("", "gloo"):
         raise ValueError(f"{VARIABLE} is '{name}'; muster can replace only the gloo backend")
@@ -23,7 +24,7 @@ def is_wanted() -> bool:
 
 
 def replace(c10d: Any) -> None:
-    """Makes muster create gloo's groups, if the environment enables it. c10d: PyTorch's module
+    """Makes muster create gloo's groups, if the environment enables that. c10d: PyTorch's module
     distributed_c10d. A second call does nothing."""
     if not is_wanted() or hasattr(c10d, "_muster_replaces_gloo"):
         return
@@ -57,14 +58,15 @@ def _create(opts: Any, _: Any = None) -> Any:
 
 
 def _create_in_python(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """Replaces gloo's class. Those versions assign gloo's type to the group, so it must not be the
-    compiled one."""
+    """Replaces gloo's class. Those PyTorch versions assign gloo's type to the group, so the
+    replacement must not be the compiled one."""
     from .torch.bootstrap import create_in_python
     return create_in_python(store, rank, size, timeout, label="gloo")
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Delegates the lookup of one module to the other finders, and calls replace() once loaded."""
+    """Delegates the lookup of one module to the other finders, and calls replace() once it is
+    loaded."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Optional[Any]:
         if name != _MODULE:

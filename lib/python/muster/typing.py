@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the package's annotations, for use in your own annotations.
+"""The types in the package's annotations, for use in your own annotations.
 
     from muster.typing import Array
     def average(comm: muster.Communicator, x: Array) -> None: ...
@@ -52,5 +52,5 @@ class SupportsCudaStream(Protocol):
     def cuda_stream(self) -> int: ...
 
 
-# A CUDA stream: its address (a CUstream), or an object that has it.
+# A CUDA stream: its handle (a CUstream), or an object that has it.
 Stream = Union[int, SupportsCudaStream]

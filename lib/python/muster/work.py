@@ -16,15 +16,15 @@ WAIT_SLICE = 0.2
 
 
 def address_of(stream: Optional[Stream]) -> Optional[int]:
-    """A CUDA stream as an address."""
+    """The raw handle of a CUDA stream."""
     given: Any = stream
     address: Optional[int] = getattr(given, "cuda_stream", given)
     return address
 
 
 class PendingOperation:
-    """The state that communicator and Work share for an operation: the C handle until it completes,
-    then its error. keep: the buffers, which the library's thread uses. Thread-safe."""
+    """The state that communicator and Work share for an operation: the C handle until it
+    completes, then its error. keep: the buffers that the library's thread uses. Thread-safe."""
 
     __slots__ = ("handle", "error", "_keep", "_lock", "_users", "_pid")
 
@@ -33,7 +33,7 @@ class PendingOperation:
         self.error: Optional[errors.Error] = None
         self._keep = keep
         self._lock = threading.Lock()
-        self._users = 0  # threads inside C calls with the handle
+        self._users = 0  # number of threads inside C calls with the handle
         self._pid = os.getpid()
 
     def done(self) -> bool:
@@ -41,7 +41,7 @@ class PendingOperation:
             lambda handle: bool(lib.muster_work_done(handle)) and self._end(errors.TimedOut.code))
 
     def wait(self, seconds: float) -> bool:
-        """Whether it completes within that time."""
+        """Whether the operation completes within that time."""
         return self.handle is None or self._use(lambda handle: self._wait(handle, seconds))
 
     def wait_stream(self, stream: Optional[int]) -> None:
@@ -62,8 +62,8 @@ class PendingOperation:
         return self._end(code)
 
     def _end(self, code: int) -> bool:
-        """Stores the outcome. A wait that times out just as the operation completes has no outcome;
-        a second wait on the completed operation returns it."""
+        """Stores the result. If a wait times out just as the operation completes, a second wait on
+        the completed operation returns the result."""
         if code == errors.TimedOut.code:
             code = lib.muster_work_wait(self.handle, 0)
         if code != 0:
@@ -71,10 +71,10 @@ class PendingOperation:
         return True
 
     def _use(self, call: Callable[[int], bool]) -> bool:
-        """Whether it is complete, according to call(handle). Then the last thread that uses the
-        handle frees it, because another thread may still be inside a C call. In a forked child it
-        is complete with an error; there the lock may be held by a thread that only the parent
-        has."""
+        """Whether the operation is complete, according to call(handle). If so, the last thread
+        that uses the handle frees it, because another thread may still be inside a C call. In a
+        forked child it is complete with an error. There the lock may be held by a thread that
+        exists only in the parent."""
         if self._pid != os.getpid():
             self.error = errors.InvalidState("this process was forked while the operation was "
                                              "pending; only the rank that started it may wait for "
@@ -101,7 +101,7 @@ class PendingOperation:
 
 class Work:
     """Returned by operations with async_op=True. Thread-safe. A Work may be dropped: the
-    communicator keeps the buffers until the operation completes.
+    communicator keeps the buffers alive until the operation completes.
 
     value: the return value that the operation has without async_op; valid after wait().
     """
@@ -114,16 +114,17 @@ class Work:
 
     @property
     def done(self) -> bool:
-        """Whether the operation is complete, so that wait() returns or raises at once. For buffers
-        on GPUs: whether the GPU has finished it."""
+        """Whether the operation is complete, so that wait() returns or raises immediately. For
+        buffers on GPUs: whether the GPU has finished the operation."""
         return self._pending.done()
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Blocks until the host can read the results, and returns `value`.
 
-        timeout: seconds; None: until the operation's own timeout. Every call raises the operation's
-        error; TimedOut with rank None means that only this wait timed out and the operation
-        continues. Other Python threads run meanwhile. Ctrl-C ends the wait, not the operation.
+        timeout: in seconds; None waits until the operation's own timeout. Every call raises the
+        operation's error. TimedOut with rank None means that only this wait timed out and the
+        operation continues. Other Python threads can run during the call. Ctrl-C ends the wait,
+        not the operation.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         seconds = WAIT_SLICE
@@ -139,6 +140,6 @@ class Work:
         return self.value
 
     def wait_stream(self, stream: Stream) -> None:
-        """Makes work that is queued on this CUDA stream from now on run after the operation. Does
-        not block the host. stream: an address, or an object with cuda_stream."""
+        """Makes later work on this CUDA stream wait for the operation. Does not block the host.
+        stream: a raw CUDA stream handle (int), or an object with a `cuda_stream` attribute."""
         self._pending.wait_stream(address_of(stream))

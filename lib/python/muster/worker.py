@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker's interface to its launcher: report progress and health, follow the job's members.
+"""The worker's interface to its launcher: reports progress and health, and follows membership.
 
     from muster import worker
     for step in range(steps):
@@ -15,8 +15,8 @@ Programs other than trainers (servers, RL loops) can follow the members of the j
         if isinstance(news, worker.Gone):
             ...  # news.rank has exited
 
-No function waits for the launcher, or raises because of it. Without muster all functions are
-no-ops: stopping() is False, epoch() is 0, rounds() is empty.
+No function waits for the launcher or raises an error because of it. Without muster, all functions
+are no-ops: stopping() is False, epoch() is 0, rounds() is empty.
 """
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Gone:
 
 @dataclasses.dataclass(frozen=True)
 class Stop:
-    """This node's workers are asked to stop; they are killed after `seconds`."""
+    """This node's workers have been asked to stop; they are killed after `seconds`."""
 
     seconds: float
     why: str
@@ -88,7 +88,7 @@ _KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop}
 
 
 def _news(frame: _channel.Frame) -> Optional[News]:
-    """None: a kind that this version does not know."""
+    """None for a type that this version does not know."""
     kind = _KINDS.get(frame["type"])
     if kind is None:
         return None
@@ -132,13 +132,13 @@ class _Agent:
                 return False
 
     def drop(self) -> None:
-        """Closes the connection. The page is independent of it, so progress continues."""
+        """Closes the connection. The page does not depend on it, so progress() still works."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
 
     def begin(self) -> MutableSequence[int]:
-        """The memory for progress: the shared page, or a dummy array without one."""
+        """The memory for progress: the shared page, or a dummy array if there is no page."""
         with self.lock:
             connection = self.connect()
             page: Any = connection.page if connection is not None else None
@@ -157,7 +157,8 @@ class _Agent:
             return self.stopping
 
     def new_frames(self, connection: _channel.Connection) -> List[_channel.Frame]:
-        """Subscribes first, and waits for the current state, which arrives in one piece."""
+        """Subscribes on the first call, and waits for the current state, which arrives as a
+        whole."""
         if not self.subscribed:
             self.subscribed = connection.send({"type": "subscribe"})
             if self.subscribed:
@@ -179,13 +180,13 @@ os.register_at_fork(after_in_child=_forget)
 
 def progress(step: int) -> None:
     """Reports that this worker is at this step (an integer from 0, at most 64 bits). The launcher
-    reads it on demand. Costs about as much as any Python function call."""
+    reads the step on demand. Costs about as much as any Python function call."""
     words = _agent.words
     if words is None:
         words = _agent.begin()
     try:
         words[0] = step
-    except (OverflowError, ValueError):  # which of the two depends on whether there is a launcher
+    except (OverflowError, ValueError):  # depending on whether there is a launcher
         raise ValueError("a step must be an integer from 0 to 2**64 - 1") from None
     words[1] = time.monotonic_ns()
     if type(words) is array.array:
@@ -200,28 +201,32 @@ def _tell_progress(step: int) -> None:
 
 
 def healthy() -> bool:
-    """Reports that this worker is healthy again, after unhealthy(). False: not delivered."""
+    """Reports that this worker is healthy again, after unhealthy(). Returns False if not
+    delivered."""
     return _agent.say({"type": "healthy"})
 
 
 def unhealthy(why: str) -> bool:
-    """Reports a problem, as readable text. It has no other effect. False: not delivered."""
+    """Reports a problem as human-readable text. Has no other effect. Returns False if not
+    delivered."""
     return _agent.say({"type": "unhealthy", "why": str(why)[:500]})
 
 
 def event(data: Any) -> bool:
-    """Adds any JSON value to events.jsonl: at most 8 KiB, 256 KiB in total, and 15 nested lists and
-    dicts. False: not delivered. ValueError or TypeError: over these limits, or not JSON."""
+    """Adds any JSON value to events.jsonl: at most 8 KiB per value, 256 KiB in total, and 15
+    nested lists and dicts. Returns False if not delivered. ValueError or TypeError: over these
+    limits, or not JSON."""
     return _agent.say({"type": "event", "data": data})
 
 
 def ready() -> bool:
-    """Reports that this worker has started work in the current round. False: not delivered."""
+    """Reports that this worker has started work in the current round. Returns False if not
+    delivered."""
     return _agent.say({"type": "ready", "epoch": epoch()})
 
 
 def epoch() -> int:
-    """The round number: the same on all ranks, larger in each round. 0 without muster."""
+    """The round number: the same on all ranks, and increasing. 0 without muster."""
     text = os.environ.get("MUSTER_EPOCH", "")
     return int(text) if text.isdigit() else 0
 
@@ -232,8 +237,8 @@ def stopping() -> bool:
 
 
 def rounds(timeout: Optional[float] = None) -> Iterator[News]:
-    """Yields the current round, then each Gone, Stop and Round as it happens. Blocks until the next
-    one; ends with the job, or after `timeout` seconds without one."""
+    """Yields the current round, then each Gone, Stop and Round when it happens. Blocks until the
+    next one. Ends with the job, or after `timeout` seconds without news."""
     try:
         connection = _channel.Connection()
     except (OSError, ValueError):

@@ -22,10 +22,10 @@ std::string cut(std::string text) {
 
 }  // namespace
 
-// -- news of the round ------------------------------------------------------------------------
+// -- round membership -------------------------------------------------------------------------
 
-// Connections stay open. The kernel closes those of dead processes; a process that survives the
-// membership change receives the new round.
+// Connections stay open across rounds. The kernel closes those of dead processes; a process that
+// survives the membership change receives the new round.
 void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   round_ = mine;
   paced_ = true;
@@ -90,7 +90,7 @@ std::vector<ConnectionId> ChannelCore::subscribers() const {
   return out;
 }
 
-// Sends the round, then what has happened in it so far.
+// Sends the round, then what has happened during it so far.
 void ChannelCore::subscribe(ConnectionId id, Effects& out) {
   if (std::exchange(connections_.at(id).subscribed, true)) {
     return;
@@ -120,8 +120,9 @@ ChannelCore::Worker& ChannelCore::worker(int local_rank) {
 
 // -- connections ------------------------------------------------------------------------------
 
-// A process group keeps its worker's pid as its id until it is empty, and only descendants of the
-// worker can be in it. So orphans that the agent has adopted still belong to their worker.
+// A process group keeps its worker's pid as its id until the group is empty, and only descendants
+// of the worker can be members. So orphans that the agent has adopted still belong to their
+// worker.
 std::optional<int> ChannelCore::worker_of(pid_t pid, const AskFamily& family) const {
   for (int i = 0; i < kGenerationsMax && pid > 1; ++i) {
     if (const auto found = pids_.find(pid); found != pids_.end()) {
@@ -248,7 +249,8 @@ void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
   }
 }
 
-// A worker over its rate limit is not read for a while, so the kernel applies backpressure to it.
+// Stop reading from a worker that exceeds its rate limit for a while, so the kernel applies
+// backpressure to it.
 bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   Connection& connection = connections_.at(id);
   const auto until = paced_ ? worker(connection.local_rank).pacer.pass(now) : std::nullopt;

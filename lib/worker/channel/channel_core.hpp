@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// ChannelCore: the agent's side of the channel to its workers. Takes connections, bytes and news of
-// the round, and decides what to send, close and report. The connecting process determines which
-// worker speaks, never the content of a frame. Named limits ensure that one worker cannot harm the
-// others. Pure: no I/O, time is an argument, effects go to the caller's list.
+// ChannelCore: the agent's side of the channel to its workers. Its inputs are connections, bytes
+// and membership changes. It decides what to send, close and report. The connecting process
+// determines which worker a frame belongs to, never the frame's content. Named limits ensure that
+// one worker cannot harm the others. Pure: no I/O, time is an argument, effects go to the caller's
+// list.
 #pragma once
 
 #include "worker/channel/frames.hpp"
@@ -28,15 +29,15 @@ inline constexpr std::size_t kConnectionsPerWorker = 16;
 // Rate limit for one worker's frames: initial burst, then frames per second. Excess frames wait.
 inline constexpr int kFramesBurst = 1000;
 inline constexpr int kFramesPerSecond = 100;
-// Limit for unsent bytes of one connection.
+// Limit on unsent bytes per connection.
 inline constexpr std::size_t kUnreadBytesMax = std::size_t{64} * 1024;
-// One worker's quota in the job's events, so that the log has space for others.
+// One worker's quota in the job's event log, so that the log has space for the others.
 inline constexpr std::size_t kEventBytesPerWorker = std::size_t{256} * 1024;
-// Limit for a worker's `why` text in the events.
+// Maximum length of a worker's `why` text in the event log.
 inline constexpr std::size_t kWhyBytesMax = 500;
-// A late subscriber receives at most this number of the round's latest Gone frames.
+// A late subscriber receives at most this many of the round's latest Gone frames.
 inline constexpr std::size_t kEndsRepeatedMax = 128;
-// How many generations a process may be away from its worker.
+// Maximum number of generations between a worker and its descendant.
 inline constexpr int kGenerationsMax = 64;
 
 using ConnectionId = std::uint64_t;
@@ -57,14 +58,14 @@ struct Flush {
   bool operator==(const Flush&) const = default;
 };
 
-// Do not read this connection before that time; then call resumed().
+// Do not read from this connection before that time; then call resumed().
 struct Hold {
   ConnectionId connection = 0;
   TimePoint until{};
   bool operator==(const Hold&) const = default;
 };
 
-// The core has dropped the connection. Send `text` first, as far as the kernel accepts it without
+// The core has dropped the connection. First send as much of `text` as the kernel accepts without
 // blocking.
 struct Close {
   ConnectionId connection = 0;
@@ -72,13 +73,13 @@ struct Close {
   bool operator==(const Close&) const = default;
 };
 
-// One line for the user.
+// One line to print for the user.
 struct Warn {
   std::string text;
   bool operator==(const Warn&) const = default;
 };
 
-// For the job's stream of events.
+// For the job's event log.
 struct Said {
   int local_rank = 0;
   int rank = 0;
@@ -96,28 +97,29 @@ struct Family {
   pid_t group = 0;
 };
 
-// Looks up a process in the kernel; empty if it is gone or cannot be inspected.
+// Looks up a process in the kernel; empty if it has exited or cannot be inspected.
 using AskFamily = std::function<std::optional<Family>(pid_t)>;
 
 class ChannelCore {
  public:
-  // Starts a round of this node's workers. `mine` is local rank 0's; the other ranks follow from
-  // it.
+  // Starts a round of this node's workers. `mine` describes local rank 0; the other ranks are
+  // derived from it.
   void begin_round(TimePoint now, const Round& mine, Effects& out);
   void worker_started(TimePoint now, int local_rank, pid_t pid);
 
-  // The round's workers have exited. Their last frames are exempt from the rate limit, because they
-  // cannot flood anyone and must not wait until the next round. Resume held connections next.
+  // The round's workers have exited. Their last frames are exempt from the rate limit, because
+  // they cannot flood the agent and must not wait until the next round. Resume held connections
+  // after this call.
   void end_round() { paced_ = false; }
 
-  // A rank exited on this or another node. Subscribers receive each one only once.
+  // A rank exited on this or another node. Subscribers receive each exit only once.
   void tell(const Gone& gone, Effects& out);
   void tell(const Stop& stop, Effects& out);
 
-  // The worker that a process speaks for: the process itself or its ancestor.
+  // The worker that a process belongs to: the process itself or an ancestor.
   [[nodiscard]] std::optional<int> worker_of(pid_t pid, const AskFamily& family) const;
 
-  // `local_rank` is empty if the process belongs to no worker.
+  // `local_rank` is empty if the process does not belong to a worker.
   void opened(ConnectionId id, std::optional<int> local_rank, Effects& out);
   void received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out);
   void resumed(TimePoint now, ConnectionId id, Effects& out);
@@ -127,7 +129,7 @@ class ChannelCore {
   [[nodiscard]] std::string_view unsent(ConnectionId id) const;
   void sent(ConnectionId id, std::size_t bytes);
 
-  // Takes a step that was read from a worker's page.
+  // Records a step that was read from a worker's page.
   void take_step(int local_rank, const StepTold& told);
   [[nodiscard]] TimePoint started(int local_rank) const;
   // One entry per local rank of this node.
@@ -150,7 +152,7 @@ class ChannelCore {
     bool ready = false;
     bool warned = false;
     bool events_ended = false;
-    std::size_t event_bytes = 0;  // over the whole job
+    std::size_t event_bytes = 0;  // total for the whole job
     Pacer pacer{kFramesBurst, kFramesPerSecond};
   };
 
@@ -174,7 +176,7 @@ class ChannelCore {
   bool paced_ = true;
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;
-  // What this round's subscribers have received; repeated for late subscribers.
+  // What this round's subscribers have received; sent again to late subscribers.
   std::vector<Gone> gone_;
   std::optional<Stop> stop_;
   std::map<ConnectionId, Connection> connections_;

@@ -19,7 +19,7 @@ std::unexpected<Error> refuse(std::string what) {
   return failure(Errc::protocol, std::move(what));
 }
 
-// nlohmann serializes recursively, so check the depth before parsing.
+// nlohmann serializes recursively, so limit the nesting depth before parsing.
 bool is_deep(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -222,7 +222,7 @@ void fields(Fields& in, Refused& frame) {
   in.text("why", frame.why);
 }
 
-// Frame names, in the order of the variants.
+// Frame names, in the order of the variant's alternatives.
 constexpr const char* kWorkerTypes[] = {
     "progress", "healthy", "unhealthy", "event", "ready", "subscribe"};
 constexpr const char* kAgentTypes[] = {"hello", "round", "gone", "stop", "refused"};
@@ -362,8 +362,8 @@ Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line) {
   return decode<AgentFrame>(line, kAgentTypes);
 }
 
-// Checks the frame as the agent will read it: the frame adds one level around the data, and numbers
-// may be rewritten with more digits.
+// Checks the frame as the agent will read it. The frame adds one level of nesting around the data,
+// and numbers may be rewritten with more digits.
 Result<WorkerEvent> event_of(std::string_view json) {
   WorkerEvent out{std::string(json)};
   const auto refused = [](const Error& why) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames of the channel between an agent and its workers: one JSON object per line, bounded.
-// CHANNEL.md documents the format. The agent decodes untrusted frames from workers; the worker
-// libraries decode frames from the agent. Values and pure functions; any thread.
+// Frames of the channel between an agent and its workers: one JSON object per line, with limits on
+// size and depth. CHANNEL.md documents the format. The agent decodes untrusted frames from
+// workers; the worker libraries decode frames from the agent. Values and pure functions; any
+// thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,13 +19,13 @@ namespace muster::channel {
 
 inline constexpr int kVersion = 1;
 
-// One line, without its newline.
+// Maximum length of a line, without its newline.
 inline constexpr std::size_t kFrameBytesMax = std::size_t{8} * 1024;
 // Nesting depth of objects and lists.
 inline constexpr int kDepthMax = 16;
 // Nodes listed in one frame, for each of `left` and `joined`.
 inline constexpr std::size_t kNodesNamedMax = 32;
-// Limit per name, so that a round with all of them fits into one frame.
+// Maximum length of a name, so that a round with the maximum number of nodes fits into one frame.
 inline constexpr std::size_t kNodeNameBytesMax = 64;
 
 // -- from a worker ----------------------------------------------------------------------------
@@ -55,7 +56,7 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
-// The worker wants to receive rounds from now on, the current one first.
+// The worker wants to receive rounds from now on, starting with the current one.
 struct Subscribe {
   bool operator==(const Subscribe&) const = default;
 };
@@ -97,7 +98,7 @@ struct Round {
   bool operator==(const Round&) const = default;
 };
 
-// These ranks of the round have exited; others are still running.
+// These ranks of the round have exited; the others are still running.
 struct Gone {
   std::uint64_t epoch = 0;
   int rank = 0;
@@ -128,12 +129,12 @@ using AgentFrame = std::variant<Hello, Round, Gone, Stop, Refused>;
 [[nodiscard]] std::string encode(const WorkerFrame& frame);
 [[nodiscard]] std::string encode(const AgentFrame& frame);
 
-// Takes a line without its newline. Empty if this version does not know the type; skip it. Error:
-// protocol; the connection is then unusable.
+// Decodes a line without its newline. Empty if this version does not know the frame type; skip
+// such a line. Error: protocol; the connection is then unusable.
 [[nodiscard]] Result<std::optional<WorkerFrame>> decode_worker_frame(std::string_view line);
 [[nodiscard]] Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line);
 
-// Accepts any JSON value. Error: usage, if it is not JSON or the agent would refuse its frame.
+// Accepts any JSON value. Error: usage, if it is not JSON or the agent would reject the frame.
 [[nodiscard]] Result<WorkerEvent> event_of(std::string_view json);
 
 // Splits bytes into lines.

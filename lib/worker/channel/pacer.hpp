@@ -15,7 +15,8 @@ class Pacer {
       : interval_(std::chrono::nanoseconds(std::chrono::seconds(1)) / per_second),
         ahead_(interval_ * burst) {}
 
-  // Empty: proceed, and the call counts. Otherwise the time at which to try again.
+  // Empty if the call may proceed; it then counts toward the limit. Otherwise the time at which to
+  // try again.
   [[nodiscard]] std::optional<TimePoint> pass(TimePoint now) {
     const TimePoint after = std::max(paid_until_, now) + interval_;
     if (after > now + ahead_) {

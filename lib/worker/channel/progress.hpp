@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StepTold, Progress: the progress that a worker of this node reports. Status, hang detection and
-// the report read one per local rank. Values.
+// StepTold, Progress: the progress that a worker on this node reports. Status, hang detection and
+// the straggler report read one Progress per local rank. Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -20,7 +20,7 @@ struct StepTold {
 struct Progress {
   std::optional<std::uint64_t> step;     // empty: no step reported in this round
   TimePoint time{};                      // time of the last report; without one, the worker's start
-  std::optional<std::string> unhealthy;  // why, while it reports itself as unhealthy
+  std::optional<std::string> unhealthy;  // the reason, while it reports that it is unhealthy
   bool operator==(const Progress&) const = default;
 };
 

@@ -23,8 +23,8 @@ Result<ProgressWords*> map_words(int fd) {
 
 }  // namespace
 
-// Sealed, because a worker that shrinks it would crash us with SIGBUS. F_SEAL_SEAL prevents a
-// worker from adding a write seal.
+// Seal the size, because a worker that shrinks the file would crash us with SIGBUS. F_SEAL_SEAL
+// prevents a worker from adding a write seal.
 Result<ProgressPage> ProgressPage::make() {
   UniqueFd fd(::memfd_create("muster-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), kProgressPageBytes) != 0 ||

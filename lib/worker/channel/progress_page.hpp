@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A page that an agent shares with one worker. The worker stores its step there without a system
-// call, and the agent reads it on demand. The agent creates it (a sealed memfd) and passes its
-// descriptor with the first frame of a connection. Its contents are untrusted: a worker may write
-// any number. ProgressPage is a resource; one thread stores at a time.
+// A page that an agent shares with one worker. The worker stores its step in the page without a
+// system call, and the agent reads it on demand. The agent creates the page (a sealed memfd) and
+// passes its descriptor with the first frame of a connection. The contents are untrusted: a worker
+// may write any number. ProgressPage is a resource; one thread stores at a time.
 #pragma once
 
 #include "base/error.hpp"
@@ -29,7 +29,7 @@ class ProgressPage {
  public:
   // For the agent. Error: system.
   [[nodiscard]] static Result<ProgressPage> make();
-  // For the worker. The received descriptor must have the size of a page.
+  // For the worker. The received descriptor must refer to a file of at least one page.
   [[nodiscard]] static Result<ProgressPage> map(UniqueFd fd);
 
   ProgressPage(ProgressPage&& other) noexcept;
@@ -46,7 +46,7 @@ class ProgressPage {
                        std::memory_order_release);
   }
 
-  // The last step. Its time is clamped to the interval from `started` to `now`.
+  // The last step. The time is clamped to the interval from `started` to `now`.
   [[nodiscard]] std::optional<StepTold> load(TimePoint started, TimePoint now) const;
 
  private:

@@ -43,7 +43,7 @@ TEST_CASE("fd exchange: what another user offers is not taken") {
   const auto taken = take_fds(word, 1, 1, steady_now() + std::chrono::minutes(1));
   REQUIRE_FALSE(taken);
   CHECK(taken.error().code == Errc::peer_failed);
-  CHECK(taken.error().text == "the shared memory of this host is offered by another user");
+  CHECK(taken.error().text == "another user's process offers this host's shared memory");
   over->write.reset();
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);

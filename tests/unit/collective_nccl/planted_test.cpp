@@ -34,7 +34,7 @@ constexpr std::array kExpected = {
     Expected{"split", "split polls the child", "with a communicator that is not there yet"},
     Expected{"split", "split is not polled", "in progress"},
     Expected{"split", "split does not wait", "while an operation of the parent is under way"},
-    Expected{"new memory", "clearing is not waited for", "reuse before the event"},
+    Expected{"new memory", "no wait for clearing", "reuse before the event"},
     Expected{"in a graph", "captured streams are used", "while it captures a graph"},
     Expected{"registered memory", "registration is kept", "before its buffers are deregistered"},
     Expected{"after a failure", "use after abort", "with a communicator that was aborted"},
@@ -74,10 +74,10 @@ TEST_CASE("an abort that hangs ends the process with a code of its own, and says
 TEST_CASE("an abort that waits for others is taken for one that hangs, with these errors",
           "[slow]") {
   for (const auto& [scenario, planted] :
-       {std::pair("two communicators hang", "abort within the lock"),
-        std::pair("leaves while another hangs", "destroy within the lock"),
+       {std::pair("two communicators hang", "abort with the lock held"),
+        std::pair("leaves while another hangs", "destroy with the lock held"),
         std::pair("abort before the caller's work", "abort is all or nothing"),
-        std::pair("abort behind the caller's work", "the caller's work is hurried")}) {
+        std::pair("abort behind the caller's work", "the deadline covers the caller's work")}) {
     const auto ended = run_scenario({scenario, planted});
     CAPTURE(scenario, ended.output);
     CHECK(ended.exit_code() == collective::nccl::kStuckExit);

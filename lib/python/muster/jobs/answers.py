@@ -11,12 +11,13 @@ from .worker import RESULT
 
 Answer = Tuple[bytes, bytearray]  # kind (RESULT or FAILURE), content
 
-# The line of the launcher's report that names the worker that failed first.
+# The line in the launcher's report that names the worker that failed first.
 _ROOT_CAUSE = re.compile(r"^muster: .*?: rank (\d+) .*", re.MULTILINE)
 
 
 def root_cause(text: str) -> Optional[Tuple[int, str]]:
-    """The rank that the launcher blames, and the text from there on; None if it blames no rank."""
+    """The rank that the launcher blames, and the rest of the report from there; None if it blames
+    no rank."""
     found = None
     for found in _ROOT_CAUSE.finditer(text):
         pass
@@ -33,7 +34,7 @@ class Answers:
         self.wrong: Optional[str] = None  # description of a malformed message, if any
 
     def hello(self, attempt: int, rank: int) -> None:
-        """A worker has started. Answers of earlier attempts are discarded."""
+        """Records that a worker has started. Discards answers of earlier attempts."""
         if attempt > self._attempt:
             self._attempt = attempt
             self._by_rank.clear()
@@ -42,14 +43,14 @@ class Answers:
             self._by_rank[rank] = None
 
     def answer(self, attempt: int, rank: int, answer: Answer) -> None:
-        """A worker's RESULT or FAILURE."""
+        """Records a worker's RESULT or FAILURE."""
         if attempt == self._attempt:
             self._by_rank[rank] = answer
             self._order.append(rank)
 
     def results(self, code: int, report: str) -> List[Any]:
         """The ranks' return values, by rank, for a job with this exit code and report. Raises
-        WorkerError or JobError if it failed."""
+        WorkerError or JobError if the job failed."""
         if code == 0 and self.wrong is None and self._by_rank and self._are_results():
             return [self._result(rank, code) for rank in sorted(self._by_rank)]
         raise self._error(code, report)

@@ -9,7 +9,7 @@ Options = Mapping[str, Any]
 # The line prefix of a rank's output if the caller passes no log_line_prefix_template.
 PREFIX = "[rank ${rank}]: "
 
-# Options that each imply other machines, or a scheduler's description of them.
+# Options that imply several machines, or that read a scheduler's description of them.
 SEVERAL_MACHINES = ("nnodes", "hosts", "hostfile", "platform", "srun", "node_rank", "rdzv_backend",
                     "rdzv_endpoint")
 
@@ -30,7 +30,7 @@ def option(name: str, value: Any) -> List[str]:
 def command(muster: str, nproc: Union[int, str], options: Options,
             program: Sequence[str]) -> List[str]:
     """The launcher's argv. Output lines are labelled unless label=False. Without an option for
-    several machines, the job is limited to this machine: a scheduler's variables are not read,
+    several machines, the job is limited to this machine and a scheduler's variables are ignored,
     because the caller may be only one of many programs in its allocation."""
     given: Dict[str, Any] = {"label": True, **options}
     if not any(given.get(name) for name in SEVERAL_MACHINES):
@@ -44,8 +44,8 @@ def command(muster: str, nproc: Union[int, str], options: Options,
 
 
 def uncompared(options: Options) -> Options:
-    """The launchers of several machines compare their programs. Here they run the same call, but
-    its file may have another path on each machine, so this disables the comparison."""
+    """The launchers on several machines compare their programs. Here they make the same call, but
+    its file may have a different path on each machine, so this disables the comparison."""
     if not any(options.get(name) for name in SEVERAL_MACHINES):
         return options
     conf = options.get("rdzv_conf") or []

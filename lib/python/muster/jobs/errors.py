@@ -6,11 +6,12 @@ from typing import Any, Dict, Optional, Tuple
 
 
 class JobError(RuntimeError):
-    """A job that failed. str(error) ends with the launcher's last output.
+    """A failed job. str(error) ends with the launcher's last output.
 
-    code: the launcher's exit code, as in the README; 2: an invalid option, nothing was started.
-    logs: with log_dir, the job's own folder in it, which contains report.json and events.jsonl;
-    None if there is none. report: the contents of report.json; None if there is none.
+    code: the launcher's exit code (see the README); 2 means an invalid option, and nothing was
+    started. logs: with log_dir, the job's own directory in it, which contains report.json and
+    events.jsonl; None if there is none. report: the contents of report.json; None if there is
+    none.
     """
 
     logs: Optional[str] = None
@@ -27,9 +28,9 @@ class JobError(RuntimeError):
 class WorkerError(JobError):
     """A rank raised an exception, or exited without a result.
 
-    rank: the rank that failed first. traceback: its traceback as text, or the launcher's text about
-    its exit. The exception itself is __cause__; None if it could not be pickled, or if the rank was
-    killed.
+    rank: the rank that failed first. traceback: its traceback as text, or the launcher's message
+    about its exit. The exception itself is __cause__; None if it could not be pickled, or if the
+    rank was killed.
     """
 
     def __init__(self, rank: int, traceback: str, code: int) -> None:

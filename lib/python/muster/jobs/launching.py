@@ -32,29 +32,31 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
         losses = muster.launch(train, 0.1, nproc=4)
 
-    function: anything that cloudpickle can send: functions and classes of modules, of __main__ and
-    of a notebook's cells, lambdas and closures. A str or a path is a program that is run with these
-    arguments, like `muster PROGRAM`; the result is None for each rank.
-    nproc: number of ranks; "auto": one per GPU, or one per CPU without GPUs; "gpu"; "cpu".
-    warm: True imports the installed modules that the function uses once, and forks the workers from
-    that process; a name or a list of names: imports these modules instead.
+    function: anything that cloudpickle can send: functions and classes from modules, from __main__
+    and from notebook cells, lambdas and closures. A str or a path is a program that is run with
+    these arguments, like `muster PROGRAM`; the result is then None for each rank.
+    nproc: number of ranks. "auto": one per GPU, or without GPUs, one per CPU. Also "gpu" and
+    "cpu".
+    warm: True imports the installed modules that the function uses once, and forks the workers
+    from that process; a name or a list of names imports those modules instead.
     env: additional variables for the workers. kwargs: keyword arguments of the function.
     options: the launcher's, by name: max_restarts=3, log_dir="logs", nnodes=2; `muster --help`.
 
     The workers are separate programs and never forks of this process, which may have initialised
-    CUDA and have threads. Their output appears on sys.stdout and sys.stderr; each line starts with
-    its rank, unless label=False. Any thread may call it, any number of times. It returns when the
-    last process of the job has exited. Only the main thread receives Ctrl-C; this stops the job,
-    and then KeyboardInterrupt is raised. If this process dies, muster stops the job.
+    CUDA and may have threads. Their output appears on sys.stdout and sys.stderr; each line starts
+    with the rank, unless label=False. Any thread may call launch(), any number of times. It
+    returns when the last process of the job has exited. Only the main thread receives Ctrl-C,
+    which stops the job and then raises KeyboardInterrupt. If this process dies, muster stops the
+    job.
 
-    The job runs on this machine only, even inside a scheduler's allocation. With nnodes=N every
-    node calls it and gets the results of its own ranks, by rank. hosts= and hostfile= start
-    programs on other machines; with functions they are a ValueError.
+    The job runs only on this machine, even inside a scheduler's allocation. With nnodes=N, every
+    node calls launch() and gets the results of its own ranks, by rank. hosts= and hostfile= start
+    programs on other machines; with a function they raise ValueError.
 
     Raises WorkerError for the rank that failed first, with its exception as __cause__; JobError if
-    no rank can be named, as after an invalid option; TypeError if an object cannot be pickled;
-    FileNotFoundError if the launcher is not found. With log_dir, the first two have the job's
-    folder as `logs` and the contents of its report.json as `report`.
+    no rank can be named, for example after an invalid option; TypeError if an object cannot be
+    pickled; FileNotFoundError if the launcher is not found. With log_dir, the first two have the
+    job's directory as `logs` and the contents of its report.json as `report`.
     """
     if isinstance(function, (str, os.PathLike)):
         return launch_program([os.fspath(function), *map(str, args)], nproc, env,
@@ -69,7 +71,7 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
 def _run(words: Sequence[str], env: Optional[Mapping[str, str]], logs: Logs,
          listener: Optional[Listener] = None) -> Tuple[int, str]:
-    """The launcher's exit code and report."""
+    """Returns the launcher's exit code and report."""
     run = Run(words, environment(os.environ, sys.executable or "python3", env or {}), listener)
     logs.launcher_pid = run.pid
     return run.wait(), run.stderr_tail
@@ -77,12 +79,12 @@ def _run(words: Sequence[str], env: Optional[Mapping[str, str]], logs: Logs,
 
 def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
                     env: Optional[Mapping[str, str]], options: Mapping[str, Any]) -> List[Any]:
-    """launch() of a function that is already pickled. ValueError: `hosts` or `hostfile` is set."""
+    """Runs a function that is already pickled. ValueError: `hosts` or `hostfile` is set."""
     for name in ("hosts", "hostfile"):
         if options.get(name):
-            raise ValueError(f"muster.launch: {name}= starts programs only: functions and their "
-                             "results stay within one machine. Pass the path of a program, or call "
-                             "muster.launch with nnodes= on every machine")
+            raise ValueError(f"muster.launch: {name}= works only with programs: functions and "
+                             "their results stay within one machine. Pass the path of a program, "
+                             "or call muster.launch with nnodes= on every machine")
     answers = Answers()
     with Logs(options) as logs:
         listener = Listener(job, answers)
@@ -97,7 +99,8 @@ def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
 
 def launch_program(args: Sequence[str], nproc: Union[int, str], env: Optional[Mapping[str, str]],
                    options: Mapping[str, Any]) -> List[None]:
-    """launch() of a program with its arguments. None for each rank; one None if nproc is a word."""
+    """Runs a program with its arguments. Returns None for each rank; a single None if nproc is a
+    str."""
     with Logs(options) as logs:
         code, said = _run(command(program.find(), nproc, options, args), env, logs)
         if code == 0:

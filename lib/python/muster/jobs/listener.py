@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caller's side of the sockets between caller and workers."""
+"""The caller's side of the sockets between the caller and its workers."""
 from __future__ import annotations
 
 import os
@@ -18,7 +18,8 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Connection:
-    """One worker: it sends HELLO, receives the job, and answers. The socket never blocks."""
+    """One worker. It sends HELLO, receives the job, and sends its answer. The socket never
+    blocks."""
 
     def __init__(self, link: socket.socket, job: Sequence[bytes], answers: Answers) -> None:
         link.setblocking(False)
@@ -56,7 +57,7 @@ class Connection:
         return bool(data)
 
     def refuse(self, why: str) -> None:
-        """Records the problem with this worker's bytes, for the caller."""
+        """Records the problem with this worker's data, for the caller."""
         self._answers.wrong = why
 
     def _take(self, messages: List[Message]) -> None:
@@ -68,13 +69,14 @@ class Connection:
             elif kind != HELLO and self._who is not None:
                 self._answers.answer(*self._who, (kind, content))
             else:
-                raise BadMessage(f"a message of the kind {kind!r} at the wrong time")
+                raise BadMessage(f"a message of type {kind!r} at the wrong time")
 
 
 class Listener:
-    """A listening unix socket in a folder that only this user can enter. The owner must close it.
+    """A listening Unix socket in a directory that only this user can enter. The owner must close
+    it.
 
-    job: the content of CONTEXT and of JOB; all workers get the same bytes, which may be large.
+    job: the contents of CONTEXT and of JOB. All workers get the same bytes, which may be large.
     answers: receives the workers' answers.
     """
 
@@ -95,7 +97,7 @@ class Listener:
 
     def accept(self) -> Optional[Connection]:
         """The next worker's connection; None if none is pending. Rejects peers of other users,
-        which only root could be, because their data would be unpickled."""
+        which could only be root, because their data would be unpickled."""
         while True:
             try:
                 link, _ = self.socket.accept()
@@ -107,6 +109,6 @@ class Listener:
             link.close()
 
     def close(self) -> None:
-        """Removes the socket and its folder."""
+        """Removes the socket and its directory."""
         self.socket.close()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -12,7 +12,7 @@ REPORT, EVENTS = "report.json", "events.jsonl"
 
 
 def names_in(folder: str) -> FrozenSet[str]:
-    """The entries of a folder; empty if it does not exist yet."""
+    """The entries of a directory; empty if it does not exist yet."""
     try:
         return frozenset(os.listdir(folder))
     except OSError:
@@ -20,7 +20,7 @@ def names_in(folder: str) -> FrozenSet[str]:
 
 
 def launcher_of(folder: str) -> Optional[int]:
-    """The pid of the launcher that made this folder; None if unknown."""
+    """The pid of the launcher that created this directory; None if unknown."""
     try:
         with open(os.path.join(folder, EVENTS), encoding="utf-8") as file:
             first = json.loads(file.readline())
@@ -30,7 +30,8 @@ def launcher_of(folder: str) -> Optional[int]:
 
 
 def report_of(folder: str) -> Optional[Dict[str, Any]]:
-    """The contents of its report.json; None if there is none, as on a full disk."""
+    """The contents of the directory's report.json; None if there is none, for example on a full
+    disk."""
     try:
         with open(os.path.join(folder, REPORT), encoding="utf-8") as file:
             report = json.load(file)
@@ -49,8 +50,8 @@ class Logs:
         self.launcher_pid = 0
 
     def folder(self) -> Optional[str]:
-        """Several jobs may write under the same log_dir. This job's folder is new, and was made by
-        its launcher."""
+        """Several jobs may write under the same log_dir. This job's directory is the new one that
+        its launcher created."""
         if self._parent is None:
             return None
         for name in names_in(self._parent) - self._earlier:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses messages of the workers from bytes as they arrive. Pure: no sockets. worker.py describes
-the format."""
+"""Parses messages from workers as their bytes arrive. Pure: no sockets. worker.py describes the
+format."""
 from __future__ import annotations
 
 from typing import Dict, List, Tuple
@@ -16,24 +16,24 @@ LENGTH_MAX: Dict[bytes, int] = {HELLO: GREETING.size, RESULT: RESULT_MAX,
 
 
 class BadMessage(Exception):
-    """Bytes that no worker of this version sends."""
+    """Bytes that no worker of this version would send."""
 
 
 class Inbox:
-    """Takes the bytes of one connection, returns whole messages."""
+    """Takes bytes from one connection; returns complete messages."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> List[Message]:
         """The messages that are now complete. Raises BadMessage as soon as a header has an unknown
-        kind or exceeds its limit, without waiting for the content."""
+        type or exceeds its limit, without waiting for the content."""
         self._bytes += data
         messages = []
         while len(self._bytes) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._bytes)
             if kind not in LENGTH_MAX:
-                raise BadMessage(f"a message of the unknown kind {kind!r}")
+                raise BadMessage(f"a message of unknown type {kind!r}")
             if length > LENGTH_MAX[kind]:
                 raise BadMessage(f"a message of {length} bytes; the limit is {LENGTH_MAX[kind]}. "
                                  "Write larger results to a file and return its path")

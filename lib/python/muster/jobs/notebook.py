@@ -8,11 +8,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from .launching import launch
 
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
-_ANY_PORT = ("0", "29500")  # Accelerate's default: on one machine any free port will do
+_ANY_PORT = ("0", "29500")  # Accelerate's default: on one machine it means any free port
 
 
 def gpus() -> int:
-    """The number of GPUs. Does not initialise CUDA. 0 if PyTorch is not loaded."""
+    """The number of GPUs, without initialising CUDA. 0 if PyTorch is not loaded."""
     torch = sys.modules.get("torch")
     return int(torch.cuda.device_count()) if torch is not None else 0
 
@@ -36,17 +36,18 @@ def notebook_launcher(function: Callable[..., Any], args: Sequence[Any] = (),
                       rdzv_endpoint: str = "", rdzv_conf: Optional[Mapping[str, Any]] = None,
                       rdzv_id: str = "none", max_restarts: int = 0, monitor_interval: float = 0.1,
                       log_line_prefix_template: Optional[str] = None) -> List[Any]:
-    """Accelerate's notebook_launcher on top of muster.launch. Replace the first line by the second:
+    """Accelerate's notebook_launcher on top of muster.launch. Replace the first line with the
+    second:
 
         from accelerate import notebook_launcher
         from muster import notebook_launcher
 
     The arguments are Accelerate's. Differences: the notebook may already have initialised CUDA or
-    created an Accelerator; cells can launch repeatedly; the result is the list of the ranks' return
-    values; without `num_processes` there is one process per GPU, or one without GPUs; a single
-    process also runs as a separate process; use_port="29500" on one machine means any free port. If
-    a rank fails, it raises muster.WorkerError. monitor_interval has no effect: muster does not
-    poll.
+    created an Accelerator. Cells can launch repeatedly. The result is the list of the ranks'
+    return values. Without `num_processes` there is one process per GPU, or a single process if
+    there are no GPUs. A single process also runs as a separate process. On one machine,
+    use_port="29500" means any free port. If a rank fails, muster.WorkerError is raised.
+    monitor_interval has no effect, because muster does not poll.
     """
     if mixed_precision.lower() not in _PRECISIONS:
         raise ValueError(f"mixed_precision={mixed_precision!r}: choose one of {_PRECISIONS}")

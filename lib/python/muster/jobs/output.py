@@ -10,7 +10,8 @@ TAIL_MAX = 1 << 16  # characters of the tail to keep, for the launcher's report
 
 class Output:
     """Decodes bytes into a text stream and keeps the tail. Writes text as it arrives, because a
-    progress bar does not end its line; with whole_lines by lines, for outputs that share a stream.
+    progress bar does not end its line. With whole_lines it writes line by line, for outputs that
+    share a stream.
     """
 
     def __init__(self, stream: TextIO, whole_lines: bool = False) -> None:
@@ -21,11 +22,11 @@ class Output:
         self.tail = ""
 
     def feed(self, data: bytes) -> None:
-        """Writes the complete characters, or the complete lines."""
+        """Writes the complete characters, or with whole_lines, the complete lines."""
         self._write(self._line + self._decoder.decode(data))
 
     def close(self) -> None:
-        """Writes the remainder, at the end of the pipe."""
+        """Writes the remaining text at the end of the pipe."""
         self._write(self._line + self._decoder.decode(b"", True), whole=True)
 
     def _write(self, text: str, whole: bool = False) -> None:

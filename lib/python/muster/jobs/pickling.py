@@ -20,8 +20,8 @@ SOURCES_MAX = 1 << 22  # characters of cell sources sent with a function; the ne
 
 def pack_call(function: Callable[..., Any], args: Sequence[Any],
               kwargs: Mapping[str, Any], by: Any = None) -> bytes:
-    """A pickled call; `by`: a module like pickle. The TypeError names the object that cannot be
-    pickled and the remedy."""
+    """A pickled call. `by`: a module like pickle. The TypeError names the object that cannot be
+    pickled and suggests a fix."""
     by = by or pickler()
     try:
         return dumps((function, tuple(args), dict(kwargs)), by)
@@ -33,13 +33,14 @@ def pack_call(function: Callable[..., Any], args: Sequence[Any],
 
 
 def with_context(call: bytes) -> Tuple[bytes, bytes]:
-    """The content of CONTEXT and of JOB: this process's module search path, and the call."""
+    """The contents of CONTEXT and of JOB: this process's module search path, and the call."""
     context: Context = (search_path(), sources(), *main_program())
     return pickle.dumps(context), call
 
 
 def main_program() -> Tuple[Optional[str], Optional[str]]:
-    """The file of __main__ (None without one, as in a notebook), and its name after -m."""
+    """The file of __main__ (None if there is none, as in a notebook), and its module name if it
+    was run with -m."""
     main = sys.modules.get("__main__")
     file: Optional[str] = getattr(main, "__file__", None)
     spec = getattr(main, "__spec__", None)
@@ -53,7 +54,7 @@ def search_path() -> List[str]:
 
 
 def sources() -> Dict[str, List[str]]:
-    """The sources of notebook cells and other code without a file, by name in tracebacks."""
+    """The sources of notebook cells and other code without a file, by the name in tracebacks."""
     found: Dict[str, List[str]] = {}
     room = SOURCES_MAX
     for name, entry in reversed(list(linecache.cache.items())):
@@ -75,8 +76,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _named_modules(function: Any, seen: Set[int]) -> Iterator[str]:
-    """Modules that the function imports or that are among its globals, including those of functions
-    in the same module that it calls."""
+    """Modules that the function imports or has among its globals. Includes those of functions that
+    it calls in its own module."""
     code = getattr(function, "__code__", None)
     if code is None or id(code) in seen:
         return
@@ -95,8 +96,8 @@ def _named_modules(function: Any, seen: Set[int]) -> Iterator[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a module belongs to Python or to an installed package. The user's own modules may
-    change between attempts, so the workers import them."""
+    """Whether a module belongs to Python or to an installed package. Other modules are the user's
+    own; they may change between attempts, so the workers import them."""
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
     except (ImportError, ValueError):
@@ -110,6 +111,7 @@ def _is_installed(name: str) -> bool:
 
 
 def modules_of(function: Any) -> List[str]:
-    """The installed modules that a function needs, sorted; warm=True imports them once."""
+    """The installed modules that a function needs, sorted; with warm=True they are imported
+    once."""
     names = set(_named_modules(function, set()))
     return sorted(name for name in names if name and _is_installed(name))

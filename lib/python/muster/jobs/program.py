@@ -13,8 +13,8 @@ NAME = "muster"
 
 def candidates(package: str = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
                ) -> List[str]:
-    """Paths to search for the program, in order: the console scripts of this Python, then `bin` of
-    each folder that the package may be installed under."""
+    """Paths to search for the program, in order: the console scripts of this Python, then `bin` in
+    each directory that the package may be installed under."""
     folders = [sysconfig.get_path("scripts")]
     prefix = package
     for _ in range(4):  # PREFIX/lib/python3/dist-packages/muster; TARGET/muster of pip --target
@@ -29,8 +29,8 @@ def is_program(path: str) -> bool:
 
 
 def find() -> str:
-    """The path of the launcher: MUSTER_BIN, which must exist; or one installed with this package;
-    or the one in PATH. The FileNotFoundError contains the remedy."""
+    """The path of the launcher: MUSTER_BIN, which must exist; else the one installed with this
+    package; else the one in PATH. The FileNotFoundError suggests a fix."""
     named = os.environ.get(VARIABLE)
     if named:
         if not is_program(named):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the launcher as a child process: its output, its workers' answers, its exit. One event loop
-in the caller's thread."""
+"""Runs the launcher as a child process: handles its output, its workers' answers and its exit, in
+one event loop in the caller's thread."""
 from __future__ import annotations
 
 import functools
@@ -15,10 +15,10 @@ from .listener import Connection, Listener
 from .messages import BadMessage
 from .output import Output
 
-# The launcher gets SIGTERM when the thread that waits for it exits, however that happens. This
-# small
-# program requests that and then execs the launcher: in a process with threads, such as a notebook
-# kernel, Python code is not safe between fork and exec. It resets two signals that Python ignores.
+# The launcher gets SIGTERM when the thread that waits for it exits for any reason. This small
+# program requests that and then execs the launcher. A separate program is needed because Python
+# code is not safe between fork and exec in a process with threads, such as a notebook kernel. It
+# also resets two signals that Python ignores.
 _BECOME = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 os.getppid() == int(sys.argv[1]) or os._exit(1)
@@ -29,7 +29,7 @@ _CHUNK = 1 << 16  # bytes of output to read at once
 
 
 class Run:
-    """One job, from start to exit. listener: None if the ranks send no answers."""
+    """One job, from start to exit. listener: None if the ranks do not send answers."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str],
                  listener: Optional[Listener] = None) -> None:
@@ -37,7 +37,7 @@ class Run:
         self._selector = selectors.DefaultSelector()
         self._outputs: Dict[IO[bytes], Output] = {}
         python = sys.executable or "python3"
-        # A separate session: Ctrl-C reaches only the caller, which then signals the launcher.
+        # Use a separate session: Ctrl-C then reaches only the caller, which signals the launcher.
         self._process = subprocess.Popen(
             [python, "-I", "-S", "-c", _BECOME, str(os.getpid()), *command], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -58,8 +58,8 @@ class Run:
         return self._stderr.tail
 
     def wait(self) -> int:
-        """Serves the job until the launcher exits; returns its exit code, 128 + n after signal n.
-        KeyboardInterrupt stops the job; a second one kills it."""
+        """Runs the event loop until the launcher exits. Returns its exit code; 128 + n after
+        signal n. KeyboardInterrupt stops the job; a second one kills it."""
         try:
             self._serve()
             code = self._process.wait()
@@ -71,7 +71,7 @@ class Run:
         return 128 - code if code < 0 else code
 
     def _end(self, signo: int) -> None:
-        """Stops the job; all its processes have exited when this returns."""
+        """Stops the job. All its processes have exited when this method returns."""
         self._process.send_signal(signo)
         try:
             self._serve()
@@ -81,7 +81,7 @@ class Run:
             self._process.wait()
 
     def _serve(self) -> None:
-        """Runs until both pipes close (only the launcher holds them), then reads the rest."""
+        """Runs until both pipes close (only the launcher holds them open), then reads the rest."""
         while self._outputs:
             for key, events in self._selector.select():
                 key.data(events)

@@ -2,10 +2,10 @@
 """Runs in each rank of muster.launch(function): fetches the function from the caller's socket,
 calls it, and sends back the result or the exception.
 
-The launcher starts this file by its path, so the rank's Python need not find the package; the
-caller's sys.path arrives with the function. The caller imports the message format from here.
+The launcher starts this file by its path, so the rank's Python need not find the package. The
+caller's sys.path arrives with the function. The caller imports the message format from this file.
 
-A message is a kind byte, the content's length, and the content:
+A message is a type byte, the content's length, and the content:
 
     HELLO     worker → caller   attempt and rank, GREETING
     CONTEXT   caller → worker   pickled Context
@@ -41,13 +41,14 @@ CHUNK = 1 << 20  # bytes to request at once, regardless of the header
 INTERRUPTED = 130  # exit code, as in a shell after SIGINT
 _THIS_FILE = __file__  # prepare() changes __main__.__file__
 
-# sys.path; sources, by file name; the file of the caller's __main__ and its name after -m, or None.
+# Context: sys.path; sources by file name; the file of the caller's __main__, and its module name
+# if it was run with -m, else None.
 Context = Tuple[List[str], Dict[str, List[str]], Optional[str], Optional[str]]
 
 
 def pickler() -> Any:
-    """cloudpickle, which also handles functions of __main__ and notebooks; or else PySpark's copy
-    of it, if loaded; or else pickle."""
+    """cloudpickle, because it handles functions of __main__ and notebooks; otherwise PySpark's
+    copy of it, if loaded; otherwise pickle."""
     try:
         import cloudpickle
     except ImportError:
@@ -56,7 +57,7 @@ def pickler() -> Any:
 
 
 def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) -> Any:
-    """Reduces a code object like cloudpickle, but keeps its file name."""
+    """Reduces a code object like cloudpickle does, but keeps its file name."""
     make, args, *more = reduce(code)
     name = make(*args).co_filename
     if name != code.co_filename:
@@ -66,8 +67,8 @@ def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) 
 
 
 def dumps(value: Any, by: Any = None) -> bytes:
-    """The pickled value; `by`: a module like pickle. cloudpickle 3.1.3 replaces the file names of
-    functions by "<dynamic-code>", but tracebacks, inspect and compilers need the real ones."""
+    """The pickled value. `by`: a module like pickle. cloudpickle 3.1.3 replaces the file names of
+    functions with "<dynamic-code>", but tracebacks, inspect and compilers need the real ones."""
     module = by or pickler()
     base = getattr(module, "CloudPickler", None)
     if base is None:
@@ -87,7 +88,7 @@ def send(link: socket.socket, kind: bytes, data: bytes) -> None:
 
 
 def read(link: socket.socket, length: int) -> bytearray:
-    """Reads `length` bytes without a second copy. EOFError if the caller has exited."""
+    """Reads `length` bytes without a second copy. EOFError: the caller has exited."""
     data = bytearray(length)
     rest = memoryview(data)
     while rest:
@@ -99,7 +100,7 @@ def read(link: socket.socket, length: int) -> bytearray:
 
 
 def receive(link: socket.socket, wanted: bytes) -> bytearray:
-    """The content of the next message, which must be of this kind."""
+    """The content of the next message, which must have this type."""
     kind, length = HEADER.unpack(read(link, HEADER.size))
     if kind != wanted:
         raise RuntimeError(f"the caller sent {kind!r} instead of {wanted!r}")
@@ -113,9 +114,9 @@ def greet(link: socket.socket) -> None:
 
 
 def prepare(context: Context) -> None:
-    """Sets up the caller's modules and cell sources, which tracebacks, inspect and torch.compile
-    need. multiprocessing imports __main__'s file in the children that it spawns, so __main__ gets
-    the caller's file instead of this one."""
+    """Sets up the caller's modules and cell sources, because tracebacks, inspect and torch.compile
+    need them. multiprocessing imports __main__'s file in the children that it spawns, so __main__
+    gets the caller's file instead of this one."""
     path, sources, file, module = context
     sys.path[:] = path
     for name, lines in sources.items():
@@ -132,7 +133,7 @@ def call(packed: bytearray) -> bytes:
     """Calls the function and returns its pickled result."""
     function, args, kwargs = pickle.loads(packed)
     if getattr(function, "__module__", None) == "__main__":
-        # So that plain pickle (torch.save, DataLoader) finds the classes that the function uses.
+        # Plain pickle (torch.save, DataLoader) then finds the classes that the function uses.
         main = sys.modules["__main__"].__dict__
         for name, value in getattr(function, "__globals__", {}).items():
             main.setdefault(name, value)
@@ -145,8 +146,8 @@ def call(packed: bytearray) -> bytes:
 
 
 def packed_exception(error: BaseException) -> Optional[bytes]:
-    """The pickled exception, or None if it cannot be unpickled. Many exceptions pickle but fail to
-    unpickle, because their constructors take other arguments."""
+    """The pickled exception; None if it cannot be unpickled. Many exceptions can be pickled but
+    not unpickled, because their constructors take different arguments."""
     try:
         data = dumps(error)
         pickle.loads(data)
@@ -156,7 +157,7 @@ def packed_exception(error: BaseException) -> Optional[bytes]:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback as Python prints it, without the frames of this file."""
+    """The traceback as Python prints it, but without the frames of this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == _THIS_FILE:
         trace = trace.tb_next
@@ -164,13 +165,13 @@ def traceback_of(error: BaseException) -> str:
 
 
 def failure(error: BaseException) -> bytes:
-    """The FAILURE for an exception."""
+    """The content of the FAILURE message for an exception."""
     return pickle.dumps((traceback_of(error)[-TRACEBACK_MAX:], packed_exception(error)))
 
 
 def record(error: BaseException) -> None:
-    """Reports to the launcher, like torch.distributed.elastic's `record`, for its report and for
-    the callers on other nodes. Keeps a file that the function itself has recorded."""
+    """Reports the error to the launcher, like torch.distributed.elastic's `record`, for its report
+    and for the callers on other nodes. Keeps a file that the function itself has recorded."""
     message = {"message": "".join(traceback.format_exception_only(type(error), error)).strip()
                [:RECORDED_MAX],
                "extraInfo": {"py_callstack": traceback_of(error)[-RECORDED_MAX:],
@@ -192,7 +193,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def main() -> None:
-    """Runs one call; exits with 0 if it returned."""
+    """Runs one call. Exits with 0 if the function returned."""
     with socket.socket(socket.AF_UNIX) as link:
         link.connect(sys.argv.pop(1))
         greet(link)

@@ -6,26 +6,27 @@
     group = torch.distributed.new_group(backend="muster")
 
 It supports CPU tensors and PyTorch 1.13 or later; it is tested with 1.13 and 2.15. It has all of
-gloo's operations: all_reduce, broadcast, reduce, all_gather(_into_tensor), reduce_scatter(_tensor),
-gather, scatter, all_to_all(_single, also with unequal splits), send and recv with tags and from any
-source, batched sends, barrier, monitored_barrier, split_group, the object collectives and the
-coalesced variants; ReduceOp SUM, AVG, PRODUCT, MIN, MAX, PREMUL_SUM, BAND, BOR, BXOR; in all_reduce
-also sparse tensors and lists of several tensors. For unsupported calls it raises gloo's messages.
+gloo's operations: all_reduce, broadcast, reduce, all_gather(_into_tensor),
+reduce_scatter(_tensor), gather, scatter, all_to_all(_single, also with unequal splits), send and
+recv (with tags, and from any source), batched sends, barrier, monitored_barrier, split_group, the
+object collectives and the coalesced variants. It supports ReduceOp SUM, AVG, PRODUCT, MIN, MAX,
+PREMUL_SUM, BAND, BOR, BXOR. all_reduce also accepts sparse tensors and lists of several tensors.
+Unsupported calls raise errors with gloo's messages.
 
 Errors: Work.wait() raises muster.PeerFailed, muster.TimedOut and so on, with the rank. Where
-PyTorch waits in C++ (DDP's backward), it raises RuntimeError with the same text. Afterwards the
-group is dead, as with gloo, except after a monitored_barrier that some ranks missed.
+PyTorch waits in C++ (DDP's backward), it raises RuntimeError with the same text. After an error
+the group is dead, as with gloo, except after a monitored_barrier that some ranks missed.
 
 Groups use PyTorch's store. If the library's client cannot use it (a FileStore, or PyTorch before
 2.1), the group's rank 0 serves a separate store. MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS,
 _PORT_RANGE and _FLIGHT_DIR have the same effect as in Communicator.from_env().
 
 A compiled extension speeds up calls and DDP. `python -m muster.torch.build` builds it for PyTorch
-2.4 or later; then new groups use it, unless MUSTER_TORCH_BACKEND=python. It is for the CPU only: in
-"cpu:muster,cuda:nccl" GPUs keep NCCL. MUSTER_TORCH_ASYNC=inline or thread selects where
-asynchronous operations run.
+2.4 or later. After that, new groups use it, unless MUSTER_TORCH_BACKEND=python. It supports only
+the CPU: with "cpu:muster,cuda:nccl", GPUs still use NCCL. MUSTER_TORCH_ASYNC=inline or thread
+selects where asynchronous operations run.
 
-MUSTER_TORCH_REPLACES=gloo makes muster provide the groups of programs that ask for gloo.
+With MUSTER_TORCH_REPLACES=gloo, muster provides the groups of programs that request gloo.
 
 attach(module, communicator) averages a module's gradients without a process group.
 """

@@ -27,7 +27,7 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
             attached.zero_grad()
 
     Collective: all ranks attach a module with the same parameters, in the same order. All
-    parameters are on one device, the host or a GPU, and have types with arithmetic in muster.
+    parameters are on one device, the host or a GPU, and have element types that muster can reduce.
     Sparse gradients become dense.
 
     comm: the ranks to average over. broadcast: copies rank 0's parameters and buffers to all other
@@ -35,16 +35,16 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
     has_unused allows parameters without a gradient in some steps; if no rank has a gradient, .grad
     stays None.
 
-    Each parameter's .grad is a view of a bucket. The first wait() may move it; older .grad tensors
-    must not be used afterwards (reorder=False prevents that). zero_grad() keeps the view. After
-    optimizer.zero_grad(), which sets .grad to None, each gradient is copied once per step.
+    Each parameter's .grad is a view of a bucket. The first wait() may move the buckets; do not use
+    older .grad tensors after that (reorder=False prevents the move). zero_grad() keeps the view.
+    After optimizer.zero_grad(), which sets .grad to None, each gradient is copied once per step.
 
-    On a GPU a bucket is sent after the streams on which backward() computed its gradients, and
-    wait() makes torch's current stream wait for the averages. Only the first wait() blocks the
-    host; with has_unused each one does, until the other ranks have called it.
+    On a GPU, a bucket is sent after the work of the streams on which backward() computed its
+    gradients, and wait() makes torch's current stream wait for the averages. Only the first wait()
+    blocks the host; with has_unused every wait() does, until the other ranks have called it.
 
     Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch: the ranks'
-    modules differ; the text names the parameter.
+    modules differ; the message names the parameter.
     """
     if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
         raise errors.Unsupported("muster.torch.attach needs PyTorch 2.1 or later "
@@ -94,10 +94,10 @@ class Attached:
                        for id, p in enumerate(self._parameters)]
 
     def wait(self) -> GradientStats:
-        """Call it after backward(): returns when every .grad is the average over all ranks (on a
-        GPU: for work queued on torch's current stream from now on). InvalidState: parameters have
-        no gradient, and has_unused is off; the text names them. Otherwise raises an operation's
-        error (PeerFailed, TimedOut and so on)."""
+        """Call it after backward(). Returns when every .grad is the average over all ranks; on a
+        GPU, makes later work on torch's current stream wait for the averages.
+        InvalidState: parameters have no gradient, and has_unused is off; the message lists them.
+        Otherwise raises an operation's error (PeerFailed, TimedOut and so on)."""
         self._begin()
         with self._lock:
             marked = self._marked or set()
@@ -124,8 +124,8 @@ class Attached:
 
     @contextlib.contextmanager
     def accumulate(self) -> Iterator[Attached]:
-        """Backward passes inside the block only add to this rank's .grad; for all micro-batches but
-        the last. InvalidState: wait() was not called after the last backward pass."""
+        """Backward passes inside the block only add to this rank's .grad. Use it for all but the
+        last micro-batch. InvalidState: wait() was not called after the last backward pass."""
         if self._marked is not None:
             raise errors.InvalidState("accumulate: call wait() after the last backward() first")
         self._synchronizes = False
@@ -135,7 +135,7 @@ class Attached:
             self._synchronizes = True
 
     def zero_grad(self) -> None:
-        """Sets every .grad to zeros in its bucket; with has_unused to None."""
+        """Sets every .grad to zeros in its bucket, or to None if has_unused is set."""
         for p, view in zip(self._parameters, self._views):
             if self._has_unused:
                 p.grad = None
@@ -155,8 +155,8 @@ class Attached:
         self._replace_grads()
 
     def close(self) -> None:
-        """Detaches the module: its .grad tensors become independent copies. Synchronizes the GPU. A
-        second call does nothing."""
+        """Detaches the module: its .grad tensors become independent copies. Synchronizes the GPU.
+        A second call does nothing."""
         for hook in self._hooks:
             hook.remove()
         for p, view in zip(self._parameters, self._views):
@@ -174,8 +174,9 @@ class Attached:
 
     def _join(self) -> Any:
         """On a GPU, the stream on which all gradients of a step are marked: the first gradient's.
-        It waits for torch's current stream, which computed this gradient: parts of a model may use
-        separate streams, and wait() may run on another stream than backward()."""
+        This stream waits for torch's current stream, which computed this gradient: parts of a
+        model may use separate streams, and wait() may run on a different stream from
+        backward()."""
         if not self._gpu:
             return None
         current = torch.cuda.current_stream(self._gpu)
@@ -187,7 +188,7 @@ class Attached:
             return self._stream
 
     def _synchronize_gpu(self) -> None:
-        """Call before gradient memory moves or is freed: queued work may still use it."""
+        """Call before gradient memory is moved or freed, because queued work may still use it."""
         if self._gpu:
             torch.cuda.synchronize(self._gpu)
 
@@ -195,7 +196,7 @@ class Attached:
         self._views = [self.sync.grad(id).torch() for id in range(len(self._parameters))]
 
     def _replace_grads(self) -> None:
-        """Call after the gradients have moved."""
+        """Call after the gradients have been moved."""
         self._update_views()
         for p, view in zip(self._parameters, self._views):
             if p.grad is not None:
@@ -219,12 +220,12 @@ class Attached:
             _move_grad(self._parameters[id], self._views[id])
         self.sync.mark_ready(id, self._join())
         with self._lock:
-            assert self._marked is not None  # _begin() ran before
+            assert self._marked is not None  # _begin() has run
             self._marked.add(id)
 
 
 def _move_grad(p: torch.nn.Parameter, view: torch.Tensor, or_zeros: bool = False) -> None:
-    """Makes .grad the view of its bucket and keeps its value."""
+    """Makes .grad a view of its bucket and keeps the values."""
     if p.grad is None:
         if or_zeros:
             p.grad = view

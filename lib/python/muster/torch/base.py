@@ -44,7 +44,7 @@ class Meeting:
 
 
 class Base(dist.ProcessGroup):
-    """Any thread may call operations; they run in the order of the calls."""
+    """Any thread may call operations; they run in the order in which they are called."""
 
     supports_coalescing = False
     supports_splitting = True
@@ -57,23 +57,23 @@ class Base(dist.ProcessGroup):
         self.address_of = meeting.address_of
         self.messages = Messages(self, meeting.control)
         self.completer = Completer()
-        self.is_shared = False  # another thread may start a receive during an operation
-        self.label = "muster"  # of the profiler's ranges
+        self.is_shared = False  # True: another thread may start a receive during an operation
+        self.label = "muster"  # for the profiler's ranges
         self.is_profiled = False  # the current operation has a profiler range
         self._meeting = meeting
         self._monitored = MonitoredBarrier(meeting.store, comm.rank, comm.size)
-        self._lock: Any = threading.Lock()  # a communicator takes one call at a time
-        self._works: List[Tuple[Work, bool]] = []  # pending; whether it is a collective operation
+        self._lock: Any = threading.Lock()  # a communicator allows one call at a time
+        self._works: List[Tuple[Work, bool]] = []  # pending; and whether each is a collective
         self._dropped = Dropped(_KEPT_WORKS)
         self._count = 0
         self._name, self._description = "muster", "undefined"
         self._is_split = False
         self._splits = 0
 
-    # PyTorch's interface of a group.
+    # PyTorch's interface for a group.
 
     def getBackendName(self) -> str:
-        """Never "gloo", even as its replacement: DDP's logger would expect gloo's own class."""
+        """Never "gloo", even when it replaces gloo: DDP's logger would expect gloo's own class."""
         return "muster"
 
     name = _get_backend_name = getBackendName
@@ -94,7 +94,8 @@ class Base(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        """Empty while PyTorch creates the group, or PyTorch would treat it as one of its own."""
+        """Empty while PyTorch creates the group; otherwise PyTorch would treat it as a built-in
+        one."""
         return [torch.device("cpu")] if self._is_split or self in _groups() else []
 
     def _get_backend(self, device: Any) -> Base:
@@ -113,7 +114,7 @@ class Base(dist.ProcessGroup):
 
     @property
     def options(self) -> Any:
-        """With the current timeout."""
+        """A copy with the current timeout."""
         return C10D.Backend.Options("muster", timedelta(seconds=self.seconds))
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -135,7 +136,7 @@ class Base(dist.ProcessGroup):
     def split_group(self, ranks: Sequence[int], timeout: Optional[timedelta] = None,
                     opts: Any = None, group_name: Optional[str] = None,
                     group_desc: Optional[str] = None, device_types: Any = None) -> Any:
-        """The group of these ranks of this group; None on other ranks. All ranks call it."""
+        """Returns a subgroup of these ranks; None on the other ranks. All ranks call it."""
         if self.rank() not in ranks:
             return None
         name = group_name or f"split {sorted(ranks)} {self._count}"
@@ -154,7 +155,7 @@ class Base(dist.ProcessGroup):
         return self._meeting.create(store, list(ranks).index(self.rank()), len(ranks), timeout)
 
     def split_store(self, ranks: Sequence[int]) -> Any:
-        """A store for a new group of these ranks, if PyTorch has made none."""
+        """A store for a new group of these ranks, if PyTorch has not created one."""
         self._splits += 1
         return dist.PrefixStore(f"split {self._splits} {sorted(ranks)}/", self._meeting.store)
 
@@ -164,20 +165,20 @@ class Base(dist.ProcessGroup):
         self.comm.abort("the process group was aborted")
 
     def shutdown(self) -> None:
-        """Waits for pending operations, then leaves."""
+        """Waits for pending operations, then leaves the group."""
         self.completer.close()
         self.messages.close()
         self.comm.close()
         if self._meeting.served is not None:
             self._meeting.served.close()
 
-    # For the operations.
+    # Used by the operations.
 
     def start(self, kind: int, source: Optional[torch.Tensor], target: torch.Tensor,
               opts: Options, *, op: Optional[str] = None, root: int = -1,
               scale: float = 1.0) -> Optional[Part]:
-        """Starts a collective operation. If the caller waits at once anyway, runs the operation in
-        this call and returns None."""
+        """Starts a collective operation. If the caller would wait for it immediately, runs the
+        operation in this call and returns None."""
         buffer = t.data_buffer if op is None else t.number_buffer
         waits = not getattr(opts, "asyncOp", True)
         is_async = not waits or self.is_shared
@@ -205,7 +206,8 @@ class Base(dist.ProcessGroup):
         return part
 
     def kept(self, work: Work, *, is_collective: bool = False) -> Work:
-        """Keeps the Work while it is pending, and later, for PyTorch's C++, when it is dropped."""
+        """Keeps the Work while it is pending. For PyTorch's C++ code, also keeps it after Python
+        drops it."""
         work.dropped, work.seconds = self._dropped, work.seconds or self.seconds
         self._works = [each for each in self._works if not each[0].is_completed()]
         if not work.is_completed():

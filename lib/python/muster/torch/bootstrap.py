@@ -28,14 +28,15 @@ _ANY_PORT = (0, 0)
 
 def create(store: dist.Store, rank: int, size: int, timeout: timedelta,
            label: str = "muster") -> Any:
-    """For torch.distributed: creates the group of these ranks; returns when all have called it. A
-    ProcessGroup, or its compiled form (compiled.py). label: of the profiler's ranges."""
+    """For torch.distributed: creates the group of these ranks; returns when all of them have
+    called it. Returns a ProcessGroup, or its compiled form (compiled.py). label: for the
+    profiler's ranges."""
     return compiled.wrap(create_in_python(store, rank, size, timeout, label))
 
 
 def create_in_python(store: dist.Store, rank: int, size: int, timeout: timedelta,
                      label: str = "muster") -> ProcessGroup:
-    """The same, but never compiled."""
+    """Like create(), but never compiled."""
     group = _in_python(store, rank, size, timeout)
     group.label = label
     return group
@@ -62,7 +63,8 @@ def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> P
     address = options.get("address") or _own_address(below)
     port = control.serve(address, _port_range())
     store.set(f"{KEY}/{rank}", json.dumps([address, port]))
-    # If the group has no store of its own, each rank uses PyTorch's under its own name for it.
+    # If the group does not have its own store, each rank uses PyTorch's store and names the group
+    # itself.
     host, at_port = group["store"] or (below.host, below.port)
     at = (host, at_port)
 
@@ -100,16 +102,16 @@ def _port_range() -> Tuple[int, int]:
 
 
 def _tcp_store(store: Any) -> Any:
-    """The TCPStore under any prefixes; None for another kind of store."""
+    """The TCPStore under any prefixes; None for any other kind of store."""
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     return store if isinstance(store, dist.TCPStore) else None
 
 
 def _own_address(below: Any) -> str:
-    """This process's address for the other ranks: the one facing the store."""
+    """This process's address for the other ranks: the local address on the route to the store."""
     if below is None:
-        return "127.0.0.1"  # file and in-memory stores serve one machine only
+        return "127.0.0.1"  # file and in-memory stores serve only one machine
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             below.host, below.port, type=socket.SOCK_DGRAM)[0]

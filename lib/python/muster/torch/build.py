@@ -4,7 +4,8 @@
     python -m muster.torch.build [--force]
 
 It takes about a minute, once, and needs a C++ compiler, ninja, and the headers of Python and
-PyTorch. Groups created afterwards use it. Only this and MUSTER_TORCH_BACKEND=compiled build it.
+PyTorch. Groups created after that use it. Only this command and MUSTER_TORCH_BACKEND=compiled
+build it.
 """
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ OLDEST = (2, 4)
 
 
 def c_interface() -> str:
-    """The folder of collective.h: in the package, or in the source tree around it."""
+    """The directory of collective.h: in the package, or in the source tree that contains it."""
     tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(compiled.SOURCES))))
     for folder in (os.path.join(compiled.SOURCES, "muster"), os.path.join(tree, "muster")):
         if os.path.exists(os.path.join(folder, "collective.h")):
@@ -37,7 +38,8 @@ def c_interface() -> str:
 
 
 def link_headers(work: str) -> str:
-    """A folder with the headers in the layout that the sources expect, as in the source tree."""
+    """A directory with the headers in the layout that the sources expect, as in the source
+    tree."""
     include = os.path.join(work, "include")
     package = os.path.join(include, "python", "muster", "torch")
     os.makedirs(package)
@@ -65,7 +67,7 @@ def check() -> None:
 
 @contextlib.contextmanager
 def alone(folder: str) -> Iterator[None]:
-    """Locks out other processes, because all ranks of a job may start a build."""
+    """Locks out other processes, because all ranks of a job may start a build at once."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -85,7 +87,7 @@ def build(force: bool = False, verbose: bool = False) -> str:
 
 
 def compile_in(work: str, verbose: bool) -> str:
-    """Compiles in an empty folder and returns the module's path there."""
+    """Compiles in an empty directory and returns the module's path there."""
     from torch.utils import cpp_extension
     source = os.path.join(compiled.SOURCES, "module.cpp")
     try:

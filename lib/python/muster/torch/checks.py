@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argument checks of each operation, with gloo's messages, which programs match."""
+"""Argument checks for each operation. They use gloo's messages, because programs match on them."""
 from __future__ import annotations
 
 from typing import List, Sequence
@@ -20,10 +20,10 @@ def supported(operation: str, tensors: Tensors) -> None:
     for tensor in tensors:
         if tensor.device.type != "cpu":
             raise errors.Unsupported(f'{operation}: unsupported device type: the muster backend '
-                                     f"supports CPU tensors only, this one is on {tensor.device}")
+                                     f"supports only CPU tensors; this one is on {tensor.device}")
         if tensor.layout is not torch.strided:
             raise errors.Unsupported(f"{operation}: unsupported layout: only dense tensors are "
-                                     f"supported, this one is {tensor.layout}")
+                                     f"supported; this one is {tensor.layout}")
 
 
 def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch.Tensor:
@@ -78,7 +78,7 @@ def match(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool =
 
 
 def one_of_each(operation: str, lists: Sequence[Tensors], size: int, side: str) -> Tensors:
-    """On the root: returns the list with one tensor per rank. side: input or output."""
+    """On the root: returns the list with one tensor per rank. side: "input" or "output"."""
     if len(lists) != 1:
         raise refuse(operation, f"requires a single-element {side} list containing a list with "
                                 f"{size} tensors")
@@ -89,13 +89,13 @@ def one_of_each(operation: str, lists: Sequence[Tensors], size: int, side: str) 
 
 
 def none(operation: str, lists: Sequence[Tensors], side: str) -> None:
-    """On the other ranks."""
+    """On the other ranks: rejects a list that is not empty."""
     if len(lists) != 0:
         raise refuse(operation, f"requires empty {side} on non-root")
 
 
 def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
-    """For each input, a list of outputs that receives all inputs of all ranks."""
+    """Checks that for each input there is a list of outputs for all inputs of all ranks."""
     if len(inputs) == 0:
         raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != len(inputs):
@@ -110,7 +110,7 @@ def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: in
 
 
 def coalesced(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
-    """For each rank, a list of outputs that receives that rank's inputs."""
+    """Checks that for each rank there is a list of outputs for that rank's inputs."""
     if len(inputs) == 0:
         raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != size:
@@ -140,7 +140,7 @@ def same_dtype(operation: str, tensors: Tensors) -> None:
 
 
 def base(operation: str, whole: torch.Tensor, part: torch.Tensor, size: int) -> None:
-    """all_gather into one tensor, or reduce_scatter from one tensor."""
+    """Checks an all_gather into one tensor, or a reduce_scatter from one tensor."""
     supported(operation, (whole, part))
     if whole.dtype is not part.dtype:
         raise refuse(operation, f"invalid tensor type at index 0 (expected {part.dtype}, got "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the compiled backend (native/) and combines it with a group in Python."""
+"""Finds the compiled backend (native/) and combines it with a group implemented in Python."""
 from __future__ import annotations
 
 import atexit
@@ -15,20 +15,21 @@ import torch
 from .. import _library, errors
 from .group import ProcessGroup
 
-# "auto": compiled if it has been built for this PyTorch, else Python. "compiled": builds it if
-# missing. "python": never compiled.
+# "auto": compiled if it has been built for this PyTorch, otherwise Python. "compiled": builds it
+# if missing. "python": never compiled.
 VARIABLE = "MUSTER_TORCH_BACKEND"
-# "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": in a
-# thread of the library. "auto": inline if no CPUs are idle.
+# "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": they
+# run in a thread of the library. "auto": inline if no CPUs are idle, otherwise thread.
 ASYNC_VARIABLE = "MUSTER_TORCH_ASYNC"
 NAME = "muster_torch_backend"
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
-# Seconds that an asynchronous operation waits in the call for the other ranks.
+# Number of seconds that an asynchronous operation waits in the call for the other ranks.
 PATIENCE = 0.02
 
 
 def key() -> str:
-    """Identifies the versions that a module fits: PyTorch, Python, C++ ABI, our source."""
+    """Identifies the versions that a module was built for: PyTorch, Python, C++ ABI, our
+    source."""
     digest = hashlib.sha256()
     for name in sorted(os.listdir(SOURCES)):
         if name.endswith((".hpp", ".cpp")):
@@ -40,7 +41,7 @@ def key() -> str:
 
 
 def cache_folder() -> str:
-    """The folder for the module of these versions."""
+    """The directory of the module for these versions."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "muster", "torch-backend", key())
 
@@ -60,8 +61,8 @@ _module: Any = None  # the loaded module
 
 
 def module() -> Any:
-    """The compiled module; None: groups use Python. ValueError: the variable has an invalid value.
-    ImportError: "compiled" was requested, but the module cannot be built or loaded."""
+    """The compiled module; None if groups use Python. ValueError: the variable has an invalid
+    value. ImportError: "compiled" was requested, but the module cannot be built or loaded."""
     global _module
     wanted = os.environ.get(VARIABLE) or "auto"
     if wanted not in ("auto", "compiled", "python"):
@@ -96,7 +97,7 @@ def load(path: str) -> Any:
 
 
 def max_wait() -> float:
-    """Seconds that asynchronous operations wait in the call; 0: a thread runs them."""
+    """Number of seconds that asynchronous operations wait in the call; 0: a thread runs them."""
     wanted = os.environ.get(ASYNC_VARIABLE) or "auto"
     if wanted not in ("auto", "inline", "thread"):
         raise ValueError(f"{ASYNC_VARIABLE} is '{wanted}'; use auto, inline or thread")
@@ -108,7 +109,7 @@ def max_wait() -> float:
 
 
 def wrap(group: ProcessGroup) -> Any:
-    """The group for PyTorch: compiled, or unchanged."""
+    """The group for PyTorch: compiled, or the Python group unchanged."""
     native = module()
     if native is None:
         return group

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control connections, which announce messages between ranks. A rank connects to each rank that it
-receives from. The sender announces its messages there, and receives GO when it may send."""
+receives from. The sender announces its messages on that connection, and receives GO when it may
+send."""
 from __future__ import annotations
 
 import hmac
@@ -13,22 +14,23 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 ANNOUNCE, GO = 1, 2
 # A control frame: kind, tag, count.
 _FRAME = struct.Struct("!BqI")
-# The first bytes on a connection: the group's secret, the rank that connects.
+# The first bytes on a connection: the group's secret and the rank that connects.
 TOKEN_BYTES = 32
 _HELLO = struct.Struct(f"!{TOKEN_BYTES}sI")
 CONNECT_TIMEOUT = 30.0  # seconds
 _READ_BYTES = 1 << 16
-# The limit of connections without HELLO; beyond it the oldest is closed. Protects the descriptors.
+# Maximum number of connections without HELLO. Beyond it, the oldest is closed, which limits the
+# use of descriptors.
 _MAX_STRANGERS = 64
 
 
 class Listener(Protocol):
-    """Callbacks for events on the connections, in their thread."""
+    """Callbacks for events on the connections. They run in the control thread."""
 
     def subscribed(self, rank: int) -> None: ...
 
     def heard(self, rank: int, kind: int, tag: int, count: int) -> bool:
-        """False: the frame is invalid; the connection is closed."""
+        """False if the frame is invalid; the connection is then closed."""
 
     def left(self, rank: int, is_source: bool) -> None: ...
 
@@ -42,7 +44,7 @@ class _Connection:
 
 
 class Control:
-    """The control connections of one rank of a group. serve() listens; the first connect() or
+    """The control connections of one rank in a group. serve() listens; the first connect() or
     start() starts the thread. Thread-safe."""
 
     def __init__(self, rank: int, size: int, token: bytes) -> None:
@@ -74,7 +76,7 @@ class Control:
         raise OSError(f"no free port in {ports[0]}-{ports[1]} at {address}")
 
     def start(self) -> None:
-        """Starts the thread, so that connections are accepted."""
+        """Starts the thread, so that it accepts connections."""
         with self._lock:
             if self._selector is None and not self._is_closed:
                 self._selector = selectors.DefaultSelector()
@@ -86,7 +88,7 @@ class Control:
                                  name="muster-messages").start()
 
     def connect(self, rank: int, address: Callable[[], Tuple[str, int]]) -> None:
-        """Connects to a rank, so that it announces its messages. A second call does nothing."""
+        """Connects to a rank, which then announces its messages. A second call does nothing."""
         self.start()
         with self._lock:
             if rank in self._sources or self._is_closed:
@@ -137,7 +139,7 @@ class Control:
         self._selector.register(at, selectors.EVENT_READ, connection)
         return connection
 
-    # Runs in the thread.
+    # The following methods run in the thread.
 
     def _run(self, selector: selectors.BaseSelector, wake: socket.socket) -> None:
         while not self._is_closed:

@@ -13,8 +13,8 @@ from typing import Any, Deque, List, Optional, Protocol, Tuple
 
 from .. import _library as c
 
-# Seconds. A callback may wait for a future of a later operation. After this time another thread
-# continues with the next operation.
+# In seconds. A callback may wait for a future of a later operation, so after this time another
+# thread continues with the next operation.
 TAKEOVER = 0.1
 # Seconds between checks for process exit.
 WAIT_SLICE = 0.2
@@ -25,20 +25,20 @@ _local = threading.local()  # depth: the thread's callback nesting depth
 
 
 class Operation(Protocol):
-    """The operation of a future: a Work."""
+    """The operation that a future belongs to: a Work."""
 
     def over_within(self, seconds: float) -> bool: ...
 
     def give_up(self) -> None: ...
 
 
-Entry = Tuple[Operation, Any]  # with the future to complete when the operation is over
+Entry = Tuple[Operation, Any]  # and the future to complete when the operation is over
 
 
 class Completer:
-    """Completes the futures of one group; starts threads with the first future. If a callback
-    starts an operation, that operation's future is completed by other threads than the callback's,
-    so the callback can wait for it, and later callbacks do not overtake it."""
+    """Completes the futures of one group. Starts threads when the first future is added. If a
+    callback starts an operation, a different thread completes that operation's future, so the
+    callback can wait for it. Later callbacks do not overtake the callback."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,8 +48,8 @@ class Completer:
         _completers.add(self)
 
     def add(self, operation: Operation, trigger: Any) -> None:
-        """Sets the trigger when the operation is over: in a thread, or in this call after close()
-        and in a forked child, which has no threads."""
+        """Sets the trigger when the operation is over. A thread does this, or this call itself
+        after close() and in a forked child, which has no threads."""
         if self._pid == os.getpid() and self._add((operation, trigger)):
             return
         while not operation.over_within(WAIT_SLICE):
@@ -75,8 +75,8 @@ class Completer:
                 lane.close()
 
     def end(self) -> None:
-        """Process exit: gives up pending operations and waits for the threads. A thread that
-        returned from C++ later would find no interpreter and abort the process."""
+        """Called at process exit: gives up pending operations and waits for the threads. A thread
+        that returned from C++ later would find no interpreter and abort the process."""
         if self._pid != os.getpid():
             return  # a forked child does not have the threads
         self.close()
@@ -88,7 +88,8 @@ class Completer:
 
 
 class _Lane:
-    """Threads that take turns: one waits for the next operation and completes its future."""
+    """Threads that take turns: one at a time waits for the next operation and completes its
+    future."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
@@ -96,7 +97,7 @@ class _Lane:
         self._entries: Deque[Entry] = collections.deque()
         self._threads: List[threading.Thread] = []
         self._turn: Optional[Entry] = None  # the entry that is being waited for and completed
-        self._calls_back = False  # the operation is over and its callbacks run
+        self._calls_back = False  # the operation is over and its callbacks are running
         self._idle = 0
         self._is_closed = False
         self._gives_up = False
@@ -146,9 +147,8 @@ class _Lane:
             turn = self._next_turn(turn)
 
     def _next_turn(self, turn: Optional[Entry]) -> Optional[Entry]:
-        """Ends this thread's turn and waits until it must complete another entry, which is
-        returned.
-        None: no entries follow."""
+        """Ends this thread's turn and waits until it must complete another entry. Returns that
+        entry; None if no entries follow."""
         with self._condition:
             if self._turn is turn:
                 self._turn = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process group: implements torch.distributed's operations with the communicator's."""
+"""The process group: implements torch.distributed's operations with those of the communicator."""
 from __future__ import annotations
 
 import functools
@@ -21,7 +21,7 @@ from .tensors import CopyBack, Tensors
 from .version import VERSION
 from .work import Work
 
-# The indices come from tensors, so they need no checks; PyTorch 2 warns unless this is explicit.
+# The indices come from tensors, so they need no checks. PyTorch 2 warns unless this is explicit.
 _UNCHECKED = {} if VERSION < (2, 0) else {"check_invariants": False}
 Timeout = Optional[timedelta]
 
@@ -157,7 +157,7 @@ class ProcessGroup(Base):
         checks.alike("reduce_scatter", [mine], target)
         if all(each.numel() == mine.numel() for each in inputs):
             return self._reduce_scatter_base(target, t.flattened(inputs), opts)
-        # Unequal sizes: sum everything, then take this rank's part.
+        # Unequal sizes: sum all parts, then take this rank's part.
         flat = torch.cat([each.detach().reshape(-1) for each in inputs])
         start = sum(each.numel() for each in inputs[:self.rank()])
         part = flat[start:start + mine.numel()]
@@ -236,7 +236,7 @@ class ProcessGroup(Base):
         target = checks.single("recvAnysource", tensors)
         if self.size() == 1:
             raise checks.refuse("recvAnysource", "a group of one rank has no other rank")
-        self.is_shared = True  # another thread may start the receive
+        self.is_shared = True  # another thread may start this receive
         flat, copy_back = t.flat_output([target])
         part = self.messages.receive_any(flat, tag)
         return self.kept(Work([part], [target], copy_back, part.source))
@@ -272,7 +272,8 @@ class ProcessGroup(Base):
 
     def _bitwise(self, source: torch.Tensor, output: torch.Tensor, opts: Options,
                  part: Optional[int], root: int = -1) -> Work:
-        """The library has no bitwise ops: gathers, then combines. part: of reduce_scatter."""
+        """For bitwise ops, which the library lacks: gathers, then combines. part: for
+        reduce_scatter."""
         combine = BITWISE[name_of(opts)]
         rows = source.new_empty((self.size(), source.numel()))
 
@@ -287,12 +288,12 @@ class ProcessGroup(Base):
         return self._collective(c.ALL_GATHER, source, rows, opts, outputs=[output], finish=finish)
 
     def _several(self, tensors: Tensors, opts: Options) -> Work:
-        """Like gloo: each tensor becomes the result over all tensors of all ranks."""
+        """Like gloo: each tensor becomes the result over all tensors on all ranks."""
         checks.alike("allreduce", tensors, tensors[0])
         combine = COMBINE.get(name_of(opts))
         if combine is None:
-            raise errors.Unsupported(f"allreduce: ReduceOp.{name_of(opts)} supports one tensor "
-                                     f"only, not {len(tensors)}")
+            raise errors.Unsupported(f"allreduce: ReduceOp.{name_of(opts)} supports only one "
+                                     f"tensor, not {len(tensors)}")
         total = functools.reduce(combine, [tensor.detach() for tensor in tensors]).contiguous()
 
         def finish() -> None:
@@ -301,13 +302,13 @@ class ProcessGroup(Base):
         return self._then(self._reduction(c.ALL_REDUCE, total, opts), list(tensors), finish)
 
     def _sparse(self, tensors: Tensors, opts: Options) -> Work:
-        """Sums sparse tensors; the sum has the entries of all of them. If a rank passes several
+        """Sums sparse tensors; the sum has the entries of all tensors. If a rank passes several
         tensors, each becomes the total."""
         checks.same_layout("allreduce", tensors, tensors[0])
         checks.match("allreduce", tensors, tensors[0])
         if name_of(opts) != "SUM":
             raise errors.Unsupported("allreduce: unsupported reduction operation: sparse tensors "
-                                     "support ReduceOp.SUM only")
+                                     "support only ReduceOp.SUM")
         tensor = functools.reduce(torch.add, tensors).coalesce()
         indices, values = tensor.indices(), tensor.values()
         counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size())]
@@ -330,8 +331,8 @@ class ProcessGroup(Base):
 
     def _unequal(self, output: torch.Tensor, source: torch.Tensor,
                  counts: Tuple[List[int], List[int]], opts: Options) -> Work:
-        """counts: elements from, and to, each rank. Pads all blocks to the size of the largest
-        block on any rank."""
+        """counts: numbers of elements from, and to, each rank. Pads all blocks to the size of the
+        largest block on any rank."""
         to_me, from_me = counts
         largest = torch.tensor([max(to_me + from_me)])
         self._collective(c.ALL_REDUCE, largest, largest, Within, op="max")
@@ -358,7 +359,7 @@ class ProcessGroup(Base):
         return self._done(outputs, parts, finish)
 
     def _then(self, work: Work, outputs: Tensors, copy_back: CopyBack) -> Work:
-        """A Work with other outputs that copies after the first one completes."""
+        """A Work with other outputs. Its copies run after the first Work completes."""
         def finish() -> None:
             work.complete()
             if copy_back is not None:

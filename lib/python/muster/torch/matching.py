@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matches sends with receives. Pure: no threads or sockets; effects are appended to a list."""
+"""Matches sends with receives. Pure: no threads or sockets. Effects are appended to a list."""
 from __future__ import annotations
 
 import collections
@@ -37,19 +37,19 @@ Address = Tuple[int, int]  # rank, tag
 
 
 class Matching:
-    """The matching state of one rank. Messages with tag 0 to and from specific ranks start at once.
-    Messages with other tags start when the receiver, after the announcement, sends Go; therefore
-    messages with different tags can overtake each other. A receive from any source takes the first
-    rank that announced a message. Messages are announced only to ranks that have connected
-    (subscribed). message: an opaque object that Start returns."""
+    """The matching state of one rank. Messages with tag 0 to and from specific ranks start
+    immediately. Messages with other tags start when the receiver has seen the announcement and
+    sends Go, so messages with different tags can overtake each other. A receive from any source
+    matches the first rank that announced a message. Messages are announced only to ranks that have
+    connected (subscribed). message: an opaque object that Start returns."""
 
     def __init__(self) -> None:
         self.effects: List[Effect] = []
         self._subscribers: Set[int] = set()
         self._unannounced: Dict[Address, int] = collections.Counter()
         self._sends: Dict[Address, Deque[Any]] = collections.defaultdict(collections.deque)
-        # Messages that are announced but not yet received. For tag 0 it can be negative: received
-        # before they were announced.
+        # Number of messages that are announced but not yet received. For tag 0 it is negative if
+        # messages were received before they were announced.
         self._arrived: Dict[Address, int] = collections.Counter()
         self._waiting: Dict[int, List[Tuple[Optional[int], Any]]] = {}  # by tag; no list is empty
 
@@ -63,15 +63,15 @@ class Matching:
         self._announce(rank, tag)
 
     def receives_at_once(self, rank: int) -> bool:
-        """Whether the caller may start a receive with tag 0 from this rank itself. False while an
-        earlier receive might take the rank's next message."""
+        """Whether the caller may start a receive with tag 0 from this rank directly. False while
+        an earlier receive might match the rank's next message."""
         if 0 in self._waiting:
             return False
         self._arrived[rank, 0] -= 1
         return True
 
     def receive(self, rank: Optional[int], tag: int, message: Any) -> None:
-        """rank: None for any. The caller has connected to the rank, or to all ranks."""
+        """rank: None for any rank. The caller has connected to the rank, or to all ranks."""
         self._waiting.setdefault(tag, []).append((rank, message))
         sources = [rank] if rank is not None else [source for source, of in list(self._arrived)
                                                    if of == tag]
@@ -79,7 +79,7 @@ class Matching:
             self._match(source, tag)
 
     def subscribed(self, rank: int) -> None:
-        """The rank wants announcements."""
+        """The rank has asked for announcements."""
         self._subscribers.add(rank)
         for address in [each for each in self._unannounced if each[0] == rank]:
             self.effects.append(Announce(rank, address[1], self._unannounced.pop(address)))
@@ -89,7 +89,7 @@ class Matching:
         self._match(rank, tag)
 
     def go(self, rank: int, tag: int) -> bool:
-        """False: there is no such message, so the peer violates the protocol."""
+        """False if there is no such message, so the peer violates the protocol."""
         waiting = self._sends.get((rank, tag))
         if waiting is None:
             return False
@@ -99,8 +99,8 @@ class Matching:
         return True
 
     def left(self, rank: int, size: int, gone: Set[int]) -> List[Any]:
-        """The rank's connection is closed, as are those of `gone`. Removes and returns the receives
-        that can never match."""
+        """The rank's connection is closed, like those of the ranks in `gone`. Removes and returns
+        the receives that can no longer match."""
         lost: List[Any] = []
         for tag, entries in list(self._waiting.items()):
             kept = []
@@ -113,7 +113,8 @@ class Matching:
         return lost
 
     def refused(self, rank: int) -> List[Any]:
-        """The rank takes no more messages. Removes and returns those that wait for its Go."""
+        """The rank accepts no more messages. Removes and returns those that are waiting for its
+        Go."""
         self._subscribers.discard(rank)
         return [message for address in [each for each in self._sends if each[0] == rank]
                 for message in self._sends.pop(address)]

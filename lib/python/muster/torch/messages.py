@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""send and recv with tags and from any source, which the library's messages lack. Two ranks that
-exchange tagged messages create a separate communicator for them, and agree on the next message
-through control connections (control.py)."""
+"""send and recv with tags and from any source, which the library's own messages do not support.
+Two ranks that exchange tagged messages create a separate communicator, and agree on the next
+message through control connections (control.py)."""
 from __future__ import annotations
 
 import functools
@@ -27,7 +27,7 @@ _WAIT_SLICE = 0.2  # seconds between checks for a failure of the group
 
 
 class Group(Protocol):
-    """The interface of a group that messages use."""
+    """The functions of a group that messages use."""
 
     comm: Communicator
     seconds: float  # its timeout
@@ -102,7 +102,7 @@ class Messages:
             for channel in self._channels.values():
                 channel.close()
 
-    # Callbacks of Control, in its thread.
+    # Callbacks of Control; they run in its thread.
 
     def subscribed(self, rank: int) -> None:
         with self._lock:
@@ -201,7 +201,7 @@ class Message:
         self._started.set()
 
     def start_on(self, comm: Communicator) -> None:
-        """Runs in the channel's thread, so messages of one channel stay in order."""
+        """Runs in the channel's thread, so that messages on one channel stay in order."""
         buffer = t.data_buffer(self.tensor)
         sends = self.kind == c.SEND
         call = c.CCall(sizeof(c.CCall), self.kind, 0, 1 - comm.rank, 1,
@@ -213,12 +213,12 @@ class Message:
         self._started.set()
 
     def lose(self, rank: int) -> None:
-        """The rank exited before it took part."""
+        """Called when the rank exited before it took part."""
         self.fail(errors.PeerFailed(f"tag {self.tag}, rank {rank} of the group has died or left: "
                                     f"{self} can never complete", rank))
 
     def _check(self) -> None:
-        """Raises if the group has failed, the timeout has passed, or this is a forked child, which
+        """Raises if the group has failed, if the timeout has expired, or in a forked child, which
         has no thread to start messages."""
         if self._pid != os.getpid():
             raise errors.InvalidState(f"this process was forked while {self} was pending; only the "
@@ -259,7 +259,7 @@ class _Channel:
         self._queue.put(message)
 
     def close(self) -> None:
-        """Finishes pending messages once both sides have closed, in either order."""
+        """Finishes pending messages once both sides have closed the channel, in either order."""
         self._queue.put(None)
 
     def _run(self) -> None:

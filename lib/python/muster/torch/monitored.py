@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""monitored_barrier: each rank records its arrival in PyTorch's store; rank 0 reports those that
-did not arrive."""
+"""monitored_barrier: each rank records its arrival in PyTorch's store; rank 0 reports the ranks
+that did not arrive."""
 from __future__ import annotations
 
 import time
@@ -13,22 +13,23 @@ from .version import VERSION
 FOLDER = "muster/monitored"
 _DEFAULT_TIMEOUT = 300.0  # seconds
 _ARRIVED, _GAVE_UP = "1", "2"
-# In PyTorch 1.13 a store wait of less than a second may never return, so poll instead.
+# In PyTorch 1.13, a store wait of less than a second may never return, so poll instead.
 _CAN_WAIT = VERSION >= (2, 0)
 _POLL_INTERVAL = 0.002  # seconds
 
 
 class MonitoredBarrier:
-    """The barrier of one group. It does not use the communicator, because a timeout would make that
-    unusable. Not thread-safe."""
+    """The barrier of one group. It does not use the communicator, because a timeout would kill the
+    communicator. Not thread-safe."""
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
         self._number = 0  # of the barrier
 
     def wait(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
-        """Returns when all ranks have called it. TimedOut: some did not within `timeout` of rank
-        0's call. Its rank is the first of them; its text names it, or all with wait_all_ranks."""
+        """Returns when all ranks have called it. TimedOut: some did not arrive within `timeout` of
+        rank 0's call. The error's rank is the first of them; its text names that rank, or with
+        wait_all_ranks all of them."""
         seconds = timeout.total_seconds() if timeout is not None else _DEFAULT_TIMEOUT
         self._number += 1
         self._store.set(self._key(self._rank), _ARRIVED)
@@ -57,13 +58,13 @@ class MonitoredBarrier:
         if missing:
             raise errors.TimedOut(f"{_names(missing)} failed to pass monitoredBarrier in "
                                   f"{seconds * 1000:.0f} ms", missing[0])
-        self._delete(self._number - 1)  # no rank still reads it: all reached a later one
+        self._delete(self._number - 1)  # all ranks have reached a later barrier, so none reads it
 
     def _follow(self, seconds: float) -> None:
         if not self._has(self._key(0), seconds):
             self._store.set(self._key(self._rank), _GAVE_UP)
             raise self._received_none(f"rank 0 did not arrive within {seconds:g} s", 0)
-        # Rank 0 waits as long as this rank, counted from its own call.
+        # Rank 0 waits as long as this rank does, counted from its own call.
         if not self._has(self._key("end"), 2 * seconds + 1):
             raise self._received_none("rank 0 arrived, but did not report the missing ranks within "
                                       f"{2 * seconds + 1:g} s", 0)
@@ -92,7 +93,7 @@ class MonitoredBarrier:
         try:
             self._store.wait([key], timedelta(seconds=seconds))
             return True
-        except RuntimeError:  # no specific type; if the store is gone, the next call raises
+        except RuntimeError:  # no specific type; if the store is down, the next call raises
             return False
 
     def _delete(self, number: int) -> None:
@@ -101,9 +102,9 @@ class MonitoredBarrier:
                 try:
                     self._store.delete_key(self._key(name, number))
                 except (RuntimeError, NotImplementedError):
-                    return  # this store cannot delete
+                    return  # this store does not support deletion
 
 
 def _names(ranks: List[int]) -> str:
-    """As in PyTorch's gloo backend."""
+    """The ranks, worded like in PyTorch's gloo backend."""
     return ("Rank " if len(ranks) == 1 else "Ranks ") + ", ".join(map(str, ranks))

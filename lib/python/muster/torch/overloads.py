@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Overloads of a group's operations: with PyTorch's options, or with an op, a root rank and a
-timeout; with lists of tensors, or with one tensor."""
+"""Overloads of a group's operations. They accept PyTorch's options, or an op, a root rank and a
+timeout. They also accept lists of tensors or a single tensor."""
 from __future__ import annotations
 
 from datetime import timedelta
@@ -9,14 +9,14 @@ from typing import Any, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-# PyTorch's options of an operation: AllreduceOptions and so on, which have no common base class.
+# PyTorch's options for an operation: AllreduceOptions and so on, which have no common base class.
 Options = Any
 # A list of tensors, or one tensor.
 Tensors = Any
 
 
 class Default:
-    """The options of operations that are called without options."""
+    """The options for operations that are called without options."""
 
     timeout: Optional[timedelta] = None
     asyncOp = True
@@ -25,7 +25,7 @@ class Default:
 
 
 class Within(Default):
-    """For operations inside other operations: waited for at once."""
+    """For operations inside other operations, which the caller waits for immediately."""
 
     asyncOp = False
 
@@ -63,7 +63,7 @@ def as_lists(tensors: Any) -> Sequence[Sequence[torch.Tensor]]:
 
 
 def seconds_of(opts: Options) -> float:
-    """The timeout of a call, 0 for the group's; PyTorch passes a negative one for none."""
+    """The timeout of a call; 0 for the group's. PyTorch passes a negative value if unset."""
     timeout = getattr(opts, "timeout", None)
     seconds = timeout.total_seconds() if timeout is not None else 0
     return max(0.0, seconds)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integrates the operations with PyTorch's tools: ranges in profiles, and compilers that must not
-trace into the operations."""
+"""Integrates the operations with PyTorch's tools: adds ranges to profiles, and keeps compilers
+from tracing into the operations."""
 from __future__ import annotations
 
 import functools
@@ -32,8 +32,9 @@ def watch(group: Any) -> None:
 
 
 def leave_alone(*kinds: type) -> None:
-    """Makes torch.compile call the methods of these classes instead of tracing into them, including
-    methods that PyTorch's C++ calls while a compiled function runs. Imports no compiler."""
+    """Makes torch.compile call the methods of these classes instead of tracing into them. This
+    includes methods that PyTorch's C++ code calls while a compiled function runs. Does not import
+    the compiler."""
     at: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     for method in [each for kind in kinds for each in vars(kind).values()]:
         if isinstance(method, types.FunctionType):
@@ -51,7 +52,7 @@ def _watched(operation: Any, name: str) -> Any:
     def call(self: Any, *args: Any, **named: Any) -> Any:
         if not _is_profiled() or self.is_profiled:
             return operation(self, *args, **named)
-        self.is_profiled = True  # nested calls belong to its range
+        self.is_profiled = True  # nested calls belong to the same range
         begun = _Range(torch.autograd._record_function_with_args_enter(f"{self.label}:{name}",
                                                                        *all_of(args[at:at + 1])))
         work: Any = None
@@ -68,8 +69,8 @@ def _watched(operation: Any, name: str) -> Any:
 
 
 class _Range:
-    """A range of the profiler. As in PyTorch's own backends it ends with the operation, in another
-    thread: the one that completes the futures."""
+    """A range of the profiler. As in PyTorch's own backends, it ends with the operation. It ends
+    in another thread: the one that completes the futures."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle

@@ -12,7 +12,7 @@ from .overloads import Options
 
 _OPS = {"SUM": "sum", "PRODUCT": "prod", "MAX": "max", "MIN": "min", "AVG": "avg",
         "PREMUL_SUM": "premul_sum"}
-# The library lacks these, so data are gathered, then combined.
+# The library lacks these ops, so the data are gathered, then combined.
 BITWISE: Dict[str, Callable[[Any, Any], Any]] = {
     "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 # Combines several tensors of one rank.
@@ -28,7 +28,7 @@ def name_of(opts: Options) -> str:
 
 
 def op_of(opts: Options, dtype: torch.dtype) -> Tuple[str, Optional[str], float]:
-    """PyTorch's name of the op, the library's name, and the scale. None for the library's name:
+    """PyTorch's name for the op, the library's name, and the scale. If the library's name is None:
     gather and combine."""
     name = name_of(opts)
     ours = (_BOOL if dtype is torch.bool else _OPS).get(name)
@@ -44,7 +44,7 @@ def op_of(opts: Options, dtype: torch.dtype) -> Tuple[str, Optional[str], float]
 
 
 def as_real(tensor: torch.Tensor, opts: Options) -> torch.Tensor:
-    """Complex numbers as pairs of real numbers."""
+    """Views complex numbers as pairs of real numbers."""
     if not tensor.is_complex():
         return tensor
     if name_of(opts) not in ("SUM", "AVG"):

@@ -11,8 +11,9 @@ from .bootstrap import create
 
 
 def register() -> None:
-    """Registers the name "muster", and replaces gloo if the environment enables it. A second call
-    does nothing. Also called through PyTorch's entry point group torch.distributed.backends."""
+    """Registers the name "muster", and replaces gloo if the environment enables that. A second
+    call does nothing. Also called through PyTorch's entry point group
+    torch.distributed.backends."""
     if not hasattr(dist.Backend, "MUSTER"):
         try:
             dist.Backend.register_backend("muster", create, devices=["cpu"])

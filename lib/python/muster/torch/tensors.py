@@ -9,7 +9,7 @@ import torch
 from .. import _library as c
 from .. import dtypes, errors
 
-# torch.dtype: its number in the C ABI, for types that the library has arithmetic for.
+# Maps a torch.dtype to its number in the C ABI, for types that the library has arithmetic for.
 _NUMBERS = {getattr(torch, long): dtypes.TYPES[name][0] for long, name in (
     ("int8", "i8"), ("uint8", "u8"), ("int32", "i32"), ("int64", "i64"), ("float16", "f16"),
     ("float32", "f32"), ("float64", "f64"), ("bfloat16", "bf16"), ("uint32", "u32"),
@@ -17,7 +17,7 @@ _NUMBERS = {getattr(torch, long): dtypes.TYPES[name][0] for long, name in (
 _BYTE = _NUMBERS[torch.uint8]
 
 Tensors = Sequence[torch.Tensor]
-# Called after an operation: copies its result to the caller's tensors. None: no copy is needed.
+# Called after an operation to copy its result to the caller's tensors. None: no copy is needed.
 CopyBack = Optional[Callable[[], None]]
 
 
@@ -56,7 +56,7 @@ def _fits(tensor: torch.Tensor, count: int) -> bool:
 
 
 def flattened(tensors: Tensors) -> torch.Tensor:
-    """One flat tensor with the contents of all; without a copy if they are adjacent."""
+    """One flat tensor with the contents of all tensors; makes no copy if they are adjacent."""
     view = flat_view(tensors)
     return view if view is not None else torch.cat(
         [tensor.detach().reshape(-1) for tensor in tensors])
@@ -82,7 +82,7 @@ def copy_from(flat: torch.Tensor, tensors: Tensors) -> Callable[[], None]:
 
 
 def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
-    """Copies values; also works for tensors made in inference mode, outside of it."""
+    """Copies values. Also works outside inference mode for tensors created in it."""
     values = values.view(tensor.shape)
     if tensor.is_inference():
         with torch.inference_mode():

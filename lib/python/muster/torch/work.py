@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work for torch.distributed: pending operations, the steps that follow them, and a future."""
+"""Work for torch.distributed: pending operations, the steps that run after them, and a future."""
 from __future__ import annotations
 
 import collections
@@ -15,14 +15,14 @@ from .futures import Completer
 from .tensors import all_of
 
 _Base: Any = getattr(dist, "Work", None) or torch._C._distributed_c10d.Work
-# The most bytes of results to keep in a Work without Python references.
+# Maximum total size in bytes of the results kept in a Work without Python references.
 KEPT_BYTES = 4096
-# Seconds to wait for a profiler range to end, which happens when the operation completes.
+# Seconds to wait for a profiler range to end. It ends when the operation completes.
 PROFILER_PATIENCE = 10.0
 
 
 def timed_out(error: errors.TimedOut, seconds: Optional[float]) -> errors.TimedOut:
-    """The error, with the prefix of PyTorch's backends."""
+    """The error, with the message prefix of PyTorch's backends."""
     if seconds is None or error.rank is None or "Timed out" in str(error):
         return error
     return errors.TimedOut(f"muster: Timed out waiting {seconds * 1000:.0f}ms: {error}", error.rank,
@@ -39,8 +39,8 @@ class Part(Protocol):
 
 
 class Dropped:
-    """A group's latest Works that have no Python references. Only the last one keeps large results,
-    because PyTorch asks for the future as soon as it has the Work."""
+    """A group's latest Works that have no Python references. Only the last one keeps large
+    results, because PyTorch requests the future as soon as it has the Work."""
 
     def __init__(self, most: int) -> None:
         self._works: Deque[Work] = collections.deque(maxlen=most)
@@ -52,12 +52,13 @@ class Dropped:
 
 
 class Work(_Base):
-    """parts: in the order in which they were started. finish: called once when all are complete
-    (copies to the caller's tensors). outputs: the tensors of result() and of the future. Any thread
-    may wait.
+    """parts: in the order in which they were started. finish: called once, when all parts are
+    complete (copies results to the caller's tensors). outputs: the tensors of result() and of the
+    future. Any thread may wait.
 
     PyTorch wraps each Work in a C++ object that calls this one and may outlive it, for instance in
-    DDP's Reducer; it would then wait forever. Therefore `dropped` keeps this object alive.
+    DDP's Reducer. If this object were deleted, the C++ object would wait forever, so `dropped`
+    keeps it alive.
     """
 
     completer: Optional[Completer] = None
@@ -90,12 +91,12 @@ class Work(_Base):
             self._outputs, self._future, self._is_forgotten = [], None, True
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
-        """True when complete; raises its error. timeout: None and 0 mean the operation's own
-        timeout. muster.TimedOut with rank None: only the wait timed out."""
+        """True when complete; raises the operation's error. timeout: None and 0 mean the
+        operation's own timeout. If muster.TimedOut has rank None, only the wait timed out."""
         seconds = timeout.total_seconds() if timeout else 0
         for part in list(self._parts):
             if self._is_given_up and not part.done:
-                raise errors.Aborted("the process is exiting before the operation completed")
+                raise errors.Aborted("the process is exiting and the operation has not completed")
             try:
                 part.wait(seconds if seconds > 0 else None)
             except Exception as error:
@@ -125,7 +126,7 @@ class Work(_Base):
         return True
 
     def over_within(self, seconds: float) -> bool:
-        """Whether each of its parts completes within that time."""
+        """Whether all of the Work's parts complete, each within that time."""
         for part in list(self._parts):
             try:
                 part.wait(seconds)
@@ -135,7 +136,7 @@ class Work(_Base):
         return True
 
     def give_up(self) -> None:
-        """From now on, waiting fails at once unless it is complete."""
+        """After this call, waiting fails immediately unless the operation is complete."""
         self._is_given_up = True
 
     def is_success(self) -> bool:
@@ -158,7 +159,8 @@ class Work(_Base):
     _source_rank = source_rank
 
     def get_future(self) -> Any:
-        """A future of the list of tensors, completed by a thread of the group or by this call."""
+        """A future for the list of tensors. A thread of the group completes it, or this call
+        does."""
         with self._lock:
             if self._is_forgotten:  # PyTorch's C++ crashes on an empty list
                 raise errors.Error("muster: the results of this operation have been freed because "
@@ -175,11 +177,11 @@ class Work(_Base):
             return self._future
 
     def contents(self) -> Tuple[List[Part], List[torch.Tensor]]:
-        """Its parts and outputs, for a Work that contains this one."""
+        """This Work's parts and outputs, for a Work that contains it."""
         return list(self._parts), list(self._outputs)
 
     def complete(self) -> None:
-        """Called when all parts are complete; finishes once."""
+        """Called when all parts are complete; finishes only once."""
         with self._lock:
             if self._finish is not None:
                 finish, self._finish = self._finish, None

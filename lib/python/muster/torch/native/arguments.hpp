@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides which tensors and options this module passes to the library; Python handles the others.
+// Decides which tensors and options this module passes to the library. Python handles all others.
 #pragma once
 
 #include "muster/collective_types.h"
@@ -11,7 +11,7 @@
 
 namespace muster::torch_backend {
 
-// As in tensors.py; nullopt for types that the library has no arithmetic for.
+// Like tensors.py; nullopt for types that the library has no arithmetic for.
 inline std::optional<std::int32_t> number_of(at::ScalarType type) {
   switch (type) {
     case at::kChar:
@@ -56,7 +56,7 @@ inline std::optional<std::int32_t> op_of(const c10d::ReduceOp& op) {
   }
 }
 
-// Contiguous in host memory.
+// The tensor must be contiguous in host memory.
 inline bool is_plain(const at::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.layout() == at::kStrided && tensor.is_contiguous() &&
          !tensor.is_conj() && !tensor.is_neg();
@@ -66,7 +66,7 @@ inline bool is_numeric(const at::Tensor& tensor) {
   return is_plain(tensor) && number_of(tensor.scalar_type()).has_value();
 }
 
-// For any type; types that the library lacks are sent as bytes.
+// Accepts any type; types that the library lacks are sent as bytes.
 inline muster_buffer buffer_of(const at::Tensor& tensor) {
   const auto number = number_of(tensor.scalar_type());
   const auto count = static_cast<std::size_t>(tensor.numel());
@@ -76,7 +76,7 @@ inline muster_buffer buffer_of(const at::Tensor& tensor) {
           MUSTER_HOST};
 }
 
-// Whether the caller does not wait at once. Earlier versions of PyTorch lack this option.
+// Whether the caller asked not to wait in the call. Earlier versions of PyTorch lack this option.
 template <class Options>
 auto is_async(const Options& options, int /*preferred*/) -> decltype(options.asyncOp) {
   return options.asyncOp;

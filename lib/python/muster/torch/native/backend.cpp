@@ -9,7 +9,8 @@ using c10d::OpType;
 
 namespace {
 
-// Small operations wait inline even with idle CPUs: waking a thread takes longer than the sum.
+// Small operations wait inline even if CPUs are idle, because waking a thread takes longer than
+// the sum.
 constexpr std::size_t kSmall = 64UL * 1024;           // bytes
 constexpr std::int64_t kShortWait = 20'000;           // ns
 constexpr std::int64_t kLeastWait = 200'000;          // ns, without idle CPUs
@@ -87,8 +88,8 @@ std::int64_t Backend::max_wait(std::size_t bytes) const {
 }
 
 // Between starting an operation and waiting for it, a rank may do other work, such as sending a
-// message that another rank needs before it can start its own operation. For such programs this
-// soon reduces the wait until it costs no more than it saves.
+// message that another rank needs before it can start its own operation. In such programs this
+// code soon reduces the wait until it costs no more than it saves.
 void Backend::learn(std::int64_t max_wait_ns, bool they_came) {
   const std::int64_t now = max_wait_ns_.load();
   if (they_came) {
@@ -292,8 +293,8 @@ WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
   return ask("recv_anysource", tensors, tag);
 }
 
-// Earlier operations complete before it, because the library runs them in order. Only Python knows
-// the steps that follow its own operations.
+// Earlier operations complete before this one, because the library runs them in order. Only Python
+// knows which steps follow the operations that it started.
 WorkPtr Backend::barrier(const c10d::BarrierOptions& options) {
   if (barrier_asks_.exchange(false) || is_watched()) {
     const auto work = ask("barrier", options);

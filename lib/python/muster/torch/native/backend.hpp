@@ -19,13 +19,13 @@ using TensorLists = std::vector<Tensors>;
 class Backend final : public c10d::Backend {
  public:
   struct Settings {
-    std::chrono::milliseconds timeout;  // of an operation
-    // How long an asynchronous operation may wait in the call for the other ranks, to run there.
-    // After that, and with 0, a thread of the library runs it.
+    std::chrono::milliseconds timeout;  // for each operation
+    // How long an asynchronous operation may wait in the call for the other ranks, so that it can
+    // run there. After that, or if this is 0, a thread of the library runs it.
     std::int64_t max_wait_ns;
   };
 
-  // group: a ProcessGroup of group.py.
+  // group: a ProcessGroup from group.py.
   Backend(int rank,
           int size,
           std::shared_ptr<Communicator> communicator,
@@ -33,7 +33,7 @@ class Backend final : public c10d::Backend {
           const Settings& settings);
   ~Backend() override;
 
-  // PyTorch 2.15's functions. Earlier versions lack some, so there is no `override`.
+  // The functions of PyTorch 2.15. Earlier versions lack some, so there is no `override`.
   const std::string getBackendName() const { return "muster"; }
 
   c10::intrusive_ptr<Options> getBackendOptions() { return options_; }
@@ -103,19 +103,19 @@ class Backend final : public c10d::Backend {
     int root = -1;
   };
 
-  // Runs the operation, or starts it if the caller does not wait at once.
+  // Runs the operation, or starts it if the caller asked not to wait in the call.
   template <class CallOptions>
   WorkPtr run(const Call& call, const CallOptions& options);
   [[nodiscard]] muster_call describe(const Call& call, std::int64_t timeout_ms) const;
   // How long an asynchronous operation may wait in the call for the other ranks, in ns.
   [[nodiscard]] std::int64_t max_wait(std::size_t bytes) const;
-  // Adapts the wait after a call with this max_wait_ns.
+  // Adapts the wait time after a call with this max_wait_ns.
   void learn(std::int64_t max_wait_ns, bool they_came);
   // Delegates the operation to Python.
   template <class... Arguments>
   WorkPtr ask(const char* method, Arguments&&... arguments);
 
-  // Python runs profiled operations, because it creates the ranges.
+  // Profiled operations run in Python, because Python creates the profiler's ranges.
   [[nodiscard]] static bool is_watched() { return at::hasCallbacks(); }
 
   [[nodiscard]] bool is_rank(std::int64_t rank) const { return rank >= 0 && rank < size_; }

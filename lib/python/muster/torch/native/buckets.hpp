@@ -40,8 +40,8 @@ struct Place {
   }
 };
 
-// A bucket of DDP: it spans a whole storage that PyTorch allocated in C++. A tensor that Python
-// references might also be shared with NumPy by address.
+// A DDP bucket spans a whole storage that PyTorch allocated in C++. A tensor that Python
+// references might also share its memory with NumPy by address.
 inline bool is_bucket(const at::Tensor& tensor) {
   const auto* const storage = tensor.storage().unsafeGetStorageImpl();
   const std::size_t bytes = static_cast<std::size_t>(tensor.numel()) * tensor.element_size();

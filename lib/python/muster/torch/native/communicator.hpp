@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group's communicator, created by and shared with Python: one lock for both, this module's
-// pending operations, memory for buckets. Thread-safe.
+// A group's communicator, created by and shared with Python: one lock for both languages, this
+// module's pending operations, and memory for buckets. Thread-safe.
 #pragma once
 
 #include "python/muster/torch/native/library.hpp"
@@ -29,7 +29,7 @@ class Operation {
 
   [[nodiscard]] bool done() const { return library().work_done(work_) != 0; }
 
-  // Waits at most `ns`; 0: no limit. Returns 0 or the error number.
+  // Waits for at most `ns`; 0: no limit. Returns 0 or the error number.
   [[nodiscard]] int wait(std::int64_t ns) const { return library().work_wait(work_, ns); }
 
  private:
@@ -48,7 +48,7 @@ class Communicator {
 
   ~Communicator() { end(0); }
 
-  // A communicator takes one call at a time, so Python locks this too.
+  // A communicator allows one call at a time, so Python uses this lock too.
   [[nodiscard]] std::mutex& lock() { return lock_; }
 
   // Returns when the operation is complete.
@@ -84,9 +84,9 @@ class Communicator {
     }
   }
 
-  // The group is destroyed or the process exits, with operations pending. Waits up to `max_wait_ns`
-  // because other ranks may be about to join them. Then aborts them: other ranks may never join,
-  // and the tensors are about to be freed.
+  // Called when the group is destroyed or the process exits with operations pending. Waits up to
+  // `max_wait_ns`, because other ranks may be about to join them. Then aborts them, because other
+  // ranks may never join and the tensors are about to be freed.
   void end(std::int64_t max_wait_ns) {
     if (pid_ != ::getpid()) {
       return;
@@ -104,8 +104,8 @@ class Communicator {
 
   void abort(const char* why) { library().abort(handle_, why); }
 
-  // Memory that operations use without a copy; null if there is none. All ranks must allocate in
-  // the same order, otherwise operations copy.
+  // Memory on which operations need no copy; null if there is none left. All ranks must allocate
+  // in the same order; otherwise operations copy.
   [[nodiscard]] void* alloc(std::size_t bytes) {
     const std::scoped_lock lock(lock_);
     {
@@ -118,7 +118,7 @@ class Communicator {
     return library().alloc(handle_, bytes, MUSTER_HOST, &memory) == 0 ? memory : nullptr;
   }
 
-  // Any thread may call it, even one that holds the lock; the next alloc() does the freeing.
+  // Any thread may call it, even one that holds the lock; the next alloc() frees the memory.
   void free(void* memory) {
     const std::scoped_lock list(list_lock_);
     freed_.push_back(memory);
@@ -158,7 +158,7 @@ class Communicator {
   Kept owner_;
   pid_t pid_ = ::getpid();
   std::mutex lock_;
-  std::mutex list_lock_;  // guards the members that follow
+  std::mutex list_lock_;  // guards the members below
   Operations under_way_;
   std::vector<void*> freed_;
 };

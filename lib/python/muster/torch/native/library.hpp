@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up the functions of libmuster_collective.so, which Python has loaded, by name, so that this
-// module is not linked against a path. Turns the library's errors into exceptions.
+// Looks up the functions of libmuster_collective.so, which Python has loaded, by name. So this
+// module need not be linked against a path. Turns the library's errors into exceptions.
 #pragma once
 
 #include "muster/collective.h"
@@ -40,7 +40,7 @@ void find(void* handle, const char* name, Function& function) {
   }
 }
 
-// path: of the library. std::runtime_error: the library cannot be loaded, or is too old.
+// path: the library's path. std::runtime_error: the library cannot be loaded, or is too old.
 inline void load(const std::string& path) {
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -58,7 +58,7 @@ inline void load(const std::string& path) {
   find(handle, "muster_last_error_text", l.last_error_text);
 }
 
-// An error of the library. In Python it is a muster.Error; where PyTorch waits in C++, a
+// An error from the library. In Python it is a muster.Error; where PyTorch waits in C++, it is a
 // RuntimeError with the same text.
 struct Failure : std::runtime_error {
   Failure(const muster_error& about, const std::string& text)
@@ -67,8 +67,8 @@ struct Failure : std::runtime_error {
   muster_error about;
 };
 
-// This thread's last error. timeout_ms: the operation's timeout, for the prefix that PyTorch's
-// backends use; negative for none.
+// This thread's last error. timeout_ms: the operation's timeout, used in the message prefix of
+// PyTorch's backends; negative for none.
 inline Failure last_failure(std::int64_t timeout_ms = -1) {
   muster_error about{};
   about.size = sizeof(about);

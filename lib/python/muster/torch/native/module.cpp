@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled backend as a Python module. It includes its only source file because PyTorch's
+// The compiled backend as a Python module. It includes its only source file, because PyTorch's
 // headers take most of the compile time.
 #include "python/muster/torch/native/backend.cpp"  // NOLINT(bugprone-suspicious-include)
 
@@ -28,7 +28,7 @@ c10::intrusive_ptr<Backend> make_backend(const py::object& group,
                         std::int64_t(max_wait * 1e9)});
 }
 
-// The lock that Python uses, in `with`, instead of its own.
+// The lock that Python uses in `with` statements instead of its own.
 class Lock {
  public:
   explicit Lock(std::shared_ptr<Communicator> communicator)
@@ -45,7 +45,7 @@ class Lock {
   std::shared_ptr<Communicator> communicator_;
 };
 
-// Translates Failure to a muster.Error.
+// Translates Failure to muster.Error.
 void translate(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(std::move(thrown));

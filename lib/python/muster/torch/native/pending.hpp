@@ -41,7 +41,7 @@ class Pending final : public c10d::Work {
     while (operation_->wait(slice(timeout, end)) == MUSTER_E_TIMEOUT && !operation_->done()) {
       if (given_up_.load()) {
         throw Failure(muster_error{sizeof(muster_error), MUSTER_E_ABORTED, -1, 0, 0, 0},
-                      "the process is exiting before the operation completed");
+                      "the process is exiting and the operation has not completed");
       }
       if (timeout.count() > 0 && std::chrono::steady_clock::now() >= end) {
         throw last_failure();
@@ -63,7 +63,7 @@ class Pending final : public c10d::Work {
 
   Future getFuture() override;
 
-  // For futures.py: whether it completes within that time.
+  // For futures.py: whether the operation completes within that time.
   bool over_within(double seconds) {
     static_cast<void>(operation_->wait(std::max<std::int64_t>(1, std::int64_t(seconds * 1e9))));
     return operation_->done();
@@ -71,7 +71,7 @@ class Pending final : public c10d::Work {
 
   void give_up() { given_up_.store(true); }
 
-  // For futures.py: the operation is complete, or given up.
+  // For futures.py: the operation has completed or been abandoned.
   void complete(const Future& future) {
     try {
       wait(kNoTimeout);
@@ -115,7 +115,7 @@ class Pending final : public c10d::Work {
   Future future_;  // guarded by the GIL
 };
 
-// futures.py sets it when an operation is complete.
+// futures.py sets this when an operation is complete.
 class Trigger {
  public:
   Trigger(c10::intrusive_ptr<Pending> work, Future future)
@@ -131,7 +131,7 @@ class Trigger {
   Future future_;
 };
 
-// futures.py waits for it.
+// futures.py waits for this object.
 class Awaited {
  public:
   explicit Awaited(c10::intrusive_ptr<Pending> work) : work_(std::move(work)) {}
@@ -153,7 +153,7 @@ inline Future Pending::getFuture() {
     return future_;
   }
   future_ = new_future();
-  if (operation_->done()) {  // after wait() the value is available at once
+  if (operation_->done()) {  // after wait() the value is available immediately
     complete(future_);
     return future_;
   }

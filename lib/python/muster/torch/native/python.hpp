@@ -12,7 +12,7 @@ namespace muster::torch_backend {
 
 namespace py = pybind11;
 
-// Once true, a thread that requests the GIL never returns.
+// Once this is true, a thread that requests the GIL never returns.
 inline bool python_ends() {
 #if PY_VERSION_HEX >= 0x030d0000
   return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
@@ -34,7 +34,7 @@ class Unlocked {
   std::optional<py::gil_scoped_release> released_;
 };
 
-// A Python object held by C++, which may drop it in any thread at any time.
+// A Python object held by C++ code, which may drop it in any thread at any time.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(std::move(object)), pid_(::getpid()) {}
@@ -44,7 +44,7 @@ class Kept {
 
   ~Kept() {
     if (python_ends() || pid_ != ::getpid()) {
-      object_.release();  // freed at process exit, or owned by the parent process
+      object_.release();  // it is freed at process exit, or the parent process owns it
       return;
     }
     const py::gil_scoped_acquire gil;
