@@ -275,8 +275,12 @@ void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, Node
   send(std::move(message), out);
 }
 
-// No lease from here on: no local worker could still run alongside another round.
+// No lease from here on: no local worker could still run alongside another round. A report that
+// arrives after WorkersGone is ignored: the node is ready for the next round by now.
 void LinkCore::finish(TimePoint now, NodeEffects& out) {
+  if (work_ == Work::none) {
+    return;
+  }
   if (work_ == Work::ending || leaving_) {
     workers_gone(now, out);
     return;
