@@ -3,6 +3,7 @@
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -140,6 +141,25 @@ TEST_CASE("round core: who knows a later past does not count for a quorum until 
       CHECK(leader.granted(1));
     }
   }
+}
+
+// Node 3 was in the first round only and is silent. Node 2 has run the second one, of which the
+// leader knows only the proposal.
+TEST_CASE("round core: a proposal that a node has run replaces the round before it") {
+  Leader leader(settings(1, 3), successor(round_of(kFirst, {3, 4, 1}), round_of(kSecond, {1, 2})));
+  leader.attach(1, kFirst, kSecond);
+  leader.attach(2, kSecond, {});
+  REQUIRE(std::ranges::any_of(leader.out, [](const NodeEffect& effect) {
+    const auto* said = std::get_if<SendMessage>(&effect);
+    return said != nullptr && std::holds_alternative<ShowRounds>(*said->message);
+  }));
+  const RoundPtr second = round_of(kSecond, {1, 2});
+  leader.hear(2, Rounds{second, round_of({}, {}), second});
+  CHECK(leader.core.started() == kSecond);
+  leader.hear(1, Ready{false});
+  leader.hear(2, Ready{false});
+  leader.pass(2s, {1, 2});
+  CHECK(leader.core.phase() == Phase::proposing);
 }
 
 TEST_CASE("round core: a founder waits for an endpoint that never answers, and does nothing else") {
