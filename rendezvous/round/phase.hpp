@@ -35,6 +35,11 @@ inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
 inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
+// A founder waits so long for a leader that claims the job but does not answer: after its last
+// claim, and after its first one. A lost connection request costs kConnectTimeout on each side.
+inline constexpr Duration kClaimHolds = 2 * kConnectTimeout;
+inline constexpr Duration kClaimsHoldMost = 12 * kClaimHolds;
+
 // Interval of roll calls to waiting nodes, if something has changed.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 

@@ -162,6 +162,35 @@ TEST_CASE("round core: a proposal that a node has run replaces the round before 
   CHECK(leader.core.phase() == Phase::proposing);
 }
 
+// Its answer to a question would end the wait sooner; here it cannot be reached.
+TEST_CASE("round core: a founder waits for a leader that claims the job, for a limited time") {
+  const RoundPtr none = round_of({}, {});
+  NodeSettings made = settings(2, 3);
+  made.last_call = 1s;
+  Leader leader(made, Lead{none, none, none, true, true, TimePoint::min(), {}});
+  leader.attach(1, {}, {});
+  leader.hear(1, Ready{false});
+  Hello claim;
+  claim.purpose = Purpose::ask;
+  claim.node = member(3);
+  claim.started = kFirst;
+  claim.coordinates = true;
+  leader.core.hear_claim(leader.now, claim, leader.out);
+  leader.attach(2, {}, {});
+  leader.hear(2, Ready{false});
+  const bool goes_on = GENERATE(false, true);
+  const TimePoint first = leader.now;
+  const TimePoint until = first + (goes_on ? kClaimsHoldMost : kClaimHolds);
+  while (leader.now < until) {
+    CHECK(leader.core.phase() == Phase::gathering);
+    if (goes_on) {
+      leader.core.hear_claim(leader.now, claim, leader.out);
+    }
+    leader.pass(1s, {1, 2});
+  }
+  CHECK(leader.core.phase() == Phase::proposing);
+}
+
 TEST_CASE("round core: a founder waits for an endpoint that never answers, and does nothing else") {
   NodeSettings made = settings(2, 2);
   made.endpoints.push_back(Endpoint{"silent", 1});
