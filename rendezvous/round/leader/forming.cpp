@@ -341,6 +341,17 @@ void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
   roll_call_due_ = now + kRollCallInterval;
 }
 
+// The job has been founded already. Our first proposal counts like one that other nodes accepted,
+// and not as the last round.
+void RoundCore::abandon_for_other(TimePoint now, NodeEffects& out) {
+  const RoundPtr before = base_;
+  abandon(now, out);
+  if (base_ != before) {
+    accepted_.push_back(base_);
+    set_base(before);
+  }
+}
+
 void RoundCore::drop_slow_newcomers(TimePoint now, NodeEffects& out) {
   if (phase_ != Phase::proposing || now < phase_since_ + kAcceptTimeout) {
     return;

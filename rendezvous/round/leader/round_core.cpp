@@ -146,8 +146,10 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
       (later && is_outsider(now, node.info.id))) {
     return;  // knows_past stays false, so no round includes it
   }
-  if (later && phase_ == Phase::proposing) {
-    abandon(now, out);
+  const bool is_founded =
+      base_->id.number == 0 && rounds.accepted && rounds.accepted->id.number > 0;
+  if ((later || is_founded) && phase_ == Phase::proposing) {
+    abandon_for_other(now, out);
   }
   if (later && phase_ == Phase::running) {
     regroup(now, {"a later round was formed elsewhere"}, true, out);

@@ -202,6 +202,7 @@ class RoundCore {
   void accept(TimePoint now, Node& node, const Accept& accepting, NodeEffects& out);
   [[nodiscard]] bool may_start(TimePoint now) const;
   void abandon(TimePoint now, NodeEffects& out);
+  void abandon_for_other(TimePoint now, NodeEffects& out);
   void drop_slow_newcomers(TimePoint now, NodeEffects& out);
   void start(TimePoint now, NodeEffects& out);
   void send_start(LinkId link, NodeEffects& out) const;

@@ -162,6 +162,28 @@ TEST_CASE("round core: a proposal that a node has run replaces the round before 
   CHECK(leader.core.phase() == Phase::proposing);
 }
 
+// Node 2 is fresh. Node 3 has accepted the first proposal of another founder, and says so while the
+// proposal of this one is on its way.
+TEST_CASE("round core: a founder that learns of another first proposal abandons its own") {
+  for (const NodeId other : {0U, 9U}) {  // an earlier or later id than our proposal's
+    const RoundId elsewhere{1, other};
+    const RoundPtr none = round_of({}, {});
+    Leader leader(settings(2, 2), Lead{none, none, none, true, true, TimePoint::min(), {}});
+    leader.attach(1, {}, {});
+    leader.hear(1, Ready{false});
+    leader.attach(3, {}, elsewhere);
+    leader.attach(2, {}, {});
+    leader.hear(2, Ready{false});
+    leader.beat(1);
+    leader.beat(2);
+    REQUIRE(leader.core.phase() == Phase::proposing);
+    leader.hear(3, Rounds{none, round_of(elsewhere, {3, 4}), none});
+    CHECK(leader.core.phase() == Phase::gathering);
+    CHECK(leader.core.started() == std::min(elsewhere, RoundId{1, 1}));
+    CHECK(leader.core.check_invariants().empty());
+  }
+}
+
 // Its answer to a question would end the wait sooner; here it cannot be reached.
 TEST_CASE("round core: a founder waits for a leader that claims the job, for a limited time") {
   const RoundPtr none = round_of({}, {});
