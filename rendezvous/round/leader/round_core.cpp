@@ -166,10 +166,12 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  // A node without workers that the next round may omit gets no lease: see leaves_out_granted.
-  const bool stays =
-      is_in_base(node.info.id) || (node.state != State::ready && is_member(node.info.id));
-  const bool granted = stays && (has_quorum(now) || MUSTER_MUTATE("quorum ignored"));
+  // A node without workers that the next round may omit gets no lease: see leaves_out_granted. Nor
+  // does a member that returns while a round without it is proposed.
+  const NodeId id = node.info.id;
+  const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
+  const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);
+  const bool granted = stays && !is_omitted && (has_quorum(now) || MUSTER_MUTATE("quorum ignored"));
   node.granted = granted ? now : node.granted;
   send(node.link, Pong{said.sequence, granted}, out);
   node.pongs.emplace_back(said.sequence, now);

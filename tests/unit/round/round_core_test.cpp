@@ -126,6 +126,21 @@ TEST_CASE("round core: who has no workers and can be left out is granted nothing
   CHECK_FALSE(leader.granted(3));
 }
 
+// Node 2 has been silent for a lease and returns while the round without it is proposed.
+TEST_CASE("round core: who returns while a round without it is proposed is granted nothing") {
+  Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of({}, {})));
+  leader.attach(1, kFirst, {});
+  leader.hear(1, Ready{false});
+  leader.pass(leader.made.lease + 1s, {1});
+  REQUIRE(leader.core.phase() == Phase::proposing);
+  leader.attach(2, kFirst, {});
+  leader.pass(2s, {1, 2});
+  CHECK_FALSE(leader.granted(2));
+  REQUIRE(leader.core.phase() == Phase::proposing);
+  leader.hear(1, Accept{RoundId{2, 1}, "10.0.0.1", 7});
+  CHECK(leader.core.phase() == Phase::running);
+}
+
 // Two of three members. The second names a round that the leader does not know of.
 TEST_CASE("round core: who knows a later past does not count for a quorum until that is learned") {
   for (const bool knows_more : {false, true}) {
