@@ -36,6 +36,11 @@ inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
 inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
+// How long a founder waits for a leader that claims the job but does not respond: after its last
+// claim, and after its first one. A lost connection request costs kConnectTimeout on each side.
+inline constexpr Duration kClaimHolds = 2 * kConnectTimeout;
+inline constexpr Duration kClaimsHoldMost = 12 * kClaimHolds;
+
 // The minimum interval between roll calls to waiting nodes. They are sent only after changes.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 

@@ -154,6 +154,7 @@ void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffect
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;
   }
+  replaced_.reset();
   accept_sent_ = now;
   send(Accept{opened.round, opened.address, opened.port, opened.offer}, out);
 }
@@ -173,6 +174,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   }
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
+  replaced_.reset();
   gone_.begin_round();
   gone_.note_grant(accept_sent_, coordinator_.id);
   // The right to run counts from our Accept. After it expires, others may continue without us.
@@ -275,8 +277,12 @@ void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, Node
   send(std::move(message), out);
 }
 
-// No lease from here on: no local worker could still run alongside another round.
+// No lease from here on: no local worker could still run alongside another round. A report that
+// arrives after WorkersGone is ignored: the node is ready for the next round by now.
 void LinkCore::finish(TimePoint now, NodeEffects& out) {
+  if (work_ == Work::none) {
+    return;
+  }
   if (work_ == Work::ending || leaving_) {
     workers_gone(now, out);
     return;
@@ -331,6 +337,7 @@ void LinkCore::detach(TimePoint now, NodeEffects& out) {
   lost_proven_ = false;
   lost_released_ = false;
   turn_at_ = last_word_ + settings_.lease;
+  withdraw_proposal(out);
   if (!join_by_ && work_ == Work::none) {
     join_by_ = now + settings_.join_timeout;
   }

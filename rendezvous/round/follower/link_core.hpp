@@ -141,6 +141,8 @@ class LinkCore {
   void grant(TimePoint sent, NodeEffects& out);
   void end_lease(NodeEffects& out);
   void take_proposal(TimePoint now, const Propose& propose, NodeEffects& out);
+  [[nodiscard]] bool may_withdraw() const;
+  void withdraw_proposal(NodeEffects& out);
   void record(NodeEffects& out) const;
   void accept_recorded(TimePoint now, RoundId round, NodeEffects& out);
   void record_failed(const RecordFailed& failed, NodeEffects& out);
@@ -173,6 +175,8 @@ class LinkCore {
   RoundPtr started_;
   RoundPtr accepted_;
   RoundPtr accepted_base_;
+  RoundPtr replaced_;  // accepted before `accepted_`; null once the Accept for that is sent
+  RoundPtr replaced_base_;
   std::int32_t accepted_rank_ = 0;  // our group rank in it, still valid after it starts
   RoundPtr heard_of_;               // the running round of a job in which we are not a member
   RoundId recording_;               // accepted as soon as it is recorded

@@ -54,6 +54,10 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   if (work_ != Work::none || leaving_ || !is_newer || self == propose.round->members.end()) {
     return;
   }
+  if (!may_withdraw()) {
+    replaced_ = accepted_;
+    replaced_base_ = accepted_base_;
+  }
   accepted_ = propose.round;
   accepted_base_ = propose.base;
   accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
@@ -61,6 +65,37 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   record(out);
   if (!settings_.records || MUSTER_MUTATE("accepted before recorded")) {
     accept_recorded(now, recording_, out);
+  }
+}
+
+// A proposal that we have not accepted has not started and never will, because its leader abandons
+// it when it loses us. There are three exceptions:
+// - Our own proposal: its number must not be used twice.
+// - The first proposal of the job: other nodes may form the first round with a quorum of it.
+// - A node with no other knowledge of the job that is a member of the base: it could lead.
+bool LinkCore::may_withdraw() const {
+  const auto& before = accepted_base_->members;
+  const bool is_new = started_->id.number == 0 && replaced_ && replaced_->id.number == 0;
+  const bool is_in_base = std::ranges::find(before, self_.id, &NodeInfo::id) != before.end();
+  return replaced_ && accepted_base_->id.number > 0 && accepted_->id.coordinator != self_.id &&
+         !(is_new && is_in_base);
+}
+
+// We have lost the leader that proposed it. Otherwise the next leader would need a quorum of its
+// members. A newcomer remembers that the job runs without it, so it founds none.
+void LinkCore::withdraw_proposal(NodeEffects& out) {
+  if (!may_withdraw()) {
+    return;
+  }
+  const RoundPtr base = accepted_base_;
+  accepted_ = std::exchange(replaced_, nullptr);
+  accepted_base_ = std::exchange(replaced_base_, nullptr);
+  recording_ = {};
+  if (base->id > members().id) {
+    heard_of_ = base;
+  }
+  if (started_->id.number > 0 || accepted_->id.number > 0) {
+    record(out);
   }
 }
 
@@ -87,6 +122,7 @@ void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
     out.emplace_back(OpenStore{accepted_->id});
     return;
   }
+  replaced_.reset();
   accept_sent_ = now;
   send(Accept{accepted_->id, "", 0}, out);
 }

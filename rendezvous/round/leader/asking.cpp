@@ -95,6 +95,8 @@ void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) 
     return;
   }
   MUSTER_MARK("a claim to lead is asked about at its address");
+  claims_since_ = claims_since_.value_or(now);
+  claimed_at_ = now;
   asker_.want_once(now, known_as(hello.node));
   ask_around(now, out);
 }

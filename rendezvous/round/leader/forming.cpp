@@ -130,6 +130,12 @@ bool RoundCore::enough_ready(TimePoint now) {
   return all_expected_ready(now) && quorum_is_ready();
 }
 
+// Another leader claims that the job runs, and we have not reached it. Any peer can claim this, so
+// the wait is limited.
+bool RoundCore::is_claimed(TimePoint now) const {
+  return claims_since_ && now < *claims_since_ + kClaimsHoldMost && now < claimed_at_ + kClaimHolds;
+}
+
 // The first round of a job: the maximum of nodes, or the minimum after the last call.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
@@ -139,7 +145,7 @@ bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
     MUSTER_MARK("last call");
     enough_since_ = now;
   }
-  return now >= *enough_since_ + settings_.last_call;
+  return now >= *enough_since_ + settings_.last_call && !is_claimed(now);
 }
 
 bool RoundCore::all_expected_ready(TimePoint now) const {
@@ -333,6 +339,17 @@ void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
     }
   }
   roll_call_due_ = now + kRollCallInterval;
+}
+
+// The job has been founded already. Our first proposal counts like one that other nodes accepted,
+// and not as the last round.
+void RoundCore::abandon_for_other(TimePoint now, NodeEffects& out) {
+  const RoundPtr before = base_;
+  abandon(now, out);
+  if (base_ != before) {
+    accepted_.push_back(base_);
+    set_base(before);
+  }
 }
 
 void RoundCore::drop_slow_newcomers(TimePoint now, NodeEffects& out) {

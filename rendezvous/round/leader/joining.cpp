@@ -203,13 +203,14 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   refused_.erase(hello.node.name);
   rivals_.erase(id);
   send(link, Welcome{self_, settings_.lease}, out);
-  const auto is_known = [&](const RoundId& round) {
-    return round <= base_->id ||
-           std::ranges::any_of(accepted_, [&](const auto& known) { return known->id == round; });
-  };
-  // The first proposal makes a node drop a record of another job.
+  const bool is_accepted_known =
+      hello.accepted <= base_->id || std::ranges::any_of(accepted_, [&](const auto& known) {
+        return known->id == hello.accepted;
+      });
+  // The first proposal makes a node drop a record of another job. A proposal that this node has
+  // run becomes the last round (learn_rounds).
   node.knows_past =
-      is_of_other_job(hello.inherits) || (is_known(hello.started) && is_known(hello.accepted));
+      is_of_other_job(hello.inherits) || (hello.started <= base_->id && is_accepted_known);
   confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);
   if (!node.knows_past) {
     MUSTER_MARK("a node knows rounds that its coordinator does not");

@@ -146,8 +146,10 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
       (later && is_outsider(now, node.info.id))) {
     return;  // knows_past stays false, so no round includes it
   }
-  if (later && phase_ == Phase::proposing) {
-    abandon(now, out);
+  const bool is_founded =
+      base_->id.number == 0 && rounds.accepted && rounds.accepted->id.number > 0;
+  if ((later || is_founded) && phase_ == Phase::proposing) {
+    abandon_for_other(now, out);
   }
   if (later && phase_ == Phase::running) {
     regroup(now, {"a later round was formed elsewhere"}, true, out);
@@ -164,10 +166,12 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  // A node without workers that the next round may omit gets no lease: see leaves_out_granted.
-  const bool stays =
-      is_in_base(node.info.id) || (node.state != State::ready && is_member(node.info.id));
-  const bool granted = stays && (has_quorum(now) || MUSTER_MUTATE("quorum ignored"));
+  // A node without workers that the next round may omit gets no lease: see leaves_out_granted. Nor
+  // does a member that returns while a round without it is proposed.
+  const NodeId id = node.info.id;
+  const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
+  const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);
+  const bool granted = stays && !is_omitted && (has_quorum(now) || MUSTER_MUTATE("quorum ignored"));
   node.granted = granted ? now : node.granted;
   send(node.link, Pong{said.sequence, granted}, out);
   node.pongs.emplace_back(said.sequence, now);

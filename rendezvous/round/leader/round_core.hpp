@@ -187,6 +187,7 @@ class RoundCore {
   [[nodiscard]] std::size_t count_awaited() const;
   [[nodiscard]] bool enough_ready(TimePoint now);
   [[nodiscard]] bool enough_founders(TimePoint now, std::size_t eligible);
+  [[nodiscard]] bool is_claimed(TimePoint now) const;
   [[nodiscard]] bool all_expected_ready(TimePoint now) const;
   [[nodiscard]] bool quorum_is_ready() const;
   [[nodiscard]] std::vector<Standing> standings_of(const Round& round) const;
@@ -201,6 +202,7 @@ class RoundCore {
   void accept(TimePoint now, Node& node, const Accept& accepting, NodeEffects& out);
   [[nodiscard]] bool may_start(TimePoint now) const;
   void abandon(TimePoint now, NodeEffects& out);
+  void abandon_for_other(TimePoint now, NodeEffects& out);
   void drop_slow_newcomers(TimePoint now, NodeEffects& out);
   void start(TimePoint now, NodeEffects& out);
   void send_start(LinkId link, NodeEffects& out) const;
@@ -282,6 +284,8 @@ class RoundCore {
   TimePoint scan_due_{};
   Asker asker_;
   std::optional<NodeInfo> stronger_;
+  std::optional<TimePoint> claims_since_;      // that take precedence over ours
+  TimePoint claimed_at_{};                     // the last one
   std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
 };
 

@@ -223,7 +223,8 @@ void Faults::start_when_allowed(std::uint32_t place) {
   if (!world_.checkers().close() && may_found(place)) {
     const bool founds = world_.places()[place].machine == 0;
     if (founds && world_.is_sweeping() && options_.max <= kFoundsAlone) {
-      world_.post(kSweepMost, Kind::start_place, place);
+      const Duration longest = kSweepMost + guard_wakes_within(options_.lease);  // of a stopped one
+      world_.post(longest, Kind::start_place, place);
     } else if (founds || random_.chance(30)) {
       world_.start(place);
     } else {

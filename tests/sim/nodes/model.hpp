@@ -71,6 +71,7 @@ struct Agent {
   std::deque<Memory> recording;  // being written to disk
   RoundId recalled{};            // the last round that a previous agent was told to start
   std::set<NodeId> formerly;     // agents for which it testifies
+  RoundId inherited{};           // the last round in their record
   RoundId told;                  // the last round that it was told to run
   RoundId store_asked;
   RoundPtr proposed;       // the last proposal that it received

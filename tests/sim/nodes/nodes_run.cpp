@@ -66,11 +66,13 @@ bool Verdict::has_quorum(const Round& round) const {
   bool first = false;
   bool lasting = false;
   for (const NodeInfo& member : round.members) {
-    const bool lives = world_.lives(world_.agent_of(member.id));
+    const Agent& itself = world_.agent_of(member.id);
+    const bool lives = world_.lives(itself);
     const bool has_heir = std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
       return world_.lives(agent) && agent.formerly.contains(member.id);
     });
-    lasting = lasting || lives;
+    // A leader writes restarted agents into the earlier rounds (RoundCore::inherited).
+    lasting = lasting || (lives && round.id > itself.inherited);
     if (lives || has_heir) {
       ++here;
       first = first || member.id == round.members.front().id;

@@ -319,6 +319,7 @@ void NodesWorld::take_file(std::uint32_t number) {
   place.holder = number;
   if (place.disk) {
     agent.formerly = {place.disk->ids.begin(), place.disk->ids.end()};
+    agent.inherited = std::max(place.disk->started->id, place.disk->accepted->id);
     const bool has_accepted = place.disk->accepted->id.number > 0;
     agent.accepted = has_accepted ? place.disk->accepted : place.disk->started;
     agent.accepted_base = place.disk->base;

@@ -143,7 +143,10 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
   }
   before(number, event);
   effects_.clear();
+  const bool led = agent.core->coordinator().leads();
   agent.core->step(machines_[agent.machine].clock.local(queue_.now()), event, effects_);
+  // A leader that has yielded knows that another one leads, even if that one never welcomes it.
+  agent.met = agent.met || (led && !agent.core->coordinator().leads());
   trace_.mix(event.index());
   for (std::size_t i = 0; i < effects_.size() && lives(agent); ++i) {
     trace_.mix(effects_[i].index());

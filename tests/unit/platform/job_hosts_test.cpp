@@ -36,8 +36,8 @@ TEST_CASE("job hosts: IPv6 addresses stand in brackets where slots follow") {
   CHECK(hosts("[::1]:8,[fe80::1%eth0],fe80::2") ==
         Hosts{{"::1", 8}, {"fe80::1%eth0", {}}, {"fe80::2", {}}});
   CHECK(hosts("me@[::1]:2") == Hosts{{"me@::1", 2}});
-  CHECK(error("[::1").find("no name") != std::string::npos);
-  CHECK(error("[::1]x").find("no name") != std::string::npos);
+  CHECK(error("[::1").find("not a host name") != std::string::npos);
+  CHECK(error("[::1]x").find("not a host name") != std::string::npos);
 }
 
 TEST_CASE("job hosts: GPUs by machine") {
@@ -47,7 +47,7 @@ TEST_CASE("job hosts: GPUs by machine") {
   CHECK(hosts("[::1]:1@5") == Hosts{{"::1", 1, "5"}});
   for (const char* wrong : {"a:2@", "a:2@x", "a:2@0,,1", "a:2@0,1,b:2"}) {
     INFO(wrong);
-    CHECK(error(wrong).find("GPUs are numbers") != std::string::npos);
+    CHECK(error(wrong).find("GPUs must be numbers") != std::string::npos);
   }
 }
 

@@ -254,7 +254,7 @@ TEST_CASE("store decoder: what is no client of the store is told by its first by
   CHECK(fault_of("GET / HTTP/1.1\r\n") == "broken: not a store client: its first byte is 71 ('G')");
   CHECK(fault_of("\xFF") == "broken: not a store client: its first byte is 255");
   // PING without VALIDATE.
-  CHECK(fault_of("\x0D").starts_with("broken: not a client"));
+  CHECK(fault_of("\x0D").starts_with("broken: not a store client"));
 }
 
 TEST_CASE("store decoder: unknown requests and a wrong second greeting break") {

@@ -144,4 +144,17 @@ TEST_CASE("heirs: a record alone yields to the node that founds the job, which t
   CHECK(ranks(world) == std::vector{-1, -1, 1, 0});
 }
 
+// n2 loses its leader before it has recorded the second round and could accept it.
+TEST_CASE("heirs: a proposal that was recorded but not accepted does not bind a node") {
+  SmallWorld world = world_of(3, 1);
+  REQUIRE(ranks(world) == std::vector{0, 1, 2});
+  world.nodes[2].records_at_once = false;
+  fail_worker(world, 1, 7);
+  REQUIRE(world.nodes[2].record->accepted->id.number == 2);
+  world.cut(1);
+  world.kill(0);
+  CHECK(world.nodes[2].record->accepted->id.number == 0);
+  CHECK(world.nodes[2].record->started->id.number == 1);
+}
+
 }  // namespace muster

@@ -443,4 +443,17 @@ TEST_CASE("node core: the end of workers that have ended already is not told aga
   CHECK(out.empty());
 }
 
+TEST_CASE("node core: workers that are reported gone and then finished do not keep a node out") {
+  SmallWorld world = running_world(3, 3, 1);
+  world.nodes[1].obedient = false;
+  world.nodes[2].obedient = false;
+  fail_worker(world, 0, 7);
+  world.feed(1, WorkersGone{});
+  world.feed(1, WorkersFinished{});
+  REQUIRE(world.nodes[0].runs == 1);
+  world.feed(2, WorkersGone{});
+  CHECK(world.nodes[1].runs == 2);
+  CHECK(ranks(world) == std::vector{0, 1, 2});
+}
+
 }  // namespace muster

@@ -3,6 +3,7 @@
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -125,6 +126,21 @@ TEST_CASE("round core: who has no workers and can be left out is granted nothing
   CHECK_FALSE(leader.granted(3));
 }
 
+// Node 2 has been silent for a lease and returns while the round without it is proposed.
+TEST_CASE("round core: who returns while a round without it is proposed is granted nothing") {
+  Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of({}, {})));
+  leader.attach(1, kFirst, {});
+  leader.hear(1, Ready{false});
+  leader.pass(leader.made.lease + 1s, {1});
+  REQUIRE(leader.core.phase() == Phase::proposing);
+  leader.attach(2, kFirst, {});
+  leader.pass(2s, {1, 2});
+  CHECK_FALSE(leader.granted(2));
+  REQUIRE(leader.core.phase() == Phase::proposing);
+  leader.hear(1, Accept{RoundId{2, 1}, "10.0.0.1", 7});
+  CHECK(leader.core.phase() == Phase::running);
+}
+
 // Two of three members. The second names a round that the leader does not know of.
 TEST_CASE("round core: who knows a later past does not count for a quorum until that is learned") {
   for (const bool knows_more : {false, true}) {
@@ -140,6 +156,76 @@ TEST_CASE("round core: who knows a later past does not count for a quorum until 
       CHECK(leader.granted(1));
     }
   }
+}
+
+// Node 3 was in the first round only and is silent. Node 2 has run the second one, of which the
+// leader knows only the proposal.
+TEST_CASE("round core: a proposal that a node has run replaces the round before it") {
+  Leader leader(settings(1, 3), successor(round_of(kFirst, {3, 4, 1}), round_of(kSecond, {1, 2})));
+  leader.attach(1, kFirst, kSecond);
+  leader.attach(2, kSecond, {});
+  REQUIRE(std::ranges::any_of(leader.out, [](const NodeEffect& effect) {
+    const auto* said = std::get_if<SendMessage>(&effect);
+    return said != nullptr && std::holds_alternative<ShowRounds>(*said->message);
+  }));
+  const RoundPtr second = round_of(kSecond, {1, 2});
+  leader.hear(2, Rounds{second, round_of({}, {}), second});
+  CHECK(leader.core.started() == kSecond);
+  leader.hear(1, Ready{false});
+  leader.hear(2, Ready{false});
+  leader.pass(2s, {1, 2});
+  CHECK(leader.core.phase() == Phase::proposing);
+}
+
+// Node 2 is fresh. Node 3 has accepted the first proposal of another founder, and says so while the
+// proposal of this one is on its way.
+TEST_CASE("round core: a founder that learns of another first proposal abandons its own") {
+  for (const NodeId other : {0U, 9U}) {  // an earlier or later id than our proposal's
+    const RoundId elsewhere{1, other};
+    const RoundPtr none = round_of({}, {});
+    Leader leader(settings(2, 2), Lead{none, none, none, true, true, TimePoint::min(), {}});
+    leader.attach(1, {}, {});
+    leader.hear(1, Ready{false});
+    leader.attach(3, {}, elsewhere);
+    leader.attach(2, {}, {});
+    leader.hear(2, Ready{false});
+    leader.beat(1);
+    leader.beat(2);
+    REQUIRE(leader.core.phase() == Phase::proposing);
+    leader.hear(3, Rounds{none, round_of(elsewhere, {3, 4}), none});
+    CHECK(leader.core.phase() == Phase::gathering);
+    CHECK(leader.core.started() == std::min(elsewhere, RoundId{1, 1}));
+    CHECK(leader.core.check_invariants().empty());
+  }
+}
+
+// Its answer to a question would end the wait sooner; here it cannot be reached.
+TEST_CASE("round core: a founder waits for a leader that claims the job, for a limited time") {
+  const RoundPtr none = round_of({}, {});
+  NodeSettings made = settings(2, 3);
+  made.last_call = 1s;
+  Leader leader(made, Lead{none, none, none, true, true, TimePoint::min(), {}});
+  leader.attach(1, {}, {});
+  leader.hear(1, Ready{false});
+  Hello claim;
+  claim.purpose = Purpose::ask;
+  claim.node = member(3);
+  claim.started = kFirst;
+  claim.coordinates = true;
+  leader.core.hear_claim(leader.now, claim, leader.out);
+  leader.attach(2, {}, {});
+  leader.hear(2, Ready{false});
+  const bool goes_on = GENERATE(false, true);
+  const TimePoint first = leader.now;
+  const TimePoint until = first + (goes_on ? kClaimsHoldMost : kClaimHolds);
+  while (leader.now < until) {
+    CHECK(leader.core.phase() == Phase::gathering);
+    if (goes_on) {
+      leader.core.hear_claim(leader.now, claim, leader.out);
+    }
+    leader.pass(1s, {1, 2});
+  }
+  CHECK(leader.core.phase() == Phase::proposing);
 }
 
 TEST_CASE("round core: a founder waits for an endpoint that never answers, and does nothing else") {
