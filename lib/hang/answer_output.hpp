@@ -36,7 +36,7 @@ class AnswerOutput {
  private:
   struct Rank {
     std::uint64_t last = 0;
-    std::uint64_t answers = 0;  // bytes that do not count
+    std::uint64_t answers = 0;  // bytes of answers, which are not signs of life
     TimePoint until{};
   };
 

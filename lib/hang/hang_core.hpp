@@ -40,7 +40,7 @@ inline constexpr int kIntervalFactor = 3;
 inline constexpr Duration kAutoLimitMin = std::chrono::seconds(10);
 inline constexpr Duration kStartLimit = std::chrono::minutes(30);
 
-// Signs of life postpone a verdict by at most this many limits.
+// Signs of life postpone a verdict to at most this many times the limit.
 inline constexpr int kSlowFactor = 10;
 
 // I/O per second that counts as a sign of life. Threads that wake each other cause only a few

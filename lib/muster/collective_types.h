@@ -105,7 +105,7 @@ typedef struct {
   int64_t init_timeout_ns;     /* how long to wait for all ranks: 60 s */
   const char* recorder_folder; /* for the flight recorder's file: the host's shared memory */
   const char* host;            /* ranks with the same value share memory: detected */
-  const char* address;         /* address for other hosts: the local one that routes to the store */
+  const char* address;         /* for other hosts: the local address on the route to the store */
   const char* port_range;      /* "A-B": ports to listen on for other ranks: any free port */
   uint64_t arena_bytes;        /* address space reserved for muster_alloc: 64 GiB */
   uint64_t recorder_entries;   /* operations kept in the flight recorder: 2048 */

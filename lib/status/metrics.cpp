@@ -161,7 +161,7 @@ void add_counters(Text& text, const JobStatus& status) {
            status.regroups);
   text.one("fences_total",
            "counter",
-           "Times that this node lost contact with the others.",
+           "Number of times that this node lost contact with the others.",
            status.fences);
   text.one("hang",
            "gauge",

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// Skips loading the names of old algorithms and the error texts, which would take half a
+// Skips loading the names of old algorithms and the error strings, which would take half a
 // millisecond.
 constexpr std::uint64_t kLeaveOut =
     OPENSSL_INIT_NO_LOAD_SSL_STRINGS | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |

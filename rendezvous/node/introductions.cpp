@@ -34,8 +34,8 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
   }
   if (has(ours.proofs, Proofs::job_key)) {
     return Refuse{Refusal::wrong_token,
-                  "this job has formed, and its nodes have no secret in common; start all nodes "
-                  "with the same --token-file, so that others can join later"};
+                  "this job has already formed without a shared secret; start all nodes with the "
+                  "same --token-file so that others can join later"};
   }
   return Refuse{Refusal::wrong_token,
                 "this job needs a token; start all its nodes with the same --token-file, or share "
@@ -65,7 +65,7 @@ std::string without_token(const std::string& address, const std::string& why) {
 
 Refuse unnamed_host(const std::string& address, const std::string& list) {
   return Refuse{Refusal::wrong_token,
-                fmt::format("the nodes of this job have no secret in common, and {} is not an "
+                fmt::format("the nodes of this job have no shared secret, and {} is not an "
                             "address of a host in {}; start all nodes with the same --token-file",
                             address,
                             list)};
@@ -79,7 +79,7 @@ std::string trusted_at_first(const std::string& address, const FirstUse& first_u
                 "any program on the hosts in {} that reached {}", first_use.named_by(), address)
           : fmt::format("any host that reached {}{}", address, why.empty() ? "" : " (" + why + ")");
   return fmt::format(
-      "the nodes of this job have no secret in common. Until the job formed, {} could join. These "
+      "the nodes of this job have no shared secret. Until the job formed, {} could join. These "
       "joined: {}. From now on, only these can. To keep others out from the start, copy one file "
       "to "
       "all nodes and set MUSTER_TOKEN_FILE or --token-file",

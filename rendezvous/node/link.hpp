@@ -78,7 +78,7 @@ struct Link {
   bool awaits_turn = false;                 // waits for a handshake slot
   bool refused = false;
   std::string input;     // a partial frame
-  std::size_t held = 0;  // number of its bytes that are counted
+  std::size_t held = 0;  // how many of its bytes count toward the limit for all links
   LinkOutput output;
   std::uint32_t armed = 0;                  // the registered epoll events
   bool paused = false;                      // reading is paused

@@ -122,7 +122,7 @@ struct Details {
   bool operator==(const Details&) const = default;
 };
 
-// Reply to Regroup. All earlier failures on this node were sent on the connection before this.
+// Reply to Regroup. All earlier failures on this node were sent on this connection before it.
 struct Stopping {
   RoundId round;
   bool operator==(const Stopping&) const = default;

@@ -12,7 +12,7 @@ from nodes import WORKER
 from test_platforms import captured
 
 MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
-WARNING = "have no secret in common"
+WARNING = "have no shared secret"
 
 
 class FirstUse(HostsCase):
@@ -52,7 +52,7 @@ class FirstUse(HostsCase):
         job.round(2)
         late = self.start(job, 3).end()
         self.assertEqual(late.code, 2, late.err)
-        self.assertIn("this job has formed, and its nodes have no secret in common", late.err)
+        self.assertIn("this job has already formed without a shared secret", late.err)
         self.assertIn("--token-file", late.err)
         self.assertEqual(len(job.story.rounds()), 1, job.describe())
         job.finish(*nodes)

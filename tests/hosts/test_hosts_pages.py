@@ -15,7 +15,7 @@ from nodes import WORKER
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
-GUESTS = "have no secret in common"
+GUESTS = "have no shared secret"
 NO_TOKEN = "because it has no token"
 
 # Of each row: the names of two machines and what the platform sets on each of them. {first} is the

@@ -89,7 +89,7 @@ bool EventLog::append(std::string_view text) {
   return true;
 }
 
-// A write to a regular file always waits for the disk, so slow writes are measured.
+// Writes to regular files ignore O_NONBLOCK and may block on the disk, so slow writes are measured.
 void EventLog::count_time(Duration taken) {
   slow_ += taken > kSlowEventWrite ? taken : Duration{};
   if (slow_ > kSlowEventWritesMax) {

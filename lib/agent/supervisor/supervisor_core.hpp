@@ -172,7 +172,7 @@ class SupervisorCore {
   ClearPhase phase_ = ClearPhase::settling;
   std::optional<TimePoint> deadline_;
   std::optional<TimePoint> kill_all_at_;  // killing: until then, helpers may exit on their own
-  std::optional<TimePoint> stop_until_;   // end of the grace period of workers that must stop
+  std::optional<TimePoint> stop_until_;   // end of the grace period for workers that must stop
   std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
   TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
   TimePoint now_{};                   // time of the last step

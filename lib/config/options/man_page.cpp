@@ -221,12 +221,13 @@ does not exist. 128+n: muster was interrupted by signal n.
 .SH HANGS
 With \-\-hang\-timeout=SECONDS muster polls the workers once a second. Progress is a step
 (muster.worker.progress in Python) or an operation of muster's collective library. If a job has
-neither, each line of output through muster (\-\-label, \-\-tee) or in its log files counts. If
-progress stops for SECONDS, muster names the rank that blocks the others and the cause: process
-state, system call, stacks (from py\-spy and eu\-stack, if in PATH), child processes and the
-position in the collective operations. A rank that writes output or does I/O counts as slow, not
-hung, until ten times the limit has passed. With auto, the limit is three times the longest of the
-last 64 intervals between steps, and at least 10 s. Before the fifth step it is half an hour.
+neither, each line of output that passes through muster (\-\-label, \-\-tee) or goes to its log
+files counts as progress. If progress stops for SECONDS, muster names the rank that blocks the
+others and the cause: process state, system call, stacks (from py\-spy and eu\-stack, if in PATH),
+child processes and the position in the collective operations. A rank that writes output or does I/O
+counts as slow, not hung, until ten times the limit has passed. With auto, the limit is three times
+the longest of the last 64 intervals between steps, and at least 10 s. Before the fifth step it is
+half an hour.
 .PP
 \-\-on\-hang=report only reports the hang. restart kills the named rank, which counts as a failure
 and uses one of \-\-max\-restarts. stop also kills it and stops the job with code 124; the report

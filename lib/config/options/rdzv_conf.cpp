@@ -64,14 +64,15 @@ constexpr std::array<RdzvKey, 15> kKeys{{
      .default_value = "false",
      .in_c10d = true,
      .in_static = true,
-     .help = "true: after a network partition, continue even without a majority of the nodes. Both "
-             "sides may then run and write the same files. Intended for two nodes if waiting is "
-             "worse"},
+     .help =
+         "If true, after a network partition, continue even without a majority of the nodes. Both "
+         "sides may then run and write the same files. Intended for two nodes if waiting is "
+         "worse"},
     {.name = "any_program",
      .default_value = "false",
      .in_c10d = true,
      .in_static = true,
-     .help = "true: nodes may run different programs or pass different arguments. By default a "
+     .help = "If true, nodes may run different programs or pass different arguments. By default a "
              "node with a different command is rejected"},
     {.name = "close_timeout",
      .help = "all nodes are notified of the end of a job at once, over open connections"},

@@ -164,7 +164,7 @@ bool TorchRecorders::open_events() {
   return true;
 }
 
-// Watch the folder before sending the query, because the answer may arrive immediately.
+// Start watching the directory before sending the query, because the answer may arrive at once.
 void TorchRecorders::put(Question question) {
   const UniqueFd pipe = open_pipe(question.pipe);
   if (!pipe || open_.size() == kTorchDumpsMax || !open_events()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links between nodes that may have no secret in common. All are on 127.0.0.1, which FirstUse takes
+// Links between nodes that may have no shared secret. All are on 127.0.0.1, which FirstUse takes
 // for another machine here.
 #include "link_party.hpp"
 #include "rendezvous/node/first_use.hpp"
