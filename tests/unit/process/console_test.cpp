@@ -158,7 +158,7 @@ TEST_CASE("console: what a full disk refuses is counted by whose it was, and nev
   CHECK_FALSE(lost.is_loss());
   CHECK(lost.describe("standard output") ==
         "muster: warning: cannot write standard output: No space left on device; lost: 1 message "
-        "of muster, 2 lines of the workers' output (log files are complete)\n");
+        "from muster, 2 lines of the workers' output (log files are complete)\n");
   sink.note_unfiled();
   CHECK(sink.refused().is_loss());
 }
