@@ -146,7 +146,7 @@ TEST_CASE("resolve: several endpoints, each with its own port or the usual one")
 TEST_CASE("resolve: many nodes without a place to meet are refused with what to give") {
   CHECK(error({"--nnodes=2", "--rdzv-backend=c10d"}) ==
         "--nnodes=2: needs --rdzv-endpoint=HOST[:PORT], an address of one node that all "
-        "nodes can reach; if all run run on this host, --rdzv-endpoint=localhost:29400");
+        "nodes can reach; if all run on this host, --rdzv-endpoint=localhost:29400");
   CHECK(error({"--nnodes=1:2"}).find("needs a rendezvous: --rdzv-backend=c10d") !=
         std::string::npos);
   CHECK(Launch{{"--rdzv-backend=c10d"}, {{"PET_NNODES", "2"}}}.error().starts_with(

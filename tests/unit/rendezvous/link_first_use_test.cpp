@@ -117,7 +117,7 @@ TEST_CASE("first use: after the job has formed only its key opens, for newcomers
   CHECK(right.first_use->guests().empty());
   Node stranger(kTwo + "3");
   CHECK_FALSE(meets(stranger, right));
-  CHECK_THAT(refusal(stranger), Catch::StartsWith("this job has formed"));
+  CHECK_THAT(refusal(stranger), Catch::StartsWith("this job has already formed"));
   // A node does not trust a stranger that it connects to, either.
   CHECK_FALSE(meets(right, stranger));
 }

@@ -242,7 +242,7 @@ TEST_CASE("strangers: without descriptors it sleeps, says so once, and goes on w
   CHECK_FALSE(is_ready(host.sockets->fd()));
   CHECK(host.notices ==
         std::vector<std::string>{"cannot accept another node: Too many open files; new "
-                                 "connections wait until another one closes; raise the limit of "
+                                 "connections wait until another one closes; raise the limit on "
                                  "open files (ulimit -n)"});
   // A member that ends makes room at once: for two here, since both of its ends were ours.
   fds[0].reset();
