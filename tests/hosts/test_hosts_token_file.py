@@ -56,7 +56,7 @@ class TokenFile(HostsCase):
         ended = self.start(alone, 1, f"--token-file={self.secret(1, 0o777)}").end()
         self.assertEqual(ended.code, 2, ended.err)
         self.assertIn("other users can access it (mode 0777)", ended.err)
-        self.assertIn("give FILE,shared", ended.err)
+        self.assertIn("pass FILE,shared", ended.err)
 
     def test_the_home_of_another_user_is_no_home(self):
         for home, mode in ((self.folders / "root", 0o700), (self.folders / "open", 0o755)):

@@ -206,7 +206,7 @@ def check_refusals():
     refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.int16), group=group), "int16")
     if isinstance(group, muster.torch.ProcessGroup):  # the compiled one gets no other tensors
         refused(lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group),
-                "CPU tensors only")
+                "supports only CPU tensors")
     refused(lambda: dist.all_reduce(x, dist.ReduceOp.BOR, group=group), "BOR")
 
 
