@@ -144,7 +144,7 @@ class Steps(SlurmCase):
             with self.subTest(text, seed=seed):
                 shown = subprocess.run([MUSTER, "--explain", "--hosts", text, "/bin/true"],
                                        capture_output=True, text=True, check=True).stdout
-                self.assertEqual(re.findall(r"^machine \d+: (.*)$", shown, re.M),
+                self.assertEqual(re.findall(r"^host \d+: (.*)$", shown, re.M),
                                  self.slurm.ask("scontrol", "show", "hostnames", text).split())
 
     def test_srun_in_our_place(self):
