@@ -62,7 +62,7 @@ class Library(unittest.TestCase):
     def test_without_cpython_s_interface_the_import_says_so(self):
         done = subprocess.run([sys.executable, "-c", "import ctypes; del ctypes.pythonapi\n"
                                "import muster"], text=True, capture_output=True, check=False)
-        self.assertRegex(done.stderr, "\nImportError: muster needs CPython, .*CPython 3.9 or later")
+        self.assertRegex(done.stderr, "\nImportError: muster needs CPython .*CPython 3.9 or later")
 
     def test_exceptions_inside_it_beside_another_libstdcxx(self):
         for program, copies in ((NO_DESCRIPTORS, "one"), (ANOTHER + NO_DESCRIPTORS, "two")):
