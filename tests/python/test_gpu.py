@@ -168,8 +168,8 @@ def bound():
         on_the_host.add("x", 1)
         on_the_host.finalize()
         text = refusal(lambda: on_the_host.bind(0, arrays[1]))
-        assert text == (f"InvalidArgument: bind: the array is on GPU {comm.rank}, but the gradients "
-                        "are on the host"), text
+        assert text == (f"InvalidArgument: bind: the array is on GPU {comm.rank}, but the "
+                        "gradients are on the host"), text
         say(f"rank {comm.rank} of {comm.size} is done")
 
 
