@@ -213,7 +213,7 @@ for number in range(0, 2000, 2):
     def test_a_machine_that_refuses_the_login_is_tried_once(self):
         ended = self.run_hosts("127.0.0.1,me@denied", *self.shell("echo started"))
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
-        self.assertRegex(ended.err, r"^muster: error: denied .*: Permission denied "
+        self.assertRegex(ended.err, r"^muster: error: cannot reach denied .*: Permission denied "
                                     r"\(publickey\)\.\n$")
         self.assertEqual(len(self.calls()), 2)
 

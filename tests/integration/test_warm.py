@@ -173,7 +173,7 @@ class Refused(WarmCase):
 
     def test_the_end_of_the_zygote_in_an_import(self):
         self.module("dying", "import os\nos._exit(3)\n")
-        self.assert_cold(self.warm(self.SCRIPT, modules="dying"), "has ended")
+        self.assert_cold(self.warm(self.SCRIPT, modules="dying"), "has exited")
 
     def test_a_module_that_fails_is_the_workers_affair(self):
         self.module("failing", "raise ImportError('not here')\n")

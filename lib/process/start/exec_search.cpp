@@ -34,7 +34,7 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-constexpr std::string_view kNoexec = "on a file system that is mounted noexec";
+constexpr std::string_view kNoexec = "on a file system mounted noexec";
 
 std::string head_of(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
