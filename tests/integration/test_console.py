@@ -132,12 +132,13 @@ class ConsoleNotRead(JobCase):
                           r"complete\)", before + after)
         self.assertEqual(len(lost), 1)
         # A shown line has its prefix; a lost one counts with or without it, and one may be cut.
-        shown = set(re.findall(r"\[default0\]:(\d+)\r?\n", before + after))
+        prefix = "\x1b[36m[default0]:\x1b[0m"
+        shown = set(re.findall(re.escape(prefix) + r"(\d+)\r?\n", before + after))
         missing = [str(number) for number in range(1, 60001) if str(number) not in shown]
-        least = sum(len(line) + 1 for line in missing) - len("[default0]:60000\n")
+        least = sum(len(line) + 1 for line in missing) - len(prefix + "60000\n")
         self.assertGreater(least, 0)
         self.assertLessEqual(least, int(lost[0]))
-        self.assertLessEqual(int(lost[0]), least + (len(missing) + 2) * len("[default0]:"))
+        self.assertLessEqual(int(lost[0]), least + (len(missing) + 2) * len(prefix))
         self.assertIn("rank 0 exited with code 5", after)
 
     def test_what_standard_output_did_not_take_is_told_on_standard_error(self):
