@@ -18,6 +18,9 @@ import socket
 import sys
 import time
 
+# The clock of file timestamps, up to 10 ms behind time.time_ns(). linux/time.h; not in module time.
+REALTIME_COARSE = 5
+
 MESSAGE_BYTES = 64
 FILES = 5  # per request: the worker as text, three streams, the go-ahead pipe
 
@@ -154,7 +157,7 @@ class Imported:
     """The state of the imports that a worker needs."""
 
     def __init__(self, program):
-        self.begun = time.time_ns()
+        self.begun = time.clock_gettime_ns(REALTIME_COARSE)
         self.program = program
         self.environment, self.streams, self.state = Environment(), Streams(), State()
         self.randomness = Randomness()
