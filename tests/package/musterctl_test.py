@@ -95,7 +95,7 @@ class Musterctl(unittest.TestCase):
         self.assertEqual(ctl('report', newest.parent).stdout, shown.stdout)
 
     def test_report_says_where_there_is_none(self):
-        for folder, said in ((self.folder, 'no report.json'), (self.folder / 'none', 'folder')):
+        for folder, said in ((self.folder, 'no report.json'), (self.folder / 'none', 'directory')):
             done = ctl('report', folder)
             self.assertEqual((done.returncode, done.stdout), (1, ''))
             self.assertIn(said, done.stderr)
