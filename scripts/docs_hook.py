@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of mkdocs: from Markdown for the repository's browser to Markdown for mkdocs.
+"""An mkdocs hook that converts Markdown written for the repository's browser to Markdown for
+mkdocs.
 
 Pages in docs/ link to files elsewhere in the repository (../lib/…/README.md), which must exist but
-are not on the site. Such a link becomes one to repo_url if mkdocs.yml sets that, else text."""
+are not on the site. The hook changes such a link to a link under repo_url if mkdocs.yml sets that,
+or else to plain text."""
 import logging
 import posixpath
 import re
@@ -33,12 +35,13 @@ def replace_links(text, page, config):
 
 
 def unescape_pipes(text):
-    """In the code of a table GitHub needs \\| for a pipe; mkdocs would show the backslash."""
+    """In code inside a table, GitHub needs \\| for a pipe, but mkdocs would show the backslash."""
     return re.sub(r'`[^`\n]*`', lambda found: found.group().replace(r'\|', '|'), text)
 
 
 def on_page_markdown(markdown, page, config, **_):
-    # What follows the language is for tests; mkdocs would not see a block.
+    # The word after the language is for tests. With that word, mkdocs would not recognize the
+    # block.
     markdown = re.sub(r'^```(\w+) runnable$', r'```\1', markdown, flags=re.M)
     parts = FENCE.split(markdown)
     parts[::2] = [unescape_pipes(replace_links(part, page.file.src_uri, config))

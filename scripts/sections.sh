@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the other scripts: headings with times, one clear line on failure.
+# Sourced by the other scripts. Prints headings with times, and one clear line on failure.
 
 section_start=$SECONDS
 section_name=
@@ -34,7 +34,7 @@ quietly() {
   fi
 }
 
-# Call it in the root of the tree.
+# Call this in the root of the tree.
 use_ccache() {
   if command -v ccache >/dev/null; then
     export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}

@@ -24,7 +24,7 @@ struct ScrapePlan {
 struct Scrapes {
   std::size_t answered = 0;  // with status 200
   double seconds = 0;        // from the first request's due time to the last response
-  // From the time when a request is due to the end of its response.
+  // Latency, from the time when a request is due to the end of its response.
   Duration median{};
   Duration most_of_all{};  // 99th percentile
   Duration longest{};

@@ -22,7 +22,7 @@ struct ChosenJobs {
 [[nodiscard]] Error silent_error(const std::vector<FoundJob>& silent,
                                  const ControlOptions& options);
 
-// Prints silent_error() as a warning. Does nothing if no job is silent.
+// Prints silent_error() as a warning. Does nothing if `silent` is empty.
 void warn_of_silent(const std::vector<FoundJob>& silent, const ControlOptions& options);
 
 // The only matching job, which may be silent. Errors: not_found, usage (several jobs match),

@@ -25,7 +25,7 @@ constexpr Duration kConnectAgain = std::chrono::milliseconds(20);
 
 enum class Stage {
   connecting,  // the backlog is full
-  waiting,     // for the rest of the answer
+  waiting,     // waiting for the rest of the answer
   answered,
   gone,  // it belongs to another user, or the launcher has exited
 };

@@ -16,7 +16,7 @@ namespace muster {
 struct FoundJob {
   JobSource source;
   std::string status;      // JSON; empty: no complete answer in time
-  pid_t launcher_pid = 0;  // if silent: the agent's parent; 0: in another pid namespace
+  pid_t launcher_pid = 0;  // of a silent job: agent's parent; 0: in another pid namespace
   pid_t agent_pid = 0;     // as the kernel reports it
 
   [[nodiscard]] bool is_silent() const { return status.empty(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// status, events, timeline: for a running job, or from the files of a job that may have ended.
+// status, events, timeline: query a running job, or read the files of a job that may have ended.
 #include "base/clock.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"

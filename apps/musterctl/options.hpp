@@ -69,7 +69,7 @@ struct ControlOptions {
   std::string svg;  // timeline: output file
 };
 
-// Error: usage, with one line that names the option.
+// On error, returns a usage error with a one-line message that names the option.
 [[nodiscard]] Result<ControlOptions> parse_control_options(int argc, const char* const* argv);
 
 }  // namespace muster

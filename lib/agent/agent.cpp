@@ -176,7 +176,7 @@ class Agent final : public WorkerSite, public WarmSite {
   std::optional<MungeService> munge_;
   std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
-  SharedRounds* shared_rounds_ = nullptr;  // many nodes: rounds_ as its concrete type
+  SharedRounds* shared_rounds_ = nullptr;  // rounds_ in a multi-node job; else null
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
@@ -331,7 +331,7 @@ void Agent::open_channel() {
   folder_.tell_workers(channel_.name());
 }
 
-// For errors before the supervisor has started.
+// Reports an error that occurs before the supervisor has started.
 void Agent::fail(const Error& error) {
   JobResult result;
   result.outcome = Outcome::not_started;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stores and loads little-endian integers in byte buffers. Pure. A caller of load_int must check
-// the length, and say so next to the check.
+// the length first and say so in a comment.
 #pragma once
 
 #include <bit>

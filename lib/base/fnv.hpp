@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FNV-1a, 64 bits: the same bytes have the same hash on every machine. It detects accidental
-// differences and is no protection against attacks. Pure.
+// differences but does not protect against attacks. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicator: a group of ranks and the operations among them. All ranks call the same collective
-// operations in the same order, with the same op, root, dtype and counts; otherwise all get
-// mismatch. Resource type: movable, not copyable.
+// operations in the same order, with the same op, root, dtype and counts; otherwise all ranks get
+// the error mismatch. Resource type: movable, not copyable.
 //
 // Threads: use it from one thread at a time, except for abort(), error() and Work. A call from a
 // second thread kills the communicator with aborted.
@@ -99,7 +99,8 @@ class Communicator {
 
   // out[i] = op over in[i] of all ranks, on every rank. Equal counts.
   [[nodiscard]] Result<Work> all_reduce(ConstBuffer in, Buffer out, Op op, OpOptions options = {});
-  // Like all_reduce, but on `root` only; other ranks' out is ignored and may be empty.
+  // Like all_reduce, but only `root` receives the result. On other ranks, out is ignored and may be
+  // empty.
   [[nodiscard]] Result<Work> reduce(
       ConstBuffer in, Buffer out, Op op, int root, OpOptions options = {});
   // Reads the buffer on `root` and overwrites it on all other ranks.

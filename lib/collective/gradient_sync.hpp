@@ -27,7 +27,7 @@ struct GradientSlice {
 
 // A bucket of complete gradients, as passed to a hook.
 struct GradientBucketView {
-  Buffer buffer;           // has the wire type if one is set; includes padding
+  Buffer buffer;           // uses the wire type if one is set; includes padding
   std::size_t index = 0;   // launch order, from 0
   bool is_last = false;    // last bucket of the step
   void* stream = nullptr;  // CUDA stream on which the gradients are complete
@@ -97,7 +97,7 @@ class GradientSync {
   // of the operations; timeout if `timeout` (0: none) expires first. After a timeout the step
   // continues, and wait() may be called again.
   [[nodiscard]] Result<GradientStats> wait(Duration timeout = Duration::zero());
-  // Device gradients: makes later work on `stream` wait for the sums. The host does not wait.
+  // For gradients on a GPU: makes later work on `stream` wait for the sums. The host does not wait.
   [[nodiscard]] Result<GradientStats> wait_stream(void* stream);
 
   // Whether any rank used the gradient in the last step; always true without has_unused.

@@ -45,14 +45,14 @@ struct Program {
 
 // How workers on other nodes reach the store, which the agent on rank 0's node serves.
 enum class StoreVia {
-  direct,  // they connect to it; their node's agent confirms that they belong to the job
+  direct,  // workers connect to the store; their node's agent confirms that they belong to the job
   proxy,   // each agent listens on 127.0.0.1 and forwards connections to the store
-  open,    // they connect to it, and access is not controlled
+  open,    // workers connect to the store, and access is not controlled
 };
 
 // Which processes receive a signal directly.
 enum class SignalDelivery {
-  leader,      // only the launcher, which forwards it to the workers
+  leader,      // only the launcher, which forwards the signal to the workers
   slurm_step,  // also the workers if Slurm sent it; otherwise like `leader`
   group,       // also the workers, except for signals from the terminal
 };
@@ -91,7 +91,7 @@ struct LaunchConfig {
   // Workers in multi-node jobs get GLOO_SOCKET_IFNAME and, with --iface, NCCL_SOCKET_IFNAME.
   bool socket_ifname = true;
   std::string local_addr;  // this node's address, from --local-addr or --iface; if empty, automatic
-  // Inclusive range for all listening sockets. If none, any free port.
+  // Inclusive range for all listening sockets. If unset, any free port is used.
   std::optional<std::pair<std::uint16_t, std::uint16_t>> port_range;
   // The address on which the workers' store listens and to which workers connect. Empty for several
   // nodes with c10d: they use the address of the node that gets rank 0.

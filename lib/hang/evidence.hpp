@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evidence about a job that makes no progress. For each rank it contains the processes as shown by
-// /proc, their stacks, and the rank's position in its collective operations. Gathered by
-// hang_watch, judged by judge. Value types; the code that gathers them limits their size.
+// /proc, their stacks, and the rank's position in its collective operations. hang_watch gathers it,
+// and judge evaluates it. Value types; the code that gathers them limits their size.
 #pragma once
 
 #include "hang/verdict.hpp"
@@ -85,7 +85,7 @@ struct Operation {
   std::uint64_t number = 0;
   std::string what{};     // "all_reduce sum f32[25]": must be the same on all ranks
   int peer = -1;          // for send and recv: group rank of the other side
-  std::uint64_t age = 0;  // ns since it was called
+  std::uint64_t age = 0;  // ns since the call
   bool operator==(const Operation&) const = default;
 };
 

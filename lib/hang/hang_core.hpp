@@ -159,7 +159,7 @@ class HangCore {
   TimePoint began_{};
   TimePoint looked_at_{};
   std::optional<TimePoint> next_look_{};
-  TimePoint progressed_{};          // any rank's; output counts only if there is no other source
+  TimePoint progressed_{};          // of any rank; output counts only without another source
   std::deque<Duration> intervals_;  // between steps of the first rank
   std::uint64_t steps_seen_ = 0;    // steps of the first rank seen so far
   TimePoint last_step_{};

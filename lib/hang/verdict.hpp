@@ -22,7 +22,7 @@ enum class Cause {
   waits_for_child,
   waits_for_socket,
   waits_for_rank,
-  waits_for_input,  // standard input
+  waits_for_input,  // reads from standard input
   sleeps,
   waits_for_thread,  // waits on a queue or condition variable without a producer
   all_wait,          // all ranks are in the same operation, which does not complete

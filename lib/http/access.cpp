@@ -51,8 +51,8 @@ bool query_has_key(const HttpRequest& request, std::string_view key) {
   });
 }
 
-// The path, if it stays on this host. "//host" and "http://host" would redirect a browser to
-// another host.
+// The path and query to redirect to, without the key. A path such as "//host" or "http://host"
+// would redirect a browser to another host, so "/" replaces it.
 std::string clean_target(const HttpRequest& request) {
   std::string out =
       request.path.starts_with('/') && !request.path.starts_with("//") ? request.path : "/";

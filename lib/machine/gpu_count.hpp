@@ -25,7 +25,7 @@ struct GpuDevices {
   std::vector<Gpu> nvidia{};
   std::vector<Gpu> amd{};
   bool is_hidden = false;  // on WSL: only the driver's library can list the GPUs
-  int mig_slices = 0;      // on all partitioned NVIDIA GPUs
+  int mig_slices = 0;      // total on all partitioned NVIDIA GPUs
   int mig_gpus = 0;        // number of partitioned GPUs
 };
 

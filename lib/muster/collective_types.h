@@ -96,19 +96,19 @@ typedef struct {
 /* For muster_comm_options.recorder_entries: disables the flight recorder. */
 #define MUSTER_RECORDER_OFF UINT64_MAX
 
-/* 0 and null select the default, which each comment gives after the colon. */
+/* 0 and null select the default. */
 typedef struct {
   size_t size;
-  const char* name;            /* used in errors and flight records: "world" */
-  int32_t backend;             /* MUSTER_BACKEND_*: MUSTER_BACKEND_AUTO */
-  int64_t timeout_ns;          /* per operation: 10 minutes */
-  int64_t init_timeout_ns;     /* how long to wait for all ranks: 60 s */
-  const char* recorder_folder; /* for the flight recorder's file: the host's shared memory */
-  const char* host;            /* ranks with the same value share memory: detected */
-  const char* address;         /* for other hosts: the local address on the route to the store */
-  const char* port_range;      /* "A-B": ports to listen on for other ranks: any free port */
-  uint64_t arena_bytes;        /* address space reserved for muster_alloc: 64 GiB */
-  uint64_t recorder_entries;   /* operations kept in the flight recorder: 2048 */
+  const char* name;            /* used in errors and flight records; default: "world" */
+  int32_t backend;             /* MUSTER_BACKEND_*; default: MUSTER_BACKEND_AUTO */
+  int64_t timeout_ns;          /* per operation; default: 10 minutes */
+  int64_t init_timeout_ns;     /* how long to wait for all ranks; default: 60 s */
+  const char* recorder_folder; /* for the flight recorder's file; default: shared memory */
+  const char* host;            /* ranks with the same value share memory; default: detected */
+  const char* address;         /* for other hosts; default: local address that reaches the store */
+  const char* port_range;      /* "A-B": range of ports to listen on; default: any free port */
+  uint64_t arena_bytes;        /* address space reserved for muster_alloc; default: 64 GiB */
+  uint64_t recorder_entries;   /* operations kept in the flight recorder; default: 2048 */
 } muster_comm_options;
 
 /* How ranks find each other: a store that all of them can reach (served by muster, torchrun,
@@ -136,7 +136,7 @@ typedef struct {
  * same dtype and device. For n ranks, with counts in elements:
  *   MUSTER_BARRIER          no buffers
  *   MUSTER_ALL_REDUCE       out on every rank = op over in of all ranks; equal counts
- *   MUSTER_REDUCE           like all_reduce, but on root only; other ranks' out is unused
+ *   MUSTER_REDUCE           like all_reduce, but only root gets the result; other ranks' out unused
  *   MUSTER_BROADCAST        root's out is copied to out on all other ranks; in is not used
  *   MUSTER_ALL_GATHER       out = in of all ranks in rank order; out.count = n * in.count
  *   MUSTER_REDUCE_SCATTER   out = this rank's block of the reduced in; in.count = n * out.count

@@ -15,7 +15,7 @@ inline namespace v1 {
 // A bucket of complete gradients, as passed to a hook. Gradient ids[i] occupies elements firsts[i]
 // to firsts[i] + counts[i] - 1. The arrays are valid only during the call.
 struct GradientBucket {
-  Buffer buffer;           // has the wire type if one is set
+  Buffer buffer;           // uses the wire type if one is set
   std::size_t index = 0;   // launch order, from 0
   bool is_last = false;    // last bucket of the step
   void* stream = nullptr;  // CUDA stream on which the gradients are complete

@@ -31,7 +31,7 @@ typedef int (*muster_gradients_hook)(void* context,
  * 1. */
 typedef struct {
   size_t size;
-  muster_buffer buffer; /* has the wire type if one is set */
+  muster_buffer buffer; /* uses the wire type if one is set */
   uint64_t index;       /* launch order, from 0 */
   int32_t is_last;      /* last bucket of the step */
   void* stream;         /* CUDA stream on which the gradients are complete */
@@ -51,8 +51,8 @@ typedef int (*muster_gradients_bucket_hook)(void* context,
  * MUSTER_ON or MUSTER_OFF. */
 typedef struct {
   size_t size;
-  uint64_t first_bucket; /* bytes: 1 MiB */
-  uint64_t bucket_cap;   /* bytes: depends on the device, see gradient_plan.hpp */
+  uint64_t first_bucket; /* bytes; default: 1 MiB */
+  uint64_t bucket_cap;   /* bytes; the default depends on the device, see gradient_plan.hpp */
   int32_t wire;          /* MUSTER_BF16 or MUSTER_F16 for f32 gradients; 0: no conversion */
   int32_t average;       /* on: average; off: sum. Default: on */
   int32_t owns_memory;   /* on: gradients live in buckets (grad); off: in the caller's memory

@@ -30,7 +30,7 @@ enum class Errc : int {
   aborted = MUSTER_E_ABORTED,          // a rank called abort()
   mismatch = MUSTER_E_MISMATCH,        // ranks passed different arguments
   invalid_argument = MUSTER_E_INVALID_ARGUMENT,
-  invalid_state = MUSTER_E_INVALID_STATE,  // dead, or created before a fork
+  invalid_state = MUSTER_E_INVALID_STATE,  // communicator is dead, or was created before a fork
   unsupported = MUSTER_E_UNSUPPORTED,      // not supported by this back end or machine
   store = MUSTER_E_STORE,                  // the rendezvous store failed
   system = MUSTER_E_SYSTEM,                // Error::native is errno

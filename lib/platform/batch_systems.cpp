@@ -20,8 +20,8 @@ struct Batch {
   std::string title;
   SaidNames names;
   std::optional<Said<std::string>> job;
-  bool is_task = false;                       // set by a starter: this is not the script
-  std::vector<std::string> mpirun_options{};  // with which mpirun finds and reaches the nodes
+  bool is_task = false;                       // set by a starter, so this is not the batch script
+  std::vector<std::string> mpirun_options{};  // options for mpirun to find and reach the nodes
 };
 
 std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& facts) {

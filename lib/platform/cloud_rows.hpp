@@ -15,10 +15,10 @@ struct CloudRow {
   std::string_view marker_too{};  // must be set as well
   std::string_view machines{};    // the number of nodes
   std::string_view machine{};     // the index of this node
-  std::string_view workers{};     // per node
+  std::string_view workers{};     // workers per node
   bool machines_counts_workers = false;
   int workers_fixed = 0;    // 0: not fixed
-  std::string_view gpus{};  // per node: one worker each
+  std::string_view gpus{};  // GPUs per node; one worker per GPU
   std::string_view host{};
   std::string_view port{};
   std::string_view run_id{};

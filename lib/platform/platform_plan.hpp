@@ -47,8 +47,8 @@ struct PlatformPlan {
   std::optional<Said<std::vector<std::string>>> members;
   std::optional<TaskOfNode> task;
 
-  std::optional<Said<int>> workers;  // of this launcher, set explicitly
-  std::optional<Said<int>> gpus;     // allocated on this node: one worker each
+  std::optional<Said<int>> workers;  // for this launcher, set explicitly
+  std::optional<Said<int>> gpus;     // GPUs allocated on this node; one worker per GPU
 
   // The names or addresses of the launcher that hosts the rendezvous, and its candidate ports. It
   // uses the first free port.

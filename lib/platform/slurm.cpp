@@ -21,7 +21,7 @@ struct Step {
   std::string job;
   std::string step;
   std::vector<std::string> names;
-  std::vector<int> tasks;  // per node
+  std::vector<int> tasks;  // tasks per node
   int node = 0;
   int local = 0;
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets muster request the PyTorch flight recorder of gloo groups from a hanging process. PyTorch
-has no external interface for gloo's recorder (for NCCL's it has a thread). muster sets
-MUSTER_TORCH_FLIGHTS for workers with --hang-timeout. Without it, or before the process creates a
-process group, nothing happens. A thread reads the named pipe <value><pid>.pipe; for each byte it
-writes a dump to <value><pid>, which lib/hang/torch_dump reads.
+"""Lets muster request a dump of PyTorch's flight recorder for gloo groups from a hanging process.
+PyTorch has no external interface for gloo's recorder (for NCCL's recorder, PyTorch runs a thread
+that serves requests). muster sets MUSTER_TORCH_FLIGHTS for workers with --hang-timeout. Without it,
+or before the process creates a process group, nothing happens. A thread reads the named pipe
+<value><pid>.pipe. For each byte that it reads, it writes a dump to <value><pid>, which
+lib/hang/torch_dump reads.
 
 This is a separate module that imports almost nothing, because every Python process of such a job
 runs install()."""

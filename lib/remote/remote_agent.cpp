@@ -60,8 +60,8 @@ std::pair<std::string, std::string> addresses_of_connection(const Environ& envir
   return words.size() == 4 ? std::pair(words[0], words[2]) : std::pair<std::string, std::string>();
 }
 
-// Returns standard input with the job's token as anonymous memory that only this user's processes
-// can open. Empty without a token.
+// Returns a descriptor to use as the agent's standard input: a memfd that contains the job's token
+// and that only this user's processes can open, or /dev/null if there is no token.
 Result<UniqueFd> input_with(const std::string& token) {
   if (token.empty()) {
     return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));

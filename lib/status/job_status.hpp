@@ -57,7 +57,7 @@ struct WorkerStatus {
   // The training step that the worker reported. It is not in events; the code that serves the
   // status sets it.
   std::optional<std::uint64_t> step;
-  std::optional<WaitStatus> waits;  // set in the same way
+  std::optional<WaitStatus> waits;  // set in the same way as `step`
 };
 
 struct FailureStatus {

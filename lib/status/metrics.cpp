@@ -107,7 +107,7 @@ void add_round(Text& text, const JobStatus& status) {
   }
 }
 
-// Only for workers that report it.
+// Adds the steps of workers that report them.
 void add_steps(Text& text, const JobStatus& status) {
   text.begin("worker_step", "gauge", "Training step of each worker on this node that reports it.");
   for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
@@ -118,7 +118,7 @@ void add_steps(Text& text, const JobStatus& status) {
   }
 }
 
-// Only for workers that use the collective library.
+// Adds the waits of workers that use the collective library.
 void add_waits(Text& text, const JobStatus& status) {
   const RoundStatus* round = status.round();
   text.begin("worker_waiting_seconds_total",

@@ -53,7 +53,7 @@ void add(const Calls& calls, const std::vector<int>& slow, Sums& sums) {
   sums.late += std::max(0.0, last_slow - last_other);
 }
 
-// How much longer the other ranks wait than the slowest rank, computed like in StragglerCore.
+// How much longer the other ranks wait than the slowest rank, computed as in StragglerCore.
 double difference(const Sums& sums, const std::vector<int>& slow) {
   double least_slow = std::numeric_limits<double>::infinity();
   double least_other = least_slow;

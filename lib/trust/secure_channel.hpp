@@ -49,8 +49,8 @@ class SecureChannel {
 
   SecureChannel(const JobTrust& trust, Side side);
 
-  // Processes received bytes and appends the decrypted data to `plain`; it is never longer than the
-  // input. take_output() returns the bytes to send in response.
+  // Processes received bytes and appends the decrypted data to `plain`, which is never longer than
+  // the input. take_output() returns the bytes to send in response.
   State feed(std::string_view bytes, std::string& plain);
 
   // Encrypts data. Only while the channel is open.

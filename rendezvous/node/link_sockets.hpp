@@ -81,7 +81,7 @@ class LinkSockets {
   void allow_lists(LinkId id);
   // Used by a relay: a paused link is not read.
   void pause(LinkId id, bool paused);
-  // The number of unsent bytes. The callback runs when the number falls to the mark.
+  // The number of unsent bytes. The callback runs when this number falls to `mark`.
   [[nodiscard]] std::size_t unsent(LinkId id) const;
   void set_drained(std::size_t mark, std::function<void(LinkId)> drained);
   // Closes the link after all of its output is sent. No event follows.

@@ -16,7 +16,8 @@
 
 namespace muster {
 
-// Not bound yet, because the address becomes known only later. One of the two will listen.
+// Sockets that are not bound yet, because the address becomes known only later. One of the two will
+// listen.
 struct NodeSockets {
   UniqueFd v4;
   UniqueFd v6;  // not set on a host without IPv6

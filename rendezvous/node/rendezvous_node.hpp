@@ -36,7 +36,7 @@ struct RendezvousSettings {
   std::optional<bool> is_host;  // overrides the check of the endpoint's address
   PortRange ports;              // port range for this node's listener
   std::shared_ptr<const JobTrust> trust{};   // the job's shared secret; if null, any node may join
-  CredentialService* credentials = nullptr;  // MUNGE, in addition or instead; must outlive the node
+  CredentialService* credentials = nullptr;  // MUNGE, with or without `trust`; outlives the node
   std::string why_no_token{};
   std::shared_ptr<FirstUse> first_use{};        // if null, only nodes with a common secret may join
   std::shared_ptr<const RoundRecord> record{};  // if null, nothing is remembered after a restart

@@ -37,15 +37,15 @@ struct StoreCarrier::Stream {
 
   LinkId link;
   asio::posix::stream_descriptor local;
-  std::string rest;  // not accepted by the local side yet; pauses reading
+  std::string rest;  // bytes that the local side has not accepted; pauses reading
   bool open = true;
   bool connecting = false;     // the local side is connecting to the store
   std::optional<Hello> hello;  // to send once our link is open
   bool reading = false;
   bool writing = false;
   bool full = false;       // the link has too many unsent bytes
-  bool said_all = false;   // local side has shut down its half; the other agent was told
-  bool heard_all = false;  // the far side has shut down its half; `rest` may be unwritten
+  bool said_all = false;   // the local side has shut down its half; the other agent was notified
+  bool heard_all = false;  // the remote side has shut down its half; `rest` may be unwritten
   bool ended = false;      // the link has closed; `rest` may be unwritten
 };
 
@@ -306,7 +306,7 @@ void StoreCarrier::hear(const StreamPtr& stream, const RoundMessage& message) {
     stream->heard_all = stream->heard_all || carried->bytes.empty();
     write(stream, carried->bytes);
   } else if (!std::holds_alternative<Welcome>(message)) {
-    end(stream);  // refused; to the worker, the store closes the connection
+    end(stream);  // refused; the worker sees the store close the connection
   }
 }
 

@@ -117,7 +117,7 @@ void NodeCore::end_link(TimePoint now,
                         const LinkClosed& ended,
                         NodeEffects& from_link,
                         NodeEffects& from_round) {
-  // Link IDs are never reused, so each of the three can safely be given any ID.
+  // Link IDs are never reused, so it is safe to erase the ID from all three containers.
   strangers_.erase(ended.link);
   addresses_.erase(ended.link);
   parked_.erase(ended.link);
@@ -176,7 +176,8 @@ void NodeCore::greet(TimePoint now,
   } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
-    // We may lead in a moment, or learn who leads. An answer now would only send the node away.
+    // We may become the leader soon, or learn which node leads. An answer now would only send the
+    // node away.
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
@@ -243,7 +244,7 @@ Claim NodeCore::claim(TimePoint now) {
     claim.coordinator = link_.self();
     claim.started = round_.started();
     claim.inherits = round_.inheritance();
-    // A quorum that is only gathered runs nothing, so it ranks below a running quorum.
+    // A quorum that is still gathering runs no workers, so it ranks below a running quorum.
     claim.has_quorum = round_.phase() == Phase::running && round_.has_quorum(now);
   } else {
     claim.started = link_.started();

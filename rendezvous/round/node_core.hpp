@@ -118,14 +118,14 @@ class NodeCore {
   NodeId yielded_to_ = 0;
   TimePoint yielded_at_{};
   std::set<LinkId> strangers_;               // accepted; no message received yet
-  std::map<LinkId, std::string> addresses_;  // peers of incoming connections
+  std::map<LinkId, std::string> addresses_;  // addresses of peers that connected to us
   ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;
   Inquiry inquiry_;
   std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; the last inquiry from it that
                                                       // we know of
-  std::map<LinkId, Hello> parked_;  // want to join, but we do not know the leader yet
+  std::map<LinkId, Hello> parked_;  // nodes that want to join while we do not know the leader
 };
 
 }  // namespace muster

@@ -117,7 +117,7 @@ struct WorkerFailedHere {
   TimePoint seen_at{};                 // time of its exit
   std::optional<TimePoint> raised_at;  // latest time of the exception, from its error file
   bool was_stopped = false;            // its exit is the result of a stop request
-  bool lost_connection = false;        // lost it to another worker before any stop request
+  bool lost_connection = false;        // lost its connection to a worker before any stop request
 };
 
 // Evidence for a failure that was reported earlier. The core sends it if the failure may be the

@@ -14,7 +14,7 @@ namespace muster {
 // A new leader's knowledge of the job's past.
 struct Lead {
   RoundPtr started;      // the last round that it was ordered to start; number 0 if none
-  RoundPtr accepted;     // a later one that it accepted; number 0 if none
+  RoundPtr accepted;     // a later round that it accepted; number 0 if none
   RoundPtr base;         // the round before `accepted`
   bool founder = false;  // owns the first endpoint and starts the job
   bool waited = true;    // a whole lease has passed since its last coordinator's last message
@@ -36,8 +36,9 @@ inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);
 inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
-// How long a founder waits for a leader that claims the job but does not respond: after its last
-// claim, and after its first one. A lost connection request costs kConnectTimeout on each side.
+// How long a founder waits for a leader that claims the job but does not respond. The first limit
+// counts from the leader's last claim, the second one from its first claim. A lost connection
+// request costs kConnectTimeout on each side.
 inline constexpr Duration kClaimHolds = 2 * kConnectTimeout;
 inline constexpr Duration kClaimsHoldMost = 12 * kClaimHolds;
 

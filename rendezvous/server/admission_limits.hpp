@@ -9,8 +9,8 @@
 namespace muster {
 
 struct AdmissionLimits {
-  // Maximum number of waiting clients, but at most a quarter of the process's descriptors. Above
-  // this, the client that has waited longest is refused.
+  // Maximum number of waiting clients. It is capped at a quarter of the process's descriptor limit.
+  // Above this number, the client that has waited longest is refused.
   std::size_t sessions = 1024;
 
   // Number of bytes read from a client before it is admitted. Further data stays in the kernel.

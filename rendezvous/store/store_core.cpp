@@ -128,7 +128,7 @@ Result<void> StoreCore::add(const Request& request, Turn& turn) {
     }
     number = *before;
   }
-  // Unsigned arithmetic wraps like in the reference implementation, whereas signed overflow is
+  // Unsigned arithmetic wraps as in the reference implementation, whereas signed overflow is
   // undefined.
   number = static_cast<std::int64_t>(static_cast<std::uint64_t>(number) +
                                      static_cast<std::uint64_t>(request.number));

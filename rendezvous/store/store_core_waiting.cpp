@@ -74,7 +74,7 @@ void StoreCore::cancel_wait(SessionId session) {
   }
 }
 
-// The counter is never reset, so a reused key lets callers pass at once, like in the reference
+// The counter is never reset, so a reused key lets callers pass at once, as in the reference
 // implementation.
 Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   const auto at = keys_.find(request.key);

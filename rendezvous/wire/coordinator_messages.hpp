@@ -110,7 +110,7 @@ struct Dismiss {
   bool operator==(const Dismiss&) const = default;
 };
 
-// A failed rank besides the root cause.
+// A failed rank other than the root cause.
 struct OtherFailure {
   std::int32_t rank = 0;
   std::string node;
@@ -125,7 +125,7 @@ inline constexpr std::int32_t kUsageExitCode = 2;
 struct Close {
   bool succeeded = false;
   std::int32_t exit_code = 0;
-  std::string reason;           // why there is no other restart; empty on success
+  std::string reason;           // why there is no further restart; empty on success
   std::int32_t root_rank = -1;  // -1 if too few nodes remained; see `reason`
   std::string root_node;
   std::string root_text;

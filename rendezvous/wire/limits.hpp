@@ -9,35 +9,36 @@
 
 namespace muster {
 
-// For one key, including the leading '/' of user keys.
+// Limit for one key, including the leading '/' of user keys.
 inline constexpr std::uint64_t kMaxKeyBytes = 8192;
 
-// For one value in a request. APPEND may grow a stored value beyond this limit.
+// Limit for one value in a request. APPEND may grow a stored value beyond this limit.
 inline constexpr std::uint64_t kMaxValueBytes = 8ULL * 1024 * 1024;
 
-// For the keys in one CHECK, WAIT or MULTI_GET, and the pairs in one MULTI_SET.
+// Limit for the keys in one CHECK, WAIT or MULTI_GET, and the pairs in one MULTI_SET.
 inline constexpr std::uint64_t kMaxKeyCount = 131072;
 
-// For one complete request. Without it, a MULTI_SET could announce 1 TiB within the limits above.
+// Limit for one complete request. Without it, a MULTI_SET could announce 1 TiB within the limits
+// above.
 inline constexpr std::uint64_t kMaxRequestBytes = 64ULL * 1024 * 1024;
 
 // The limits of one server. They are variables, so that tests can reach them quickly.
 struct ServerLimits {
-  // For keys, values, queues and waiters together. A request that would exceed it is refused.
+  // Limit for keys, values, queues and waiters together. A request that would exceed it is refused.
   std::uint64_t stored_bytes = 1ULL << 30;
 
-  // For the reply to one request. Replies to MULTI_GET and LIST_KEYS can be large.
+  // Limit for the reply to one request. Replies to MULTI_GET and LIST_KEYS can be large.
   std::uint64_t reply_bytes = 128ULL * 1024 * 1024;
 
-  // For the unsent replies of one session. Above it, further requests stay in the socket, so a
-  // session that does not read its replies is not served.
+  // Limit for the unsent replies of one session. Above it, further requests stay in the socket, so
+  // a session that does not read its replies is not served.
   std::uint64_t unsent_high_water = 256ULL * 1024;
 
-  // For partial requests and unsent replies of all sessions. Above it, the session that holds the
-  // most is closed.
+  // Limit for partial requests and unsent replies of all sessions. Above it, the session that holds
+  // the most is closed.
   std::uint64_t held_bytes = 256ULL * 1024 * 1024;
 
-  // For the number of keys for which one session may wait at a time.
+  // Limit for the number of keys for which one session may wait at a time.
   std::uint64_t awaited_keys = kMaxKeyCount;
 };
 

@@ -122,7 +122,8 @@ struct Details {
   bool operator==(const Details&) const = default;
 };
 
-// Reply to Regroup. All earlier failures on this node were sent on this connection before it.
+// Reply to Regroup. All earlier failures on this node were sent on this connection before this
+// message.
 struct Stopping {
   RoundId round;
   bool operator==(const Stopping&) const = default;

@@ -53,7 +53,7 @@ class RoundDecoder {
 
   [[nodiscard]] RoundReply reply() const { return reply_; }
 
-  // From a reply that contains one.
+  // The credential in a reply that contains one.
   [[nodiscard]] const std::string& credential() const { return credential_; }
 
   [[nodiscard]] std::uint16_t version() const { return version_; }

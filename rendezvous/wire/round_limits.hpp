@@ -28,47 +28,48 @@ inline constexpr std::size_t kReplyBytes = 1;
 // The length and kind before the body of each frame.
 inline constexpr std::size_t kFrameHeadBytes = 5;
 
-// For node names, roles, back ends and versions, whose length is encoded in one byte.
+// Limit for node names, roles, back ends and versions, whose length is encoded in one byte.
 inline constexpr std::size_t kMaxNameBytes = 255;
 
-// For a numeric address with a zone.
+// Limit for a numeric address with a zone.
 inline constexpr std::size_t kMaxAddressBytes = 63;
 
-// For texts for users, and for job IDs. The sender truncates longer ones.
+// Limit for texts for users and for job IDs. The sender truncates longer ones.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
-// For the evidence of a failure.
+// Limit for the evidence of a failure.
 inline constexpr std::size_t kMaxBlobBytes = 65536;
 
-// For one node's findings about its ranks, and for a verdict on those of all nodes.
+// Limit for one node's findings about its ranks, and for a verdict on those of all nodes.
 inline constexpr std::size_t kMaxFindingsBytes = 786432;
 inline constexpr std::size_t kMaxVerdictBytes = 65536;
 
-// For the wait sums in one message. This number fits into a frame even with the longest names.
+// Limit for the wait sums in one message. This number fits into a frame even with the longest
+// names.
 inline constexpr std::size_t kMaxWaitSums = 2048;
 
-// For the nodes of one round.
+// Limit for the nodes of one round.
 inline constexpr std::size_t kMaxMembers = 65536;
 
-// For the former agents for which a restarted one testifies.
+// Limit for the former agents for which a restarted agent testifies.
 inline constexpr std::size_t kMaxFormerIds = 16;
 
-// For the lines of one list in a roll call.
+// Limit for the lines of one list in a roll call.
 inline constexpr std::size_t kMaxRollCallLines = 64;
 
-// For the workers of one node, and for the maximum number of nodes in job terms.
+// Limit for the workers of one node, and for the maximum number of nodes in job terms.
 inline constexpr std::int32_t kMaxWorkersPerNode = 1'000'000;
 inline constexpr std::int32_t kMaxNodesNamed = 1'000'000'000;
 
-// For the ports that the node with rank 0 reserves for all workers.
+// Limit for the ports that the node with rank 0 reserves for all workers.
 inline constexpr std::int32_t kMaxLeaderPorts = 256;
 
-// For durations, so that calculations with them cannot overflow. A lease shorter than the minimum
-// would mean continuous heartbeats.
+// Limit for durations, so that calculations with them cannot overflow. A lease shorter than the
+// minimum would mean continuous heartbeats.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366);
 inline constexpr Duration kMinLease = std::chrono::milliseconds(1);
 
-// For frame bodies. Only some kinds may exceed the short size, and only from known peers
+// Limit for frame bodies. Only some kinds may exceed the short size, and only from known peers
 // (RoundDecoder).
 inline constexpr std::uint32_t kMaxShortBody = 16UL * 1024;
 inline constexpr std::uint32_t kMaxTextsBody = 1024UL * 1024;

@@ -17,7 +17,7 @@ inline constexpr int kEventsVersion = 1;
 struct EventLine {
   LogLevel level = LogLevel::info;
   std::string text;
-  bool is_news = false;  // printed at this level, but without a level prefix: not a problem
+  bool is_news = false;  // printed without a level prefix, because it is not a problem
 };
 
 // None if the event prints no line.

@@ -39,27 +39,28 @@ struct HttpOpened {
   int port = 0;
 };
 
-// Many nodes: this node starts to wait for a round.
+// In a multi-node job, this node starts to wait for a round.
 struct RoundAwaited {};
 
-// Many nodes: this node has finished. While it waits, its status lines are not repeated.
+// In a multi-node job, this node has finished and waits for the others. Its status lines are no
+// longer repeated.
 struct PartDone {};
 
-// Many nodes: which nodes are present and which are missing, or why this node cannot reach the
-// others.
+// In a multi-node job, says which nodes are present and which are missing, or why this node cannot
+// reach the others.
 struct RollCallHeard {
   RollCall call;
   std::string trouble;
 };
 
-// The workers are started next.
+// A round has begun, and its workers are started next.
 struct RoundBegun {
   Assignment assignment;
   bool shared = false;     // with other nodes
   std::string run_folder;  // empty if it does not exist
   std::string logs;        // the same directory if it belongs to the user and is kept
   MembershipChange change = {};
-  std::vector<RoundNode> nodes = {};  // many nodes: all nodes in the round, in group-rank order
+  std::vector<RoundNode> nodes = {};  // multi-node: all nodes in the round, in group-rank order
 };
 
 struct WorkerStarted {
@@ -104,7 +105,7 @@ struct WorkerFailed {
   WorkerFailure failure;
 };
 
-// Single-node jobs: all workers are restarted because this one failed.
+// In a single-node job, all workers are restarted because this one failed.
 struct RestartDecided {
   int rank = 0;
   int local_rank = 0;
@@ -152,13 +153,13 @@ struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;
   std::string told_by =
-      {};  // many nodes: the node that prints the verdict; empty if it is this one
+      {};  // multi-node: the node that prints the verdict; empty if it is this one
 };
 
 // The workers make progress again after a HangFound.
 struct HangOver {
   double quiet = 0;      // seconds without progress
-  bool is_shown = true;  // many nodes: true on the node that printed the verdict
+  bool is_shown = true;  // multi-node: true on the node that printed the verdict
 };
 
 // A line for users that is not part of another event.

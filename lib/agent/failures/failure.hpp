@@ -35,7 +35,7 @@ struct WorkerFailure {
   bool out_of_memory = false;
   std::string memory_usage;
   std::string lost_child;        // the descendant that died; empty if the worker itself died
-  bool lost_connection = false;  // failed because it lost another worker (lost_connection.hpp)
+  bool lost_connection = false;  // its connection to another worker broke (lost_connection.hpp)
   bool after_stop = false;       // detected after we had asked the workers to stop
   bool hung = false;             // --on-hang killed it because the job made no progress
   bool ends_job = false;         // --on-hang=stop: killed with no restart

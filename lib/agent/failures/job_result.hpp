@@ -31,7 +31,7 @@ struct JobResult {
   int nproc = 0;
   int attempt = 0;  // number of the last attempt, from 0
   int max_restarts = 0;
-  std::optional<Close> close;       // many nodes: how the whole job ended, the same on each node
+  std::optional<Close> close;       // multi-node: how the whole job ended, the same on each node
   std::string verdict;              // why there was no further restart; may be empty
   std::vector<int> overdue;         // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // processes that could not be killed

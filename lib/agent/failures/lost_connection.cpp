@@ -22,13 +22,13 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection aborted",            // ECONNABORTED
     "software caused connection abort",
     "remote process exited or there was a network error",  // from PyTorch's NCCL back end
-    "ncclremoteerror",                                     // the same, as an error name
+    "ncclremoteerror",                                     // the same error, by its name
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                    // our collective library
-    "peerfailed: ",                   // the same, as a Python exception
-    "closed its connection to rank",  // the same
-    ") has died; it ",                // the same, if the program prints only the message
+    "peerfailed: ",                   // the same error, as a Python exception
+    "closed its connection to rank",  // also our collective library
+    ") has died; it ",                // the same error, if the program prints only the message
     "has died, or its host cannot be reached"};
 
 constexpr std::size_t kMessageLinesMax = 4;  // per exception; NCCL's messages have several lines

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kEvidenceLinesMax = 8;  // kReportLinesMax minus seven other lines
 constexpr std::size_t kStderrLinesBesideTracebackMax = 2;
 
-// Summaries of other failures replace evidence lines. Those of ranks that only lost the connection
-// to the root cause use only spare evidence lines.
+// Summaries of other failures replace evidence lines. Summaries of ranks that only lost the
+// connection to the root cause use only spare evidence lines.
 constexpr std::size_t kEarlyGistsMax = 2;
 
 constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another node
@@ -211,8 +211,9 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   return story;
 }
 
-// The output of a rank that was stopped is not useful. That of a rank that lost its connection is,
-// because timing decides whether such a rank exits before or after the stop request.
+// The output of a rank that was stopped is not useful. The output of a rank that lost its
+// connection is useful, because timing decides whether such a rank exits before or after the stop
+// request.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;

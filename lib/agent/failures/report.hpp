@@ -33,7 +33,7 @@ struct EarlyGist {
 // they are about processes that this node could not stop or kill.
 struct FailureStory {
   std::string program;
-  std::string node;  // of the root cause
+  std::string node;  // node of the root cause
   std::string end;   // such as "exited with code 7"
   WorkerFailure root;
   bool has_details = true;  // false: only the rank of `root` is known

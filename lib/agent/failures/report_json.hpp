@@ -11,7 +11,7 @@ namespace muster {
 
 using Json = nlohmann::ordered_json;
 
-// A failed worker with its evidence.
+// A failed worker and the evidence of why it failed.
 [[nodiscard]] Json failure_json(const WorkerFailure& failure);
 
 // How the job ended. Lists the failures on this node only by rank, because each of them is a

@@ -125,11 +125,11 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   RoundSource& rounds_;
   WarmSite& site_;
-  bool is_asking_ = false;  // waiting for the zygote, and so are all further steps
+  bool is_asking_ = false;  // waiting for the zygote; all further steps wait too
   bool is_lost_ = false;
   std::function<void()> begin_;
   bool is_gone_ = false;        // no process of the last round remains
-  std::optional<int> awaited_;  // the attempt
+  std::optional<int> awaited_;  // argument for the delayed await_round()
 };
 
 }  // namespace muster

@@ -11,7 +11,7 @@ namespace muster {
 namespace {
 
 constexpr const char* kRewrite = "\r\x1b[K";
-constexpr std::size_t kRefusalBytesMax = 800;  // it may contain two commands
+constexpr std::size_t kRefusalBytesMax = 800;  // a refusal may contain two commands
 constexpr std::size_t kRefusalsShownMax = 64;  // an unknown node may reconnect forever
 
 std::string names_of(const RollCall& call) {

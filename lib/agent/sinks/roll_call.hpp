@@ -22,7 +22,7 @@ inline constexpr Duration kRollCallRepeat = std::chrono::seconds(30);
 
 struct RollCallStyle {
   bool live = false;         // a terminal
-  std::size_t columns = 80;  // of the terminal
+  std::size_t columns = 80;  // width of the terminal
   bool silent = false;       // --log-level=error
   Duration give_up{};        // how long a node without workers waits for a round
 };
@@ -52,8 +52,8 @@ class RollCallView {
   // Removes the live line because the workers start or another message follows.
   [[nodiscard]] std::string end();
 
-  // For the error that ends the wait: which nodes were present and which were missing. Empty if
-  // this is unknown or outdated.
+  // Text for the error that ends the wait: which nodes were present and which were missing. Empty
+  // if this is unknown or outdated.
   [[nodiscard]] std::string summary() const;
 
  private:

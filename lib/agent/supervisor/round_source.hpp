@@ -63,7 +63,7 @@ class RoundSource {
   // No process of the workers remains after a stop.
   virtual void tell_gone() = 0;
 
-  // This node was asked to leave. Answered with RoundClosed once it may.
+  // This node was asked to leave. Answered with RoundClosed once the node may leave.
   virtual void leave_round(const std::string& reason) = 0;
 
   // Called before a worker's exit is evaluated. If this node slept past the end of its lease, the

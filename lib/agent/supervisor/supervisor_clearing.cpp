@@ -147,8 +147,8 @@ void SupervisorCore::close_while_clearing(Turn& turn) {
 
 // -- killing ----------------------------------------------------------------------------------
 
-// Processes that are killed while workers are live are the workers' own children. Their names mean
-// nothing to users.
+// Processes that are killed while workers are live are the workers' own children. Their names would
+// not help users.
 void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   const bool names = live_.empty();
   state_ = SupervisorState::killing;

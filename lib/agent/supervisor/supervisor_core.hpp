@@ -171,7 +171,7 @@ class SupervisorCore {
   Why why_ = Why::nothing;
   ClearPhase phase_ = ClearPhase::settling;
   std::optional<TimePoint> deadline_;
-  std::optional<TimePoint> kill_all_at_;  // killing: until then, helpers may exit on their own
+  std::optional<TimePoint> kill_all_at_;  // while killing: helpers may exit on their own until then
   std::optional<TimePoint> stop_until_;   // end of the grace period for workers that must stop
   std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
   TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
@@ -193,7 +193,7 @@ class SupervisorCore {
   TimePoint dying_until_{};            // how long the kernel may take to free the memory
   std::optional<Outcome> closed_;      // the job's outcome for this node
   JobResult result_;
-  std::vector<WorkerFailure> failures_before_;  // of the last attempt, while we wait for a round
+  std::vector<WorkerFailure> failures_before_;  // from the last attempt, while we wait for a round
 };
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How SupervisorCore handles schedulers that send a signal to every process of a step, like Slurm:
-// the signal reaches all nodes and all workers, some of them before us.
+// How SupervisorCore handles schedulers that send a signal to every process of a step, as Slurm
+// does. The signal reaches all nodes and all workers, some of them before us.
 #include "agent/supervisor/supervisor_core.hpp"
 
 #include <fmt/core.h>
@@ -19,7 +19,7 @@ bool SupervisorCore::may_be_of_scheduler(const WorkerFailure& failure) const {
                              [code](int signo) { return code == 128 + signo; });
 }
 
-// Slurm sends SIGTERM twice at the time limit and three times at a preemption.
+// Slurm sends SIGTERM twice when the time limit is reached and three times on preemption.
 bool SupervisorCore::is_repeated_by_scheduler(int signo) const {
   return settings_.signals_reach_all && signo == SIGTERM;
 }

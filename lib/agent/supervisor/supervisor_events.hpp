@@ -39,7 +39,7 @@ struct Fenced {
 // The job ends for this node: there is no further round, or this node cannot join it.
 struct RoundClosed {
   Outcome outcome = Outcome::succeeded;
-  std::optional<Close> close;  // many nodes: set if the whole job has ended
+  std::optional<Close> close;  // multi-node: set if the whole job has ended
   std::optional<Error> error;  // not_started
   std::string verdict;         // if failed: why there is no further restart; may be empty
 };
@@ -100,7 +100,7 @@ using SupervisorEvent = std::variant<Started,
 
 // The next six effects go to the round source, which documents them.
 struct AwaitRound {
-  int attempt = 0;  // starts of the local workers, from 0
+  int attempt = 0;  // counts the starts of the local workers, from 0
 };
 
 struct TellGone {};
@@ -151,7 +151,7 @@ struct AskLeftovers {};  // sends SIGTERM
 
 struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
 
-// SIGKILL to the workers, not to helpers, which then exit on their own. NothingLeft follows.
+// Kills the workers with SIGKILL. Helpers then exit on their own. NothingLeft follows.
 struct KillWorkers {
   bool names = false;  // the killed processes were left behind by workers that had exited
 };
@@ -160,13 +160,13 @@ struct KillEverything {
   bool names = false;
 };
 
-// After a second stop request: the workers that had not exited yet.
+// After a second stop request, reports the workers that had not exited yet.
 struct TellKilledEarly {
   int signo = 0;
   std::vector<int> local_ranks;
 };
 
-struct NameSurvivors {};  // adds to the result: processes that could not be killed in time
+struct NameSurvivors {};  // adds the processes that could not be killed in time to the result
 
 // All workers of the attempt have exited: forwards the rest of their output, for at most `timeout`
 // if the console is slow, and reads their error files.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HangControl: handles hangs if --hang-timeout is on. Passes the running workers to the watch,
 // reports its verdict, and carries out --on-hang. It is an event sink, because events report when
-// workers start, exit and are stopped. With many nodes, all of them inspect their workers and the
+// workers start, exit and are stopped. In a multi-node job, all nodes inspect their workers and the
 // leader decides. Owned by the agent; one thread.
 #pragma once
 
@@ -29,7 +29,7 @@ struct HangControlParts {
   EventStream& events;
   Supervisor& supervisor;
   WorkerChannel& channel;
-  SharedRounds* others = nullptr;  // set with many nodes
+  SharedRounds* others = nullptr;  // set in a multi-node job
 };
 
 [[nodiscard]] hang::OnHang on_hang_of(const LaunchConfig& config);

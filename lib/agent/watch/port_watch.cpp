@@ -74,8 +74,8 @@ void PortWatch::begin(const event::RoundBegun& begun) {
   wait();
 }
 
-// Only the launcher that serves the store can count its clients. The others
-// look for open connections, because clients stay connected.
+// Only the launcher that serves the store can count its clients. Other launchers look for open
+// connections, because clients stay connected.
 bool PortWatch::somebody_came() const {
   return store_.is_here ? visitors_() != visitors_before_ : somebody_connects(store_.port);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StragglerWatch: reads how long the workers on this node have waited for each other, at the
-// interval that its core requests, and reports the slow ranks. With many nodes, each node sends its
-// times to the leader, which decides. Does nothing if no worker uses the collective library. It is
-// an event sink, because events report which workers run. Owned by the agent; one thread.
+// interval that its core requests, and reports the slow ranks. In a multi-node job, each node sends
+// its times to the leader, which decides. Does nothing if no worker uses the collective library. It
+// is an event sink, because events report which workers run. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
@@ -34,7 +34,7 @@ struct StragglerWatchParts {
   LinuxRunner& runner;
   EventStream& events;
   WorkerChannel& channel;
-  SharedRounds* others = nullptr;  // set with many nodes
+  SharedRounds* others = nullptr;  // set in a multi-node job
 };
 
 class StragglerWatch final : public EventSink, public WaitListener {
@@ -72,7 +72,7 @@ class StragglerWatch final : public EventSink, public WaitListener {
   int world_size_ = 0;
   TimePoint begun_{};  // when all workers were running
 
-  // many nodes
+  // for multi-node jobs
   bool is_shared_ = false;             // the round has other nodes
   std::map<int, std::string> labels_;  // labels of its nodes, by first rank
   RoundId heard_of_;                   // the round that the received times belong to

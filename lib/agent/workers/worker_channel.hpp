@@ -47,7 +47,7 @@ class WorkerChannel final : public EventSink {
   // Progress of each worker on this node, by local rank. Reads the shared pages.
   [[nodiscard]] std::vector<channel::Progress> progress();
 
-  // Only the last step that each worker reported.
+  // The last step that each worker reported, by local rank.
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
 
   // Call after a round's workers have exited and before the round's last event. Reads their last

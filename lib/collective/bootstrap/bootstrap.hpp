@@ -18,7 +18,7 @@ namespace muster::collective {
 
 class StartWatch;
 
-// A rank's number, the number of ranks, and their part of the store.
+// This rank's number, the number of ranks, and the part of the store that they share.
 struct BootstrapContext {
   Store* store = nullptr;
   std::string prefix = {};  // ends with '/'

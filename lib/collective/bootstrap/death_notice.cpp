@@ -62,7 +62,8 @@ RobustWord robust_word;
 std::atomic<std::uint32_t> held{0};
 std::atomic<LivenessPage*> shown{nullptr};  // never unmapped
 
-// Holds the word until the process exits; the kernel then marks it, whatever the cause of death.
+// The thread's function. Holds the liveness word until the process exits. The kernel then marks the
+// word, whatever the cause of death.
 void* hold(void* offered) {
   auto& life = *static_cast<std::atomic<std::uint32_t>*>(offered);
   ::pthread_setname_np(::pthread_self(), "muster-life");
@@ -91,7 +92,7 @@ void ask_and_hold() {
   pthread_t thread{};
   bool runs = false;
   {
-    // The thread inherits the mask, so it does not take the program's signals.
+    // The thread inherits the mask, so the program's signals are not delivered to it.
     const BlockedSignals blocked;
     runs = ::pthread_create(&thread, nullptr, hold, &word) == 0;
   }

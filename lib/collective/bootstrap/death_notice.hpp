@@ -9,8 +9,8 @@
 namespace muster::collective {
 
 // Works once per process; later calls do nothing. A separate thread that sleeps until the process
-// exits holds the word, because a communicator's own threads may finish much earlier, when it is
-// destroyed.
+// exits holds the liveness word, because a communicator's own threads may finish much earlier, when
+// it is destroyed.
 void request_death_notice();
 
 // Pid of the worker on this node that the launcher saw die first, before it killed the others. 0 if

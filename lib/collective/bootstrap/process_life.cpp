@@ -32,7 +32,7 @@ void tell_listeners() {
   }
 }
 
-// Never destroyed: used until the very end of the process.
+// Never destroyed: it is used until the process has exited.
 Listeners& listeners() {
   // Register with atexit() before adding the first listener. Handlers registered later, such as
   // the destructors of the program's own communicators, then run earlier.

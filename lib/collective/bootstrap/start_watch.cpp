@@ -108,7 +108,8 @@ void StartWatch::know(const std::vector<HostCard>& cards) {
   }
 }
 
-// Simulated hosts count as hosts; ranks may be threads of one process.
+// Skips ranks on other hosts (including simulated hosts), and ranks that are threads of this
+// process.
 void StartWatch::know(int rank, const HostCard& card) {
   if (rank == context_.rank || card.host != own_.host || card.pid_space != own_.pid_space ||
       own_.pid_space == 0 || card.pid == own_.pid || processes_.contains(rank)) {

@@ -20,7 +20,8 @@
 
 namespace muster::collective {
 
-// Each rank's first card: its pid, its pid namespace and its host's identifier.
+// The first record ("card") that each rank publishes in the store: its pid, its pid namespace and
+// its host's identifier.
 struct HostCard {
   pid_t pid = 0;
   std::uint64_t pid_space = 0;
@@ -28,7 +29,7 @@ struct HostCard {
 
   // "PID/SPACE HOST".
   [[nodiscard]] std::string encode() const;
-  // Empty if the text is not a card.
+  // Empty if the text cannot be parsed as a card.
   [[nodiscard]] static std::optional<HostCard> decode(std::string_view text);
   // The card of this process.
   [[nodiscard]] static HostCard own(std::string host);
@@ -39,7 +40,7 @@ class StartWatch {
   // Everything that the context refers to must outlive this object.
   StartWatch(const BootstrapContext& context, HostCard own);
 
-  // The cards of all ranks have arrived; starts watching those on this host.
+  // The cards of all ranks have arrived; starts watching the ranks on this host.
   void know(const std::vector<HostCard>& cards);
 
   // The ranks on this host now share memory, so use that instead of watching processes: a rank

@@ -86,7 +86,7 @@ class CollectiveQueue {
   std::deque<AsyncJob> jobs_;
   std::atomic<std::size_t> open_{0};
   bool stopping_ = false;
-  std::optional<CallerMoment> counted_;  // end of the counted wait time; thread only
+  std::optional<CallerMoment> counted_;  // end of the wait time counted so far; thread only
   std::thread thread_;
 };
 
@@ -111,9 +111,9 @@ class TransferQueue {
 
   void run();
   void take_new();
-  // Whether any transfer progressed.
+  // Advances all transfers. Returns whether any of them made progress.
   [[nodiscard]] bool step_all();
-  // Whether the transfer is complete.
+  // Advances one transfer. Returns whether it is complete.
   [[nodiscard]] bool step(Active& active, bool& moved);
   void look_at_all();
   void end(Active& active, Result<void> result);

@@ -35,7 +35,7 @@ class CallerClock {
   clockid_t clock_;
 };
 
-// A point in time, on the steady clock and in such a thread's CPU time.
+// A point in time on two clocks: the steady clock, and the CPU clock of the thread that created it.
 struct CallerMoment {
   CallerClock clock{};
   TimePoint at{};

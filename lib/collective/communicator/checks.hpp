@@ -14,7 +14,7 @@ struct Call {
   ConstBuffer in = {};  // unused for broadcast and recv
   Buffer out = {};      // unused for send, and for reduce on ranks other than root
   Op op = Op::sum;
-  int root = -1;  // or the peer of a transfer
+  int root = -1;  // the root, or the peer of a transfer
   double scale = 1;
   void* stream = nullptr;
 };

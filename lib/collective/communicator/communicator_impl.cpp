@@ -297,8 +297,8 @@ Result<void> Communicator::Impl::run_own(const Call& call) {
   return work ? work->wait() : std::unexpected(work.error());
 }
 
-// Posts in shared memory alternate by operation number, so host operations have their own sequence
-// numbers. Otherwise GPU operations between them would delay a rank.
+// Each rank has two posts in shared memory and alternates between them by operation number. Host
+// operations therefore have their own consecutive numbers, which GPU operations do not change.
 std::uint64_t& Communicator::Impl::number(const Request& request) {
   return is_transfer(request.kind) ? transfer_numbers_[{request.kind, request.root}]
          : request.device == kHost ? seq

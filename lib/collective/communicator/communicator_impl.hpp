@@ -71,7 +71,7 @@ class Communicator::Impl final : public GradientSupport {
   std::string prefix;
   std::unique_ptr<FlightRecorder> recorder;
   std::unique_ptr<Segment> segment;
-  PeerWatch* peers = nullptr;  // the one that watches all ranks
+  PeerWatch* peers = nullptr;  // the PeerWatch that watches all ranks
   std::unique_ptr<HostTransport> host;
   std::unique_ptr<CollectiveQueue> collectives;
   std::unique_ptr<TransferQueue> transfers;
@@ -83,8 +83,8 @@ class Communicator::Impl final : public GradientSupport {
 
  private:
   [[nodiscard]] Result<Work> submit_checked(Request& request, const OpOptions& options);
-  // Two threads are in a call at once. Ranks could disagree on the order of their operations and
-  // wait for each other forever, so this function aborts the communicator.
+  // Called when two threads are in a call at the same time. Ranks could disagree on the order of
+  // their operations and wait for each other forever, so this function aborts the communicator.
   [[nodiscard]] Error refuse_second_thread(const Request& request);
   [[nodiscard]] Result<void> meet(const PeerWatch* parent);
   [[nodiscard]] Result<void> choose_prefix();

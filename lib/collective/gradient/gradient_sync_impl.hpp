@@ -16,7 +16,7 @@ namespace muster::collective {
 
 struct BucketMemory {
   void* data = nullptr;
-  void* wire = nullptr;  // send buffer, if not the data itself
+  void* wire = nullptr;  // send buffer, if the data itself is not sent
   Work work;
   std::size_t missing = 0;  // gradients not yet marked
 };
@@ -111,7 +111,7 @@ class GradientSync::Impl {
   bool in_step = false;
   bool synchronizes = false;
   std::vector<bool> marked;
-  std::vector<bool> accumulated;     // in steps since the last sum
+  std::vector<bool> accumulated;     // accumulated in steps since the last sum
   std::optional<void*> step_stream;  // GPU only: where the step's gradients are complete
   std::vector<std::uint8_t> uses;
   std::vector<int> order;           // order of readiness

@@ -10,8 +10,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
-// Sequence numbers that one operation uses on the host: two steps, run up to twice, plus parity
-// adjustments.
+// The number of sequence numbers that one operation uses on the host: two steps, run up to twice,
+// plus parity adjustments.
 constexpr std::uint64_t kSteps = 8;
 
 constexpr Duration kTimeToTell = std::chrono::seconds(3);
@@ -51,17 +51,17 @@ Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
   return nullptr;
 }
 
-// A rank that others wait for may itself be waiting for a rank in the previous step. It is the
-// first to know which rank is missing. So its deadline expires first, which leaves it time to
-// report.
+// A rank that others wait for may itself be waiting for a rank in an earlier step, and it then
+// knows first which rank is missing. Later steps therefore have later deadlines, so that it has
+// time to report.
 Step HierTransport::later(const Step& request, int step) {
   Step out = request;
   out.deadline += step * kTimeToTell;
   return out;
 }
 
-// Uses TCP, where a rank on this host that sums in steps would not see the mismatch. So compare
-// the operations on this host first.
+// This path uses TCP. If another rank on this host called an operation that sums in steps, TCP
+// alone would not reveal the mismatch, so the operations on this host are compared first.
 Result<void> HierTransport::not_in_steps(const Request& request) {
   const Step whole(request);
   Step here(request);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kUnroll = 4;
 
 // Each operation starts with the first rank's element, combines it with the others in rank order,
-// and finishes once.
+// and applies its final step (such as the division of an average) once at the end.
 template <class T>
 struct Fold {
   using V = typename T::V;
@@ -71,7 +71,7 @@ struct AvgOf : SumOf<T> {
     const auto divisor = static_cast<typename T::Compared>(by);
     if constexpr (T::kFloating) {
       if ((by & (by - 1)) == 0) {
-        return x * (1 / divisor);  // just as exact, and faster
+        return x * (1 / divisor);  // as exact as a division, and faster
       }
     }
     return same_bits<V>(same_bits<C>(x) / divisor);
@@ -163,7 +163,7 @@ constexpr std::array<ReduceKernel, kKernelTypes> row() {
           fold<Brain, Operation>};
 }
 
-// In the order of Op.
+// The entries are in the order of the enum Op.
 constexpr KernelTable kTable{
     {row<SumOf>(), row<ProdOf>(), row<MaxOf>(), row<MinOf>(), row<AvgOf>(), row<PremulOf>()},
     widen_all<Half>,

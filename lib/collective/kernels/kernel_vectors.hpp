@@ -53,7 +53,7 @@ using Floats = Vector<float>;
 using Halves = Vector<std::uint16_t, kWidth / 2>;
 
 // Convert between 16-bit elements and the 32-bit lanes used for arithmetic. They use intrinsics
-// because the compiler would generate several instructions.
+// because the compiler would otherwise generate several instructions.
 [[gnu::always_inline]] inline Words spread(const char* from) {
 #if MUSTER_VECTOR_BYTES == 64
   return same_bits<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, load<__m256i>(from)));
@@ -109,7 +109,7 @@ struct Brain {
   }
 };
 
-// f16 conversion with integer operations. Gives the same results as the instructions used below.
+// f16 conversion with integer operations. Produces the same results as the instructions used below.
 struct HalfByBits {
   using Lane = float;
   using Compared = float;

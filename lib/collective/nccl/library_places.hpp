@@ -31,7 +31,7 @@ struct Surroundings {
   FolderLister list;
 };
 
-// Variables that name a file; other candidates are then ignored.
+// If one of these variables names a file, other candidates are ignored.
 inline constexpr const char* kNcclVariable = "MUSTER_NCCL_LIBRARY";
 inline constexpr const char* kCudaVariable = "MUSTER_CUDA_LIBRARY";
 inline constexpr const char* kCudaSoname = "libcuda.so.1";

@@ -46,8 +46,8 @@ Result<void> NcclCommunicator::compare(const Request& request) {
   gather.in = scratch_;
   gather.out = reinterpret_cast<void*>(out);
   gather.stream = stream_->get();
-  // Use the stream of the sums: the null stream may be the caller's, and we must not synchronize
-  // with that.
+  // Use our own stream. The caller may be using the null stream, and we must not synchronize with
+  // that.
   auto result = cuda.copy_to_device_async(in, own.data(), own.size(), stream_->get());
   if (result != CUDA_SUCCESS) {
     return std::unexpected(state_->device().driver().error("cannot copy to the GPU", result));

@@ -32,14 +32,14 @@ struct Target {
 // If the communicator has one rank: how many of `count` elements of `width` bytes one scalar call
 // may process. NCCL (2.28.9, src/device/onerank.cu) assigns count / blocks elements to each block,
 // rounded down, and skips the remainder: on an H100 the last of 10,001 i64 was left unchanged. The
-// returned part leaves no remainder. At least 1 if count is.
+// returned part leaves no remainder. At least 1 if `count` is at least 1.
 [[nodiscard]] std::uint64_t whole_part_of_one_rank(std::uint64_t count, std::size_t width);
 
 // Encodes a scalar as one element. f16, bf16 and fp8 are rounded to nearest.
 [[nodiscard]] std::array<std::byte, 8> encode_scalar(DType dtype, double value);
 
 // NCCL's operator if no scalar is needed. With one rank it is the sum, which copies. An average
-// would multiply by 1 and run into that kernel's bug.
+// would multiply by 1 and trigger the bug described at whole_part_of_one_rank.
 [[nodiscard]] ncclRedOp_t built_in_operator(Op op, int size);
 
 // Queues the request with one library call or a group of them. `op` is the reduction operator.

@@ -26,7 +26,7 @@ struct Setup {
   std::shared_ptr<GpuDevice> device;
   Speaker speaker;
   PeerWatch* peers = nullptr;  // must outlive the transport; may be null
-  // From TransportContext; may be empty.
+  // The two functions come from TransportContext and may be empty.
   std::function<std::string()> positions = {};
   std::function<std::optional<Error>(const Request&)> disagreement = {};
   Duration abort_timeout = kAbortTimeout;
@@ -104,7 +104,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] Error failed(const Call& call, ncclResult_t result);
   [[nodiscard]] Error late(const Call& call) const;
   // NCCL may see a broken connection before the peer's death is detected, so wait briefly for the
-  // death to show.
+  // death to be detected.
   [[nodiscard]] Error blame(Error error);
   void start_abort();
   void abort_now();

@@ -100,7 +100,7 @@ class FlightRecorder final : public Progress {
   std::string path_;
   UniqueFd fd_;
   std::optional<SharedMemory> shared_;
-  const char* rings_ = nullptr;  // of all ranks that share the memory
+  const char* rings_ = nullptr;  // the rings of all ranks that share the memory
   std::size_t room_ = 0;         // bytes per recorder
   std::size_t mapped_ = 0;       // size of our own mapping
   std::size_t entries_ = 0;
@@ -130,7 +130,7 @@ struct FlightWaits {
   std::string name;  // the communicator's name
   std::uint64_t epoch = 0;
   int pid = 0;
-  std::uint64_t operations = 0;  // called
+  std::uint64_t operations = 0;  // operations that were called
   std::uint64_t waits = 0;       // operations that blocked their callers
   std::uint64_t waited_ns = 0;
 };

@@ -46,7 +46,7 @@ class Liveness final : public ExitListener {
   RobustWord word_;
   std::mutex leaving_;
   std::atomic<std::uint32_t> held_{0};
-  std::atomic<std::uint32_t> calls_{0};  // bumped to wake the thread
+  std::atomic<std::uint32_t> calls_{0};  // incremented to wake the thread
   std::atomic<bool> watching_{false};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -108,8 +108,8 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
   return out;
 }
 
-// If several ranks are dead: the launcher kills all others after one dies, so return that first
-// one.
+// If several ranks are dead, returns the one that died first, because the launcher kills all others
+// after that.
 std::size_t first_dead(const std::vector<Member*>& members, std::size_t found) {
   const pid_t first = first_dead_worker();
   for (std::size_t i = 0; first != 0 && i < members.size(); ++i) {

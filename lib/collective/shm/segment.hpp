@@ -21,7 +21,7 @@
 namespace muster::collective {
 
 struct SegmentPlan {
-  std::vector<int> ranks;  // on this host, in communicator order
+  std::vector<int> ranks;  // the ranks on this host, in communicator order
   std::size_t self = 0;    // our index in `ranks`
   std::uint64_t epoch = 0;
   SegmentLayout layout;
@@ -77,7 +77,7 @@ class Segment final : public PeerWatch {
 
   // Returns the error that ends a wait for the rank at index `missing` (negative: no rank), if any:
   // a death, an abort, the deadline, or `left`. The caller must read left() *before* it checks
-  // whether that rank has done its part. The first error becomes everyone's.
+  // whether that rank has done its part. The first error becomes the error of all ranks.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing, bool left);
 
   // Whether the rank has left. A rank may leave after it has done its part.
@@ -112,13 +112,13 @@ class Segment final : public PeerWatch {
 
  private:
   static constexpr int kSoon = 16;
-  static constexpr int kSpins = 256;  // between two checks for errors
+  static constexpr int kSpins = 256;  // spins between two checks for errors
 
   Segment(SegmentPlan plan, const std::vector<SharedMemory>& memories, char* base);
 
   struct Shared {
     std::vector<SharedMemory> memories;
-    std::optional<FdGiver> giver;  // only in the host's first rank
+    std::optional<FdGiver> giver;  // set only in the host's first rank
   };
 
   [[nodiscard]] static Result<Shared> share_memory(const BootstrapContext& context,

@@ -64,8 +64,8 @@ static_assert(sizeof(Post) == 32);
 
 // A channel from one rank to another: a ring of pieces. Each slot starts with a PieceHead.
 struct Channel {
-  alignas(kLine) std::atomic<std::uint64_t> written;  // pieces, by the sender
-  alignas(kLine) std::atomic<std::uint64_t> taken;    // by the receiver
+  alignas(kLine) std::atomic<std::uint64_t> written;  // number of pieces that the sender wrote
+  alignas(kLine) std::atomic<std::uint64_t> taken;    // number that the receiver read
 };
 
 struct PieceHead {

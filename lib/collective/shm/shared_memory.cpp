@@ -42,7 +42,7 @@ struct SharedMemory::Mapping {
     std::map<FileId, std::weak_ptr<Mapping>> files;
   };
 
-  // Never destroyed: used until the very end of the process.
+  // Never destroyed: it is used until the process has exited.
   static Known& known() {
     static auto* const kKnown = new Known();
     return *kKnown;

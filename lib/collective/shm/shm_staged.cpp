@@ -95,7 +95,8 @@ Result<void> Shm::run_staged(const Step& request) {
   }
 }
 
-// Each round is a region of the buffer, cut into one slice per rank; each rank combines its own.
+// Each round processes one region of the buffer. The region is divided into one slice per rank, and
+// each rank combines its own slice.
 Result<void> Shm::staged_reduce(const Step& request) {
   const std::size_t total = request.count * size_of(request.dtype);
   const Staging staging = cut(n_ + 1, total / n_);  // one part per input, plus one for the result
@@ -150,8 +151,8 @@ Result<void> Shm::staged_reduce(const Step& request) {
 }
 
 // Splitting the work would make each rank read the slice that the other combines. If each rank
-// combines everything instead, the same number of cache lines is transferred, with one
-// synchronization less.
+// combines everything instead, the same number of cache lines is transferred, with one fewer
+// synchronization.
 Result<void> Shm::staged_pair(const Step& request) {
   const std::size_t total = request.count * size_of(request.dtype);
   const Staging staging = cut(1, total);
@@ -171,7 +172,8 @@ Result<void> Shm::staged_pair(const Step& request) {
       request, {(total + piece - 1) / piece, 0}, fill, [](std::size_t) {}, take);
 }
 
-// Each round is a piece of every block. Each rank combines its own block directly into its output.
+// Each round processes one piece of every block. Each rank combines its own block directly into its
+// output.
 Result<void> Shm::staged_scatter(const Step& request) {
   const std::size_t block = request.count * size_of(request.dtype);
   const Staging staging = cut(n_, block);

@@ -67,7 +67,7 @@ class HalfOpen {
   void wait(TimePoint deadline) const;
 
   int listener_;
-  bool no_descriptors_ = false;  // for further connections
+  bool no_descriptors_ = false;  // no descriptors are left for further connections
   std::deque<Waiting> waiting_;  // in order of arrival
 };
 

@@ -61,8 +61,7 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const BootstrapContext& context,
   std::unique_ptr<Mesh> mesh(new Mesh(context.rank, context.size, local));
   if (auto formed = mesh->form(context, place); !formed) {
     // Report the reason before closing our connections. Closing the listener also closes the
-    // connections in its backlog, so it is still open here.
-    // affected too, so the listener is still open here.
+    // connections in its backlog, so the listener is still open here.
     if (context.watch != nullptr) {
       context.watch->tell(formed.error());
     }
@@ -268,11 +267,11 @@ std::optional<Error> Mesh::failure() const {
     } else {
       listen_to_all();
       if (fault_) {
-        local_.report(*fault_);  // before this rank may exit; others wait only there
+        local_.report(*fault_);  // now, because ranks on this host wait only in shared memory
       }
     }
   } else if (is_starting_) {
-    listen_to_all();  // welcomes still arrive
+    listen_to_all();  // welcome messages may still arrive
   }
   return fault_;
 }
@@ -283,7 +282,7 @@ void Mesh::report(const Error& error) {
   settle(error);
 }
 
-// The first reason becomes everyone's.
+// The first reason becomes the reason on all ranks.
 void Mesh::settle(const Error& error) const {
   if (!fault_) {
     fault_ = error;

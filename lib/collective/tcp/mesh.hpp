@@ -101,7 +101,7 @@ class Mesh final : public PeerWatch {
   int rank_;
   PeerWatch& local_;
   LaneKey key_;        // this rank's key
-  UniqueFd listener_;  // only until all ranks are connected
+  UniqueFd listener_;  // open only until all ranks are connected
   UniqueFd poller_;
   mutable std::mutex mutex_;
   mutable std::vector<Peer> peers_;

@@ -17,7 +17,7 @@
 namespace muster::collective {
 namespace {
 
-constexpr int kAskAfter = 5;  // s
+constexpr int kAskAfter = 5;  // seconds
 constexpr int kAskEvery = 3;
 constexpr int kAskTimes = 3;
 

@@ -82,9 +82,9 @@ constexpr std::array<RdzvKey, 15> kKeys{{
     {.name = "store_type", .help = "the rendezvous always uses TCP"},
 }};
 
-constexpr double kLeaseMin = 0.2;         // s; on a busy machine, shorter leases would expire
+constexpr double kLeaseMin = 0.2;         // seconds; on a busy machine, shorter leases would expire
 constexpr double kSecondsMax = 1e9;       // practically infinite, but fits into a Duration
-constexpr double kKeepAliveInterval = 5;  // s; torchrun's defaults
+constexpr double kKeepAliveInterval = 5;  // seconds, as in torchrun
 constexpr double kKeepAliveAttempts = 3;
 constexpr std::chrono::seconds kJoinTimeoutOfStatic{900};
 

@@ -31,7 +31,7 @@ bool may_be_traced(const ProcessFacts& process) {
                               [](const ThreadFacts& thread) { return thread.state == 'D'; });
 }
 
-// Python's frames show neither what C code is doing nor a C++ lock.
+// Python's frames show neither what C code is doing nor whether it waits for a C++ lock.
 bool needs_native(const ProcessFacts& process) {
   if (!may_be_traced(process) || process.threads.empty()) {
     return false;

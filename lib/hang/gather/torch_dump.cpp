@@ -156,7 +156,7 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
 
 struct GroupFacts {
   Position position;
-  std::vector<Entry> run;  // consecutive entries with one number; a call may have several
+  std::vector<Entry> run;  // consecutive entries with the same number; one call may have several
 };
 
 std::vector<int> parse_ranks(std::string_view text) {

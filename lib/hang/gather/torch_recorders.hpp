@@ -26,7 +26,7 @@ inline constexpr Duration kTorchDumpTimeout = std::chrono::seconds(3);
 // NCCL's thread polls its pipe once per second. Its first dump symbolizes all recorded stacks,
 // which took 4 s with PyTorch 2.11 on an H200.
 inline constexpr Duration kNcclDumpTimeout = std::chrono::seconds(10);
-inline constexpr std::size_t kTorchDumpsMax = 256;  // per inspection
+inline constexpr std::size_t kTorchDumpsMax = 256;  // dumps per inspection
 
 class TorchRecorders {
  public:

@@ -26,7 +26,7 @@ namespace muster::hang {
 [[nodiscard]] std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank);
 
 struct Differing {
-  std::vector<int> ranks;  // the minority
+  std::vector<int> ranks;  // the minority of the ranks
   bool skipped = false;    // the others call this operation next
   std::string words;
 };

@@ -194,8 +194,9 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   return first == ends.end() ? nullptr : *first;
 }
 
-// What a rank waits in, in terms that are known for all waiting ranks. If only some have recorders,
-// this is just the operation's name. Empty if unknown in these terms.
+// Describes the operation in which a rank waits, using only facts that are known for all waiting
+// ranks. If only some have recorders, that is just the operation's name. Empty if these facts are
+// unknown.
 std::string wait_of(const Suspect& one, bool all_recorded, bool none_recorded) {
   if (!one.waits || none_recorded) {
     return one.waits ? one.own.reason : "";

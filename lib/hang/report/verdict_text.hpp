@@ -14,7 +14,7 @@ namespace muster::hang {
 // Maximum number of lines of the report on stderr.
 inline constexpr std::size_t kBlockLinesMax = 20;
 
-// Facts about a verdict, besides the verdict itself.
+// Facts that accompany a verdict in the report.
 struct VerdictFacts {
   double quiet = 0;  // seconds
   double limit = 0;

@@ -125,7 +125,8 @@ DeathWatch::~DeathWatch() {
   }
 }
 
-// Called when the first worker requests a word. If it returns false, the worker gets no word.
+// Called when the first worker requests a liveness word. If it returns false, the worker gets no
+// liveness word, and its death is detected only when it is reaped.
 bool DeathWatch::begin() {
   if (std::exchange(begun_, true)) {
     return thread_ != nullptr;
@@ -166,7 +167,8 @@ void DeathWatch::on_ready() {
   }
 }
 
-// Only our own children get a word. A worker's helper processes may die without harming the worker.
+// Only our own children get a liveness word. A worker's helper processes may die without harming
+// the worker.
 void DeathWatch::answer(int asker) {
   // Use the peer's credentials from the kernel instead of trusting what the peer sends.
   const auto who = peer_of(asker);
@@ -182,7 +184,7 @@ void DeathWatch::answer(int asker) {
   }
 }
 
-// A worker that called exec requests a word again; its old word is marked as dead.
+// A worker that has called exec requests a new liveness word; its old word is marked as dead.
 std::optional<std::uint32_t> DeathWatch::word_for(pid_t pid) {
   auto found = std::ranges::find(holders_, pid, &Holder::pid);
   if (found == holders_.end()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeathWatch: detects that a worker that uses the collective library is dying before it can be
 // reaped, because the kernel first frees the worker's memory (0.1 s per GiB). Workers request a
-// word over a socket (base/liveness_page.hpp). The word is only a hint; only the kernel can
-// show whether and why a worker is dying. If the kernel, namespaces or limits do not allow this,
-// deaths are detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
+// liveness word over a socket (base/liveness_page.hpp). The word is only a hint: only the kernel
+// can show whether and why a worker is dying. If the kernel, namespaces or limits do not allow
+// this, deaths are detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -35,15 +35,15 @@ class DeathWatch final : public Watcher {
   DeathWatch(const DeathWatch&) = delete;
   DeathWatch& operator=(const DeathWatch&) = delete;
 
-  // Called when a worker requests a word or the thread reports a death.
+  // Called when a worker requests a liveness word or the thread reports a death.
   void on_ready() override;
 
-  // Workers with a word that have started to die from a failure since the last call. Each is
-  // returned once.
+  // Workers that hold a liveness word and have started to die from a failure since the last call.
+  // Each is returned once.
   [[nodiscard]] std::vector<Dying> take_dying();
 
-  // Call both before the launcher reports the exit. The remaining workers read which failure
-  // occurred first.
+  // Call note_failure and reaped before the launcher reports the exit. The remaining workers read
+  // which failure occurred first.
   void note_failure(pid_t pid);
   void reaped(pid_t pid, const ExitStatus& status);
 
@@ -80,7 +80,7 @@ struct Ending {
   bool operator==(const Ending&) const = default;
 };
 
-// None if it is not exiting. Pure.
+// None if the process is not exiting. Pure.
 [[nodiscard]] std::optional<Ending> parse_ending(std::string_view stat);
 
 // Also none if /proc does not show the process.

@@ -21,7 +21,7 @@ namespace muster {
 class DescendantObserver {
  public:
   virtual ~DescendantObserver() = default;
-  // Never called from within a call to the watch, nor for a worker that has exited itself.
+  // Never called from within a call to the watch, nor for a worker that has already exited.
   virtual void on_descendant_failure(const DescendantEnd& end) = 0;
   // There are more descendants than can be watched. Called once.
   virtual void on_too_many_descendants() = 0;

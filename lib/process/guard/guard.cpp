@@ -382,7 +382,7 @@ void hide_command_line(int argc, char** argv) {
   if (argc < 1) {
     return;
   }
-  // The arguments are normally contiguous in memory. Only those that are get overwritten.
+  // The arguments are normally contiguous in memory. Only contiguous arguments are overwritten.
   char* end = argv[0] + std::strlen(argv[0]);
   for (int i = 1; i < argc && argv[i] == end + 1; ++i) {
     end = argv[i] + std::strlen(argv[i]);

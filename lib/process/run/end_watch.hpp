@@ -34,7 +34,7 @@ class EndWatch {
   // Call before the first worker of an attempt is started.
   void begin_attempt();
 
-  // Records workers with a word that have started to die.
+  // Records workers that hold a liveness word and have started to die.
   void look_for_dying();
 
   void note_reaped(pid_t pid, const LiveWorker& worker, ExitStatus status);

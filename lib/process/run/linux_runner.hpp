@@ -68,7 +68,7 @@ class LinuxRunner final : public ProcessRunner {
   // streams.
   [[nodiscard]] std::optional<std::uint64_t> output_bytes(int local_rank) const;
 
-  // Descriptors of the workers' flight recorders; read them at once.
+  // Descriptors of the workers' flight recorders; read them immediately.
   [[nodiscard]] std::vector<int> flight_recorders() const;
 
   // Handles a signal for the job. SIGWINCH is sent to the worker that has our standard input; this

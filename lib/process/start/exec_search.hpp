@@ -17,8 +17,8 @@ namespace muster {
 [[nodiscard]] std::vector<std::string> program_paths(const std::string& name,
                                                      const std::vector<std::string>& environment);
 
-// The error for a program that execve refused with `errno_value`; `path` is the path that it
-// refused.
+// The error for a program that execve failed to run with `errno_value`; `path` is the path that was
+// passed to execve.
 [[nodiscard]] Error exec_error(const std::string& name, const std::string& path, int errno_value);
 
 }  // namespace muster

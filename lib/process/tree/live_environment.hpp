@@ -33,7 +33,7 @@ struct LoadedFile {
   std::uint64_t base = 0;
 };
 
-// From the text of /proc/<pid>/maps. Pure.
+// Parses the text of /proc/<pid>/maps. Pure.
 [[nodiscard]] std::vector<LoadedFile> loaded_files(std::string_view maps);
 
 // The text of /proc/<pid>/maps; empty if it cannot be read.

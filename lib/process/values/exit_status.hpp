@@ -11,7 +11,7 @@ struct ExitStatus {
   int value = 0;  // exit code or signal number
   bool core_dumped = false;
 
-  // From waitid's code (CLD_EXITED, CLD_KILLED, CLD_DUMPED) and status.
+  // Converts waitid's code (CLD_EXITED, CLD_KILLED, CLD_DUMPED) and status.
   [[nodiscard]] static ExitStatus from_wait(int code, int status);
 
   [[nodiscard]] bool success() const { return !signaled && value == 0; }

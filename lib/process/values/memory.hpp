@@ -28,7 +28,7 @@ struct MemoryFacts {
 
 [[nodiscard]] MemoryFacts read_memory_facts(const std::string& folder);
 
-// Only the number of OOM kills.
+// Reads only the number of OOM kills.
 [[nodiscard]] std::optional<std::uint64_t> read_memory_kills(const std::string& folder);
 
 // The directory of this process's own cgroup.

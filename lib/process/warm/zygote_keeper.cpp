@@ -43,7 +43,7 @@ void ZygoteKeeper::limit(Duration timeout) {
 
 void ZygoteKeeper::note_reaped(pid_t pid) {
   if (zygote_ && zygote_->pid() == pid) {
-    zygote_->note_reaped();  // its closed connection triggers the rest
+    zygote_->note_reaped();  // its closed connection will trigger the cleanup
   }
 }
 

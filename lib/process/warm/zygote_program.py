@@ -31,7 +31,7 @@ class Program:
         self.kind, self.name, self.args = kind, name, args
         self.entry = self.path_entry()
         self.source = self.find_source()
-        self.argv = list(sys.argv)  # as this class last set it
+        self.argv = list(sys.argv)  # sys.argv as this class last set it
         self.reached = []  # its own modules that an import has requested
 
     def path_entry(self):
@@ -89,7 +89,7 @@ class Program:
         return None
 
     def enter(self):
-        """Call before the imports: from now on, modules see the values of a worker."""
+        """Call before the imports. From then on, modules see the values of a worker."""
         if self.entry is not None:
             sys.path.insert(0, self.entry)
         first = self.source or self.name if self.kind == "module" else self.name
@@ -122,7 +122,8 @@ class Program:
         return None
 
     def why_not_begin(self):
-        """In a worker: the program's own modules may shadow modules that the zygote has used."""
+        """Called in a worker, because the program's own modules may shadow modules that the zygote
+        has used."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
                 return ("%s, in the program's directory, has the name of a Python module" %

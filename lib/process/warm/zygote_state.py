@@ -109,7 +109,7 @@ class State:
         )
 
     def why_not_begin(self):
-        """Checks Python's startup: sitecustomize, .pth files."""
+        """Checks for side effects of Python's startup (sitecustomize, .pth files)."""
         if has_threads():
             return "has started a thread, which a forked worker would not have"
         if has_children():

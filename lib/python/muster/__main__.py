@@ -8,7 +8,7 @@ from .jobs import command, program
 
 
 def main() -> None:
-    """Replaces this process by the launcher, which runs Python programs under this interpreter."""
+    """Replaces this process with the launcher, which runs Python programs with this interpreter."""
     try:
         path = program.find()
     except FileNotFoundError as error:

@@ -16,7 +16,7 @@ FRAME_BYTES_MAX = 8192
 DEPTH_MAX = 16  # maximum nesting of objects and lists
 NUMBER_BITS_MAX = 1023  # a larger integer overflows a double, and the launcher rejects it
 PAGE_BYTES = 4096
-ANSWER_SECONDS = 5.0  # for the first frame; a running launcher sends it in microseconds
+ANSWER_SECONDS = 5.0  # timeout for the first frame, which a running launcher sends in microseconds
 
 Frame = Dict[str, Any]
 
@@ -85,8 +85,9 @@ class Connection:
             raise
 
     def _connect(self, address: str) -> None:
-        """If a signal handler interrupts a blocked connect(), the socket stays unconnected. But
-        Python treats the connect as in progress and then as complete, so retry until connected."""
+        """If a signal handler interrupts a blocked connect(), the socket stays unconnected.
+        However, Python treats the connect as in progress and then as complete, so retry until
+        connected."""
         until = time.monotonic() + ANSWER_SECONDS
         while True:
             self._socket.connect(address)

@@ -127,8 +127,8 @@ def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> Lis
 
 
 def find() -> str:
-    """The path of the library. If it is not found, a bare name, which the dynamic loader then
-    searches for."""
+    """The path of the library. If the library is not found, returns its bare file name, for which
+    the dynamic loader then searches."""
     named = os.environ.get(VARIABLE)
     if named:
         if not os.path.exists(named):
@@ -142,8 +142,8 @@ def find() -> str:
 
 
 def load(path: str) -> ctypes.CDLL:
-    """The library with its prototypes. The ImportError contains the path and tells how to fix
-    it."""
+    """The library with its prototypes. The ImportError contains the path and explains how to fix
+    the problem."""
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

@@ -24,14 +24,14 @@ SelfStore = TypeVar("SelfStore", bound="ServedStore")
 
 
 class Core:
-    """The C communicator, destroyed together with its last user (Communicator, bucket, or array of
-    gradients)."""
+    """The C communicator. Destroyed together with the last object that uses it (a Communicator, a
+    bucket, or an array of gradients)."""
 
     def __init__(self, handle: Optional[int]) -> None:
         self.handle = handle
         self.pid = os.getpid()
         self.pending: List[PendingOperation] = []  # they keep the buffers alive
-        self.gradients: Set[Handle] = set()  # of GradientSyncs; freed before the communicator
+        self.gradients: Set[Handle] = set()  # GradientSync handles; freed before the communicator
 
     def finish(self) -> None:
         """Waits for the pending operations, whether they succeed or fail."""
@@ -41,9 +41,9 @@ class Core:
 
     def __del__(self, getpid: Callable[[], int] = os.getpid,
                 c_library: ctypes.CDLL = lib) -> None:
-        """Runs if there was no close(): an exception unwinds, or the process exits. Aborts the
-        pending operations instead of waiting, because other ranks may never join them, and their
-        buffers are about to be freed. The default arguments keep these globals alive: the
+        """Runs if close() was not called because an exception unwinds or the process exits. Aborts
+        the pending operations instead of waiting, because other ranks may never join them, and
+        their buffers are about to be freed. The default arguments keep these globals alive: the
         interpreter may clear module globals before it calls this function at shutdown."""
         if self.pid == getpid():
             while self.gradients:
@@ -123,15 +123,15 @@ class Communicator(Operations):
         serve a store, rank 0 does. Returns when all ranks have called it.
 
         name: distinguishes communicators. backend: "shm" requires all ranks on one host, "nccl"
-        accepts only arrays on GPUs; "auto" chooses. timeout: for each operation, in seconds (None:
-        600). init_timeout: for all ranks to arrive, in seconds (None: 60). recorder_folder:
-        directory for the flight recorder's files (None: in memory, until the processes on the host
-        exit). host: ranks that pass the same value share memory (None: detect). address: where
-        other hosts reach this rank (None: the local address on the route to the store).
-        port_range: "A-B", the range for this rank's listening port (None: any free port).
-        arena_bytes: the maximum that alloc() can allocate on this rank (0: 64 GiB of address
-        space). recorder_entries: the number of recent operations that the flight recorder keeps
-        (0: none). MUSTER_COLLECTIVE_ variables override these arguments.
+        accepts only arrays on GPUs; "auto" chooses one of them. timeout: for each operation, in
+        seconds (None: 600). init_timeout: how long to wait for all ranks, in seconds (None: 60).
+        recorder_folder: directory for the flight recorder's files (None: in memory, until the
+        processes on the host exit). host: ranks that pass the same value share memory (None:
+        detect). address: where other hosts reach this rank (None: the local address on the route to
+        the store). port_range: "A-B", the range for this rank's listening port (None: any free
+        port). arena_bytes: the maximum that alloc() can allocate on this rank (0: 64 GiB of address
+        space). recorder_entries: the number of recent operations that the flight recorder keeps (0:
+        none). MUSTER_COLLECTIVE_ variables override these arguments.
 
         InvalidArgument: a variable is missing or invalid. TimedOut: ranks did not arrive; the
         message lists them. StoreFailed: the store cannot be reached. PeerFailed: a rank died

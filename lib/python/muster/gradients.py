@@ -55,7 +55,7 @@ class Gradient(ArrayView):
 
 class Handle:
     """The C object. Freed once, before its communicator, by its owner or by the communicator's
-    core, whichever runs first. open: whether a step has begun in which other ranks take part."""
+    core, whichever runs first. open: whether a step that involves other ranks is in progress."""
 
     def __init__(self, handle: Optional[int], comm: Optional[int]) -> None:
         self.handle, self.comm, self.open = handle, comm, False
@@ -108,15 +108,15 @@ class GradientSync:
     step aborts the communicator.
 
     Threads: any thread may call mark_ready() and mark_unused(). Only one thread at a time may call
-    the other methods, and not while it calls an operation of the communicator. Other Python
-    threads can run during a call.
+    the other methods, and not during a call of the communicator's operations. Other Python threads
+    can run during a call.
 
     average: False returns the sum. wire: "bf16" or "f16", the type in which f32 gradients are
     sent. On the host they are summed in f32 and rounded once; on GPUs NCCL sums them in that type.
     first_bucket, bucket_cap: maximum size in bytes of the first bucket and of the others; 0
     selects a default for the device. owns_memory: True keeps gradients in buckets (grad()); False
     keeps them in the caller's arrays (bind()) and copies them in and out. background: the
-    communicator's thread sends buckets; if False, mark_ready() does, and blocks. has_unused:
+    communicator's thread sends buckets; if False, mark_ready() sends them and blocks. has_unused:
     allows mark_unused(), at the cost of one small operation per step. reorder: after the first
     step, rebuilds the buckets in the order in which gradients became ready on rank 0; then
     GradientStats.moved is True, and arrays from earlier grad() calls must not be used. device: the
@@ -206,7 +206,7 @@ class GradientSync:
         self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
     def mark_unused(self, id: int, stream: Optional[Stream] = None) -> None:
-        """Marks the gradient as unused on this rank in this step. It counts as zeros; on GPUs they
+        """Marks the gradient as unused on this rank in this step. It counts as zeros, which on GPUs
         are written on this CUDA stream (None: torch's current stream). Any thread may call it."""
         self._check(lib.muster_gradients_mark_unused_on(self._handle(), id, self._stream(stream)))
 
@@ -253,7 +253,7 @@ class GradientSync:
     def _stream(self, stream: Optional[Stream]) -> Optional[int]:
         torch = sys.modules.get("torch")
         if stream is None and self._device != c.HOST and torch and torch.cuda.is_initialized():
-            stream = torch.cuda.current_stream(self._device)  # otherwise they are not torch tensors
+            stream = torch.cuda.current_stream(self._device)  # else gradients are not torch tensors
         return address_of(stream)
 
     def rebind(self, comm: Communicator) -> None:
@@ -310,12 +310,13 @@ class GradientSync:
             raise self._hook_error or last_error()
 
     def _for_c(self, hook: Hook) -> Callable[..., int]:
-        """The hook as C calls it. mark_ready() and wait() re-raise its exceptions."""
+        """Wraps the hook in a function that C can call. mark_ready() and wait() re-raise its
+        exceptions."""
         weak = weakref.ref(self)  # avoids a reference cycle, which would be collected late
 
         def called(_: Any, __: Any, bucket: Any, ___: Any) -> int:
             self, b = weak(), bucket.contents
-            assert self is not None  # its method is being called
+            assert self is not None  # one of its methods is running
             name = next(name for name, (number, _) in dtypes.TYPES.items() if number == b.dtype)
             try:
                 work = hook(self._comm, ArrayView(b.count, name, b.device, b.data, self._owner))

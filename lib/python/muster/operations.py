@@ -24,12 +24,13 @@ Yes = Literal[True]
 
 
 def nanoseconds(seconds: Timeout) -> int:
-    """Converts the value for the C ABI, where 0 means the default."""
+    """Converts a timeout in seconds to nanoseconds for the C ABI, where 0 means the default."""
     return 0 if seconds is None else max(1, int(seconds * 1e9))
 
 
 class Operations:
-    """The operations of a Communicator. Its docstring has the rules that apply to all of them."""
+    """The operations of a Communicator. The docstring of Communicator lists the rules that apply to
+    all operations."""
 
     size: int
 
@@ -63,7 +64,7 @@ class Operations:
 
     def all_reduce(self, x: Any, op: Op = "sum", out: Any = None, *, scale: float = 1.0,
                    timeout: Timeout = None, async_op: bool = False) -> Any:
-        """Combines the x of all ranks element by element; every rank gets the result.
+        """Reduces x element-wise across all ranks; every rank receives the result.
 
         x: the same count and dtype on all ranks. out: the array for the result, with the count and
         dtype of x; if None, the result replaces x. scale: for "premul_sum". Returns out, or x if
@@ -95,8 +96,8 @@ class Operations:
 
     def reduce(self, x: Any, root: int = 0, op: Op = "sum", out: Any = None, *, scale: float = 1.0,
                timeout: Timeout = None, async_op: bool = False) -> Any:
-        """Like all_reduce, but only rank `root` gets the result. On the other ranks, out (or x if
-        out is None) is not written. Returns out, or x if out is None."""
+        """Like all_reduce, but only rank `root` receives the result. On the other ranks, out (or x
+        if out is None) is not written. Returns out, or x if out is None."""
         out = x if out is None else out
         return self._run(c.REDUCE, x, out, op=op, root=root, scale=scale, timeout=timeout,
                          async_op=async_op)
@@ -138,7 +139,7 @@ class Operations:
 
     def all_gather(self, x: Any, out: Any = None, *, timeout: Timeout = None,
                    async_op: bool = False) -> Any:
-        """Concatenates the x of all ranks in rank order; every rank gets the result.
+        """Concatenates the x of all ranks in rank order; every rank receives the result.
 
         x: the same count and dtype on all ranks. out: `size` times as many elements as x, of the
         same dtype; x may be this rank's part of it. None: a new array of shape (size, *x.shape),
@@ -170,8 +171,8 @@ class Operations:
 
     def reduce_scatter(self, x: Any, op: Op = "sum", out: Any = None, *, scale: float = 1.0,
                        timeout: Timeout = None, async_op: bool = False) -> Any:
-        """Combines the x of all ranks element by element and splits the result into `size` equal
-        parts; rank r gets part r.
+        """Reduces x element-wise across all ranks and splits the result into `size` equal parts;
+        rank r receives part r.
 
         x: the same count and dtype on all ranks; the count is a multiple of size. out: 1/size as
         many elements as x, of the same dtype; it may be part `rank` of x. None: a new array of
@@ -292,8 +293,8 @@ def _key_of(x: Any, out: Any) -> Optional[Tuple[Any, ...]]:
 
 
 def _buffer(of: Optional[memory.Memory], op: Optional[str]) -> c.CBuffer:
-    """The call's dtype for the C ABI. Operations without arithmetic send types that muster does
-    not know as bytes."""
+    """The buffer with the call's dtype for the C ABI. In operations without arithmetic, types that
+    muster does not know are sent as bytes."""
     if of is None:
         return NO_BUFFER
     if of.dtype is not None:

@@ -30,14 +30,14 @@ TRAIN_ON_SSL = "pytorch.spark.distributor.ignoreSsl"
 
 # A task's work: a program's command line as a list of words, or a pickled call.
 Work = Union[List[str], bytes]
-# (None, results of the task's ranks) or ((error, its pickled cause), []), pickled.
+# Pickled: (None, results of the task's ranks) on success, ((error, pickled cause), []) on failure.
 Outcome = Tuple[Optional[Tuple[JobError, Optional[bytes]]], List[Any]]
 
 
 def visible(owned: Sequence[str], wanted: int) -> str:
-    """CUDA_VISIBLE_DEVICES for `wanted` of the GPU addresses that Spark assigned to this process.
-    As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set, because CUDA's
-    GPU 0 may be GPU 4 on the machine. RuntimeError: there are too few GPUs."""
+    """The value of CUDA_VISIBLE_DEVICES for `wanted` of the GPU addresses that Spark assigned to
+    this process. As in PySpark, addresses are indices into CUDA_VISIBLE_DEVICES if that is set,
+    because CUDA's GPU 0 may be GPU 4 on the machine. RuntimeError: there are too few GPUs."""
     given = os.environ.get(DEVICES)
     gpus = list(owned)
     if given is not None:

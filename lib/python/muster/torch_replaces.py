@@ -58,8 +58,8 @@ def _create(opts: Any, _: Any = None) -> Any:
 
 
 def _create_in_python(store: Any, rank: int, size: int, timeout: Any) -> Any:
-    """Replaces gloo's class. Those PyTorch versions assign gloo's type to the group, so the
-    replacement must not be the compiled one."""
+    """Replaces gloo's class. PyTorch versions that use this class assign gloo's type to the group,
+    so the replacement must not be the compiled backend."""
     from .torch.bootstrap import create_in_python
     return create_in_python(store, rank, size, timeout, label="gloo")
 

@@ -110,7 +110,7 @@ class _Agent:
         self.subscribed = False
         self.stopping = False
         self.words: Optional[MutableSequence[int]] = None
-        self.told = 0.0  # time of the last progress frame
+        self.told = 0.0  # time when the last progress frame was sent
 
     def connect(self) -> Optional[_channel.Connection]:
         """The caller holds the lock."""
@@ -157,8 +157,8 @@ class _Agent:
             return self.stopping
 
     def new_frames(self, connection: _channel.Connection) -> List[_channel.Frame]:
-        """Subscribes on the first call, and waits for the current state, which arrives as a
-        whole."""
+        """Returns all frames that have arrived. The first call subscribes and waits for the current
+        state, whose frames arrive together."""
         if not self.subscribed:
             self.subscribed = connection.send({"type": "subscribe"})
             if self.subscribed:
@@ -180,13 +180,13 @@ os.register_at_fork(after_in_child=_forget)
 
 def progress(step: int) -> None:
     """Reports that this worker is at this step (an integer from 0, at most 64 bits). The launcher
-    reads the step on demand. Costs about as much as any Python function call."""
+    reads the step on demand. Costs about as much as a plain Python function call."""
     words = _agent.words
     if words is None:
         words = _agent.begin()
     try:
         words[0] = step
-    except (OverflowError, ValueError):  # depending on whether there is a launcher
+    except (OverflowError, ValueError):  # which one depends on whether there is a launcher
         raise ValueError("a step must be an integer from 0 to 2**64 - 1") from None
     words[1] = time.monotonic_ns()
     if type(words) is array.array:

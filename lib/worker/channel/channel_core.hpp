@@ -44,7 +44,7 @@ using ConnectionId = std::uint64_t;
 
 // -- effects ----------------------------------------------------------------------------------
 
-// Send this at once, together with the worker's page.
+// Send this immediately, together with the worker's page.
 struct Greet {
   ConnectionId connection = 0;
   int local_rank = 0;
@@ -79,7 +79,7 @@ struct Warn {
   bool operator==(const Warn&) const = default;
 };
 
-// For the job's event log.
+// A report from a worker for the job's event log.
 struct Said {
   int local_rank = 0;
   int rank = 0;

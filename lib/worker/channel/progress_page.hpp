@@ -27,9 +27,9 @@ static_assert(sizeof(ProgressWords) == 16 && std::atomic<std::uint64_t>::is_alwa
 
 class ProgressPage {
  public:
-  // For the agent. Error: system.
+  // Called by the agent. Error: system.
   [[nodiscard]] static Result<ProgressPage> make();
-  // For the worker. The received descriptor must refer to a file of at least one page.
+  // Called by the worker. The received descriptor must refer to a file of at least one page.
   [[nodiscard]] static Result<ProgressPage> map(UniqueFd fd);
 
   ProgressPage(ProgressPage&& other) noexcept;

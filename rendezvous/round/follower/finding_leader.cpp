@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkCore without a coordinator: which nodes to try, in which order, and when to lead itself.
+// LinkCore while it has no coordinator: chooses which nodes to try and in which order, and decides
+// when this node leads.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/follower/link_core.hpp"
@@ -20,7 +21,8 @@ constexpr std::size_t kStrangersMax = 8;
 
 constexpr Duration kTroubleAfter = std::chrono::seconds(1);
 
-// The host may have taken another one of its candidate ports, because another job may use this one.
+// True if the endpoint list contains the same host with another port. The host may be listening on
+// that port, because another job may be using this one.
 bool is_candidate(const std::vector<Endpoint>& endpoints,
                   const std::string& host,
                   std::uint16_t port) {
@@ -80,7 +82,8 @@ const Round& LinkCore::members() const {
   return heard_of_->id > ours.id ? *heard_of_ : ours;
 }
 
-// In group rank order up to ourselves: a node that reaches itself leads.
+// The nodes to try, in group rank order up to this node. A node that reaches itself in the list
+// leads.
 std::vector<LinkCore::Target> LinkCore::make_walk() const {
   std::vector<Target> walk;
   const auto& nodes = members().members;
@@ -262,7 +265,7 @@ void LinkCore::pause(TimePoint now, Duration pause) {
   retry_at_ = now + pause;
 }
 
-// Between half of the pause and all of it.
+// A random duration between half of the pause and the whole pause.
 Duration LinkCore::jitter(Duration pause) {
   random_ += 0x9e3779b97f4a7c15;
   std::uint64_t z = random_;
@@ -307,7 +310,7 @@ void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& 
     try_next(now, out);
     return;
   }
-  // It does not know yet what we know.
+  // The other node has not learned yet that its leader is unreachable.
   redirects_ = 0;
   trouble_ = fmt::format("'{}' follows a node that is unreachable", target_.name);
   walked_ = walked_ > 0 ? walked_ - 1 : 0;

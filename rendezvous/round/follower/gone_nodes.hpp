@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GoneNodes: nodes that a follower has found dead, and whether in time: before they can have
-// accepted a round that it does not know of (rendezvous/README.md, "The rule"). Part of LinkCore;
-// value-like.
+// GoneNodes: nodes that a follower has found dead, and whether it found them dead in time, that is,
+// before they could have accepted a round that it does not know of (rendezvous/README.md, "The
+// rule"). Part of LinkCore; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,7 +17,8 @@ class GoneNodes {
  public:
   explicit GoneNodes(Duration lease) : lease_(lease) {}
 
-  // `by` granted a lease requested at `asked`: it had a quorum, and we were in its round.
+  // `by` granted a lease that we requested at `asked`. It therefore had a quorum, and we were in
+  // its round.
   void note_grant(TimePoint asked, NodeId by) {
     granted_ = std::max(granted_, asked);
     granted_by_ = by;
@@ -26,7 +27,8 @@ class GoneNodes {
   // `members` is the size of the node's round.
   void add(TimePoint now, NodeId node, std::size_t members) {
     all_.insert(node);
-    // The others are too few to form a round without us that the coordinator then joins.
+    // With this few members, the others cannot form a round without us that the coordinator then
+    // joins.
     constexpr std::size_t kFew = 3;
     const bool stays = node == granted_by_ && members <= kFew;
     if (now < granted_ + (stays ? stays_for(lease_) : fence_after(lease_))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkCore with a coordinator. finding_leader.cpp finds one.
+// LinkCore while it follows a coordinator. The search for one is in finding_leader.cpp.
 #include "rendezvous/round/follower/link_core.hpp"
 
 #include "base/mark.hpp"
@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kBeatsMax = 16;     // older ones would no longer grant anything
+constexpr std::size_t kBeatsMax = 16;     // older heartbeats would no longer grant anything
 constexpr std::size_t kUntoldMax = 4096;  // failures kept while there is no leader
 
 }  // namespace
@@ -63,7 +63,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // else it crossed a Regroup, which takes precedence
+    if (work_ == Work::finished) {  // otherwise it crossed a Regroup, which takes precedence
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -108,7 +108,7 @@ void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   }
 }
 
-// The lease counts from when we asked, so the reply's travel time is deducted from it.
+// The lease starts at the time of our request, so the reply's travel time is deducted from it.
 void LinkCore::grant(TimePoint sent, NodeEffects& out) {
   if (work_ != Work::running && work_ != Work::ending) {
     return;
@@ -132,7 +132,7 @@ void LinkCore::end_lease(NodeEffects& out) {
 
 // -- rounds -----------------------------------------------------------------------------------
 
-// A round runs without us: we join it soon, or are a spare that waits as long as the job runs.
+// A round runs without us. We join it soon, or we are a spare that waits as long as the job runs.
 void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
   heard_of_ = rounds.started;
   join_by_.reset();
@@ -150,7 +150,8 @@ void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
 }
 
 void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
-  // Opened for a proposal abandoned since, or for a coordinator that we no longer follow.
+  // The store was opened for a proposal that has been abandoned since, or for a coordinator that we
+  // no longer follow.
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;
   }
@@ -196,7 +197,8 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
       RunRound{started_, accepted_rank_, start.master_addr, start.master_port, start.offer});
 }
 
-// Answered at once, before the workers exit: failures are judged when all nodes have answered.
+// The reply is sent immediately, before the workers exit, because failures are judged when all
+// nodes have replied.
 void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
   if (work_ == Work::none) {
     return;
@@ -277,8 +279,8 @@ void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, Node
   send(std::move(message), out);
 }
 
-// No lease from here on: no local worker could still run alongside another round. A report that
-// arrives after WorkersGone is ignored: the node is ready for the next round by now.
+// No lease is needed from now on, because no local worker can run alongside another round. A report
+// that arrives after WorkersGone is ignored, because the node is already ready for the next round.
 void LinkCore::finish(TimePoint now, NodeEffects& out) {
   if (work_ == Work::none) {
     return;
@@ -294,7 +296,8 @@ void LinkCore::finish(TimePoint now, NodeEffects& out) {
   }
 }
 
-// Sent twice: now, so that the others regroup, and when our workers are gone, so that they start.
+// Leave is sent twice: now, so that the other nodes regroup, and again when our workers have
+// exited, so that they can start.
 void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   leaving_ = true;
   leave_reason_ = asked.reason;
@@ -329,8 +332,8 @@ void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
 
 // -- losing the coordinator -------------------------------------------------------------------
 
-// The workers run until the fence: if the connection to the coordinator is restored within the
-// lease, nothing is lost.
+// The workers keep running until the fence. If the connection to the coordinator is restored within
+// the lease, no work is lost.
 void LinkCore::detach(TimePoint now, NodeEffects& out) {
   drop_link(out);
   lost_ = coordinator_;

@@ -28,7 +28,7 @@ class LinkCore {
   void begin(TimePoint now, const NodeStarted& started, NodeEffects& out);
   void endpoint_bound(TimePoint now, NodeEffects& out);
 
-  // For our own connection (owns).
+  // Only for a connection that this class owns (see owns).
   void opened(TimePoint now, LinkId link, NodeEffects& out);
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void closed(TimePoint now, const LinkClosed& ended, NodeEffects& out);
@@ -36,9 +36,9 @@ class LinkCore {
   // From the agent. NodeCore handles VouchWanted and OwnerFound.
   void take(TimePoint now, const NodeEvent& event, NodeEffects& out);
 
-  // A leader announced itself while we search for one.
+  // Called when a leader announces itself while we search for one.
   void hint(TimePoint now, const NodeInfo& leader, NodeEffects& out);
-  // We led and now yield to `other`.
+  // Called when this node has led and now yields to `other`.
   void follow(TimePoint now, const NodeInfo& other, NodeEffects& out);
 
   void tick(TimePoint now, NodeEffects& out);
@@ -49,8 +49,8 @@ class LinkCore {
 
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
-  // We follow another coordinator than the one that the sender lost, or the same one and hear from
-  // it regularly.
+  // True if we follow a different coordinator from the one that the sender lost, or the same one
+  // and still receive its messages.
   [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
     return is_attached() &&
            (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));
@@ -175,11 +175,11 @@ class LinkCore {
   RoundPtr started_;
   RoundPtr accepted_;
   RoundPtr accepted_base_;
-  RoundPtr replaced_;  // accepted before `accepted_`; null once the Accept for that is sent
+  RoundPtr replaced_;  // the round before `accepted_`; null once the Accept for `accepted_` is sent
   RoundPtr replaced_base_;
   std::int32_t accepted_rank_ = 0;  // our group rank in it, still valid after it starts
   RoundPtr heard_of_;               // the running round of a job in which we are not a member
-  RoundId recording_;               // accepted as soon as it is recorded
+  RoundId recording_;               // the round to accept as soon as it is recorded
   Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else
   TimePoint quiet_at_{};            // their last coordinator grants nothing after this
   Work work_ = Work::none;
@@ -202,9 +202,9 @@ class LinkCore {
   // searching
   NodeInfo lost_;             // the coordinator that we followed last; id 0 if none
   bool may_host_ = false;     // the first endpoint may be ours, but is not bound yet
-  bool lost_proven_ = false;  // it is proven dead
+  bool lost_proven_ = false;  // the lost coordinator is proven dead
   bool lost_released_ = false;
-  TimePoint turn_at_{};  // a lease after its last message
+  TimePoint turn_at_{};  // a lease after the lost coordinator's last message
   GoneNodes gone_;
   EndpointDialler dialler_;
   std::optional<NodeInfo> hint_;

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Act as the previous agent that has lost its coordinator. That coordinator counted the previous
-// agent, so it may have granted leases until a moment ago.
+// Acts like the previous agent after it has lost its coordinator. That coordinator counted the
+// previous agent, so it may have granted leases until a moment ago.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;
@@ -31,7 +31,7 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   started_ = as_ours(memory.started);
   accepted_ = as_ours(memory.accepted);
   accepted_base_ = as_ours(memory.base);
-  record(out);  // our successor inherits from us too
+  record(out);  // because our successor will inherit from us
 }
 
 // No node that we have met knows the job of our record.
@@ -44,9 +44,10 @@ void LinkCore::forget_other_job(const Round& proposed) {
   }
 }
 
-// After it accepts, a node may be started by that coordinator until it abandons it. So it accepts
-// nothing while its workers run, and no round older than its last one. Group rank 0 opens the store
-// first; the others learn its address from Start.
+// After a node has accepted a proposal, its coordinator may start the round at any time until the
+// node abandons the coordinator. A node therefore accepts no proposal while its workers run, and no
+// round older than its last one. Group rank 0 opens the store first; the others learn its address
+// from Start.
 void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
   forget_other_job(*propose.round);
   const bool is_newer = propose.round->id.number > started_->id.number;
@@ -68,11 +69,11 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   }
 }
 
-// A proposal that we have not accepted has not started and never will, because its leader abandons
-// it when it loses us. There are three exceptions:
+// A proposal that we have recorded but not accepted has not started and never will, because its
+// leader abandons it when it loses us. There are three exceptions:
 // - Our own proposal: its number must not be used twice.
 // - The first proposal of the job: other nodes may form the first round with a quorum of it.
-// - A node with no other knowledge of the job that is a member of the base: it could lead.
+// - The only proposal that we know, if we are a member of its base, because we could then lead.
 bool LinkCore::may_withdraw() const {
   const auto& before = accepted_base_->members;
   const bool is_new = started_->id.number == 0 && replaced_ && replaced_->id.number == 0;
@@ -81,8 +82,9 @@ bool LinkCore::may_withdraw() const {
          !(is_new && is_in_base);
 }
 
-// We have lost the leader that proposed it. Otherwise the next leader would need a quorum of its
-// members. A newcomer remembers that the job runs without it, so it founds none.
+// Called when we have lost the leader that proposed the round. If we kept the proposal, the next
+// leader would need a quorum of its members. A newcomer remembers that the job runs without it, so
+// that it does not found another job.
 void LinkCore::withdraw_proposal(NodeEffects& out) {
   if (!may_withdraw()) {
     return;
@@ -99,7 +101,8 @@ void LinkCore::withdraw_proposal(NodeEffects& out) {
   }
 }
 
-// Ids of earlier agents are kept: a coordinator may only know an older round with one of them.
+// The ids of earlier agents are kept, because a coordinator may know only an older round that
+// contains one of them.
 void LinkCore::record(NodeEffects& out) const {
   if (settings_.records) {
     std::vector<NodeId> ids = inherits_.ids;
@@ -111,7 +114,8 @@ void LinkCore::record(NodeEffects& out) const {
   }
 }
 
-// A node that accepts before the record is on disk could forget it, and then deny it.
+// A node that accepted before the record is on disk could forget the round in a crash, and then
+// deny that it accepted.
 void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   const bool is_wanted = round == recording_ && round == accepted_->id && round.number > 0;
   if (!is_wanted || state_ != State::attached || work_ != Work::none || leaving_) {
@@ -127,7 +131,7 @@ void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   send(Accept{accepted_->id, "", 0}, out);
 }
 
-// The older record still exists and would be a false testimony.
+// The older record still exists and would be false testimony.
 void LinkCore::record_failed(const RecordFailed& failed, NodeEffects& out) {
   if (failed.round == accepted_->id && state_ != State::ended) {
     send(Leave{failed.error.message, true}, out);

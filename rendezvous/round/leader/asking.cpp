@@ -65,14 +65,14 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
       asker_.want_once(now, claim.coordinator);
     }
     if (result.node != 0 && !is_member(result.node)) {
-      asker_.forget(result.node, out);  // it has answered itself
+      asker_.forget(result.node, out);  // the node itself has answered
     }
   }
   evaluate(now, out);
 }
 
-// A follower's word about its leader counts less than the leader's own: the leader may be dead
-// without the follower knowing yet.
+// A follower's claim about its leader counts less than the leader's own claim, because the leader
+// may be dead without the follower knowing yet.
 bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   const NodeInfo& leader = claim.coordinator;
   const bool is_hearsay = claim.node.id != leader.id;
@@ -82,8 +82,8 @@ bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   return is_stronger(now, leader, claim.started, claim.has_quorum, claim.inherits);
 }
 
-// A leader that one of its followers told us about. Otherwise two leaders without a quorum that
-// each need one of the other's followers would not find each other.
+// True for a leader that we know only from one of its followers. We must query it. Otherwise two
+// leaders without a quorum that each need one of the other's followers would not find each other.
 bool RoundCore::is_unknown_leader(const Claim& claim) const {
   const NodeId leader = claim.coordinator.id;
   return leader != 0 && leader != self_.id && leader != claim.node.id && !nodes_.contains(leader) &&
@@ -101,7 +101,8 @@ void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) 
   ask_around(now, out);
 }
 
-// For a known node, use its known address. Otherwise a peer that uses its id could prove it dead.
+// For a known node, returns the address that we already know. Otherwise a peer that uses its id
+// could prove it dead.
 NodeInfo RoundCore::known_as(const NodeInfo& claimed) const {
   if (const auto node = nodes_.find(claimed.id); node != nodes_.end()) {
     return node->second.info;

@@ -85,7 +85,8 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
 
 // -- enough nodes? ----------------------------------------------------------------------------
 
-// Nodes without which no round may be formed: members of the last rounds that may still be running.
+// Counts the nodes without which no round may be formed: members of the last rounds that may still
+// be running.
 void RoundCore::count_expected(TimePoint now) {
   for (auto& [id, loss] : losses_) {
     loss.given_up = out_of_lease(now, id);
@@ -126,7 +127,7 @@ bool RoundCore::enough_ready(TimePoint now) {
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
-  enough_since_.reset();  // the job is founded: a stale last call would never expire otherwise
+  enough_since_.reset();  // the job is founded; otherwise a stale last call would never expire
   return all_expected_ready(now) && quorum_is_ready();
 }
 
@@ -136,7 +137,8 @@ bool RoundCore::is_claimed(TimePoint now) const {
   return claims_since_ && now < *claims_since_ + kClaimsHoldMost && now < claimed_at_ + kClaimHolds;
 }
 
-// The first round of a job: the maximum of nodes, or the minimum after the last call.
+// True if the first round of the job can be formed: the maximum number of nodes is present, or the
+// minimum number is and the last call is over.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
     return true;
@@ -187,7 +189,7 @@ bool RoundCore::quorum_is_ready() const {
              accepted_, [&](const RoundPtr& round) { return is_quorum(standings_of(*round)); });
 }
 
-// Members of the last round first, then by order of arrival.
+// Chooses members of the last round first, then other nodes in order of arrival.
 std::vector<NodeInfo> RoundCore::choose() const {
   std::vector<const Node*> ready;
   for (const auto& [id, node] : nodes_) {
@@ -208,7 +210,7 @@ std::vector<NodeInfo> RoundCore::choose() const {
 }
 
 // A node with a lease relies on the fact that no round is formed without it. It could be omitted if
-// members of several rounds have come together, more than the maximum.
+// members of several rounds have joined and exceed the maximum number of nodes.
 bool RoundCore::leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const {
   return std::ranges::any_of(nodes_, [&](const auto& entry) {
     const Node& node = entry.second;
@@ -313,18 +315,18 @@ void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeE
   }
 }
 
-// Starting means granting: a node that accepted but abandoned us since, a lease after our last
-// message, may run another round by now. Possible causes are a store that opens late, or a
-// coordinator that was stopped.
+// Starting a round grants leases, so it needs a current quorum. A node that accepted may have
+// abandoned us since, a lease after our last message, and may run another round by now. This can
+// happen if the store opens late or if this coordinator was stopped for a while.
 bool RoundCore::may_start(TimePoint now) const {
   const auto heard = quorum_time(evidence_of(now, *proposal_));
   return settings_.allow_split_brain || MUSTER_MUTATE("quorum ignored") ||
          (heard && (*heard == TimePoint::max() || now < *heard + quorum_after(settings_.lease)));
 }
 
-// Some nodes may have accepted it, but no node was or will be asked to start it. If it was the
-// job's first proposal, those nodes may form a round without us. So from now on each round needs a
-// quorum of its members, as if it had started.
+// Some nodes may have accepted the proposal, but no node was or will be asked to start it. If it
+// was the job's first proposal, those nodes may form a round without us. From now on, each round
+// therefore needs a quorum of the proposal's members, as if it had started.
 void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
   MUSTER_MARK("a proposal is abandoned");
   enter(now, Phase::gathering);

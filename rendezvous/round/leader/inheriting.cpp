@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore: restarted agents with the record of their predecessors on the same host
-// (rendezvous/round/README.md, "Agents that are restarted").
+// How RoundCore handles restarted agents that have the record of their predecessors on the same
+// host (rendezvous/round/README.md, "Agents that are restarted").
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/leader/ranking.hpp"
@@ -23,13 +23,13 @@ Inheritance RoundCore::inheritance() const {
   return ours;
 }
 
-// True if its predecessor accepted this round.
+// True if the predecessor of this node accepted the round.
 bool RoundCore::is_heir(NodeId id, const Round& round) const {
   const auto found = heirs_.find(id);
   return found != heirs_.end() && round.id <= found->second && !MUSTER_MUTATE("heirs found jobs");
 }
 
-// The same round, with restarted agents in place of their predecessors.
+// Returns the same round, with restarted agents in place of their predecessors.
 RoundPtr RoundCore::inherited(const RoundPtr& round) const {
   const auto is_gone = [&](const NodeInfo& member) { return predecessors_.contains(member.id); };
   if (predecessors_.empty() || std::ranges::none_of(round->members, is_gone)) {
@@ -44,7 +44,8 @@ RoundPtr RoundCore::inherited(const RoundPtr& round) const {
   return changed;
 }
 
-// The agent knows all that its predecessors accepted, and they are dead, with their workers.
+// The agent knows everything that its predecessors accepted. The predecessors and their workers are
+// dead.
 void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
   const bool is_over = phase_ == Phase::closed;
   if (is_over || hello.inherits.ids.empty() || is_of_other_job(hello.inherits)) {

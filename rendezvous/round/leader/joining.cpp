@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore and joining nodes: refuses them, welcomes them, and sends what they missed.
+// How RoundCore handles joining nodes: it refuses or welcomes them, and sends them what they
+// missed.
 #include "base/mark.hpp"
 #include "rendezvous/round/leader/round_core.hpp"
 
@@ -124,8 +125,8 @@ bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
   return holder->heard <= since;
 }
 
-// The refused node has exited. Without it, too few nodes would wait until the join timeout. After
-// the first round, a refused node does not end the job.
+// The refused node has exited. If too few nodes remain without it, they would only wait until the
+// join timeout, so the job ends. After the first round, a refused node does not end the job.
 void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out) {
   const bool is_first = base_->id.number == 0 && accepted_.empty();
   const auto least = static_cast<std::size_t>(settings_.terms.nodes_min);
@@ -171,7 +172,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     return;
   }
   if (phase_ == Phase::stopping && deaf_.contains(id)) {
-    out.emplace_back(CloseLink{link});  // else the round would wait for it again
+    out.emplace_back(CloseLink{link});  // otherwise the round would wait for it again
     return;
   }
   const bool is_new = !nodes_.contains(id);
@@ -220,7 +221,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   resume(now, node, hello, out);
 }
 
-// If another node led its round, it stops its workers itself.
+// If another node led the round, the node stops its workers by itself.
 void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
   if (hello.running && hello.started.coordinator == self_.id) {
     MUSTER_MARK("a node comes back with the workers of a round that has ended");

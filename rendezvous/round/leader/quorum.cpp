@@ -20,7 +20,7 @@ bool is_quorum(const std::vector<Standing>& members) {
 
 std::optional<TimePoint> quorum_time(const std::vector<MemberEvidence>& members) {
   std::vector<TimePoint> heard;
-  std::optional<TimePoint> lasting;  // the latest of a member that is not an heir
+  std::optional<TimePoint> lasting;  // the latest time of a member that is not an heir
   bool all_heard = true;
   for (const MemberEvidence& member : members) {
     if (member.heard && !member.gone) {

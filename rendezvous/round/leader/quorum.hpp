@@ -13,16 +13,16 @@ namespace muster {
 
 enum class Standing : std::uint8_t {
   here,     // follows us
-  heir,     // a restarted agent with this member's record follows us
+  heir,     // a restarted agent that has this member's record follows us
   gone,     // proven dead, with its workers
   missing,  // none of these
 };
 
 // Members in group rank order. A quorum is more than half of them, exactly half including the first
 // member, or all if none is missing. A dead member stays in the total count, because it may have
-// taken part in a later round that only the missing ones know of. Heirs count. But heirs alone are
-// a quorum only if all members are here: other nodes may have found all their predecessors dead and
-// continued.
+// taken part in a later round that only the missing ones know of. Heirs count, but heirs alone are
+// a quorum only if all members are here, because other nodes may have found all of their
+// predecessors dead and continued.
 [[nodiscard]] bool is_quorum(const std::vector<Standing>& members);
 
 // One member's standing for quorum_time. `heard`: when it was last known to follow us.

@@ -26,19 +26,19 @@ struct Follower {
   bool attached = false;
   bool live = false;  // has answered since it attached
   bool accepted = false;
-  bool counted = false;    // among the nodes that can be members of a round
+  bool counted = false;    // one of the nodes that can be members of a round
   bool knows_past = true;  // we know the rounds that it named
   FollowerState state = FollowerState::unknown;
-  std::uint64_t order = 0;            // of arrival
+  std::uint64_t order = 0;            // order of arrival
   TimePoint heard{};                  // last message received
   std::optional<TimePoint> evidence;  // sending time of the last Pong that it received
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent
-  std::optional<TimePoint> granted;                       // last time
+  std::optional<TimePoint> granted;                       // time of the last grant
 };
 
 struct Loss {
   bool gone = false;
-  TimePoint silent_since{};  // out of lease one lease later
+  TimePoint silent_since{};  // its lease expires one lease period after this
   bool over = false;         // the lease has expired, and this was reported
   bool given_up = false;     // RoundCore no longer waits for it
   bool late = false;         // proven dead, but it may have been in a round that we do not know of

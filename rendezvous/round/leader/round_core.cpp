@@ -81,7 +81,7 @@ void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
   asker_ = std::move(asker);
 }
 
-// Members of earlier rounds that do not follow us: queried until they join or are proven dead.
+// Members of earlier rounds that do not follow us are queried until they join or are proven dead.
 void RoundCore::await_missing(TimePoint now) {
   const auto look = [&](const Round& round) {
     for (const NodeInfo& member : round.members) {
@@ -245,7 +245,7 @@ void RoundCore::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found != nodes_.end()) {
     set_state(found->second, State::unknown);
-    if (found->second.attached) {  // else its link is 0, which is our own
+    if (found->second.attached) {  // otherwise its link is 0, which is our own
       links_.erase(found->second.link);
     }
     nodes_.erase(found);
@@ -253,8 +253,9 @@ void RoundCore::forget(NodeId id) {
 }
 
 // Proof that a node is dead does not show what it did before. It counts for a quorum only if the
-// node cannot have accepted a round that we do not know of: it was still bound to follow us, no
-// round can have been formed without us so far, or this held when we queried it as a follower.
+// node cannot have accepted a round that we do not know of. That is the case if the node was still
+// bound to follow us, if no round can have been formed without us so far, or if this was true when
+// we queried the node as a follower.
 bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
   const auto node = nodes_.find(gone);
   const bool followed = node != nodes_.end() && node->second.knows_past && node->second.evidence &&
@@ -292,8 +293,8 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
   }
 }
 
-// A node answers Regroup at once. This one sends heartbeats but no answer, so it is broken or not
-// one of ours. The others wait for it only as long as for a silent node.
+// A healthy node answers Regroup immediately. A node that sends heartbeats but no answer is broken
+// or does not belong to this job. The others wait for it only as long as for a silent node.
 void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
   if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
     return;

@@ -238,17 +238,17 @@ class RoundCore {
   RoundPtr base_;  // the last round started or, before that, the first one proposed
   std::map<NodeId, std::size_t> places_;   // group ranks in base_
   std::vector<std::int32_t> ranks_first_;  // by group rank
-  std::vector<RoundPtr> accepted_;         // later ones that may have been started
+  std::vector<RoundPtr> accepted_;         // later rounds that may have been started
   RoundPtr proposal_;
   std::uint64_t number_ = 0;  // the highest number seen
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
-  std::set<LinkId> dismissed_;                   // of finished nodes, which close them
-  std::map<NodeId, Loss> losses_;                // of members of base_ and accepted_
+  std::set<LinkId> dismissed_;                   // links of finished nodes, which close them
+  std::map<NodeId, Loss> losses_;                // lost members of base_ and accepted_
   TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted a lease after this
-  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, like the next one
+  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is gone_in_time_
   std::set<NodeId> gone_in_time_;
-  Inheritance inherits_;                     // our own
+  Inheritance inherits_;                     // our own inheritance
   bool confirmed_ = false;                   // an attached node remembers a round
   std::map<NodeId, RoundId> heirs_;          // restarted agents and the last round in their record
   std::map<NodeId, NodeInfo> predecessors_;  // dead agents and the node that has their record
@@ -257,7 +257,7 @@ class RoundCore {
   std::uint64_t arrivals_ = 0;
   std::size_t eligible_ = 0;   // nodes that can be members of a round
   std::size_t ready_ = 0;      // nodes in state ready
-  std::size_t accepts_ = 0;    // of the current proposal
+  std::size_t accepts_ = 0;    // number of accepts of the current proposal
   std::set<NodeId> finished_;  // members of the running round, including dismissed ones
   std::size_t stopping_ = 0;   // nodes that know of the round's end but whose workers may still run
   std::size_t running_ = 0;    // nodes that do not know of the round's end yet
@@ -266,7 +266,7 @@ class RoundCore {
   Regroup regroup_;        // the last one
   std::set<NodeId> deaf_;  // alive, but did not answer Regroup
   std::optional<TimePoint> newcomer_since_;
-  std::optional<TimePoint> enough_since_;  // since the minimum is reached; the last call runs
+  std::optional<TimePoint> enough_since_;  // since when the minimum is reached; the last call runs
   std::vector<Failure> failures_;
   std::map<std::int32_t, std::string> details_;
   std::optional<TimePoint> verdict_by_;
@@ -279,12 +279,12 @@ class RoundCore {
   LeaderOffer offer_;
   std::map<std::string, std::string> refused_;  // name and text
   std::map<NodeId, TimePoint> rivals_;          // nodes that request a taken rank, and since when
-  std::optional<RollCall> roll_call_;           // the last one sent
+  std::optional<RollCall> roll_call_;           // the last roll call sent
   TimePoint roll_call_due_{};
   TimePoint scan_due_{};
   Asker asker_;
   std::optional<NodeInfo> stronger_;
-  std::optional<TimePoint> claims_since_;      // that take precedence over ours
+  std::optional<TimePoint> claims_since_;      // since when others' claims take precedence
   TimePoint claimed_at_{};                     // the last one
   std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundCore while a round runs or ends: failures, leaves, newcomers, the verdict, the end of the
-// job.
+// RoundCore while a round runs or ends: handles failures, leaving nodes, newcomers, the verdict and
+// the end of the job.
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/leader/ranking.hpp"
@@ -112,7 +112,7 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
   }
 }
 
-// Nodes that are ready while a round runs: they join if there is room, or stay as spares.
+// Nodes that become ready while a round runs join it if there is room, or wait as spares.
 void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
   if (ready_ == 0 || !finished_.empty() || base_->members.size() >= most || !settings_.join_delay) {
@@ -134,7 +134,8 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
 
 // -- verdict ----------------------------------------------------------------------------------
 
-// A node that has not answered may be dying. Then its peers' failures are only consequences.
+// A node that has not answered may be dying. In that case its peers' failures are only
+// consequences.
 bool RoundCore::everybody_heard() const {
   return running_ == 0 && std::ranges::all_of(losses_, [](const auto& entry) {
            return entry.second.gone || entry.second.over;
@@ -216,7 +217,7 @@ bool RoundCore::is_anyone_coming_back() const {
                              [](const auto& entry) { return may_come_back(entry.second); });
 }
 
-// We exit last: nodes that learn of the end close their connections.
+// This node exits last. Nodes that learn of the end close their connections.
 void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
   enter(now, Phase::closed);
   verdict_by_.reset();
@@ -226,7 +227,7 @@ void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
     if (may_come_back(loss)) {
       NodeInfo lost;
       lost.id = id;
-      asker_.want(now, known_as(lost));  // until it returns or is proven dead
+      asker_.want(now, known_as(lost));  // query it until it returns or is proven dead
     }
   }
   ask_around(now, out);

@@ -22,7 +22,8 @@ void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t p
   target.once = false;  // a claim may have added it before
 }
 
-// For nodes named in strangers' claims. Limited in number, and never replaces our own targets.
+// Used for nodes that are named in strangers' claims. Limited in number, and never replaces our own
+// targets.
 void Asker::want_once(TimePoint now, const NodeInfo& node) {
   const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
   if (static_cast<std::size_t>(asked) < kAskOnceMax) {

@@ -85,7 +85,7 @@ void ClientVouching::ask(Waiting& waiting, std::uint64_t client, LinkId to, Node
 }
 
 // One positive answer is enough. A negative result is final once all nodes with the address have
-// denied. A node that is out of contact has not answered and is queried again.
+// answered no. A node that is out of contact has not answered and is queried again.
 void ClientVouching::take(const Vouched& said, NodeEffects& out) {
   const auto found = by_sequence_.find(said.sequence);
   if (said.asker != self_ || found == by_sequence_.end()) {

@@ -16,8 +16,8 @@ _ROOT_CAUSE = re.compile(r"^muster: .*?: rank (\d+) .*", re.MULTILINE)
 
 
 def root_cause(text: str) -> Optional[Tuple[int, str]]:
-    """The rank that the launcher blames, and the rest of the report from there; None if it blames
-    no rank."""
+    """The rank that the launcher blames, and the report starting with the line that names this
+    rank; None if it blames no rank."""
     found = None
     for found in _ROOT_CAUSE.finditer(text):
         pass
@@ -97,5 +97,5 @@ class Answers:
         try:
             raised.__cause__ = pickle.loads(packed) if packed is not None else None
         except Exception:
-            pass  # this process lacks its class; the text is enough
+            pass  # this process does not have the exception's class; the text is enough
         return raised

@@ -44,8 +44,9 @@ def command(muster: str, nproc: Union[int, str], options: Options,
 
 
 def uncompared(options: Options) -> Options:
-    """The launchers on several machines compare their programs. Here they make the same call, but
-    its file may have a different path on each machine, so this disables the comparison."""
+    """Launchers on different machines normally compare the paths of their programs. Here all
+    machines call the same function, but its file may have a different path on each machine, so this
+    disables the comparison."""
     if not any(options.get(name) for name in SEVERAL_MACHINES):
         return options
     conf = options.get("rdzv_conf") or []

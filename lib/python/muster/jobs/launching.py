@@ -32,15 +32,16 @@ def launch(function: Union[Callable[..., Any], Path], *args: Any, nproc: Union[i
 
         losses = muster.launch(train, 0.1, nproc=4)
 
-    function: anything that cloudpickle can send: functions and classes from modules, from __main__
-    and from notebook cells, lambdas and closures. A str or a path is a program that is run with
-    these arguments, like `muster PROGRAM`; the result is then None for each rank.
+    function: anything that cloudpickle can pickle, such as functions and classes from modules, from
+    __main__ and from notebook cells, lambdas and closures. A str or a path is a program that is run
+    with these arguments, like `muster PROGRAM`; the result is then None for each rank.
     nproc: number of ranks. "auto": one per GPU, or without GPUs, one per CPU. Also "gpu" and
     "cpu".
     warm: True imports the installed modules that the function uses once, and forks the workers
     from that process; a name or a list of names imports those modules instead.
     env: additional variables for the workers. kwargs: keyword arguments of the function.
-    options: the launcher's, by name: max_restarts=3, log_dir="logs", nnodes=2; `muster --help`.
+    options: the launcher's options by name, such as max_restarts=3, log_dir="logs" or nnodes=2 (see
+    `muster --help`).
 
     The workers are separate programs and never forks of this process, which may have initialised
     CUDA and may have threads. Their output appears on sys.stdout and sys.stderr; each line starts

@@ -18,8 +18,8 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Connection:
-    """One worker. It sends HELLO, receives the job, and sends its answer. The socket never
-    blocks."""
+    """The connection to one worker. The worker sends HELLO, receives the job, and sends its answer.
+    The socket never blocks."""
 
     def __init__(self, link: socket.socket, job: Sequence[bytes], answers: Answers) -> None:
         link.setblocking(False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.notebook_launcher: muster.launch with the arguments of Accelerate's."""
+"""muster.notebook_launcher: muster.launch with the arguments of Accelerate's notebook_launcher."""
 from __future__ import annotations
 
 import sys

@@ -67,8 +67,9 @@ def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) 
 
 
 def dumps(value: Any, by: Any = None) -> bytes:
-    """The pickled value. `by`: a module like pickle. cloudpickle 3.1.3 replaces the file names of
-    functions with "<dynamic-code>", but tracebacks, inspect and compilers need the real ones."""
+    """The pickled value. `by`: the module that pickles it (pickle or cloudpickle). cloudpickle
+    3.1.3 replaces the file names of functions with "<dynamic-code>", but tracebacks, inspect and
+    compilers need the real ones."""
     module = by or pickler()
     base = getattr(module, "CloudPickler", None)
     if base is None:

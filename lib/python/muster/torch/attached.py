@@ -85,7 +85,7 @@ class Attached:
         self._lock = threading.Lock()
         self._synchronizes = True
         self._marked: Optional[Set[int]] = None  # ids; None: no step has begun
-        self._views: List[torch.Tensor] = []  # of the gradients in their buckets
+        self._views: List[torch.Tensor] = []  # views of the gradients in their buckets
         self._update_views()
         if not self._has_unused:
             for p, view in zip(self._parameters, self._views):
@@ -105,7 +105,7 @@ class Attached:
         for id in missing if self._has_unused else ():
             if self._parameters[id].grad is None:
                 self.sync.mark_unused(id, self._join())
-            else:  # from an accumulating backward pass
+            else:  # the gradient is from an accumulating backward pass
                 self._mark_ready(id)
         try:
             stats = self._wait()
@@ -173,10 +173,10 @@ class Attached:
         return self.sync.wait()
 
     def _join(self) -> Any:
-        """On a GPU, the stream on which all gradients of a step are marked: the first gradient's.
-        This stream waits for torch's current stream, which computed this gradient: parts of a
-        model may use separate streams, and wait() may run on a different stream from
-        backward()."""
+        """Returns the stream on which all gradients of a step are marked on a GPU, which is the
+        stream of the first gradient. Makes it wait for torch's current stream, which computed this
+        gradient, because parts of a model may use separate streams, and wait() may run on a
+        different stream from backward()."""
         if not self._gpu:
             return None
         current = torch.cuda.current_stream(self._gpu)

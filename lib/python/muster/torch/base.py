@@ -63,7 +63,7 @@ class Base(dist.ProcessGroup):
         self._meeting = meeting
         self._monitored = MonitoredBarrier(meeting.store, comm.rank, comm.size)
         self._lock: Any = threading.Lock()  # a communicator allows one call at a time
-        self._works: List[Tuple[Work, bool]] = []  # pending; and whether each is a collective
+        self._works: List[Tuple[Work, bool]] = []  # pending Works, and whether each is a collective
         self._dropped = Dropped(_KEPT_WORKS)
         self._count = 0
         self._name, self._description = "muster", "undefined"
@@ -73,7 +73,8 @@ class Base(dist.ProcessGroup):
     # PyTorch's interface for a group.
 
     def getBackendName(self) -> str:
-        """Never "gloo", even when it replaces gloo: DDP's logger would expect gloo's own class."""
+        """Never "gloo", even if the group replaces gloo, because DDP's logger would then expect
+        gloo's own class."""
         return "muster"
 
     name = _get_backend_name = getBackendName

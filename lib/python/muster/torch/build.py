@@ -28,7 +28,7 @@ OLDEST = (2, 4)
 
 
 def c_interface() -> str:
-    """The directory of collective.h: in the package, or in the source tree that contains it."""
+    """The directory that contains collective.h: in the package, or in its source tree."""
     tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(compiled.SOURCES))))
     for folder in (os.path.join(compiled.SOURCES, "muster"), os.path.join(tree, "muster")):
         if os.path.exists(os.path.join(folder, "collective.h")):
@@ -38,8 +38,8 @@ def c_interface() -> str:
 
 
 def link_headers(work: str) -> str:
-    """A directory with the headers in the layout that the sources expect, as in the source
-    tree."""
+    """Creates an include directory with the same layout as the source tree, which the sources
+    expect."""
     include = os.path.join(work, "include")
     package = os.path.join(include, "python", "muster", "torch")
     os.makedirs(package)

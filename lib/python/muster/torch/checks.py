@@ -37,7 +37,8 @@ def single(operation: str, tensors: Tensors, what: str = "tensor list") -> torch
 
 
 def root(operation: str, rank: int, size: int, tensor: int = 0, tensors: int = 1) -> int:
-    """tensor: the options' rootTensor, an index into `tensors` tensors."""
+    """Checks a root rank and a root tensor. tensor: the options' rootTensor, an index into a list
+    of `tensors` tensors."""
     if not 0 <= rank < size:
         raise refuse(operation, f"invalid root rank: {rank}")
     if not 0 <= tensor < tensors:
@@ -95,7 +96,8 @@ def none(operation: str, lists: Sequence[Tensors], side: str) -> None:
 
 
 def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
-    """Checks that for each input there is a list of outputs for all inputs of all ranks."""
+    """Checks that each input has a list of outputs, with one output for every input of every
+    rank."""
     if len(inputs) == 0:
         raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != len(inputs):
@@ -110,7 +112,8 @@ def for_each(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: in
 
 
 def coalesced(operation: str, lists: Sequence[Tensors], inputs: Tensors, size: int) -> None:
-    """Checks that for each rank there is a list of outputs for that rank's inputs."""
+    """Checks that each rank has a list of outputs, with one output for each of that rank's
+    inputs."""
     if len(inputs) == 0:
         raise refuse(operation, "requires non-empty input tensor list")
     if len(lists) != size:

@@ -19,8 +19,8 @@ TOKEN_BYTES = 32
 _HELLO = struct.Struct(f"!{TOKEN_BYTES}sI")
 CONNECT_TIMEOUT = 30.0  # seconds
 _READ_BYTES = 1 << 16
-# Maximum number of connections without HELLO. Beyond it, the oldest is closed, which limits the
-# use of descriptors.
+# Maximum number of connections without HELLO. If there are more, the oldest is closed, which limits
+# the use of descriptors.
 _MAX_STRANGERS = 64
 
 

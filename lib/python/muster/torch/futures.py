@@ -13,12 +13,12 @@ from typing import Any, Deque, List, Optional, Protocol, Tuple
 
 from .. import _library as c
 
-# In seconds. A callback may wait for a future of a later operation, so after this time another
-# thread continues with the next operation.
+# If a callback runs for longer than this (in seconds), another thread continues with the next
+# operation, because the callback may be waiting for the future of a later operation.
 TAKEOVER = 0.1
 # Seconds between checks for process exit.
 WAIT_SLICE = 0.2
-# Seconds that process exit waits for running callbacks.
+# How long to wait at process exit for running callbacks, in seconds.
 EXIT_PATIENCE = 10.0
 
 _local = threading.local()  # depth: the thread's callback nesting depth
@@ -32,13 +32,13 @@ class Operation(Protocol):
     def give_up(self) -> None: ...
 
 
-Entry = Tuple[Operation, Any]  # and the future to complete when the operation is over
+Entry = Tuple[Operation, Any]  # an operation, and the future to complete when it is over
 
 
 class Completer:
     """Completes the futures of one group. Starts threads when the first future is added. If a
     callback starts an operation, a different thread completes that operation's future, so the
-    callback can wait for it. Later callbacks do not overtake the callback."""
+    callback can wait for it. Callbacks of later operations do not overtake it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class Completer:
 
     def end(self) -> None:
         """Called at process exit: gives up pending operations and waits for the threads. A thread
-        that returned from C++ later would find no interpreter and abort the process."""
+        that returns from C++ after that would find no interpreter and abort the process."""
         if self._pid != os.getpid():
             return  # a forked child does not have the threads
         self.close()

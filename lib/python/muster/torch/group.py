@@ -272,8 +272,8 @@ class ProcessGroup(Base):
 
     def _bitwise(self, source: torch.Tensor, output: torch.Tensor, opts: Options,
                  part: Optional[int], root: int = -1) -> Work:
-        """For bitwise ops, which the library lacks: gathers, then combines. part: for
-        reduce_scatter."""
+        """Implements bitwise ops, which the library lacks: gathers the data, then combines them.
+        part: for reduce_scatter."""
         combine = BITWISE[name_of(opts)]
         rows = source.new_empty((self.size(), source.numel()))
 
@@ -288,7 +288,7 @@ class ProcessGroup(Base):
         return self._collective(c.ALL_GATHER, source, rows, opts, outputs=[output], finish=finish)
 
     def _several(self, tensors: Tensors, opts: Options) -> Work:
-        """Like gloo: each tensor becomes the result over all tensors on all ranks."""
+        """As in gloo, each tensor becomes the result over all tensors on all ranks."""
         checks.alike("allreduce", tensors, tensors[0])
         combine = COMBINE.get(name_of(opts))
         if combine is None:

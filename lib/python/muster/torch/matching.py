@@ -9,7 +9,7 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 @dataclass(frozen=True)
 class Announce:
-    """To `rank`: this rank has `count` messages with this tag for it."""
+    """Tells `rank` that this rank has `count` messages with this tag for it."""
 
     rank: int
     tag: int
@@ -18,7 +18,7 @@ class Announce:
 
 @dataclass(frozen=True)
 class Go:
-    """To `rank`: its next message with this tag is now being received."""
+    """Tells `rank` that a receive has been posted for its next message with this tag."""
 
     rank: int
     tag: int
@@ -54,7 +54,7 @@ class Matching:
         self._waiting: Dict[int, List[Tuple[Optional[int], Any]]] = {}  # by tag; no list is empty
 
     def sent(self, rank: int) -> None:
-        """The caller has started sending a message with tag 0."""
+        """Called after the caller has started to send a message with tag 0."""
         self._announce(rank, 0)
 
     def send(self, rank: int, tag: int, message: Any) -> None:
@@ -79,7 +79,7 @@ class Matching:
             self._match(source, tag)
 
     def subscribed(self, rank: int) -> None:
-        """The rank has asked for announcements."""
+        """Called when the rank has asked for announcements."""
         self._subscribers.add(rank)
         for address in [each for each in self._unannounced if each[0] == rank]:
             self.effects.append(Announce(rank, address[1], self._unannounced.pop(address)))
@@ -89,7 +89,7 @@ class Matching:
         self._match(rank, tag)
 
     def go(self, rank: int, tag: int) -> bool:
-        """False if there is no such message, so the peer violates the protocol."""
+        """False if there is no such message, which means that the peer violated the protocol."""
         waiting = self._sends.get((rank, tag))
         if waiting is None:
             return False
@@ -99,8 +99,8 @@ class Matching:
         return True
 
     def left(self, rank: int, size: int, gone: Set[int]) -> List[Any]:
-        """The rank's connection is closed, like those of the ranks in `gone`. Removes and returns
-        the receives that can no longer match."""
+        """Called when the rank's connection has closed. The connections of the ranks in `gone` have
+        closed too. Removes and returns the receives that can no longer match."""
         lost: List[Any] = []
         for tag, entries in list(self._waiting.items()):
             kept = []

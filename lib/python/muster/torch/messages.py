@@ -213,7 +213,7 @@ class Message:
         self._started.set()
 
     def lose(self, rank: int) -> None:
-        """Called when the rank exited before it took part."""
+        """Called if the rank exits before taking part."""
         self.fail(errors.PeerFailed(f"tag {self.tag}, rank {rank} of the group has died or left: "
                                     f"{self} can never complete", rank))
 

@@ -106,5 +106,5 @@ class MonitoredBarrier:
 
 
 def _names(ranks: List[int]) -> str:
-    """The ranks, worded like in PyTorch's gloo backend."""
+    """The ranks, worded as in PyTorch's gloo backend."""
     return ("Rank " if len(ranks) == 1 else "Ranks ") + ", ".join(map(str, ranks))

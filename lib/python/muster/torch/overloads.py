@@ -25,14 +25,16 @@ class Default:
 
 
 class Within(Default):
-    """For operations inside other operations, which the caller waits for immediately."""
+    """The options for operations inside other operations. The caller waits for these
+    immediately."""
 
     asyncOp = False
 
 
 def options(given: Any, timeout: Optional[timedelta], *, op: Any = None,
             root: Optional[int] = None) -> Options:
-    """given: the argument in the options' position: options, an op, a root rank or a timeout."""
+    """given: the argument passed in place of the options. It may be options, an op, a root rank or
+    a timeout."""
     if hasattr(given, "timeout") and timeout is None and op is None and root is None:
         return given
     made = Default()
@@ -63,7 +65,8 @@ def as_lists(tensors: Any) -> Sequence[Sequence[torch.Tensor]]:
 
 
 def seconds_of(opts: Options) -> float:
-    """The timeout of a call; 0 for the group's. PyTorch passes a negative value if unset."""
+    """The timeout of a call in seconds, or 0 to use the group's timeout. PyTorch passes a negative
+    value if no timeout is set."""
     timeout = getattr(opts, "timeout", None)
     seconds = timeout.total_seconds() if timeout is not None else 0
     return max(0.0, seconds)

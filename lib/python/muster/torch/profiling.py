@@ -13,7 +13,7 @@ import torch
 from .tensors import all_of
 from .work import PROFILER_PATIENCE, Work
 
-# Method: its name in the profiler, as in PyTorch's own backends.
+# Maps each method to its name in the profiler. PyTorch's own backends use the same names.
 NAMES: Dict[str, str] = {
     "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "reduce": "reduce",
     "broadcast": "broadcast", "allgather": "all_gather", "_allgather_base": "_all_gather_base",

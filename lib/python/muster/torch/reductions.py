@@ -28,8 +28,8 @@ def name_of(opts: Options) -> str:
 
 
 def op_of(opts: Options, dtype: torch.dtype) -> Tuple[str, Optional[str], float]:
-    """PyTorch's name for the op, the library's name, and the scale. If the library's name is None:
-    gather and combine."""
+    """PyTorch's name for the op, the library's name, and the scale. If the library's name is None,
+    the caller must gather and combine."""
     name = name_of(opts)
     ours = (_BOOL if dtype is torch.bool else _OPS).get(name)
     if ours is None and (name not in BITWISE or dtype.is_floating_point):

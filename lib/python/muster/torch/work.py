@@ -22,7 +22,7 @@ PROFILER_PATIENCE = 10.0
 
 
 def timed_out(error: errors.TimedOut, seconds: Optional[float]) -> errors.TimedOut:
-    """The error, with the message prefix of PyTorch's backends."""
+    """Returns the error with the message prefix that PyTorch's backends use."""
     if seconds is None or error.rank is None or "Timed out" in str(error):
         return error
     return errors.TimedOut(f"muster: Timed out waiting {seconds * 1000:.0f}ms: {error}", error.rank,
@@ -181,7 +181,7 @@ class Work(_Base):
         return list(self._parts), list(self._outputs)
 
     def complete(self) -> None:
-        """Called when all parts are complete; finishes only once."""
+        """Called when all parts are complete; only the first call has an effect."""
         with self._lock:
             if self._finish is not None:
                 finish, self._finish = self._finish, None

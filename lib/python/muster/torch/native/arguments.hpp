@@ -76,7 +76,8 @@ inline muster_buffer buffer_of(const at::Tensor& tensor) {
           MUSTER_HOST};
 }
 
-// Whether the caller asked not to wait in the call. Earlier versions of PyTorch lack this option.
+// Whether the caller requested an asynchronous operation. Earlier versions of PyTorch lack this
+// option.
 template <class Options>
 auto is_async(const Options& options, int /*preferred*/) -> decltype(options.asyncOp) {
   return options.asyncOp;

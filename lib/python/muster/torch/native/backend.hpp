@@ -103,7 +103,7 @@ class Backend final : public c10d::Backend {
     int root = -1;
   };
 
-  // Runs the operation, or starts it if the caller asked not to wait in the call.
+  // Runs the operation, or only starts it if the caller requested an asynchronous operation.
   template <class CallOptions>
   WorkPtr run(const Call& call, const CallOptions& options);
   [[nodiscard]] muster_call describe(const Call& call, std::int64_t timeout_ms) const;

@@ -39,7 +39,7 @@ class Operation {
 
 class Communicator {
  public:
-  // owner: the handle's Python owner, kept alive as long as this.
+  // owner: the handle's Python owner, kept alive as long as this object.
   Communicator(std::uintptr_t handle, py::object owner)
       : handle_(reinterpret_cast<muster_comm*>(handle)), owner_(std::move(owner)) {}
 
@@ -60,7 +60,7 @@ class Communicator {
     }
   }
 
-  // Null: already complete.
+  // Null if the operation is already complete.
   [[nodiscard]] std::shared_ptr<Operation> start(const muster_call& call,
                                                  std::vector<at::Tensor> tensors,
                                                  std::int64_t timeout_ms) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks up the functions of libmuster_collective.so, which Python has loaded, by name. So this
-// module need not be linked against a path. Turns the library's errors into exceptions.
+// Looks up the functions of libmuster_collective.so by name. Python has already loaded that
+// library, so this module need not be linked against it. Turns the library's errors into
+// exceptions.
 #pragma once
 
 #include "muster/collective.h"

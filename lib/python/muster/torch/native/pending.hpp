@@ -17,8 +17,8 @@ class Pending final : public c10d::Work {
   struct Parts {
     std::shared_ptr<Operation> operation;
     Tensors outputs;
-    std::int64_t timeout_ms;          // the operation's, for error texts
-    std::shared_ptr<Kept> completer;  // futures.py, which completes the future
+    std::int64_t timeout_ms;          // the operation's timeout, for error texts
+    std::shared_ptr<Kept> completer;  // object in futures.py that completes the future
   };
 
   Pending(int rank, c10d::OpType type, Parts parts)
@@ -63,7 +63,7 @@ class Pending final : public c10d::Work {
 
   Future getFuture() override;
 
-  // For futures.py: whether the operation completes within that time.
+  // Called by futures.py. Returns whether the operation completes within that time.
   bool over_within(double seconds) {
     static_cast<void>(operation_->wait(std::max<std::int64_t>(1, std::int64_t(seconds * 1e9))));
     return operation_->done();
@@ -71,7 +71,7 @@ class Pending final : public c10d::Work {
 
   void give_up() { given_up_.store(true); }
 
-  // For futures.py: the operation has completed or been abandoned.
+  // Called by futures.py when the operation has completed or been abandoned.
   void complete(const Future& future) {
     try {
       wait(kNoTimeout);
