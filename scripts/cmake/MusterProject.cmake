@@ -9,7 +9,9 @@ target_include_directories(muster_settings INTERFACE
 target_compile_options(muster_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
   -Woverloaded-virtual -Wformat=2 -Wimplicit-fallthrough
-  $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op>)
+  $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op>
+  # In a unity build every source file is an included one, so this warning is wrong.
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>)
 
 # muster_add_room(NAME SOURCES … HEADERS … DEPENDS … PRIVATE_DEPENDS …)
 # makes the static library muster_NAME with the alias muster::NAME.
