@@ -27,7 +27,7 @@ bool is_character(std::uint32_t code, std::size_t bytes) {
   return code >= kLowestCode.at(bytes) && code <= 0x10ffff && !is_surrogate;
 }
 
-// The first character of a UTF-8 text. None if it is invalid or truncated.
+// The first character of a UTF-8 string. None if it is invalid or truncated.
 std::optional<Character> first_character(std::string_view text) {
   const std::uint32_t lead = byte_at(text, 0);
   const std::size_t bytes = lead < 0x80   ? 1

@@ -124,10 +124,10 @@ class Communicator {
   // Returns when all ranks have called it. Also waits for this rank's earlier async collectives.
   [[nodiscard]] Result<void> barrier(OpOptions options = {});
 
-  // Creates a communicator for the ranks with equal color, ordered by key, then by rank. All ranks
-  // must call it; ranks with a negative color get an empty result. Each part has its own threads
-  // and deadlines, and can fail independently of the parent. Errors: the same as from_env, or
-  // those of an operation on the parent.
+  // Creates a communicator for the ranks with the same color, ordered by key, then by rank. All
+  // ranks must call it; ranks with a negative color get an empty result. Each part has its own
+  // threads and deadlines, and can fail independently of the parent. Errors: the same as from_env,
+  // or those of an operation on the parent.
   [[nodiscard]] Result<std::optional<Communicator>> split(int color, int key);
   // After a failure: creates another communicator with the same store and options for the ranks of
   // a new epoch. Collective among those ranks; the old communicator stays dead. Errors: the same

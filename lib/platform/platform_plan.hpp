@@ -75,7 +75,8 @@ struct PlatformPlan {
   std::vector<std::string> starter;
   // Only some of the platform's variables are set, so they are leftovers. Only `warnings` is used.
   bool is_partial = false;
-  // The values may be leftovers in a shell. If the user requests one node, one node is used.
+  // The values may be stale, left over in the user's shell environment. If the user requests one
+  // node, one node is used.
   bool is_hint = false;
 
   bool operator==(const PlatformPlan&) const = default;

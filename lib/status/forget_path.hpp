@@ -26,7 +26,7 @@ inline constexpr std::string_view kForgetPath = "/v1/forget/";
   return path;
 }
 
-// None if the path is a different or malformed one.
+// The node's name; nullopt if the path is malformed or is not a forget path.
 [[nodiscard]] inline std::optional<std::string> forgotten_node(std::string_view path) {
   if (!path.starts_with(kForgetPath) || path.size() % 2 != kForgetPath.size() % 2) {
     return std::nullopt;

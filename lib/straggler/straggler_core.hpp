@@ -40,7 +40,8 @@ inline constexpr SlowRule kLongRule{std::chrono::milliseconds(900), 10, 8, 0.10,
 // For short steps: reports ranks sooner if they are consistently much slower.
 inline constexpr SlowRule kShortRule{std::chrono::milliseconds(90), 11, 11, 0.25, 15.0, true};
 
-// How often to check the ranks. The actual interval is the time of the steps in one block.
+// How often to check the ranks. The actual interval is the time that one block of steps takes,
+// within these limits.
 inline constexpr Duration kLookMin = std::chrono::milliseconds(100);
 inline constexpr Duration kLookMax = std::chrono::seconds(1);
 // By this time most programs have created their communicators. Programs that have not are checked

@@ -81,7 +81,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, LinkClosed>) {
           end_link(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
-          // The peer is a stranger until its first message shows its purpose.
+          // Until its first message arrives, it is not known why the peer connected.
           strangers_.insert(happened.link);
           addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {

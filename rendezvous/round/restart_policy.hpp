@@ -23,7 +23,7 @@ struct FailureFacts {
   std::string end;         // "exited with code 7"; equal texts mean equal failures
   bool permanent = false;  // a restart cannot help: the program is not executable
   Duration run_time{};     // time from the last worker's start to the failure
-  bool exited = false;     // exited with its own code: see is_own_exit
+  bool exited = false;     // exited on its own with a non-zero code: see is_own_exit
 };
 
 // True if the worker exited on its own with a non-zero code. Shells exit with 128 + n to report

@@ -68,7 +68,8 @@ class SessionSockets {
   // The number of connections that have not sent a greeting or a request yet.
   [[nodiscard]] std::size_t silent() const { return silent_.size(); }
 
-  // The first violated invariant, or empty. Debug builds check after serve.
+  // The first violated invariant, or empty. Debug builds check this after serve(), less
+  // often if there are many connections and keys.
   [[nodiscard]] std::string check_invariants() const;
 
  private:

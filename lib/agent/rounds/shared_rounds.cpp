@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t kTextMax = 500;  // limit for a failure's text that is sent to the other nodes
 
-constexpr double kOldestExceptionSeconds = 1e7;  // limit, because a worker may write any date
+// Older exceptions count as this old, because a worker may write any timestamp.
+constexpr double kOldestExceptionSeconds = 1e7;
 
 // The latest possible time of the exception, if an error file contains its date. The date is in
 // whole seconds of this host's wall clock.

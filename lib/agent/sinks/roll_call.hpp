@@ -66,7 +66,7 @@ class RollCallView {
   RollCallStyle style_;
   std::optional<TimePoint> since_;        // none if not waiting
   std::optional<TimePoint> counts_from_;  // none if it never gives up
-  bool news_ = false;                     // a change that was not shown yet
+  bool news_ = false;                     // a change has not been shown yet
   bool repeats_ = false;
   TimePoint shown_at_{};
   bool line_there_ = false;  // the live line is on the terminal

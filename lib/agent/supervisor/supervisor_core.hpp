@@ -45,8 +45,8 @@ class SupervisorCore {
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // Complete after Finish was emitted. The failures of an attempt are complete from CloseAttempt
-  // on.
+  // Complete once Finish has been emitted. The failures of an attempt are complete from
+  // CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
   // The failures of the attempt that CloseAttempt closes. The shell adds the workers' evidence; no

@@ -84,8 +84,8 @@ class StartWatch {
   TimePoint next_ = {};
 };
 
-// The startup error as all ranks report it. If this rank cannot start (no memory or descriptors),
-// it is the failed rank, and the text names it.
+// The startup error as all ranks report it. If this rank itself cannot start (for example,
+// out of memory or descriptors), the result is peer_failed with this rank, and the text names it.
 [[nodiscard]] Error start_failure(const Error& error, int rank);
 
 // Returns the host identifiers of all ranks, in rank order. After this call the watch knows the

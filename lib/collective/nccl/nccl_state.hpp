@@ -69,7 +69,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
 
   // Checks for an asynchronous error; kills the communicator if there is one.
   void look();
-  // Fails all operations with this error. The first error counts and is returned.
+  // Fails all operations with this error. Keeps and returns the error of the first call.
   Error kill(Error error);
   // Checks whether a peer has failed; if so, kills the communicator.
   void look_at_peers();

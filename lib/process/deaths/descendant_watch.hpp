@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DescendantWatch: detects that a worker's descendant has failed while the worker itself keeps
 // running (--on-child-death). A pidfd reports each exit immediately. New processes are found by
-// polling every kLook, because no kernel interface that all users may open reports forks. Used by
-// the agent on the loop's thread; resource.
+// polling every kLook, because no kernel interface that is available to unprivileged users reports
+// forks. Used by the agent on the loop's thread; resource.
 #pragma once
 
 #include "base/time.hpp"

@@ -39,8 +39,8 @@ void Console::tell_unshown() {
   tell_refused();
 }
 
-// Reports on standard output what standard error refused, but only to a terminal, because standard
-// output may carry data.
+// Reports failed writes. Those to standard error are reported on standard output, but only if that
+// is a terminal, because standard output may carry data.
 void Console::tell_refused() {
   if (const Refused lost = output_ ? output_->refused() : Refused{}; lost.why != 0) {
     say(lost.describe("standard output"));

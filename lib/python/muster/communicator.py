@@ -177,10 +177,10 @@ class Communicator(Operations):
         return type(self)(part.value) if part.value else None
 
     def rebuild(self: Self, rank: int, size: int, epoch: int) -> Self:
-        """Creates the next communicator after a failure: the surviving ranks, or others, connect
-        through the same store under a new epoch. All of them call it with their new ranks. This
-        communicator does not change. Raises the errors of from_env; it may be called again after
-        an error."""
+        """Creates the next communicator after a failure: the surviving ranks (or a different
+        set of ranks) connect through the same store under a new epoch. All of them call it with
+        their new ranks. This communicator does not change. Raises the errors of from_env; it may be
+        called again after an error."""
         made = c_void_p()
         check(lib.muster_comm_rebuild(self._handle(), rank, size, epoch, byref(made)))
         return type(self)(made.value)

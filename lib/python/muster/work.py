@@ -41,7 +41,7 @@ class PendingOperation:
             lambda handle: bool(lib.muster_work_done(handle)) and self._end(errors.TimedOut.code))
 
     def wait(self, seconds: float) -> bool:
-        """Whether the operation completes within that time."""
+        """Waits at most `seconds`. Returns whether the operation is complete."""
         return self.handle is None or self._use(lambda handle: self._wait(handle, seconds))
 
     def wait_stream(self, stream: Optional[int]) -> None:

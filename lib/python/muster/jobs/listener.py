@@ -46,7 +46,8 @@ class Connection:
             self._unsent = []  # the worker has exited; the launcher reports why
 
     def read(self) -> bool:
-        """Reads the available data; False at the end of the connection. Raises BadMessage."""
+        """Reads the available data. Returns False if the connection has been closed or has failed.
+        Raises BadMessage."""
         try:
             data = self.socket.recv(CHUNK)
         except BlockingIOError:

@@ -26,7 +26,7 @@ class Output:
         self._write(self._line + self._decoder.decode(data))
 
     def close(self) -> None:
-        """Writes the remaining text at the end of the pipe."""
+        """Writes the remaining text. Call when the pipe has reached EOF."""
         self._write(self._line + self._decoder.decode(b"", True), whole=True)
 
     def _write(self, text: str, whole: bool = False) -> None:

@@ -39,8 +39,9 @@ class Part(Protocol):
 
 
 class Dropped:
-    """A group's latest Works that have no Python references. Only the last one keeps large
-    results, because PyTorch requests the future as soon as it has the Work."""
+    """A group's latest Works that have no Python references. Only the most recent Work keeps large
+    results. The earlier ones do not need them: PyTorch requests the future, which keeps the
+    results, as soon as it receives a Work."""
 
     def __init__(self, most: int) -> None:
         self._works: Deque[Work] = collections.deque(maxlen=most)

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kSmall = 64UL * 1024;           // bytes
 constexpr std::int64_t kShortWait = 20'000;           // ns
 constexpr std::int64_t kLeastWait = 200'000;          // ns, without idle CPUs
-constexpr std::int64_t kDroppedWait = 2'000'000'000;  // ns, for operations of a dropped group
+constexpr std::int64_t kDroppedWait = 2'000'000'000;  // ns, when a group is destroyed
 
 }  // namespace
 
