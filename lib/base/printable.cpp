@@ -104,6 +104,12 @@ std::string printable(std::string_view line, std::size_t bytes_max) {
   return line.empty() ? out : out + "...";
 }
 
+std::string printable_in_line(std::string_view text, std::size_t bytes_max) {
+  std::string out = printable(text, bytes_max);
+  std::ranges::replace(out, '\t', ' ');
+  return out;
+}
+
 std::string printable_lines(std::string_view text, std::size_t line_bytes_max) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {

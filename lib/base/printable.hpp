@@ -17,6 +17,9 @@ inline constexpr std::size_t kReportLineBytesMax = 200;
 [[nodiscard]] std::string printable(std::string_view line,
                                     std::size_t bytes_max = kReportLineBytesMax);
 
+// The same without tabs, which become spaces: for text inside a one-line error.
+[[nodiscard]] std::string printable_in_line(std::string_view text, std::size_t bytes_max);
+
 // Does the same for each line of a text.
 [[nodiscard]] std::string printable_lines(std::string_view text, std::size_t line_bytes_max);
 

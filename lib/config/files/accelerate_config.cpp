@@ -98,8 +98,9 @@ class YamlReader {
 
   [[nodiscard]] std::unexpected<Error> refuse(std::string_view key, std::string_view why) const {
     const auto found = entries_.find(key);
-    return refuse(found == entries_.end() ? 0 : found->second.line,
-                  fmt::format("{}: {}: {}", key, printable(value(key, "nothing"), kShownMax), why));
+    return refuse(
+        found == entries_.end() ? 0 : found->second.line,
+        fmt::format("{}: {}: {}", key, printable_in_line(value(key, "nothing"), kShownMax), why));
   }
 
   // An integer from `least` to kNumberMax; `otherwise` if the key is missing.
@@ -142,13 +143,13 @@ class YamlReader {
       }
       return refuse(number,
                     fmt::format("'{}' is part of a section that needs accelerate launch",
-                                printable(trim(line), kShownMax)));
+                                printable_in_line(trim(line), kShownMax)));
     }
     const std::string key(trim(line.substr(0, std::min(colon, line.size()))));
     if (!is_off && !is_in(kRead, key) && !is_in(kSections, key) && !is_in(kWithoutEffect, key)) {
       return refuse(number,
                     fmt::format("unknown key '{}'; use muster's own options or accelerate launch",
-                                printable(key, kShownMax)));
+                                printable_in_line(key, kShownMax)));
     }
     if (is_in(kSections, key) && !is_off) {
       return refuse(number, fmt::format("{} needs accelerate launch", key));

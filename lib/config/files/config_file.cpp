@@ -95,7 +95,7 @@ Result<const Option*> option_of(const Entry& entry, std::string_view path) {
       path,
       entry.line,
       fmt::format("'{}' is not an option that can be set here{}",
-                  printable(entry.key, kMessageMax),
+                  printable_in_line(entry.key, kMessageMax),
                   meant == nullptr ? "" : fmt::format("; did you mean {}?", meant->name)));
 }
 
@@ -141,7 +141,7 @@ Result<Values> parse_config_file(const std::string& text, std::string_view path)
         path,
         parsed.error().source().begin.line,
         fmt::format("{}; the file must be TOML, with OPTION = VALUE lines and quoted strings",
-                    printable(parsed.error().description(), kMessageMax)));
+                    printable_in_line(parsed.error().description(), kMessageMax)));
   }
   Values values;
   for (const Entry& entry : entries_of(parsed.table())) {

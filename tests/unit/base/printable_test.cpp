@@ -35,6 +35,12 @@ TEST_CASE("printable: controls and direction marks go, bytes that are no UTF-8 a
   }
 }
 
+TEST_CASE("printable: inside of an error there is no tab") {
+  CHECK(printable("a\tb\x1b[2J", 20) == "a\tb[2J");
+  CHECK(printable_in_line("a\tb\x1b[2J", 20) == "a b[2J");
+  CHECK(printable_in_line("a\tbcd", 3) == "a b...");
+}
+
 TEST_CASE("printable: different names stay different") {
   CHECK(printable("a\xe4") != printable("a\xf6"));
   CHECK(as_utf8("a\xe4\n") == "a\\xe4\n");

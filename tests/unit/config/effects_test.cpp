@@ -119,7 +119,7 @@ bool is_for_hosts(OptionId id) {
 
 bool has_documented_no_effect(const Option& row) {
   return row.help.starts_with("no effect") || row.help.starts_with("refused") ||
-         row.help.find("only") != std::string_view::npos;
+         row.help.find(" only") != std::string_view::npos;
 }
 
 const Trial* trial_of(OptionId id) {
