@@ -522,7 +522,7 @@ constexpr auto kOptions = std::to_array<Option>({
      .value_name = "NAME",
      .default_value = "null",
      .group = HelpGroup::compatible,
-     .help = "only null is supported; use --log-level=info to log events",
+     .help = "accepts only null; --log-level=info logs events",
      .in_torchrun = true,
      .has_pet = true},
     {.id = OptionId::logs_specs,
