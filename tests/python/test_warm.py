@@ -332,5 +332,36 @@ class Unknown(WarmCase):
         self.assertEqual(ended.lines, ["run"] * 2, ended)
 
 
+    def test_submodules_are_imported_under_watch(self):
+        """The search for a submodule must not import its package unwatched."""
+        self.write("site/package/__init__.py", "import own\n")
+        self.write("site/package/part.py", "")
+        self.write("program/own.py", "")
+        ended = self.warm("import own\n", modules="package.part")
+        self.assert_cold(ended, "importing package.part needs own")
+
+
+class Threads(WarmCase):
+    def threads_of(self, *options):
+        """The threads of two ranks after the import of NumPy and after a product."""
+        script = self.write("program/script.py", """
+            import numpy, os
+            count = lambda: len(os.listdir('/proc/self/task'))
+            before = count()
+            numpy.ones((600, 600)) @ numpy.ones((600, 600))
+            print(before, count())
+            """)
+        return self.run_job(*options, "--nproc-per-node=2", script, OMP_NUM_THREADS="2")
+
+    def test_that_numpy_starts_and_ends_at_a_fork(self):
+        """OMP_NUM_THREADS is above 1 wherever there are more CPUs than workers."""
+        cold = self.threads_of()
+        if cold.lines != ["2 2"] * 2:
+            self.skipTest(f"this NumPy starts no thread during import: {cold.lines}")
+        warm = self.threads_of("--warm")
+        self.assert_warm(warm)
+        self.assertEqual(warm.lines, ["1 2"] * 2, warm)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -166,12 +166,15 @@ class Imported:
         """Returns None if workers can be forked, or else the reason as an answer to the
         launcher."""
         self.program.enter()
+        unknown = why_unknown(name.partition(".")[0] for name in names)
+        if unknown:
+            return "unknown " + unknown
+        modules = [(name, ()) for name in names] or self.program.imports()
+        modules = [each for each in modules if not self.program.owns(each[0])]
+        why = import_all(modules, self.program, self.state, self.randomness)
         unknown = why_unknown(names)
         if unknown:
             return "unknown " + unknown
-        names = [(name, ()) for name in names] or self.program.imports()
-        names = [each for each in names if not self.program.owns(each[0])]
-        why = import_all(names, self.program, self.state, self.randomness)
         if why:
             return "refused " + why
         self.randomness.settle()

@@ -33,9 +33,11 @@ def resembling(name):
 
 def why_unknown(names):
     """Returns why a module on the command line is unknown, or None. A module that exists but
-    cannot be imported is not unknown."""
+    cannot be imported is not unknown. Ignores submodules of packages that are not imported, because
+    the search for them would import the package."""
     for name in names:
-        if is_missing(name):
+        parent = name.rpartition(".")[0]
+        if (not parent or parent in sys.modules) and is_missing(name):
             found = resembling(name)
             return "no module named %s%s" % (
                 name, "; did you mean %s?" % found[0] if found else "")

@@ -9,12 +9,14 @@ import re
 import signal
 import stat
 import sys
+import time
 
 # Workers would share an open accelerator device, which drivers forbid.
 ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
 MEMORY_DEVICES = 1  # the major number of /dev/null, /dev/zero, /dev/urandom
 PR_GET_CHILD_SUBREAPER = 37
 STANDARD = ("standard input", "standard output", "standard error")
+THREAD_END = 0.1  # the seconds in which the kernel removes an ended thread from /proc
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 libc = ctypes.PyDLL(None)  # holds the GIL, so no Python thread runs until clone returns
@@ -22,6 +24,27 @@ libc = ctypes.PyDLL(None)  # holds the GIL, so no Python thread runs until clone
 
 def has_threads():
     return len(os.listdir("/proc/self/task")) > 1
+
+
+def has_lasting_threads():
+    """True if a thread does not end when the process forks. OpenBLAS, for example, starts threads
+    during import, ends them before a fork (pthread_atfork), and starts them again when a worker
+    needs them. Our own fork runs no such handler, so a fork by libc ends the threads here."""
+    if not has_threads():
+        return False
+    ctypes.pythonapi.PyOS_BeforeFork()
+    pid = libc.fork()
+    if pid == 0:
+        libc._exit(0)
+    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass  # a module ignores SIGCHLD, or the fork failed
+    end = time.monotonic() + THREAD_END
+    while has_threads() and time.monotonic() < end:
+        time.sleep(0.001)
+    return has_threads()
 
 
 def has_children():
@@ -110,7 +133,7 @@ class State:
 
     def why_not_begin(self):
         """Checks for side effects of Python's startup (sitecustomize, .pth files)."""
-        if has_threads():
+        if has_lasting_threads():
             return "has started a thread, which a forked worker would not have"
         if has_children():
             return "has started a process, which would not be a worker's child"
@@ -120,7 +143,7 @@ class State:
         return "has started a timer" if has_timers() else None
 
     def why_not_fork(self):
-        if has_threads():
+        if has_lasting_threads():
             return "has started a thread, which a forked worker would not have"
         if has_children():
             return "has started a process, which would not be a worker's child"
