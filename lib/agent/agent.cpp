@@ -119,6 +119,8 @@ class Agent final : public WorkerSite, public WarmSite {
 
   void warn(const std::string& text) override { events_.say(LogLevel::warning, text); }
 
+  void inform(const std::string& text) override { events_.say(LogLevel::info, text); }
+
  private:
   [[nodiscard]] RoundSource& outer_rounds();
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();

@@ -22,7 +22,8 @@ class WarmCase(JobCase):
         self.site = self.folder / "site"
         self.site.mkdir()
         self.count = self.folder / "count"
-        self.env = {**os.environ, "PYTHONPATH": str(self.site), "COUNT": str(self.count)}
+        self.env = {**os.environ, "PYTHONPATH": str(self.site), "COUNT": str(self.count),
+                    "XDG_CACHE_HOME": str(self.folder / "cache")}
 
     def module(self, name, text):
         path = self.site / f"{name}.py"

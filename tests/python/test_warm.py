@@ -42,7 +42,8 @@ class WarmCase(unittest.TestCase):
         return path
 
     def run_job(self, *words, **more):
-        variables = environment(PYTHONPATH=os.pathsep.join(self.path), **more)
+        variables = environment(PYTHONPATH=os.pathsep.join(self.path),
+                                XDG_CACHE_HOME=str(self.folder / "cache"), **more)
         return Ended(subprocess.run([MUSTER, *map(str, words)], env=variables, text=True,
                                     cwd=self.folder, stdin=subprocess.DEVNULL,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -21,6 +21,7 @@ class WarmSite {
   // Answered with on_zygote_ready or on_zygote_lost, immediately or later.
   virtual void prepare_zygote(ZygoteObserver& observer) = 0;
   virtual void warn(const std::string& text) = 0;
+  virtual void inform(const std::string& text) = 0;
   // Called before the first round if the job cannot start.
   virtual void fail(const Error& error) = 0;
 };
@@ -49,6 +50,10 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
   void on_zygote_ready() override {
     is_asking_ = false;
     go_on();
+  }
+
+  void on_zygote_replaced(const std::string& why) override {
+    site_.inform("--warm: importing the modules again: " + why);
   }
 
   void on_zygote_lost(const std::string& why) override {

@@ -38,7 +38,7 @@ class Zygote final : public Watcher {
   struct News {
     enum class What {
       ready,    // workers can be forked
-      stale,    // a module was reinstalled; `detail` names it
+      stale,    // another zygote must replace it; `detail` is the reason
       refused,  // it must not fork; `detail` is the reason
       unknown,  // no module with this name on the command line; `detail` names it
       ended,    // it has exited

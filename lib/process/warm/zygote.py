@@ -13,6 +13,7 @@ import ctypes
 import gc
 import os
 import platform
+import select
 import signal
 import socket
 import sys
@@ -124,20 +125,34 @@ def answer(control, text):
     control.send(os.fsencode(text)[:4096])
 
 
-def serve(control, changes, *of_launcher):
-    """Serves requests until the launcher exits. Returns only in a forked worker, with its
-    request."""
+def is_readable(control, timeout):
+    return bool(select.select([control], (), (), timeout)[0])
+
+
+def serve(control, imported, *of_launcher):
+    """Serves requests until the launcher exits, and imports what the workers import while it waits.
+    Returns only in a forked worker, with its request."""
     tid, robust = tid_address(), robust_list()
     is_first = True  # the modules were just imported, so they are current
+    learned = imported.learned
     while True:
+        if not is_readable(control, learned.pause):
+            if learned.look():
+                why = imported.go_on()
+                if why:
+                    answer(control, why)
+                    learned.end_attempt()
+            continue
         kind, files = receive(control)
         if not kind:
             os._exit(0)
         if kind == b"prepare":
-            changed = None if is_first else changes.first()
+            learned.end_attempt()
+            changed = None if is_first else imported.changes.first()
             is_first = False
-            answer(control, "stale " + changed if changed else "ready")
+            answer(control, "stale %s has changed" % changed if changed else "ready")
             continue
+        is_recorder = learned.begin_attempt()
         try:
             request = Request(files)
             pid = clone_sibling(tid, robust)
@@ -145,8 +160,8 @@ def serve(control, changes, *of_launcher):
             answer(control, "failed %s" % error)
             continue
         if pid == 0:
-            begin(request, control, *of_launcher)
-            return request
+            begin(request, control, imported, *of_launcher)
+            return request, is_recorder
         request.close()
 
 
@@ -156,30 +171,77 @@ def serve(control, changes, *of_launcher):
 class Imported:
     """The state of the imports that a worker needs."""
 
-    def __init__(self, program):
-        self.begun = time.clock_gettime_ns(REALTIME_COARSE)
-        self.program = program
+    def __init__(self, program, listed):
+        self.program, self.listed = program, listed
         self.environment, self.streams, self.state = Environment(), Streams(), State()
         self.randomness = Randomness()
+        self.learned = Learned(program, not listed)
+        if self.learned.record:
+            self.state.our_memory = self.learned.record.address
+        self.changes = None
+        self.is_end_noticed = False
 
-    def run(self, names):
+    def run(self):
         """Returns None if workers can be forked, or else the reason as an answer to the
         launcher."""
         self.program.enter()
-        unknown = why_unknown(name.partition(".")[0] for name in names)
+        unknown = why_unknown(name.partition(".")[0] for name in self.listed)
         if unknown:
             return "unknown " + unknown
-        modules = [(name, ()) for name in names] or self.program.imports()
-        modules = [each for each in modules if not self.program.owns(each[0])]
-        why = import_all(modules, self.program, self.state, self.randomness)
-        unknown = why_unknown(names)
-        if unknown:
-            return "unknown " + unknown
+        why = why_not_begin(self.program, self.state)
         if why:
             return "refused " + why
+        return self.import_more(self.import_first)
+
+    def go_on(self):
+        """Imports ahead, beside the workers. Returns None, or an answer to the launcher: another
+        zygote must replace this one."""
+        if self.changes.first():
+            return None  # the launcher learns of it before the next attempt
+        return self.import_more(self.import_learned)
+
+    def import_more(self, imports):
+        begun = time.clock_gettime_ns(REALTIME_COARSE)
+        # Imports leave little garbage, but the collector takes a tenth of PyTorch's import time.
+        thresholds = gc.get_threshold()
+        gc.set_threshold(0)
+        why = imports()
+        if why:
+            return why
         self.randomness.settle()
         self.environment.settle()
+        if self.changes is None:
+            self.changes = Changes(self.program)
+        self.changes.include(begun)
+        self.is_end_noticed = end_is_noticed()
+        if self.is_end_noticed:
+            gc.collect()
+        gc.freeze()  # the collector would write to shared pages and thereby copy them
+        if gc.get_threshold()[0] == 0:  # no module has set its own thresholds
+            gc.set_threshold(*thresholds)
         return None
+
+    def import_first(self):
+        modules = [(name, ()) for name in self.listed] or self.program.imports()
+        modules = [each for each in modules if not self.program.owns(each[0])]
+        why = import_all(modules, self.program, self.state, self.randomness)
+        unknown = why_unknown(self.listed)
+        if unknown:
+            return "unknown " + unknown
+        return "refused " + culprit(*why) if why else self.import_learned()
+
+    def import_learned(self):
+        names = self.learned.wanted()
+        if not names:
+            return None
+        with Output(self.state) as output:
+            why = import_all([(name, ()) for name in names], self.program, self.state,
+                             self.randomness, output)
+        if why is None:
+            self.learned.keep(names)
+            return None
+        is_kept = self.learned.forbid(names if why[0] is None else [why[0]])
+        return ("stale " if is_kept else "refused ") + culprit(*why)
 
     def begin_again(self):
         self.streams.open_again()
@@ -197,34 +259,27 @@ def main():
         python = os.fsdecode(file.read().partition(b"\0")[0])
     show_command_line(own, [b"muster-zygote"])
     kind, modules, *words = sys.argv[1:]
-    imported = Imported(Program(kind, words[0], words[1:]))
-    # Imports leave little garbage, but the collector takes a tenth of PyTorch's import time.
-    thresholds = gc.get_threshold()
-    gc.set_threshold(0)
+    listed = [name for name in modules.split(",") if name]
+    imported = Imported(Program(kind, words[0], words[1:]), listed)
     if platform.machine() in SYSTEM_CALLS:
-        why = imported.run([name for name in modules.split(",") if name])
+        why = imported.run()
     else:
         why = "refused this CPU architecture is not supported"
     if why:
         receive(control)  # exiting with an unread message would discard our answer
         answer(control, why)
         os._exit(0)
-    changes = Changes(imported.begun, imported.program)
-    is_end_noticed = end_is_noticed()
-    if is_end_noticed:
-        gc.collect()
-    gc.freeze()  # the collector would write to shared pages and thereby copy them
-    if gc.get_threshold()[0] == 0:  # no module has set its own thresholds
-        gc.set_threshold(*thresholds)
     # A scheduler may send a signal to all processes of a job. Such signals are meant for the
     # launcher and the workers.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_OTHERS)
-    request = serve(control, changes, parent, own, python, imported)
+    request, is_recorder = serve(control, imported, parent, own, python)
     signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-    if is_end_noticed:
+    if imported.is_end_noticed:
         # Runs last when the worker exits. The exit then takes three times as long, because the
         # collector traverses all imported objects and thereby copies their pages.
         atexit.register(gc.unfreeze)
+    if is_recorder:
+        imported.learned.record.begin()
     run(request, imported.program)
 
 

@@ -45,12 +45,17 @@ def could_be_imported(folder, names):
 
 
 class Changes:
-    """Detects changes to the modules in sys.modules. `begun`: ns since 1970, before the first
-    import."""
+    """Detects changes to the modules in sys.modules."""
 
-    def __init__(self, begun, program):
+    def __init__(self, program):
         self.program, self.entry = program, program.entry
         self.stamps, self.folders, self.entries = {}, {}, {}
+        self.late = None
+
+    def include(self, begun):
+        """Adds the modules that were imported since. `begun`: ns since 1970, before the first of
+        these imports."""
+        known = set(self.stamps)
         self.tops = {name for name in sys.modules if "." not in name}
         for name, module in list(sys.modules.items()):
             if name != "__main__":
@@ -62,8 +67,9 @@ class Changes:
                 self.entries[entry] = (stamp(entry), could_be_imported(entry, self.tops))
         # A file changed after `begun` may have been read before the change, so it is imported
         # again.
-        self.late = next((name for name, status in self.stamps.values() if status[3] >= begun),
-                         None)
+        self.late = self.late or next(
+            (name for path, (name, status) in self.stamps.items()
+             if path not in known and status[3] >= begun), None)
 
     @staticmethod
     def add(name, paths, found):

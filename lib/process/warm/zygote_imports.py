@@ -3,6 +3,7 @@
 
 import gc
 import importlib.util
+import os
 import sys
 
 
@@ -44,16 +45,20 @@ def why_unknown(names):
     return None
 
 
-def import_all(names, program, state, randomness):
-    """Imports the modules. Returns the reason why no worker may be forked afterwards, or None.
-    Ignores failing imports, because the worker then fails as in a cold start."""
+def why_not_begin(program, state):
+    """Why no worker may be forked even before the imports; None if they may be."""
     why = program.why_not_begin()
     if why:
         return why
     why = state.why_not_begin()
-    if why:
-        return "Python startup " + why
-    watching = (program, state, randomness)
+    return "Python startup " + why if why else None
+
+
+def import_all(names, *watching):
+    """Imports the modules: (name, names taken from it). Returns the name of the module after which
+    no worker may be forked, with the reason, or None. Ignores failing imports, because the worker
+    then fails as in a cold start. `watching`: the program, the state and the randomness first."""
+    program, state, randomness, *_ = watching
     program.hide_own_modules()
     randomness.watch()
     try:
@@ -65,12 +70,44 @@ def import_all(names, program, state, randomness):
             for each in watching:
                 why = each.why_not_fork()
                 if why:
-                    return "importing %s %s" % (name, why)
+                    return name, why
     finally:
         randomness.unwatch()
         program.show_own_modules()
     why = state.why_not_share_memory() or randomness.why_not_fork_at_end()
-    return "one of the imports " + why if why else None
+    return (None, why) if why else None
+
+
+def culprit(name, why):
+    return ("importing %s " % name if name else "one of the imports ") + why
+
+
+class Output:
+    """What modules print while they are imported ahead: in a cold start, the worker prints it."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def __enter__(self):
+        self.kept, self.before = [os.dup(1), os.dup(2)], self.state.descriptors
+        self.file = os.memfd_create("output")
+        for number in (1, 2):
+            os.dup2(self.file, number)
+        self.state.descriptors = {**descriptors(), **{number: target for number, target in
+                                                      self.before.items() if number > 2}}
+        return self
+
+    def why_not_fork(self):
+        libc.fflush(None)
+        return "has printed something" if os.fstat(self.file).st_size else None
+
+    def __exit__(self, *_):
+        for number, file in enumerate(self.kept, 1):
+            os.dup2(file, number)
+            os.close(file)
+        os.close(self.file)
+        self.state.descriptors = self.before
+        self.state.why_not_share(descriptors())  # finds again which files workers reopen
 
 
 def end_is_noticed():

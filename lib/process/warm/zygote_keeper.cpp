@@ -11,11 +11,12 @@ void ZygoteKeeper::prepare(const ProcessSpec& spec, ZygoteObserver& observer) {
   spec_ = spec;
   if (!proc_is_ours()) {
     lose("/proc does not show this pid namespace");
-  } else if (zygote_) {
+  } else if (!zygote_) {
+    start();
+  } else if (!is_asked_) {
+    is_asked_ = true;
     zygote_->ask();
     limit(kLookTimeout);
-  } else {
-    start();
   }
 }
 
@@ -27,6 +28,7 @@ void ZygoteKeeper::start() {
     return;
   }
   zygote_ = std::move(*started);
+  is_asked_ = true;
   sweeper_.spare(zygote_->pid());
   limit(kImportTimeout);
 }
@@ -48,6 +50,7 @@ void ZygoteKeeper::note_reaped(pid_t pid) {
 }
 
 void ZygoteKeeper::take(const Zygote::News& news) {
+  is_asked_ = false;
   switch (news.what) {
     case Zygote::News::What::ready:
       answer_timer_.cancel();
@@ -55,6 +58,7 @@ void ZygoteKeeper::take(const Zygote::News& news) {
       return;
     case Zygote::News::What::stale:
       zygote_.reset();
+      observer_->on_zygote_replaced(news.detail);
       start();
       return;
     case Zygote::News::What::refused:
@@ -73,6 +77,7 @@ void ZygoteKeeper::take(const Zygote::News& news) {
 
 void ZygoteKeeper::lose(const std::string& why) {
   zygote_.reset();
+  is_asked_ = false;
   answer_timer_.cancel();
   observer_->on_zygote_lost(why);
 }

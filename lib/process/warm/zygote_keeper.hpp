@@ -24,8 +24,8 @@ namespace muster {
 inline constexpr Duration kImportTimeout = std::chrono::minutes(10);
 
 // The time limit for checking that the modules are current, which calls stat for several hundred
-// files.
-inline constexpr Duration kLookTimeout = std::chrono::seconds(5);
+// files. It may have to wait for the import of a package that is imported ahead.
+inline constexpr Duration kLookTimeout = std::chrono::seconds(10);
 
 class ZygoteKeeper {
  public:
@@ -56,6 +56,7 @@ class ZygoteKeeper {
   std::unique_ptr<Zygote> zygote_;
   ProcessSpec spec_;
   ZygoteObserver* observer_ = nullptr;
+  bool is_asked_ = false;  // a second answer would be taken for that to a fork
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards against a late timer
 };
 

@@ -12,6 +12,8 @@ class ZygoteObserver {
   virtual ~ZygoteObserver() = default;
   // From now on, workers whose spec has `warm` are forked from the zygote.
   virtual void on_zygote_ready() = 0;
+  // A new zygote imports the modules again, which may happen at any time.
+  virtual void on_zygote_replaced(const std::string& why) = 0;
   // There is no longer a zygote, and all workers are started cold.
   virtual void on_zygote_lost(const std::string& why) = 0;
   // There is no zygote because the user named a module that does not exist.

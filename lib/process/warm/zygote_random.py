@@ -113,10 +113,8 @@ class Randomness:
         return torch_was_seeded()
 
     def settle(self):
-        """Called after the imports. Determines what a worker must reseed."""
-        if random._inst not in self.unseeded:
-            self.state = random.getstate()
-        self.unseeded.discard(random._inst)  # Python reseeds it in a child
+        """Called after imports, perhaps several times. Determines what a worker must reseed."""
+        self.state = None if random._inst in self.unseeded else random.getstate()
         self.is_numpy_fresh = numpy_generator() == "fresh"
         self.kept_uuids = [(vars(module), name, drawn) for drawn in self.uuids
                            for module in list(sys.modules.values())

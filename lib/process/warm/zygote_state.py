@@ -66,11 +66,11 @@ def descriptors():
     return found
 
 
-def shared_memory():
+def shared_memory(ours):
     """A writable shared mapping through which workers would affect each other; None if no such
-    mapping exists."""
+    mapping exists, except ours at this address."""
     with open("/proc/self/maps", "rb") as file:
-        found = re.search(rb"^\S+ .w.s .*$", file.read(), re.MULTILINE)
+        found = re.search(rb"^(?!0*%x-)\S+ .w.s .*$" % (ours or 0), file.read(), re.MULTILINE)
     return os.fsdecode((found[0].split(None, 5) + [b""])[5]).strip() or "memory" if found else None
 
 
@@ -121,6 +121,7 @@ class State:
         self.descriptors = descriptors()
         self.kept = self.of_process()
         self.files = []  # descriptors that each worker reopens
+        self.our_memory = None  # the address of a shared mapping
 
     def of_process(self):
         return (
@@ -170,7 +171,7 @@ class State:
 
     def why_not_share_memory(self):
         """Checked once, after all imports, because the list of mappings may be long."""
-        found = shared_memory()
+        found = shared_memory(self.our_memory)
         if found:
             return "has mapped shared %s, which workers must not share" % found
         return own_folder_of_python()

@@ -108,7 +108,7 @@ def variables_of(words):
     return dict(os.fsdecode(word).split("=", 1) for word in words if b"=" in word)
 
 
-def begin(request, control, parent, own, python, imported):
+def begin(request, control, imported, parent, own, python):
     """Does what exec and the launcher's spawn do for a worker that is started cold."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

@@ -20,7 +20,8 @@ for name in ("SIGTERM", "SIGPIPE", "SIGINT"):
     print(name, getattr(signal.getsignal(getattr(signal, name)), "__name__", "default"))
 print("hook", sys.excepthook.__name__)
 print("path", sys.path[:2], sys.path[-1])
-print("finders", [getattr(each, "__name__", type(each).__name__) for each in sys.meta_path])
+print("finders", [getattr(each, "__name__", type(each).__name__) for each in sys.meta_path
+                  if type(each).__module__ != "muster_zygote"])
 print("warnings", warnings.filters[0])
 print("locale", locale.setlocale(locale.LC_ALL))
 print("collector", gc.isenabled(), gc.get_threshold()[:2])

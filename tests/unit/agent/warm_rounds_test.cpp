@@ -15,6 +15,7 @@ class Bench final : public RoundSource, public WarmSite {
  public:
   std::vector<int> awaited;
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;
   std::vector<std::string> failures;
   int prepared = 0;
   int left = 0;
@@ -29,6 +30,8 @@ class Bench final : public RoundSource, public WarmSite {
   }
 
   void warn(const std::string& text) override { warnings.push_back(text); }
+
+  void inform(const std::string& text) override { notes.push_back(text); }
 
   void fail(const Error& error) override { failures.push_back(error.message); }
 
@@ -138,6 +141,19 @@ TEST_CASE("warm rounds: a zygote that is lost while workers run asks for no roun
   bench.rounds.on_zygote_ready();
   bench.rounds.on_zygote_lost("killed");
   CHECK(bench.awaited == std::vector<int>{0});
+}
+
+TEST_CASE("warm rounds: a zygote that is replaced while workers run asks for no round") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_ready();
+  bench.rounds.on_zygote_replaced("torch has changed");
+  CHECK(bench.notes ==
+        std::vector<std::string>{"--warm: importing the modules again: torch has changed"});
+  bench.rounds.on_zygote_ready();
+  CHECK(bench.awaited == std::vector<int>{0});
+  CHECK(bench.begun == 1);
+  CHECK(bench.gone == 0);
 }
 
 TEST_CASE("warm rounds: a node that leaves meanwhile asks for no round") {

@@ -415,6 +415,8 @@ TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
   struct Observer final : ZygoteObserver {
     void on_zygote_ready() override { ready = true; }
 
+    void on_zygote_replaced(const std::string& why) override { FAIL(why); }
+
     void on_zygote_lost(const std::string& why) override { FAIL(why); }
 
     void on_unknown_module(const std::string& what) override { FAIL(what); }

@@ -78,9 +78,9 @@ TEST_CASE("zygote: a worker as text") {
 TEST_CASE("zygote: the answers to whether workers can be forked") {
   using What = Zygote::News::What;
   CHECK(Bench(answer("ready")).news().what == What::ready);
-  const auto stale = Bench(answer("stale torch")).news();
+  const auto stale = Bench(answer("stale torch has changed")).news();
   CHECK(stale.what == What::stale);
-  CHECK(stale.detail == "torch");
+  CHECK(stale.detail == "torch has changed");
   const auto refused = Bench(answer("refused importing x has started a thread")).news();
   CHECK(refused.what == What::refused);
   CHECK(refused.detail == "importing x has started a thread");

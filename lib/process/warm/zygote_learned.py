@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learns which modules the program imports later than at its top level, so that the zygote imports
+them ahead: PyTorch, for example, imports 900 modules when DistributedDataParallel is built. One
+worker records the names; a file keeps them for further jobs. A wrong name costs time only."""
+
+import _thread
+import ctypes
+import importlib.util
+import os
+import stat
+import sys
+
+NAMES_MAX = 4096
+RECORD_BYTES = 256 << 10  # also the limit of a file; PyTorch's names need 25 KiB
+FILES_MAX = 256  # in the folder; the oldest are removed
+FIRST_PAUSE, LAST_PAUSE = 1, 64  # the seconds between looks at the record
+FORMAT = "muster-warm 1"
+PROT_READ_WRITE = 3
+MAP_SHARED_ANONYMOUS = 0x21
+
+libc.mmap.restype = ctypes.c_void_p
+
+
+class Record:
+    """The names, in memory that the zygote shares with its workers, so they survive SIGKILL. It
+    has no descriptor, because a program may close any."""
+
+    __module__ = "muster_zygote"  # for readers of sys.meta_path
+
+    def __init__(self):
+        self.address = libc.mmap(None, ctypes.c_size_t(RECORD_BYTES), PROT_READ_WRITE,
+                                 MAP_SHARED_ANONYMOUS, -1, ctypes.c_long(0))
+        self.writer = 0  # a process forked by the worker records nothing
+        self.place = 0
+        self.lock = _thread.allocate_lock()
+
+    def begin(self):
+        """Call in the worker that records, immediately before the program."""
+        self.environ, self.before = os.environ, dict(os.environ._data)
+        self.writer = os.getpid()
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        """A finder that never finds anything. Once the program has changed its environment, its
+        imports may depend on that and are not recorded any more."""
+        if self.writer == os.getpid() and self.lock.acquire(False):
+            if self.environ._data == self.before:
+                self.add(name.encode("utf-8", "replace") + b"\n")
+            else:
+                self.writer = 0
+            self.lock.release()
+        return None
+
+    def add(self, line):
+        if self.place + len(line) < RECORD_BYTES:
+            ctypes.memmove(self.address + self.place, line, len(line))
+            self.place += len(line)
+
+    def names(self):
+        text = ctypes.string_at(self.address, RECORD_BYTES).partition(b"\0")[0]
+        return text.decode("utf-8", "replace").split("\n")[:-1]
+
+    def clear(self):
+        ctypes.memset(self.address, 0, RECORD_BYTES)
+
+
+class NamesFile:
+    """The names that were learned for one program and one Python, and those that were found to be
+    unsafe ("!name"). Only the user's own file is read; it is replaced as a whole."""
+
+    def __init__(self, program):
+        source = program.source or program.name
+        self.key = repr((program.kind, source, sys.executable, sys.version, sys.prefix))
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
+            os.environ.get("HOME") or "/nonexistent", ".cache")
+        self.folder = os.path.join(cache, "muster", "warm")
+        self.path = os.path.join(self.folder,
+                                 importlib.util.source_hash(os.fsencode(self.key)).hex())
+
+    def is_usable(self):
+        """Without a file, a new zygote could not know which modules the last one found unsafe."""
+        if not os.path.isabs(self.folder):
+            return False
+        try:
+            os.makedirs(self.folder, 0o700, exist_ok=True)
+        except OSError:
+            return False
+        return os.access(self.folder, os.W_OK | os.X_OK)
+
+    def read(self):
+        try:
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return []
+        try:
+            status = os.fstat(file)
+            if (not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or
+                    status.st_mode & 0o022 or status.st_size > RECORD_BYTES):
+                return []
+            lines = os.read(file, RECORD_BYTES).decode("utf-8", "replace").split("\n")
+        except OSError:
+            return []
+        finally:
+            os.close(file)
+        return lines[2:-1] if lines[:2] == [FORMAT, self.key] else []
+
+    def write(self, lines):
+        """Returns False if the file could not be written."""
+        text = "\n".join([FORMAT, self.key, *lines, ""]).encode("utf-8", "replace")
+        new = "%s.%d" % (self.path, os.getpid())
+        try:
+            self.remove_oldest()
+            file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW |
+                           os.O_CLOEXEC, 0o600)
+            try:
+                complete = os.write(file, text) == len(text)
+            finally:
+                os.close(file)
+            if complete:
+                os.rename(new, self.path)
+            else:
+                os.unlink(new)
+            return complete
+        except OSError:
+            return False
+
+    def remove_oldest(self):
+        with os.scandir(self.folder) as found:
+            files = sorted((each.stat().st_mtime, each.path) for each in found)
+        for _, path in files[: max(0, len(files) - FILES_MAX + 1)]:
+            os.unlink(path)
+
+
+def is_name(text):
+    return all(part.isidentifier() for part in text.split("."))
+
+
+class Learned:
+    """The names that the zygote imports ahead. `enabled` is False if the user listed modules."""
+
+    def __init__(self, program, enabled):
+        self.program = program
+        self.file = NamesFile(program)
+        self.record = Record() if enabled and self.file.is_usable() else None
+        self.lines = self.file.read() if self.record else []
+        self.unsafe = {line[1:] for line in self.lines if line.startswith("!")}
+        self.known = [line for line in self.lines if is_name(line)][:NAMES_MAX]
+        self.failed = set()
+        self.has_recorder = False
+        self.seen, self.pause = 0, None
+
+    def wanted(self):
+        """The names that were recorded, in order, that this process has not imported."""
+        recorded = [name for name in self.record.names() if is_name(name)] if self.record else []
+        names = dict.fromkeys(self.known + recorded)
+        return [name for name in names if name not in sys.modules and name not in self.unsafe and
+                name not in self.failed and not self.program.owns(name)]
+
+    def keep(self, names):
+        """Remembers names that were imported; True if the file holds them."""
+        added = [name for name in names if name in sys.modules]
+        self.failed.update(set(names) - set(added))
+        known = dict.fromkeys([each for each in self.known if each not in self.failed] + added)
+        return self.write(list(known))
+
+    def forbid(self, names):
+        """Remembers that no worker can be forked after these imports."""
+        self.unsafe.update(names)
+        return self.write([each for each in self.known if each not in names])
+
+    def write(self, known):
+        self.known = known[:NAMES_MAX]
+        lines = self.known + ["!" + each for each in sorted(self.unsafe)]
+        if lines != self.lines:
+            self.lines = lines
+            return self.file.write(lines)
+        return True
+
+    # -- beside the workers' run
+
+    def end_attempt(self):
+        """The workers are gone: keeps what they recorded since the last look."""
+        if self.record and self.has_recorder:
+            self.write(list(dict.fromkeys(self.known + self.wanted())))
+            self.record.clear()
+        self.has_recorder, self.pause = False, None
+
+    def begin_attempt(self):
+        """Returns True if the worker that is forked now shall record."""
+        if self.record is None or self.has_recorder:
+            return False
+        self.has_recorder, self.seen, self.pause = True, 0, FIRST_PAUSE
+        return True
+
+    def look(self):
+        """Called after each pause. Returns True if there are names to import and the program has
+        stopped importing."""
+        count = len(self.record.names())
+        is_quiet, self.seen = count == self.seen, count
+        self.pause = min(self.pause * 2, LAST_PAUSE) if is_quiet else FIRST_PAUSE
+        return is_quiet and bool(self.wanted())

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--warm: modules that the program imports below its top level are imported ahead for the next
+attempt and the next job, and are left out where a forked worker would notice."""
+import stat
+import textwrap
+import unittest
+
+from warm_case import COLD, WarmCase
+
+# Imports a module in a function and waits until the zygote has imported it, too.
+LATER = """
+import os, pathlib, sys, time
+def later():
+    import counted
+    return counted.version
+is_ahead = 'counted' in sys.modules
+print(os.environ["TORCHELASTIC_RESTART_COUNT"], is_ahead, later())
+count = pathlib.Path(os.environ["COUNT"])
+ends = time.monotonic() + 60
+while count.read_text().count("\\n") < int(sys.argv[1]) and time.monotonic() < ends:
+    time.sleep(0.01)
+sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] != sys.argv[2])
+"""
+
+
+class LearnedCase(WarmCase):
+    def learn(self, imports=2, restarts=1, *, program=LATER, modules="auto", **variables):
+        """Runs the program, one worker, until the module was imported so many times in all."""
+        return self.run_job(f"--warm={modules}", f"--max-restarts={restarts}", "--log-level=info",
+                            self.python(textwrap.dedent(program)), imports, restarts,
+                            env={**self.env, **variables})
+
+    def file(self):
+        found, = (self.folder / "cache/muster/warm").iterdir()
+        return found
+
+    def names(self):
+        """The names in all files; there is one for each program that imported anything."""
+        files = (self.folder / "cache").glob("muster/warm/*")
+        return [line for file in files for line in file.read_text().splitlines()[2:]]
+
+    def assert_ahead(self, ended, *ahead):
+        self.assertEqual(ended.code, 0, ended)
+        self.assertNotIn(COLD, ended.err, ended)
+        self.assertEqual([line.split()[1] for line in ended.out.splitlines() if line[0].isdigit()],
+                         [str(each) for each in ahead], ended)
+
+
+class Learned(LearnedCase):
+    def test_the_next_attempt(self):
+        self.counted()
+        ended = self.learn()
+        self.assert_ahead(ended, False, True)
+        self.assertEqual(len(self.imports()), 2, ended)
+
+    def test_the_first_start_of_the_next_job(self):
+        self.counted()
+        self.learn()
+        self.assertEqual(self.names(), ["counted"])
+        self.assertEqual(stat.S_IMODE(self.file().stat().st_mode), 0o600)
+        self.assert_ahead(self.learn(3, 0), True)
+
+    def test_what_a_short_attempt_has_imported(self):
+        """The zygote had no time to import it; the job ends before it does so."""
+        self.counted()
+        self.assert_ahead(self.learn(1), False, False)
+        self.assertEqual(self.names(), ["counted"])
+        self.assert_ahead(self.learn(3, 0), True)
+
+    def test_a_list_of_modules_is_final(self):
+        self.counted()
+        self.assert_ahead(self.learn(1, modules="json"), False, False)
+        self.assertFalse((self.folder / "cache").exists())
+
+    def test_own_modules(self):
+        self.counted()
+        (self.site / "counted.py").rename(self.folder / "counted.py")
+        self.assert_ahead(self.learn(1), False, False)
+        self.assertEqual(self.names(), [])
+
+    def test_a_module_that_has_changed(self):
+        self.counted()
+        self.learn()
+        self.counted("2")
+        ended = self.learn(3, 0)
+        self.assertEqual(ended.out.split(), ["0", "True", "2"], ended)
+
+    def test_after_the_program_has_changed_its_environment(self):
+        """What is imported may depend on it."""
+        self.counted()
+        self.assert_ahead(self.learn(1, program="import os\nos.environ['X'] = 'y'\n" + LATER),
+                          False, False)
+        self.assertEqual(self.names(), [])
+
+    def test_a_file_that_others_may_write(self):
+        self.counted()
+        self.learn()
+        self.file().chmod(0o666)
+        self.assert_ahead(self.learn(1, 0), False)
+
+    def test_a_damaged_file(self):
+        self.counted()
+        self.learn()
+        whole = self.file().read_bytes()
+        for text in (b"", b"\0\xff" * 99, whole[:-9],
+                     whole + b"not a name\nos.path.no\n!\n..\nqqqqq\n"):
+            with self.subTest(text[-20:]):
+                self.file().write_bytes(text)
+                ended = self.learn(1, 0)
+                self.assertEqual((ended.code, ended.err), (0, ended.err.replace(COLD, "")), ended)
+
+    def test_without_a_folder(self):
+        self.counted()
+        self.assert_ahead(self.learn(1, XDG_CACHE_HOME="/proc/none"), False, False)
+
+
+class LeftOut(LearnedCase):
+    """Modules that are not imported ahead, because a forked worker would differ from a cold one."""
+
+    def assert_left_out(self, module, why):
+        self.counted()
+        with open(self.site / "counted.py", "a", encoding="utf-8") as file:
+            file.write(textwrap.dedent(module))
+        ended = self.learn()
+        self.assert_ahead(ended, False, False)
+        self.assertEqual(ended.err.count(f"importing the modules again: importing counted {why}"), 1, ended)
+        self.assertEqual(self.names(), ["!counted"])
+        again = self.learn(1, 0)
+        self.assert_ahead(again, False)
+        self.assertNotIn("again", again.err)
+        return ended
+
+    def test_a_thread(self):
+        self.assert_left_out("""
+            import threading
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            """, "has started a thread")
+
+    def test_a_socket(self):
+        self.assert_left_out("import socket\nkept = socket.socket()\n", "has opened socket:")
+
+    def test_random_numbers(self):
+        self.assert_left_out("import random\nkept = random.random()\n",
+                             "has drawn random numbers")
+
+    def test_output(self):
+        """Each worker prints it, as after a cold start."""
+        ended = self.assert_left_out("import sys\nprint('printed', file=sys.stderr)\n",
+                                     "has printed something")
+        self.assertEqual(ended.err.count("printed\n"), 2, ended)
+
+    def test_output_of_c(self):
+        """It may still be in a buffer when the import ends."""
+        self.assert_left_out("import ctypes\nctypes.CDLL(None).puts(b'printed')\n",
+                             "has printed something")
+
+
+if __name__ == "__main__":
+    unittest.main()
