@@ -17,7 +17,8 @@ is_ahead = 'counted' in sys.modules
 print(os.environ["TORCHELASTIC_RESTART_COUNT"], is_ahead, later())
 count = pathlib.Path(os.environ["COUNT"])
 ends = time.monotonic() + 60
-while count.read_text().count("\\n") < int(sys.argv[1]) and time.monotonic() < ends:
+lines = lambda: count.read_text().count("\\n") if count.exists() else 0
+while lines() < int(sys.argv[1]) and time.monotonic() < ends:
     time.sleep(0.01)
 sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] != sys.argv[2])
 """
@@ -98,6 +99,12 @@ class Learned(LearnedCase):
         self.file().chmod(0o666)
         self.assert_ahead(self.learn(1, 0), False)
 
+    def test_a_module_that_is_only_looked_up(self):
+        self.counted()
+        self.learn(0, program="import importlib.util\n" + LATER.replace(
+            "import counted", "return importlib.util.find_spec('counted')"))
+        self.assertEqual(self.names(), [])
+
     def test_a_damaged_file(self):
         self.counted()
         self.learn()
@@ -121,10 +128,12 @@ class LeftOut(LearnedCase):
         self.counted()
         with open(self.site / "counted.py", "a", encoding="utf-8") as file:
             file.write(textwrap.dedent(module))
-        ended = self.learn()
+        self.module("other", "")
+        ended = self.learn(program=LATER.replace("import counted", "import counted, other"))
         self.assert_ahead(ended, False, False)
-        self.assertEqual(ended.err.count(f"importing the modules again: importing counted {why}"), 1, ended)
-        self.assertEqual(self.names(), ["!counted"])
+        again = f"importing the modules again: importing counted {why}"
+        self.assertEqual(ended.err.count(again), 1, ended)
+        self.assertEqual(self.names(), ["other", "!counted"])
         again = self.learn(1, 0)
         self.assert_ahead(again, False)
         self.assertNotIn("again", again.err)

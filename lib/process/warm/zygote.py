@@ -240,7 +240,7 @@ class Imported:
         if why is None:
             self.learned.keep(names)
             return None
-        is_kept = self.learned.forbid(names if why[0] is None else [why[0]])
+        is_kept = self.learned.forbid(names, names if why[0] is None else [why[0]])
         return ("stale " if is_kept else "refused ") + culprit(*why)
 
     def begin_again(self):

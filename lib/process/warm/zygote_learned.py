@@ -11,6 +11,7 @@ import stat
 import sys
 
 NAMES_MAX = 4096
+UNSAFE_MAX = 16  # each costs a new zygote; with more, nothing is imported ahead
 RECORD_BYTES = 256 << 10  # also the limit of a file; PyTorch's names need 25 KiB
 FILES_MAX = 256  # in the folder; the oldest are removed
 FIRST_PAUSE, LAST_PAUSE = 1, 64  # the seconds between looks at the record
@@ -41,8 +42,11 @@ class Record:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
-        """A finder that never finds anything. Once the program has changed its environment, its
-        imports may depend on that and are not recorded any more."""
+        """A finder that never finds anything. Many programs only ask whether a module exists
+        (importlib.util.find_spec); such names are not recorded. Once the program has changed its
+        environment, its imports may depend on that and are not recorded any more."""
+        if sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":
+            return None
         if self.writer == os.getpid() and self.lock.acquire(False):
             if self.environ._data == self.before:
                 self.add(name.encode("utf-8", "replace") + b"\n")
@@ -152,9 +156,17 @@ class Learned:
     def wanted(self):
         """The names that were recorded, in order, that this process has not imported."""
         recorded = [name for name in self.record.names() if is_name(name)] if self.record else []
+        if len(self.unsafe) > UNSAFE_MAX:
+            return []
         names = dict.fromkeys(self.known + recorded)
-        return [name for name in names if name not in sys.modules and name not in self.unsafe and
-                name not in self.failed and not self.program.owns(name)]
+        return [name for name in names if name not in sys.modules and name not in self.failed and
+                not self.is_unsafe(name) and not self.program.owns(name)]
+
+    def is_unsafe(self, name):
+        """True for a module that was found unsafe, and for the submodules of such a package."""
+        while name and name not in self.unsafe:
+            name = name.rpartition(".")[0]
+        return bool(name)
 
     def keep(self, names):
         """Remembers names that were imported; True if the file holds them."""
@@ -163,10 +175,11 @@ class Learned:
         known = dict.fromkeys([each for each in self.known if each not in self.failed] + added)
         return self.write(list(known))
 
-    def forbid(self, names):
-        """Remembers that no worker can be forked after these imports."""
-        self.unsafe.update(names)
-        return self.write([each for each in self.known if each not in names])
+    def forbid(self, names, unsafe):
+        """Remembers that no worker can be forked after the imports `unsafe`, a part of `names`."""
+        self.unsafe.update(unsafe)
+        known = dict.fromkeys(self.known + names)
+        return self.write([each for each in known if not self.is_unsafe(each)])
 
     def write(self, known):
         self.known = known[:NAMES_MAX]
