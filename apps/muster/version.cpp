@@ -12,7 +12,7 @@ std::string version_text() {
       "compiler    {} {}, {} build\n"
       "nodes       any number (rendezvous backends static and c10d)\n"
       "store       TCPStore, both dialects (PyTorch up to 2.0, and later)\n"
-      "devices     counted without CUDA libraries; none are linked\n"
+      "devices     GPUs are counted without linking CUDA libraries\n"
       "names       /etc/hosts and DNS through c-ares; no getaddrinfo\n",
       MUSTER_VERSION,
 #ifdef __clang__

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choose_job.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "http/access.hpp"
@@ -82,7 +83,7 @@ Result<JobSource> source_at(const Endpoint& endpoint, const ControlOptions& opti
 
 std::string describe(const FoundJob& job) {
   if (job.is_silent()) {
-    return fmt::format("pid {}  does not answer", pid_text(job));
+    return fmt::format("pid {}  does not respond", pid_text(job));
   }
   const Json status = parse_json(job.status);
   return fmt::format("pid {}  {}, job {}, {}",
@@ -95,10 +96,10 @@ std::string describe(const FoundJob& job) {
 Error silent_error(const std::vector<FoundJob>& silent, const ControlOptions& options) {
   return Error{
       Errc::unreachable,
-      fmt::format("no answer within {:.4g} s from the launcher{} with pid {}: stopped, or the "
-                  "host is overloaded. Use musterctl stop --pid PID to stop such a job",
+      fmt::format("no answer within {:.4g} s from the {} with pid {}: it may be stopped, or "
+                  "the host overloaded. musterctl stop --pid PID stops its job",
                   std::chrono::duration<double>(options.time_to_find()).count(),
-                  silent.size() == 1 ? "" : "s",
+                  agreeing(silent.size(), "launcher", "launchers"),
                   name_some(silent, pid_text))};
 }
 

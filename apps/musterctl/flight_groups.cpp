@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flight_groups.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "hang/judge/collective_places.hpp"
 #include "status/json.hpp"
@@ -68,23 +69,24 @@ std::string group_text(const std::string& name, const hang::Evidence& group) {
   const int size = group.ranks.front().positions.front().size;
   const std::size_t seen = group.ranks.size();
   std::string out = size > 0 ? fmt::format("{}: {} of {} ranks seen\n", name, seen, size)
-                             : fmt::format("{}: {} ranks seen\n", name, seen);
+                             : fmt::format("{}: {} seen\n", name, counted(seen, "rank"));
   for (const auto& [where, place] : places_in(group)) {
     out += fmt::format(
         "  {}: {}{}\n",
-        hang::ranks_text(place.ranks),
+        name_ranks(place.ranks),
         where.second,
         place.age < kNsPerSecond ? "" : fmt::format(", for {} s", place.age / kNsPerSecond));
   }
   for (const auto& [behind, waiting] : waits_in(group)) {
-    out += fmt::format("  {} behind: {} {} for {}\n",
-                       hang::ranks_text(behind) + (behind.size() == 1 ? " is" : " are"),
-                       hang::ranks_text(waiting),
-                       waiting.size() == 1 ? "waits" : "wait",
-                       behind.size() == 1 ? "it" : "them");
+    out += fmt::format("  {} {} behind: {} {} for {}\n",
+                       name_ranks(behind),
+                       is_are(behind.size()),
+                       name_ranks(waiting),
+                       agreeing(waiting.size(), "waits", "wait"),
+                       agreeing(behind.size(), "it", "them"));
   }
   if (const auto odd = hang::differing(group)) {
-    out += fmt::format("  {}: {}\n", hang::ranks_text(odd->ranks), odd->words);
+    out += fmt::format("  {}: {}\n", name_ranks(odd->ranks), odd->words);
   }
   return out;
 }

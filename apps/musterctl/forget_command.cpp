@@ -25,10 +25,10 @@ Result<int> run_forget(const ControlOptions& options) {
   if (!refused->empty()) {
     return failure(Errc::not_possible, fmt::format("cannot forget {}: {}", node, *refused));
   }
-  print(fmt::format("{}: declared dead, the job no longer waits for it\n", node));
+  print(fmt::format("{}: declared dead; the job no longer waits for it\n", node));
   warn(
-      fmt::format("if a process of this job is still running on {}, the job runs twice and "
-                  "both parts may write the same files. Stop it there",
+      fmt::format("if a process of this job is still running on {}, the job runs twice, and "
+                  "both parts may write the same files. Stop that process",
                   node));
   return 0;
 }

@@ -23,7 +23,7 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl events [DIR]     print all events of the job, one per line; --follow: wait for new ones
   musterctl timeline [DIR]   draw rounds, nodes and workers as an image: --svg FILE (-: stdout)
   musterctl report [DIR]     print the failure report (JSON) of the newest run in a log directory
-  musterctl stacks [RANK]…   print the stacks of the workers on this host, grouping equal ones
+  musterctl stacks [RANK]…   print the stacks of the workers on this host, grouped if identical
   musterctl flights [DIR]    show each rank's position in its collectives and which are behind
   musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
   musterctl url              print the URL of the job's HTTP server, including its key
@@ -62,7 +62,7 @@ their launchers.
   musterctl store ping HOST:PORT             check that a TCPStore server answers
   musterctl store keys HOST:PORT             print the keys, one per line
   musterctl store count HOST:PORT            print the number of keys
-  musterctl store get HOST:PORT KEY          wait for a key and print its value unchanged
+  musterctl store get HOST:PORT KEY          wait for a key and print its raw value
   musterctl store set HOST:PORT KEY VALUE
   musterctl store append HOST:PORT KEY VALUE
   musterctl store add HOST:PORT KEY NUMBER   add to a counter and print the sum

@@ -44,8 +44,8 @@ Result<std::string> find_in_runs(const std::string& folder, const char* name) {
   if (!path) {
     return failure(Errc::not_found,
                    "no " + std::string(name) + " in '" + folder +
-                       "' or its subdirectories: muster writes one to its --log-dir" +
-                       (std::string_view(name) == "report.json" ? ", if the job fails" : ""));
+                       "' or its subdirectories: muster writes this file to its --log-dir" +
+                       (std::string_view(name) == "report.json" ? " if the job fails" : ""));
   }
   return path->string();
 }

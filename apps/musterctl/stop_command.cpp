@@ -54,7 +54,7 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
   const std::string name = printable(node);
   if (here.size() > 1) {
     return failure(Errc::usage,
-                   fmt::format("{} jobs are running on {} here; select one with --pid: {}",
+                   fmt::format("{} of your jobs are running on {}; select one with --pid: {}",
                                here.size(),
                                name,
                                name_some(here, [](const FoundJob& job) { return describe(job); })));
@@ -68,7 +68,7 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
   }
   return failure(
       Errc::not_found,
-      fmt::format("no node '{}' in your jobs on this host; their nodes: {}",
+      fmt::format("your jobs on this host have no node '{}'; their nodes: {}",
                   name,
                   name_some(known, [](const std::string& one) { return printable(one); })));
 }
@@ -111,7 +111,7 @@ Result<int> run_drain(const ControlOptions& options) {
   if (const auto ended = end_launcher(*job, options); !ended) {
     return std::unexpected(ended.error());
   }
-  print(fmt::format("{}: drained, its launcher (pid {}) has left the job\n",
+  print(fmt::format("{}: drained; its launcher (pid {}) has left the job\n",
                     printable(options.node),
                     job->launcher_pid));
   return 0;

@@ -18,7 +18,7 @@ constexpr Duration kMessageTimeout = std::chrono::milliseconds(200);
 
 void check_failed(std::string_view condition, std::string_view file, int line) {
   std::string text = "muster: internal error: ";
-  text.append(condition).append(" does not hold at ").append(file);
+  text.append(condition).append(" is false at ").append(file);
   text.append(":").append(std::to_string(line)).append("; please report this\n");
   write_within(STDERR_FILENO, text, kMessageTimeout);
   std::abort();

@@ -26,7 +26,7 @@ void UniqueFd::reset() {
 Result<PipeEnds> make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return std::unexpected(system_error("creating a pipe", errno));
+    return std::unexpected(system_error("cannot create a pipe", errno));
   }
   return PipeEnds{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
@@ -34,7 +34,7 @@ Result<PipeEnds> make_pipe() {
 Result<void> set_nonblocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return std::unexpected(system_error("making a descriptor non-blocking", errno));
+    return std::unexpected(system_error("cannot make a descriptor non-blocking", errno));
   }
   return {};
 }

@@ -100,7 +100,7 @@ Result<void> UserAdmission::judge_stranger(const SocketOwner& owner) {
 
 void UserAdmission::admit_unknowable(const PeerFacts& facts) {
   if (notice_ && !std::exchange(told_, true)) {
-    notice_("cannot keep other users of this host out: " +
+    notice_("cannot reject other users of this host: " +
             (facts.owner ? "our own user has no ID in this user namespace"
                          : facts.owner.error().message));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "machine/gpu_count.hpp"
 
+#include "base/plural.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -126,8 +127,8 @@ void see_one_slice(const GpuDevices& devices, VisibleGpus& out) {
 
 VisibleGpus visible_nvidia(const GpuDevices& devices, const Environ& environ) {
   VisibleGpus out{devices.nvidia,
-                  fmt::format("{} NVIDIA GPUs {}",
-                              devices.nvidia.size(),
+                  fmt::format("{} {}",
+                              counted(devices.nvidia.size(), "NVIDIA GPU"),
                               devices.is_hidden ? "by nvidia-smi" : "in /dev")};
   if (!environ.get("CUDA_VISIBLE_DEVICES")) {
     see_one_slice(devices, out);
@@ -140,7 +141,7 @@ VisibleGpus visible_nvidia(const GpuDevices& devices, const Environ& environ) {
 }
 
 VisibleGpus visible_amd(const GpuDevices& devices, const Environ& environ) {
-  VisibleGpus out{devices.amd, fmt::format("{} AMD GPUs in /sys/class/kfd", devices.amd.size())};
+  VisibleGpus out{devices.amd, counted(devices.amd.size(), "AMD GPU") + " in /sys/class/kfd"};
   apply("ROCR_VISIBLE_DEVICES", environ, out);
   // HIP_VISIBLE_DEVICES, or its alias CUDA_VISIBLE_DEVICES, applies to the devices selected by
   // ROCR_VISIBLE_DEVICES.

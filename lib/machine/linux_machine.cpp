@@ -4,6 +4,7 @@
 #include "base/check.hpp"
 #include "base/fd.hpp"
 #include "base/mount.hpp"
+#include "base/plural.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "machine/cpu_count.hpp"
@@ -96,9 +97,10 @@ Count LinuxMachine::usable_cpus() const {
   const auto quota = cgroup_quota(
       read("/proc/self/cgroup").value_or(""), read("/proc/self/mountinfo").value_or(""), read);
   if (quota && *quota < affinity) {
-    return {*quota, fmt::format("{} CPUs by the cgroup's quota, {} by affinity", *quota, affinity)};
+    return {*quota,
+            counted(*quota, "CPU") + fmt::format(" by the cgroup quota, {} by affinity", affinity)};
   }
-  return {affinity, fmt::format("{} CPUs by affinity", affinity)};
+  return {affinity, counted(affinity, "CPU") + " by affinity"};
 }
 
 bool LinuxMachine::has_own_cpus(std::optional<int> shared) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "machine/numa_binding.hpp"
 
+#include "base/plural.hpp"
 #include "machine/topology.hpp"
 
 #include <fmt/core.h>
@@ -153,13 +154,14 @@ Result<std::vector<CpuSet>> masks_at(const Layout& layout,
   const std::vector<CpuSet> parts =
       exclusive ? physical_cores(layout.read, place.cpus) : cache_groups(layout.read, place.cpus);
   if (exclusive && parts.size() < count) {
-    return failure(Errc::usage,
-                   fmt::format("{} workers belong to NUMA node {}, which has only {} usable "
-                               "physical cores. Start fewer workers, or pass "
-                               "--numa-binding=node",
-                               count,
-                               layout.nodes[home].id,
-                               parts.size()));
+    return failure(
+        Errc::usage,
+        fmt::format(
+            "{} workers belong to NUMA node {}, which has only {}. Start fewer workers, or pass "
+            "--numa-binding=node",
+            count,
+            layout.nodes[home].id,
+            counted(parts.size(), "usable physical core")));
   }
   std::vector<CpuSet> masks;
   for (std::size_t i = 0; i < count; ++i) {
@@ -240,13 +242,13 @@ NumaPlan with_shares(NumaPlan plan) {
 
 std::string reason_of(const NumaRequest& request) {
   if (has_gpus(request)) {
-    return fmt::format("by the NUMA nodes of {} GPUs", request.ranks);
+    return fmt::format("by the NUMA nodes of {}", counted(request.ranks, "GPU"));
   }
-  return request.gpus.empty()
-             ? "spread across the CPUs because there are no GPUs"
-             : fmt::format("spread across the CPUs because there are {} GPUs for {} workers",
-                           request.gpus.size(),
-                           request.ranks);
+  return request.gpus.empty() ? "spread across the CPUs because there are no GPUs"
+                              : fmt::format("spread across the CPUs because there {} {} for {}",
+                                            is_are(request.gpus.size()),
+                                            counted(request.gpus.size(), "GPU"),
+                                            counted(request.ranks, "worker"));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/assignment.hpp"
 
+#include "base/plural.hpp"
+
 #include <fmt/core.h>
 
 #include <cstdint>
@@ -14,7 +16,7 @@ Result<void> check(std::span<const NodeShare> members, std::size_t self) {
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].nproc < 1) {
       return failure(Errc::protocol,
-                     fmt::format("group rank {} has {} workers", i, members[i].nproc));
+                     fmt::format("group rank {} has {}", i, counted(members[i].nproc, "worker")));
     }
     workers += members[i].nproc;
   }

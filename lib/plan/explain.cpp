@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/explain.hpp"
 
+#include "base/plural.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -38,8 +39,9 @@ std::string describe_output(const OutputPlan& plan) {
     out += fmt::format(", forwarded with prefix {}", describe_prefix(plan.prefix));
   }
   if (!plan.filtered_path.empty()) {
-    out += fmt::format(
-        ", lines matching {} filters also to {}", plan.filters.size(), plan.filtered_path);
+    out += fmt::format(", lines that match {} also to {}",
+                       counted(plan.filters.size(), "filter"),
+                       plan.filtered_path);
   }
   return out;
 }
@@ -118,10 +120,10 @@ std::string describe_example(const LaunchConfig& config, const Assignment& assig
   if (!many_nodes(config)) {
     return out;
   }
-  return out + fmt::format("# group rank {} of {} nodes with {} workers each, as an example: {}\n",
+  return out + fmt::format("# group rank {} of {} with {} each, as an example: {}\n",
                            assignment.group_rank,
-                           assignment.group_world_size,
-                           assignment.local_world_size,
+                           counted(assignment.group_world_size, "node"),
+                           counted(assignment.local_world_size, "worker"),
                            open_questions(config));
 }
 

@@ -62,7 +62,7 @@ void check_place_of_rank_0(const PlatformFacts& facts,
   });
   if (is_host(plan) && !known) {
     plan.problem = fmt::format(
-        "{} placed rank 0 on this host, {}, but the other ranks expect it on {} "
+        "{} placed rank 0 on this host ({}), but the other ranks expect it on {} "
         "({}). {}",
         starter,
         facts.hostname,

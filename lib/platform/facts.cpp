@@ -79,7 +79,7 @@ std::optional<std::string> PlatformFacts::service_link() const {
     return std::nullopt;
   }
   return "ignoring MASTER_PORT=" + value->value +
-         ": it is Kubernetes' link to a Service named 'master', not a port. Set "
+         ": Kubernetes set it for a Service named 'master'; it is not a port number. Set "
          "enableServiceLinks: false in the pod, or pass --master-port";
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/host_filter.hpp"
 
+#include "base/plural.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -124,9 +125,9 @@ Result<void> check_slots(const JobHost& host,
   }
   if (host.slots && static_cast<std::size_t>(*host.slots) != gpus.size()) {
     return wrong_filter(host.name(),
-                        fmt::format("has {} workers on {} GPUs; slots require one GPU per worker",
-                                    *host.slots,
-                                    gpus.size()));
+                        fmt::format("has {} on {}; slots require one GPU per worker",
+                                    counted(*host.slots, "worker"),
+                                    counted(gpus.size(), "GPU")));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/platforms.hpp"
 
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "platform/cloud_rows.hpp"
 
@@ -122,8 +123,9 @@ Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted)
 Result<PlatformPlan> as_node(PlatformPlan plan, int node) {
   const int nodes = plan.nodes ? plan.nodes->value : 1;
   if (node < 0 || node >= nodes) {
-    return failure(Errc::usage,
-                   fmt::format("--as-node={}: the job has {} nodes, numbered from 0", node, nodes));
+    return failure(
+        Errc::usage,
+        fmt::format("--as-node={}: the job has {}, numbered from 0", node, counted(nodes, "node")));
   }
   if (plan.task) {
     return failure(Errc::usage,

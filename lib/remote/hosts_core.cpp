@@ -2,6 +2,7 @@
 #include "remote/hosts_core.hpp"
 
 #include "base/check.hpp"
+#include "base/plural.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -129,9 +130,8 @@ void HostsCore::say_unreached(HostsEffects& out) {
     out.emplace_back(Say{LogLevel::error, unreached_[i]});
   }
   if (shown < unreached_.size()) {
-    out.emplace_back(
-        Say{LogLevel::error,
-            fmt::format("{} more hosts cannot be reached", unreached_.size() - shown)});
+    out.emplace_back(Say{LogLevel::error,
+                         counted(unreached_.size() - shown, "more host") + " cannot be reached"});
   }
 }
 
@@ -148,9 +148,9 @@ void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
   if (now < reach_end_) {
     if (!std::exchange(noticed_, true)) {
       out.emplace_back(Say{LogLevel::warning,
-                           fmt::format("waiting for {} of {} hosts to answer: {}{}",
+                           fmt::format("waiting for {} of {} to answer: {}{}",
                                        count(State::expected),
-                                       states_.size(),
+                                       counted(states_.size(), "host"),
                                        names_of(State::expected),
                                        last_trouble())});
     }

@@ -188,7 +188,7 @@ void HostsLauncher::on_frame(RshChild& child, const Frame& frame) {
     case RemoteFrameKind::start:
     case RemoteFrameKind::signal:
     case RemoteFrameKind::credit:
-      child.fail("received a message for the other direction");
+      child.fail("received a message that only this side may send");
       break;
   }
 }

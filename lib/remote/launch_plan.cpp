@@ -166,7 +166,7 @@ std::string describe_hosts(const HostsRequest& request) {
   std::string out = fmt::format("# {} hosts", request.hosts.size());
   const auto direct = branches(0, request.hosts.size(), static_cast<std::size_t>(request.fanout));
   if (direct.size() < request.hosts.size()) {
-    out += fmt::format(", {} started from here, the others by these", direct.size());
+    out += fmt::format("; this host starts {} of them, which start the others", direct.size());
   }
   out += "; the first host reports ADDRESS:PORT\n";
   for (std::size_t i = 0; i < request.hosts.size(); ++i) {

@@ -182,7 +182,7 @@ void RshChild::tell_frames() {
       return;
     }
     if ((*frame)->host < place_.branch.head || (*frame)->host >= place_.branch.end) {
-      fail("received a frame for a host of another branch");
+      fail("received a frame for a host in another branch of the launch tree");
       return;
     }
     observer_.on_frame(*this, **frame);

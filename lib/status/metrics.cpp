@@ -78,7 +78,7 @@ void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
            "Unix time at which this launcher started.",
            status.started);
   text.one("job_age_seconds", "gauge", "Seconds since the start.", extra.now - status.started);
-  text.begin("phase", "gauge", "1 for the current phase of this node.");
+  text.begin("phase", "gauge", "1 for the phase that this node is in, 0 for the others.");
   for (int i = 0; i < kPhases; ++i) {
     const auto phase = static_cast<JobPhase>(i);
     text.add(fmt::format("phase=\"{}\"", describe(phase)), phase == status.phase ? 1 : 0);
@@ -157,7 +157,7 @@ void add_counters(Text& text, const JobStatus& status) {
            status.restarts);
   text.one("regroups_total",
            "counter",
-           "Rounds that were replaced by another, in a multi-node job.",
+           "Rounds that ended because the nodes of a multi-node job formed another.",
            status.regroups);
   text.one("fences_total",
            "counter",

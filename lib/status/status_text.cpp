@@ -2,6 +2,7 @@
 #include "status/status_text.hpp"
 
 #include "base/clock.hpp"
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "status/json.hpp"
 
@@ -77,12 +78,10 @@ std::string phase_line(const Json& status) {
 
 std::string round_line(const Json& status) {
   const Json& nodes = field(status, "nodes");
-  std::string line = fmt::format("round {}: {} worker{} on {} node{}",
+  std::string line = fmt::format("round {}: {} on {}",
                                  number_of(status, "round"),
-                                 number_of(status, "world_size"),
-                                 number_of(status, "world_size") == 1 ? "" : "s",
-                                 nodes.size(),
-                                 nodes.size() == 1 ? "" : "s");
+                                 counted(number_of(status, "world_size"), "worker"),
+                                 counted(nodes.size(), "node"));
   line += fmt::format("; regroups: {}, restarts: {} of {}",
                       number_of(status, "regroups"),
                       number_of(status, "restarts"),
@@ -104,8 +103,10 @@ void add_roll_call(const Json& status, Lines& out) {
   if (!call.is_object()) {
     return;
   }
-  std::string line = fmt::format(
-      "waiting: {} of {} nodes are present", number_of(call, "present"), number_of(call, "needed"));
+  std::string line = fmt::format("waiting: {} of {} {} present",
+                                 number_of(call, "present"),
+                                 counted(number_of(call, "needed"), "node"),
+                                 is_are(number_of(call, "present")));
   if (const std::string names = names_of(field(call, "awaited")); !names.empty()) {
     line += "; missing: " + names;
   }
@@ -189,10 +190,10 @@ void add_workers(const Json& status, Lines& out) {
     by_state[safe_text(worker, "state")].insert(number_of(worker, "rank"));
   }
   for (const auto& [state, ranks] : by_state) {
-    out.push_back(fmt::format("workers here, {}: {} (rank{} {})",
+    out.push_back(fmt::format("workers here, {}: {} ({} {})",
                               state,
                               ranks.size(),
-                              ranks.size() == 1 ? "" : "s",
+                              agreeing(ranks.size(), "rank", "ranks"),
                               ranges_of(ranks)));
   }
   Lines unwell;
@@ -228,10 +229,10 @@ void add_rounds(const Json& status, std::size_t most, Lines& out) {
     const std::string left = names_of(field(round, "left"));
     const std::string joined = names_of(field(round, "joined"));
     const std::string why = safe_text(round, "why_ended");
-    out.push_back(fmt::format("round {} from {}: {} workers{}{}{}{}{}{}",
+    out.push_back(fmt::format("round {} from {}: {}{}{}{}{}{}{}",
                               number_of(round, "round"),
                               clock_of(seconds_of(round, "begun")),
-                              number_of(round, "world_size"),
+                              counted(number_of(round, "world_size"), "worker"),
                               left.empty() ? "" : ", lost ",
                               left,
                               joined.empty() ? "" : ", joined by ",
@@ -309,7 +310,7 @@ std::string top_screen(std::string_view status, const ScreenSize& size) {
   if (nodes.size() > room && room > 0) {
     const std::size_t left_out = nodes.size() - room + 1;
     nodes.resize(room - 1);
-    nodes.push_back(fmt::format("and {} more nodes", left_out));
+    nodes.push_back("and " + counted(left_out, "more node"));
   }
   lines.insert(
       lines.end(), nodes.begin(), nodes.begin() + static_cast<long>(std::min(room, nodes.size())));

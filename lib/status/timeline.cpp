@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "status/timeline.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/core.h>
@@ -237,10 +238,10 @@ std::string timeline_svg(const JobStatus& status, double now) {
     y += row.height + kGap;
   }
   if (nodes_left_out > 0) {
-    body += fmt::format("<text class=\"tl-dim\" x=\"{}\" y=\"{:.1f}\">and {} more nodes</text>\n",
+    body += fmt::format("<text class=\"tl-dim\" x=\"{}\" y=\"{:.1f}\">and {}</text>\n",
                         kLabelWidth,
                         y + 10,
-                        nodes_left_out);
+                        counted(nodes_left_out, "more node"));
     y += kNodeHeight;
   }
   const double height = y + kBottom;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "straggler/slow.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/core.h>
@@ -30,11 +31,6 @@ std::string subject(const std::vector<int>& ranks, const std::vector<SlowPlace>&
 }
 
 }  // namespace
-
-std::string name_ranks(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") +
-         name_some(ranks, [](int rank) { return std::to_string(rank); });
-}
 
 std::string describe(const Slow& slow) {
   const std::string who = subject(slow.ranks, slow.places);

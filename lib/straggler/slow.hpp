@@ -42,7 +42,6 @@ struct Over {
 };
 
 // "rank 3", "ranks 3, 5".
-[[nodiscard]] std::string name_ranks(const std::vector<int>& ranks);
 
 // "rank 3 is slow: it costs the job 31 % of its time (0.12 s of each step of 0.39 s)"; in a
 // multi-node job "rank 3 on 'h2' is slow", "node 'h2' (ranks 2, 3) is slow".

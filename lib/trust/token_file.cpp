@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/fd.hpp"
+#include "base/plural.hpp"
 #include "base/random.hpp"
 
 #include <fmt/core.h>
@@ -281,9 +282,9 @@ Result<std::string> take_token(std::string_view content) {
   }
   if (content.size() < kMinTokenBytes) {
     return failure(Errc::usage,
-                   fmt::format("it has {} bytes, but a token needs at least {}. "
+                   fmt::format("it has {}, but a token needs at least {}. "
                                "Create one with openssl rand -hex 32",
-                               content.size(),
+                               counted(content.size(), "byte"),
                                kMinTokenBytes));
   }
   return std::string(content);

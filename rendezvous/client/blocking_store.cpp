@@ -3,6 +3,7 @@
 
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "rendezvous/wire/limits.hpp"
 #include "rendezvous/wire/store_encoder.hpp"
@@ -173,8 +174,8 @@ Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
     return sent;
   }
   return finish_wait(deadline,
-                     "timed out after " + describe(timeout) + " waiting for the key" +
-                         (keys.size() == 1 ? " " : "s ") + join(keys, ", "));
+                     "timed out after " + describe(timeout) + " waiting for the " +
+                         std::string(agreeing(keys.size(), "key ", "keys ")) + join(keys, ", "));
 }
 
 // The wait is cancelled at the deadline, so that a late reply is not mistaken for the reply to a

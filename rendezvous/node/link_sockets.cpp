@@ -243,7 +243,7 @@ void LinkSockets::take_message(Link& link, RoundMessage message) {
   // A plaintext message is a Refuse. A node that has met another node ignores it, because a
   // stranger may now be listening at the address of a former node.
   if (keys_.any() && !link.sealed && keys_.met) {
-    fail(link, LinkEnd::broken, "refused by a peer that did not prove the job's token");
+    fail(link, LinkEnd::broken, "refused by a peer that did not prove that it has the job's token");
     return;
   }
   if (link.state == LinkState::stranger) {

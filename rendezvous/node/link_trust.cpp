@@ -250,7 +250,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
     return;
   }
   if (link.trust == nullptr && !bytes.empty()) {
-    fail(link, LinkEnd::broken, "protocol error: it sends data before the key is known");
+    fail(link, LinkEnd::broken, "protocol error: it sent data before the handshake completed");
     return;
   }
   if (!link.channel) {

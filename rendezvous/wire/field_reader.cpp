@@ -30,7 +30,7 @@ void FieldReader::duration(Duration& value, Duration least) {
   number(count);
   value = Duration(count);
   if (ok() && (value < least || value > kMaxDuration)) {
-    fail("a duration of " + std::to_string(count) + " ns");
+    fail("a duration out of range: " + std::to_string(count) + " ns");
   }
 }
 
@@ -66,7 +66,7 @@ void FieldReader::name(std::string& value, std::string_view before) {
 void FieldReader::address(std::string& value, std::string_view before) {
   prefixed(value, before, kMaxAddressBytes);
   if (ok() && !looks_numeric(value)) {
-    fail("an address '" + value + "' that is not numeric");
+    fail("a non-numeric address '" + value + "'");
   }
 }
 
@@ -86,7 +86,7 @@ void FieldReader::ports(std::vector<std::uint16_t>& ports) {
   for (std::size_t i = 0; i < count && ok(); ++i) {
     number(ports.emplace_back());
     if (ok() && ports.back() == 0) {
-      fail("a reserved port of 0");
+      fail("a reserved port 0");
     }
   }
 }

@@ -10,6 +10,6 @@ import sys
 environment = {**os.environ, 'MUSTER_CUDA_LIBRARY': '/nowhere/libcuda.so.1'}
 done = subprocess.run(sys.argv[1:], env=environment, capture_output=True, text=True, timeout=300,
                       check=False)
-first = "gpu-check: nothing was checked: no GPU can be used: NVIDIA's driver is missing"
+first = "gpu-check: nothing was checked: no GPU can be used: cannot load NVIDIA's driver"
 if done.returncode != 77 or done.stdout or not done.stderr.startswith(first):
     sys.exit(f'exit code {done.returncode}, wanted 77\n{done.stdout}{done.stderr}')

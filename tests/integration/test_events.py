@@ -163,8 +163,8 @@ class OneNode(JobCase, EventsCase):
                              preexec_fn=no_files)
         self.assertEqual(ended.code, 0, ended)
         self.assertEqual(ended.err.count("\n"), 1, ended)
-        self.assertIn("cannot write 'events.jsonl': File too large; no more events are logged\n",
-                      ended.err)
+        self.assertIn("cannot write 'events.jsonl': File too large; no further events will "
+                      "be logged\n", ended.err)
 
 
 class ManyNodes(NodesCase, EventsCase):

@@ -66,7 +66,7 @@ class ExitCodes(JobCase):
         path.chmod(0o755)
         ended = self.run_job("--nproc-per-node", 2, path)
         self.assertEqual(ended.code, 126, ended)
-        self.assertIn("exec format error: it is a program for s390x, and this machine is",
+        self.assertIn("exec format error: it was built for s390x, but this machine is",
                       ended.err)
         self.assertNotIn("/bin/sh", ended.err)
 

@@ -231,8 +231,8 @@ class OneNode(JobCase):
                       ended.err)
 
     def test_wrong_addresses_are_usage_errors(self):
-        for value, said in (("x", "a port is missing"), ("host:80", "'host' is not a numeric"),
-                            ("70000", "65535"), ("127.0.0.1", "a port is missing")):
+        for value, said in (("x", "has no port"), ("host:80", "'host' is not a numeric"),
+                            ("70000", "65535"), ("127.0.0.1", "has no port")):
             ended = self.run_job("--http", value, *self.puppets(1, "exit", "0"))
             self.assertEqual(ended.code, 2, ended)
             self.assertIn(said, ended.err)

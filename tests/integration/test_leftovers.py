@@ -45,7 +45,7 @@ class Processes(JobCase):
     def test_what_succeeded_workers_leave_may_finish(self):
         go, done = self.folder / "go", self.folder / "done"
         job = self.daemon("wait-file", go, "touch", done, last=("exit", "0"))
-        self.assertIn("all workers are done; waiting up to ", self.said(job))
+        self.assertIn("all workers have exited; waiting up to ", self.said(job))
         go.touch()
         ended = job.end()
         self.assertEqual((ended.code, done.exists()), (0, True), ended)

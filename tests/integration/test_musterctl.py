@@ -106,7 +106,7 @@ class Jobs(JobCase):
     def test_a_report_that_is_not_there_says_where_one_would_be(self):
         self.assertIn("; for a finished job use musterctl report DIR",
                       ctl("report", "--run-id", "none", code=1))
-        self.assertIn("muster writes one to its --log-dir, if the job fails",
+        self.assertIn("muster writes this file to its --log-dir if the job fails",
                       ctl("report", self.folder, code=1))
 
     def test_nobody_listens_at_the_endpoint(self):
@@ -197,7 +197,7 @@ class Jobs(JobCase):
         node = status_of(job)["node"]
         said = ctl("drain", node, *self.pid(job), code=1)
         self.assertIn("so draining would stop the job", said)
-        self.assertIn(f"no node 'other' in your jobs on this host; their nodes: {node}",
+        self.assertIn(f"your jobs on this host have no node 'other'; their nodes: {node}",
                       ctl("drain", "other", *self.pid(job), code=1))
         self.assertTrue(status_of(job)["ready"])
 
@@ -262,7 +262,7 @@ class ManyNodes(NodesCase):
         self.assertIn(f"{other} is on another host. Run musterctl drain {other} there",
                       ctl("drain", other, "--pid", second.process.pid, code=1))
         self.assertEqual(ctl("drain", node, "--run-id", job.name),
-                         f"{node}: drained, its launcher (pid {second.process.pid}) has left the "
+                         f"{node}: drained; its launcher (pid {second.process.pid}) has left the "
                          "job\n")
         job.round(1)
         job.ends(second, code=143)

@@ -165,10 +165,10 @@ class Stopped(JobCase):
         for job in stopped:
             self.assertRegex(said, rf"no answer within 1 s .*\b{job.process.pid}\b")
         pid = stopped[0].process.pid
-        self.assertIn(f"no answer within 1 s from the launcher with pid {pid}: stopped, or",
-                      ctl("status", "--pid", pid, code=69))
+        self.assertIn(f"no answer within 1 s from the launcher with pid {pid}: it may be stopped, "
+                      "or the host overloaded", ctl("status", "--pid", pid, code=69))
         self.assertIn("no answer within 1 s", ctl("stop", "--run-id", "unknown", code=69))
-        self.assertIn("does not answer", ctl("stop", code=2))
+        self.assertIn("does not respond", ctl("stop", code=2))
         self.assertEqual(ctl("stop", "--pid", pid), f"pid {pid}: stopped\n")
 
     def test_a_stopped_agent_with_a_full_backlog_is_named(self):

@@ -73,7 +73,7 @@ class Restarted(NodesCase):
             self.assertEqual(said.count("\n"), 1)
         done = subprocess.run([MUSTERCTL, "forget", name, "--pid", str(waits.process.pid)],
                               capture_output=True, text=True)
-        self.assertEqual(done.stdout, f"{name}: declared dead, the job no longer waits for it\n")
+        self.assertEqual(done.stdout, f"{name}: declared dead; the job no longer waits for it\n")
         self.assertIn("warning: if a process of this job is still running", done.stderr)
         job.round(2)
         waits.wait_for_text("was declared dead by musterctl forget")

@@ -165,7 +165,7 @@ class Platforms(NodesCase):
             ended = self.run_job("--nproc-per-node=1", WORKER, env={**os.environ, **captured(name)})
             self.assertEqual(ended.code, 2, ended)
             self.assertEqual(len(ended.err.splitlines()), 1, ended)
-            self.assertIn("type: srun --nodes=2 --ntasks=2 --ntasks-per-node=1", ended.err)
+            self.assertIn("run: srun --nodes=2 --ntasks=2 --ntasks-per-node=1", ended.err)
             self.assertIn(f"{MUSTER} --nproc-per-node=1 {WORKER}", ended.err)
 
     def test_srun_runs_that_line_in_our_place(self):

@@ -299,7 +299,7 @@ class Gradients(JobCase):
         wanted = ["finalize was not called", "'late' after finalize",
                   "'weights' was marked outside of a step", "requires the option has_unused",
                   "'weights' was marked twice", "no gradient 7",
-                  "1 gradients were not marked in this step: 'bias'",
+                  "1 gradient was not marked in this step: 'bias'",
                   "'count' is i32, but with a wire type", "was closed"]
         for text in wanted:
             count = 4 if text.startswith("finalize") else 2

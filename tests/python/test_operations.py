@@ -203,7 +203,7 @@ class Operations(JobCase):
 
     def test_types_without_arithmetic_are_moved(self):
         for line in self.succeed(2, "types_that_only_move"):
-            self.assertIn("has no arithmetic in muster", line)
+            self.assertIn("does not support arithmetic on the array", line)
 
     def test_every_kind_of_array(self):
         said = self.succeed(2, "every_kind_of_array")

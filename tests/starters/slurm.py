@@ -254,6 +254,6 @@ class SlurmCase(NodesCase):
 
 def line_to_type(text):
     """What muster says is to be typed instead."""
-    found = re.search(r"; type: (.+?)   \(or ", text)
+    found = re.search(r"; run: (.+?)   \(or ", text)
     assert found and MUSTER in found[1], text
     return shlex.split(found[1])

@@ -90,7 +90,7 @@ class OpenMpi(MpiCase):
         job, node = self.start(self.open_mpi(1), on=0)
         ended = node.end()
         self.assertEqual(ended.code, 2, ended)
-        self.assertIn("mpirun placed rank 0 on this host, node1, but the other ranks", ended.err)
+        self.assertIn("mpirun placed rank 0 on this host (node1), but the other ranks", ended.err)
         self.assertIn("Pass --rdzv-endpoint=HOST[:PORT]", ended.err)
         job, _ = self.start(self.open_mpi(1), [self.meeting()], on=0)
         self.assertEqual(job.round(2).nodes, ["node1", "node2"])

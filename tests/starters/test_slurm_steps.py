@@ -155,7 +155,7 @@ class Steps(SlurmCase):
     def test_more_workers_than_tasks_are_refused(self):
         job, node = self.srun("-N2", "--ntasks-per-node=2", options=["--nproc-per-node=2"])
         ended, = job.ends(node, code=2)
-        self.assertIn("started one launcher per worker already (2 here, 4 in all)", ended.err)
+        self.assertIn("has already started one launcher per worker (2 here, 4 in total)", ended.err)
 
 
 class Sums(SlurmCase):

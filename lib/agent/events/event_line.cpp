@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/events/event_text.hpp"
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "process/tree/sweeper.hpp"
 
@@ -11,10 +12,6 @@
 
 namespace muster {
 namespace {
-
-std::string counted(int count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
   return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
@@ -40,9 +37,9 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
   const std::string store = fmt::format("store on {}:{}", here.master_addr, here.master_port);
   if (!begun.shared) {
     return {LogLevel::info,
-            fmt::format("attempt {}: {} workers, {}, files in '{}'",
+            fmt::format("attempt {}: {}, {}, files in '{}'",
                         here.attempt + 1,
-                        here.local_world_size,
+                        counted(here.local_world_size, "worker"),
                         store,
                         begun.run_folder)};
   }
@@ -87,10 +84,10 @@ EventLine leftovers_line(const event::LeftoversFound& found) {
   switch (found.fate) {
     case Fate::awaited:
       return {LogLevel::warning,
-              fmt::format("all workers are done; waiting up to {} for {}. Ctrl-C stops {}",
+              fmt::format("all workers have exited; waiting up to {} for {}. Ctrl-C stops {}",
                           describe(found.time_left),
                           processes,
-                          found.processes.size() == 1 ? "it" : "them")};
+                          agreeing(found.processes.size(), "it", "them"))};
     case Fate::asked:
       return {LogLevel::warning, "sent SIGTERM to " + processes};
     case Fate::killed:

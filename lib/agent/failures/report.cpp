@@ -5,6 +5,7 @@
 #include "agent/failures/failure_hint.hpp"
 #include "agent/failures/lost_connection.hpp"
 #include "agent/failures/traceback.hpp"
+#include "base/plural.hpp"
 #include "base/text.hpp"
 
 #include <fmt/core.h>
@@ -109,9 +110,8 @@ void add_others(Lines& out, const FailureStory& story, std::size_t lines_left) {
     return;
   }
   std::string line =
-      fmt::format("  {} other rank{} failed after it: {}",
-                  count,
-                  count == 1 ? "" : "s",
+      fmt::format("  {} failed after it: {}",
+                  counted(count, "other rank"),
                   name_some(
                       story.others,
                       [](const OtherFailure& other) { return fmt::format("{}", other.rank); },
@@ -160,10 +160,7 @@ void add_failure(Lines& out, const FailureStory& story) {
 Lines leftovers_of(const JobResult& result) {
   Lines out;
   if (!result.overdue.empty()) {
-    out.push_back(
-        fmt::format("killed after the grace period: local rank{} {}",
-                    result.overdue.size() == 1 ? "" : "s",
-                    name_some(result.overdue, [](int rank) { return fmt::format("{}", rank); })));
+    out.push_back("killed after the grace period: local " + name_ranks(result.overdue));
   }
   if (!result.survivors.empty()) {
     const std::string names = name_some(result.survivors, [](const Survivor& left) {

@@ -281,7 +281,7 @@ void SharedRounds::ended(const NodeEnd& end) {
             return;
           }
           if (how.close.succeeded && round_->id.number == 0) {
-            say("the job ended; this node ran no workers because the job needed no more nodes");
+            say("the job has ended; it never needed this node, which ran no workers");
           }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;

@@ -93,7 +93,7 @@ bool EventLog::append(std::string_view text) {
 void EventLog::count_time(Duration taken) {
   slow_ += taken > kSlowEventWrite ? taken : Duration{};
   if (slow_ > kSlowEventWritesMax) {
-    give_up("writing to 'events.jsonl' took " + describe(slow_));
+    give_up("writes to 'events.jsonl' are too slow (" + describe(slow_) + " so far)");
   }
 }
 
@@ -101,7 +101,7 @@ void EventLog::give_up(const std::string& reason) {
   given_up_ = true;
   write_ = nullptr;
   kept_.clear();
-  trouble_(reason + "; no more events are logged");
+  trouble_(reason + "; no further events will be logged");
 }
 
 Result<EventLog::Write> open_event_file(const std::string& folder) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/sinks/roll_call.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/core.h>
@@ -38,18 +39,15 @@ std::string describe(const RollCall& call) {
   }
   if (call.present >= call.needed && call.awaited.empty()) {
     // A round is running without this node and is not waiting for any other node.
-    return fmt::format("the job runs on {} node{}: {}; this node is waiting to be admitted",
-                       call.present,
-                       call.present == 1 ? "" : "s",
+    return fmt::format("the job runs on {}: {}; this node is waiting to be admitted",
+                       counted(call.present, "node"),
                        names_of(call));
   }
-  const std::string count = call.present < call.needed
-                                ? fmt::format("{} of {}", call.present, call.needed)
-                                : fmt::format("{}", call.present);
-  std::string text = fmt::format("{} node{} {} here",
-                                 count,
-                                 call.present == 1 && call.needed == 1 ? "" : "s",
-                                 call.present == 1 ? "is" : "are");
+  const std::string count =
+      call.present < call.needed
+          ? fmt::format("{} of {}", call.present, counted(call.needed, "node"))
+          : counted(call.present, "node");
+  std::string text = fmt::format("{} {} here", count, is_are(call.present));
   if (!call.names.empty()) {
     text += ": " + names_of(call);
   }

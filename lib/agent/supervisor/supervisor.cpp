@@ -2,6 +2,7 @@
 #include "agent/supervisor/supervisor.hpp"
 
 #include "agent/failures/lost_connection.hpp"
+#include "base/plural.hpp"
 
 #include <fmt/core.h>
 
@@ -201,14 +202,14 @@ void Supervisor::tell_killed_early(const TellKilledEarly& killed) {
   for (const int local_rank : killed.local_ranks) {
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank_of(local_rank));
   }
-  const bool one = killed.local_ranks.size() == 1;
+  const std::size_t count = killed.local_ranks.size();
   site_.tell(event::Message{LogLevel::warning,
-                            fmt::format("second {}: killing rank{} {} before {} stopped; "
+                            fmt::format("second {}: killing {} {} before {} stopped; "
                                         "unsaved work is lost",
                                         signal_name(killed.signo),
-                                        one ? "" : "s",
+                                        agreeing(count, "rank", "ranks"),
                                         ranks,
-                                        one ? "it has" : "they have")});
+                                        agreeing(count, "it has", "they have"))});
 }
 
 void Supervisor::close_attempt(Duration timeout) {

@@ -71,7 +71,8 @@ void AgentRunFolder::make_again(int attempt, const Error& why) {
   const std::string lost = run_dir_.path();
   run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);
   if (run_dir_.path().empty()) {
-    notice_(LogLevel::warning, why.message + "; workers now run without log files and error files");
+    notice_(LogLevel::warning,
+            why.message + "; workers continue without log files and error files");
   } else if (run_dir_.path() != lost || !setup_.config.log_dir.empty()) {
     notice_(LogLevel::warning,
             fmt::format("lost the run directory '{}': {}; files of this attempt are in '{}'",

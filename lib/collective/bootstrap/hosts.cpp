@@ -26,7 +26,7 @@ Result<Backend> choose_backend(Backend wanted, const Hosts& hosts) {
   const bool one_host = hosts.ranks.size() == 1;
   if (wanted == Backend::shm && !one_host) {
     return failure(Errc::unsupported,
-                   fmt::format("back end shm requires all ranks on one host, but they are on {}; "
+                   fmt::format("backend shm requires all ranks on one host, but they are on {}; "
                                "use auto, hier or tcp",
                                hosts.ranks.size()));
   }

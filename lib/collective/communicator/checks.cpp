@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/communicator/checks.hpp"
 
+#include "base/plural.hpp"
+
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -53,26 +55,30 @@ std::optional<std::string> wrong_counts(const Call& call, std::size_t ranks) {
   const std::size_t out = call.out.count;
   switch (call.kind) {
     case Kind::all_gather:
-      return out == in * ranks ? std::nullopt
-                               : std::optional(fmt::format(
-                                     "out has {} elements, expected {} × {}", out, ranks, in));
+      return out == in * ranks
+                 ? std::nullopt
+                 : std::optional(fmt::format(
+                       "out has {}, expected {} × {}", counted(out, "element"), ranks, in));
     case Kind::reduce_scatter:
-      return in == out * ranks ? std::nullopt
-                               : std::optional(fmt::format(
-                                     "in has {} elements, expected {} × {}", in, ranks, out));
+      return in == out * ranks
+                 ? std::nullopt
+                 : std::optional(fmt::format(
+                       "in has {}, expected {} × {}", counted(in, "element"), ranks, out));
     case Kind::all_to_all:
       return in == out && in % ranks == 0
                  ? std::nullopt
                  : std::optional(
-                       fmt::format("in has {} and out has {} elements: they must be equal "
+                       fmt::format("in has {} and out has {} elements: the counts must be equal "
                                    "and a multiple of {}",
                                    in,
                                    out,
                                    ranks));
     default:
-      return in == out ? std::nullopt
-                       : std::optional(fmt::format(
-                             "in has {} elements and out has {}: they must be equal", in, out));
+      return in == out
+                 ? std::nullopt
+                 : std::optional(fmt::format("in has {} and out has {}: the counts must be equal",
+                                             counted(in, "element"),
+                                             out));
   }
 }
 
@@ -82,7 +88,8 @@ std::optional<std::string> wrong_root(const Call& call, int rank, int size) {
     return std::nullopt;
   }
   if (call.root < 0 || call.root >= size) {
-    return fmt::format("rank {} is out of range: there are {} ranks", call.root, size);
+    return fmt::format(
+        "rank {} is out of range: the communicator has {}", call.root, counted(size, "rank"));
   }
   if (transfer && call.root == rank) {
     return "a rank cannot send to itself or receive from itself";
@@ -106,7 +113,7 @@ std::optional<std::string> wrong_buffer(const AnyBuffer& b, const char* name) {
 
 std::optional<std::string> wrong_pair(const Call& call, int rank, int size) {
   if (call.in.dtype != call.out.dtype) {
-    return fmt::format("in is {} and out is {}: they must be equal",
+    return fmt::format("in is {} and out is {}: the types must be equal",
                        name_of(call.in.dtype),
                        name_of(call.out.dtype));
   }

@@ -147,8 +147,8 @@ Result<Communicator> Communicator::rebuild(const Membership& membership) const {
   const Membership& before = impl_->recipe.membership;
   if (membership.epoch == before.epoch && membership.job == before.job) {
     return failure(Errc::invalid_argument,
-                   fmt::format("rebuild: epoch {} is this communicator's own; all ranks must pass "
-                               "the same new one",
+                   fmt::format("rebuild: this communicator already has epoch {}; all ranks must "
+                               "pass the same new epoch",
                                membership.epoch));
   }
   return impl_->make_child(membership, name(), nullptr);

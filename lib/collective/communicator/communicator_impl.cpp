@@ -45,7 +45,8 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* pa
         fmt::format("rank {} of {}: the rank must be between 0 and size - 1", m.rank, m.size));
   }
   if (m.size > 1 && recipe.store == nullptr) {
-    return failure(Errc::invalid_argument, "no store given; ranks need one to find each other");
+    return failure(Errc::invalid_argument,
+                   "no store was passed; the ranks need one to find each other");
   }
   // Check the port range even if no port is opened, so that a mistake is reported before the job
   // grows to a second host.
@@ -206,7 +207,7 @@ Result<void> Communicator::Impl::make_transport(const BootstrapContext& context)
   const TransportOpener open = transport_opener(name_of(backend));
   if (open == nullptr) {
     return failure(Errc::unsupported,
-                   fmt::format("back end {} does not support host memory", name_of(backend)));
+                   fmt::format("backend {} does not support host memory", name_of(backend)));
   }
   auto opened = open({context, *segment, hosts, recipe.options, recipe.environ});
   if (!opened) {
@@ -321,7 +322,7 @@ Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& optio
   if (recipe.options.backend == Backend::nccl && in == kHost && out == kHost &&
       call.kind != Kind::barrier) [[unlikely]] {
     return failure(Errc::unsupported,
-                   fmt::format("{}: back end nccl (option or MUSTER_COLLECTIVE_BACKEND) requires "
+                   fmt::format("{}: backend nccl (option or MUSTER_COLLECTIVE_BACKEND) requires "
                                "GPU buffers, but this one is in host memory. Use auto for both",
                                name_of(call.kind)));
   }

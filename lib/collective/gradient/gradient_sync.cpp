@@ -87,7 +87,8 @@ Result<void> GradientSync::bind(int id, void* gradient) {
     return known;
   }
   if (impl_->options.owns_memory) {
-    return wrong_state("bind is not available: the gradients live in buckets (owns_memory)");
+    return wrong_state(
+        "bind() is not available because the gradients are in buckets (owns_memory)");
   }
   impl_->bound[static_cast<std::size_t>(id)] = gradient;
   return {};

@@ -2,6 +2,7 @@
 #include "collective/gradient/gradient_sync_impl.hpp"
 
 #include "base/clock.hpp"
+#include "base/plural.hpp"
 #include "collective/transport/gradient_support.hpp"
 
 #include <fmt/format.h>
@@ -28,9 +29,9 @@ Result<void> GradientSync::Impl::compare_with_others() {
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (counts[rank] != count) {
       return failure(Errc::mismatch,
-                     fmt::format("GradientSync: rank {} has {} parameters, rank {} has {}",
+                     fmt::format("GradientSync: rank {} has {}, rank {} has {}",
                                  comm->rank(),
-                                 count,
+                                 counted(count, "parameter"),
                                  rank,
                                  counts[rank]));
     }
@@ -84,9 +85,11 @@ Result<void> GradientSync::Impl::check_id(int id) const {
     return wrong_state("finalize was not called");
   }
   if (id < 0 || static_cast<std::size_t>(id) >= parameters.size()) {
-    return failure(
-        Errc::invalid_argument,
-        fmt::format("GradientSync: no gradient {}: only {} were added", id, parameters.size()));
+    return failure(Errc::invalid_argument,
+                   fmt::format("GradientSync: there is no gradient {}: {} {} added",
+                               id,
+                               counted(parameters.size(), "gradient"),
+                               agreeing(parameters.size(), "was", "were")));
   }
   return {};
 }
@@ -216,8 +219,9 @@ std::string GradientSync::Impl::unmarked() const {
     }
   }
   return count == 0 ? ""
-                    : fmt::format("{} gradients were not marked in this step: {}{}",
-                                  count,
+                    : fmt::format("{} {} not marked in this step: {}{}",
+                                  counted(count, "gradient"),
+                                  agreeing(count, "was", "were"),
                                   names,
                                   count > 8 ? ", …" : "");
 }

@@ -41,7 +41,7 @@ Result<SharedObject> open_first(const std::vector<Place>& places) {
   return failure(
       Errc::unsupported,
       fmt::format(
-          "no GPU can be used: NVIDIA's driver is missing: {}. {}", join(reasons, "; "), kRemedy));
+          "no GPU can be used: cannot load NVIDIA's driver: {}. {}", join(reasons, "; "), kRemedy));
 }
 
 Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/nccl/gpu_device.hpp"
 
+#include "base/plural.hpp"
 #include "collective/nccl/planted.hpp"
 
 #include <fmt/format.h>
@@ -34,10 +35,11 @@ GpuDevice::GpuDevice(std::shared_ptr<const CudaDriver> driver, int ordinal)
 Result<std::shared_ptr<GpuDevice>> GpuDevice::open(std::shared_ptr<const CudaDriver> driver,
                                                    int ordinal) {
   if (ordinal < 0 || ordinal >= driver->devices) {
-    return failure(
-        Errc::invalid_argument,
-        fmt::format(
-            "there is no GPU {}: {} reports {} GPUs", ordinal, driver->path, driver->devices));
+    return failure(Errc::invalid_argument,
+                   fmt::format("there is no GPU {}: {} reports {}",
+                               ordinal,
+                               driver->path,
+                               counted(driver->devices, "GPU")));
   }
   const std::scoped_lock lock(registry().mutex);
   auto& known = registry().devices[{driver->path, ordinal}];

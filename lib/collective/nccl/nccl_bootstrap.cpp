@@ -44,7 +44,7 @@ Error late(const BootstrapContext& context) {
   return {.code = Errc::timeout,
           .rank = first,
           .epoch = context.speaker.epoch,
-          .text = fmt::format("{}: of {} ranks, {} did not arrive to start NCCL within {}",
+          .text = fmt::format("{}: {} ranks start NCCL, but {} did not arrive within {}",
                               describe(context.speaker),
                               context.speaker.size,
                               missing.empty() ? "some" : "rank " + join(missing, ", "),

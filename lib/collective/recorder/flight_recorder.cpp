@@ -2,6 +2,7 @@
 #include "collective/recorder/flight_recorder.hpp"
 
 #include "base/clock.hpp"
+#include "base/plural.hpp"
 #include "collective/shm/shared_memory.hpp"
 
 #include <fmt/format.h>
@@ -496,7 +497,7 @@ std::string describe_flight_recorders(const std::vector<FlightLog>& logs) {
       }
       names += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
     }
-    out += fmt::format("{} {} {}\n", ranks.size() == 1 ? "rank" : "ranks", names, where.second);
+    out += fmt::format("{} {} {}\n", agreeing(ranks.size(), "rank", "ranks"), names, where.second);
   }
   return out;
 }

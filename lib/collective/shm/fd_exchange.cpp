@@ -2,6 +2,7 @@
 #include "collective/shm/fd_exchange.hpp"
 
 #include "base/clock.hpp"
+#include "base/plural.hpp"
 #include "base/time.hpp"
 #include "base/unix_socket.hpp"
 #include "collective/bootstrap/start_watch.hpp"
@@ -82,12 +83,12 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
         }
         continue;
       }
-      return std::unexpected(Error{
-          .code = Errc::timeout,
-          .rank = *takers.begin(),
-          .text = fmt::format("{} ranks on this host did not fetch the shared memory in time: {}",
-                              takers.size(),
-                              fmt::join(takers, ", "))});
+      return std::unexpected(
+          Error{.code = Errc::timeout,
+                .rank = *takers.begin(),
+                .text = fmt::format("{} on this host did not fetch the shared memory in time: {}",
+                                    counted(takers.size(), "rank"),
+                                    fmt::join(takers, ", "))});
     }
     const UniqueFd taker(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!taker && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
@@ -119,7 +120,8 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   }
   // We compute with this memory, so accept it only from our own user.
   if (!same_user(from.get())) {
-    return failure(Errc::peer_failed, "another user's process offers this host's shared memory");
+    return failure(Errc::peer_failed,
+                   "the process that offers this host's shared memory belongs to another user");
   }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout,

@@ -82,7 +82,7 @@ class Transport {
 
   // Device back ends only: a queue for gradients.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue() {
-    return failure(Errc::unsupported, "this back end supports only host memory");
+    return failure(Errc::unsupported, "this backend supports only host memory");
   }
 };
 

@@ -221,9 +221,8 @@ Result<void> Parser::take(Found found) {
     const bool bundle = !args_[next_ - 1].starts_with("--") && !found.value->empty();
     const auto behind = bundle ? look_up_short("-" + *found.value) : std::nullopt;
     if (!behind) {
-      return failure(
-          Errc::usage,
-          fmt::format("{} takes no value, but was given '{}'", long_flag(row), *found.value));
+      return failure(Errc::usage,
+                     fmt::format("{} takes no value, but has '{}'", long_flag(row), *found.value));
     }
     if (auto taken = take({&row, std::nullopt}); !taken || stop_) {
       return taken;

@@ -84,8 +84,9 @@ std::string normalise(const Option& row, Setting& setting) {
     case ValueKind::number:
       return parse_python_float(setting.text) ? "" : "must be a number";
     case ValueKind::duration:
-      return is_duration(setting.text) ? ""
-                                       : "must be a time of at least 0, such as 30, 0.5 or 1m30s";
+      return is_duration(setting.text)
+                 ? ""
+                 : "must be a duration of at least 0, such as 30, 0.5 or 1m30s";
     case ValueKind::choice:
       return choice_rule(row, setting);
     case ValueKind::flag:

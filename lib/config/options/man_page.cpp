@@ -227,14 +227,14 @@ others and the cause: process state, system call, stacks (from py\-spy and eu\-s
 child processes and the position in the collective operations. A rank that writes output or does I/O
 counts as slow, not hung, until ten times the limit has passed. With auto, the limit is three times
 the longest of the last 64 intervals between steps, and at least 10 s. Before the fifth step it is
-half an hour.
+30 minutes.
 .PP
 \-\-on\-hang=report only reports the hang. restart kills the named rank, which counts as a failure
 and uses one of \-\-max\-restarts. stop also kills it and stops the job with code 124; the report
 then states that the rank "made no progress and was killed" and names \-\-on\-hang=stop. hang/N in
 the log directory contains verdict.json, evidence.json and one file per rank. In a multi\-node job
 all nodes are inspected at the same time. All of them print one verdict with the rank and its node;
-the leading node prints it in full, and its \-\-on\-hang applies to the whole job.
+the leader prints it in full, and its \-\-on\-hang applies to the whole job.
 .SH FAILURE REPORT
 After a failure, and with \-\-log\-dir, the run's log directory holds report.json; "musterctl report
 DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code, program, node,

@@ -43,7 +43,7 @@ constexpr std::array<RdzvKey, 15> kKeys{{
      .default_value = "5",
      .in_c10d = true,
      .help =
-         "torchrun's way to set the lease, which is this interval times keep_alive_max_attempt if "
+         "For torchrun compatibility: the lease is this interval times keep_alive_max_attempt if "
          "one of the two is set and lease is not"},
     {.name = "keep_alive_max_attempt",
      .default_value = "3",
@@ -66,8 +66,8 @@ constexpr std::array<RdzvKey, 15> kKeys{{
      .in_static = true,
      .help =
          "If true, after a network partition, continue even without a majority of the nodes. Both "
-         "sides may then run and write the same files. Intended for two nodes if waiting is "
-         "worse"},
+         "sides may then run and write the same files. Intended for two-node jobs that must "
+         "not wait"},
     {.name = "any_program",
      .default_value = "false",
      .in_c10d = true,
@@ -75,10 +75,10 @@ constexpr std::array<RdzvKey, 15> kKeys{{
      .help = "If true, nodes may run different programs or pass different arguments. By default a "
              "node with a different command is rejected"},
     {.name = "close_timeout",
-     .help = "all nodes are notified of the end of a job at once, over open connections"},
-    {.name = "read_timeout", .help = "no state is read from a store"},
+     .help = "muster notifies all nodes of the end of a job immediately, over open connections"},
+    {.name = "read_timeout", .help = "the rendezvous reads no state from a store"},
     {.name = "heartbeat_timeout", .help = "lease defines when a node is lost"},
-    {.name = "cas_backoff_max_seconds", .help = "no state is written to a store"},
+    {.name = "cas_backoff_max_seconds", .help = "the rendezvous writes no state to a store"},
     {.name = "store_type", .help = "the rendezvous always uses TCP"},
 }};
 
@@ -106,7 +106,7 @@ class ConfReader {
   // Seconds above 0.
   std::optional<double> positive(std::string_view key) {
     const auto value = number(key);
-    return value && *value <= 0 ? refuse(key, "must be a number of seconds above 0") : value;
+    return value && *value <= 0 ? refuse(key, "must be a positive number of seconds") : value;
   }
 
   std::optional<double> at_least(std::string_view key, double least) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --hosts and --hostfile: the command line of the agents on other hosts. Settings from all sources
 // become options on that command line, so the hosts need no common files or variables.
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "config/options/values.hpp"
@@ -228,7 +229,8 @@ Result<void> read_nodes(const Resolution& r, HostsRequest& out) {
   if (parts.size() > 2 || !min || !max || *min < 1 || *min > *max || *max != count) {
     return r.layers.refuse(
         nnodes,
-        fmt::format("--hosts names {} nodes; omit this option or use MIN:{}", count, count));
+        fmt::format(
+            "--hosts names {}; omit this option or use MIN:{}", counted(count, "node"), count));
   }
   out.nodes_min = static_cast<int>(*min);
   return {};
@@ -246,7 +248,7 @@ Result<void> check_slots(const Resolution& r, const HostsRequest& out) {
     if (host.slots && r.layers.is_typed(nproc_per_node) && given != std::to_string(*host.slots)) {
       return r.layers.refuse(
           nproc_per_node,
-          fmt::format("{} has {} slots; omit one of the two", host.name(), *host.slots));
+          fmt::format("{} has {}; omit one of the two", host.name(), counted(*host.slots, "slot")));
     }
   }
   return {};

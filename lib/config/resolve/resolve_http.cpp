@@ -36,7 +36,7 @@ Result<void> resolve_http(const Resolution& r) {
     return r.layers.refuse(OptionId::http, where.error().message);
   }
   if (!where->port) {
-    return r.layers.refuse(OptionId::http, "a port is missing; use PORT or ADDRESS:PORT");
+    return r.layers.refuse(OptionId::http, "has no port; use PORT or ADDRESS:PORT");
   }
   Endpoint out = *where;
   if (to_lower(out.host) == "localhost") {

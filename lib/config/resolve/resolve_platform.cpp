@@ -2,6 +2,7 @@
 // Turns values from the platform into settings. The command line, variables and files have higher
 // precedence. If the platform started muster on several nodes but the settings request one node,
 // the launch is rejected: each node would run a separate single-node job and succeed.
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
@@ -60,7 +61,7 @@ Result<void> find_plan(const Step& s) {
   if (s.layers.is_given(OptionId::as_node)) {
     if (s.line.command == Command::launch) {
       return s.layers.refuse(OptionId::as_node,
-                             "needs --explain; a launch always acts for this node");
+                             "needs --explain; a launch always starts this node");
     }
     if (plan->nodes) {
       plan =
@@ -147,7 +148,7 @@ Result<void> check_alone(const Step& s) {
     return {};
   }
   return failure(Errc::usage,
-                 fmt::format("{}: {}; type: {}   (or --nnodes=1 for this machine alone)",
+                 fmt::format("{}: {}; run: {}   (or pass --nnodes=1 to use only this machine)",
                              plan.what,
                              plan.problem,
                              command_text(started_by(s))));
@@ -192,11 +193,12 @@ Result<void> check_tasks(const Step& s) {
   if (s.layers.is_given(OptionId::nproc_per_node) && workers != 1) {
     return s.layers.refuse(
         OptionId::nproc_per_node,
-        fmt::format("{} started one launcher per worker already ({} here, {} in all); start one "
-                    "per node (srun --ntasks-per-node=1, mpirun -N 1), or omit this option",
-                    plan.what,
-                    plan.task->local_size.value_or(1),
-                    launchers));
+        fmt::format(
+            "{} has already started one launcher per worker ({} here, {} in total); start one "
+            "per node (srun --ntasks-per-node=1, mpirun -N 1), or omit this option",
+            plan.what,
+            plan.task->local_size.value_or(1),
+            launchers));
   }
   const auto given = nodes_given(s);
   if (given && (given->first > launchers || given->second < launchers)) {
@@ -288,11 +290,11 @@ void add_workers(const Step& s) {
     return;
   }
   if (plan.gpus) {
-    s.out.warnings.push_back(fmt::format("{} GPUs according to {}, but {}; starting {} workers",
-                                         plan.gpus->value,
+    s.out.warnings.push_back(fmt::format("{} according to {}, but {}; starting {}",
+                                         counted(plan.gpus->value, "GPU"),
                                          plan.gpus->origin,
                                          seen.reason,
-                                         seen.count));
+                                         counted(seen.count, "worker")));
   }
   if (seen.count > 0) {
     s.layers.add(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ports reserved for the workers: --ports, --leader-ports, and MASTER_PORT if a worker serves the
 // store.
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 
@@ -82,10 +83,11 @@ Result<void> check_range(const Resolution& r) {
     return {};
   }
   return r.layers.refuse(OptionId::port_range,
-                         fmt::format("has {} ports, but {} are needed for listening sockets and "
+                         fmt::format("has {}, but {} {} needed for listening sockets and "
                                      "reserved ports",
-                                     in_range,
-                                     needed));
+                                     counted(in_range, "port"),
+                                     needed,
+                                     is_are(needed)));
 }
 
 // As in torchrun, only the value "1" counts, and only if the store does not share the rendezvous

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The number of nodes, the backend and the job ID, by torchrun's rules. Rejects settings with which
 // a multi-node job would wait forever or run as a single node.
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "config/options/rdzv_conf.hpp"
 #include "config/options/values.hpp"
@@ -27,7 +28,7 @@ Result<void> resolve_nodes(const Resolution& r) {
     return r.layers.refuse(OptionId::nnodes, "must be N or MIN:MAX");
   }
   if (*min < 1 || *max < *min) {
-    return r.layers.refuse(OptionId::nnodes, "must be 0 < MIN <= MAX");
+    return r.layers.refuse(OptionId::nnodes, "must satisfy 0 < MIN <= MAX");
   }
   if (*max > kNodesMax) {
     return r.layers.refuse(OptionId::nnodes, fmt::format("must be at most {}", kNodesMax));
@@ -147,7 +148,7 @@ void warn_of_idle_keys(const Resolution& r, const std::map<std::string, std::str
   if (!idle.empty()) {
     r.warn(fmt::format("--rdzv-conf: {} {} no effect with --rdzv-backend={}, which uses {}",
                        join(idle, ", "),
-                       idle.size() == 1 ? "has" : "have",
+                       agreeing(idle.size(), "has", "have"),
                        r.config().rdzv_backend,
                        is_static ? "timeout" : "join_timeout"));
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "config/options/values.hpp"
 #include "config/resolve/resolution.hpp"
@@ -25,7 +26,7 @@ std::size_t visible_slices(const Resolution& r) {
 void count_slices(const Resolution& r, Count& gpus) {
   const std::size_t slices = visible_slices(r);
   if (gpus.count > 0 && slices > 0 && r.layers.is_on(OptionId::virtual_local_rank)) {
-    gpus = {static_cast<int>(slices), fmt::format("{} MIG slices, one per worker", slices)};
+    gpus = {static_cast<int>(slices), counted(slices, "MIG slice") + ", one per worker"};
   }
 }
 

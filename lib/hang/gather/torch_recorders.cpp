@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "hang/gather/pickle.hpp"
 #include "hang/gather/torch_dump.hpp"
@@ -258,7 +259,7 @@ void TorchRecorders::finish() {
   }
   if (!silent.empty()) {
     gaps_.insert("no answer from PyTorch's flight recorder on " +
-                 ranks_text(std::vector<int>(silent.begin(), silent.end())));
+                 name_ranks(std::vector<int>(silent.begin(), silent.end())));
   }
   Done call = std::exchange(done_, nullptr);
   cancel();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/judge/collective_places.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/core.h>
@@ -80,8 +81,8 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
                           out.skipped ? "skipped a collective" : "different collective",
                           number,
                           least->first,
-                          ranks_text(numbers_of(most->second)),
-                          most->second.size() == 1 ? "calls" : "call",
+                          name_ranks(numbers_of(most->second)),
+                          agreeing(most->second.size(), "calls", "call"),
                           most->first);
   out.words +=
       out.skipped ? ", which comes before it" : (extra ? "; it may have called one too many" : "");
@@ -89,11 +90,6 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
 }
 
 }  // namespace
-
-std::string ranks_text(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") +
-         name_some(ranks, [](int rank) { return std::to_string(rank); });
-}
 
 std::string describe_position(const RankEvidence& rank) {
   for (const Position& at : rank.positions) {

@@ -12,7 +12,6 @@
 namespace muster::hang {
 
 // For example "rank 3" or "ranks 0, 2 and 5 more".
-[[nodiscard]] std::string ranks_text(const std::vector<int>& ranks);
 
 // For example "in #119 all_reduce sum f32[25] (120 s), after #118" or "after #118 barrier, in
 // none". Empty if no operation of the rank is known.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/report/verdict_text.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "hang/judge/collective_places.hpp"
 #include "hang/judge/stack_places.hpp"
@@ -40,9 +41,9 @@ std::string on_nodes(const std::vector<std::string>& nodes) {
 
 std::vector<std::string> lines_of_group(const Group& group, std::size_t stack_lines) {
   std::string line =
-      fmt::format("  {}{}: {}", ranks_text(group.ranks), on_nodes(group.nodes), group.reason);
+      fmt::format("  {}{}: {}", name_ranks(group.ranks), on_nodes(group.nodes), group.reason);
   line += group.position.empty() ? "" : "; " + group.position;
-  line += group.waits_for.empty() ? "" : "; awaiting " + ranks_text(group.waits_for);
+  line += group.waits_for.empty() ? "" : "; awaiting " + name_ranks(group.waits_for);
   std::vector<std::string> out{std::move(line)};
   for (std::size_t i = 0; i < std::min(stack_lines, group.stack.size()); ++i) {
     out.push_back("      " + group.stack[i]);
@@ -58,7 +59,7 @@ std::string headline(const Verdict& verdict) {
     return verdict.reason;
   }
   return fmt::format(
-      "{}{}: {}", ranks_text(verdict.ranks), on_nodes(verdict.nodes), verdict.reason);
+      "{}{}: {}", name_ranks(verdict.ranks), on_nodes(verdict.nodes), verdict.reason);
 }
 
 std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts) {
@@ -85,7 +86,7 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
     out.push_back("  " + facts.gaps[i]);
   }
   if (gaps < facts.gaps.size()) {
-    out.push_back(fmt::format("  and {} more gaps in the evidence", facts.gaps.size() - gaps));
+    out.push_back("  and " + counted(facts.gaps.size() - gaps, "more gap") + " in the evidence");
   }
   if (!facts.folder.empty()) {
     out.push_back("  details: " + facts.folder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hang/report/whole_job.hpp"
 
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "hang/hang_core.hpp"
 #include "hang/judge/judge.hpp"
@@ -120,7 +121,7 @@ std::vector<std::string> texts_of(const Gaps& gaps) {
   std::vector<std::string> out;
   for (const auto& [words, names] : gaps) {
     out.push_back(fmt::format(
-        "{} {}: {}", names.size() == 1 ? "node" : "nodes", name_some(names, quoted), words));
+        "{} {}: {}", agreeing(names.size(), "node", "nodes"), name_some(names, quoted), words));
   }
   return out;
 }

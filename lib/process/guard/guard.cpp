@@ -208,7 +208,7 @@ class Guard {
           ") is stopped or hangs, and the other nodes may continue without it; killed its "
           "workers");
     }
-    tell_left(killed.left, "muster leaves it alone");
+    tell_left(killed.left, "it keeps running");
   }
 
   // As init of a container, or after exec from a shell, the guard may have other children.
@@ -284,7 +284,7 @@ class Guard {
     const auto result = status_.signaled ? sweep.run(kSweepTimeout)
                                          : kill_descendants_until_none(spared_, kSweepTimeout);
     none_left_ = result.none_left;
-    tell_left(result.survivors, "muster exits without it");
+    tell_left(result.survivors, "muster exits anyway");
     if (!sweep.asked().empty()) {
       say("sent SIGTERM to " + describe_leftovers(sweep.asked()));
     }

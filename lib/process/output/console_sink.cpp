@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/plural.hpp"
 
 #include <climits>
 
@@ -36,10 +37,6 @@ std::uint64_t count_lines(std::string_view text) {
   return static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
 }
 
-std::string counted(std::uint64_t count, std::string_view noun) {
-  return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string Unshown::describe(std::string_view console) const {
@@ -50,7 +47,7 @@ std::string Unshown::describe(std::string_view console) const {
     text.append(" from muster").append(worker_bytes > 0 ? ", " : "");
   }
   if (worker_bytes > 0) {
-    text.append(std::to_string(worker_bytes)).append(" bytes of the workers' output");
+    text.append(counted(worker_bytes, "byte")).append(" of the workers' output");
     text.append(in_files ? " (log files are complete)" : "");
   }
   return text.append("\n");

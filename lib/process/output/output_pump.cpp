@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "base/plural.hpp"
 #include "base/printable.hpp"
 
 #include <climits>
@@ -340,10 +341,10 @@ void OutputPump::tell_unfiltered() {
   for (const auto& [path, file] : filtered_) {
     if (file.why != 0) {
       console_.say(log_line(LogLevel::warning,
-                            fmt::format("cannot write '{}': {}; lost: {} lines",
+                            fmt::format("cannot write '{}': {}; lost: {}",
                                         printable(path),
                                         errno_text(file.why),
-                                        file.lost_lines)));
+                                        counted(file.lost_lines, "line"))));
     }
   }
 }

@@ -85,8 +85,8 @@ Error missing(const std::string& name, const std::string& path) {
         fmt::format("cannot start '{}': its interpreter '{}' does not exist", name, interpreter)};
   }
   return {Errc::not_found,
-          fmt::format("cannot start '{}': the file exists, but its program loader does not. "
-                      "Was it built for another system?",
+          fmt::format("cannot start '{}': the file exists, but its dynamic loader does not. "
+                      "It may be built for another system",
                       name)};
 }
 

@@ -63,13 +63,13 @@ std::string why_not_executed(std::string_view head, std::string_view machine) {
     const std::string other = machine_of(head);
     return other == machine
                ? "the file is damaged or is not a program, such as an object file or a partial copy"
-               : fmt::format("it is a program for {}, and this machine is {}", other, machine);
+               : fmt::format("it was built for {}, but this machine is {}", other, machine);
   }
   if (is_mach_o(head)) {
-    return "it is a program for macOS";
+    return "it is a macOS program";
   }
   if (head.starts_with("MZ")) {
-    return "it is a program for Windows";
+    return "it is a Windows program";
   }
   return "it is neither a program for this machine nor a script";
 }

@@ -2,6 +2,7 @@
 #include "process/tree/sweeper.hpp"
 
 #include "base/clock.hpp"
+#include "base/plural.hpp"
 #include "process/tree/descendants.hpp"
 
 #include <algorithm>
@@ -170,9 +171,9 @@ bool Sweeper::any_left() const {
 }
 
 std::string describe_leftovers(const std::vector<Leftover>& processes) {
-  std::string text = std::to_string(processes.size());
-  text += processes.size() == 1 ? " process that a worker left running: "
-                                : " processes that workers left running: ";
+  std::string text = counted(processes.size(),
+                             "process that a worker left running: ",
+                             "processes that workers left running: ");
   for (std::size_t i = 0; i < std::min(processes.size(), kNamedMax); ++i) {
     const Leftover& one = processes[i];
     text += (i == 0 ? "" : ", ") + std::to_string(one.pid) + " (" + one.command;

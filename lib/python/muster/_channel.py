@@ -55,7 +55,7 @@ def has_huge_number(value: Any) -> bool:
 
 
 def is_same_user(peer: socket.socket) -> bool:
-    """Any user may listen in the abstract namespace, so trust only a launcher of our own user."""
+    """Any user may listen in the abstract namespace, so trust only our own user's launcher."""
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return bool(uid == os.geteuid())

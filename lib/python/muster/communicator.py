@@ -266,7 +266,7 @@ class Communicator(Operations):
 class ServedStore:
     """A store in a thread of this process, for ranks whose launcher does not serve one.
 
-    port: the TCP port to listen on, on all addresses; 0 picks a free one. It runs until close().
+    port: the TCP port, on all addresses; 0 selects a free port. It runs until close().
     SystemFailed: the port is in use.
     """
 

@@ -72,7 +72,7 @@ class InvalidState(Error):
 
 
 class Unsupported(Error, NotImplementedError):
-    """Not supported by this backend, machine or library; the message says what is missing."""
+    """Not supported by this backend, machine or library; the message names what is missing."""
 
     code = -7
 

@@ -182,8 +182,8 @@ class Operations:
         if out is None:
             shape = memory.of(x).shape
             if not shape or shape[0] % self.size != 0:
-                raise errors.InvalidArgument(f"reduce_scatter: the first extent of shape {shape} "
-                                             f"is not a multiple of the {self.size} ranks")
+                raise errors.InvalidArgument(f"reduce_scatter: the first dimension of shape "
+                                             f"{shape} is not a multiple of the {self.size} ranks")
             out = _new_like(x, (shape[0] // self.size, *shape[1:]))
         return self._run(c.REDUCE_SCATTER, x, out, op=op, scale=scale, timeout=timeout,
                          async_op=async_op)
@@ -300,8 +300,8 @@ def _buffer(of: Optional[memory.Memory], op: Optional[str]) -> c.CBuffer:
     if of.dtype is not None:
         return c.CBuffer(of.data, of.count, dtypes.TYPES[of.dtype][0], of.device)
     if op is not None:
-        raise errors.InvalidArgument("the array's element type has no arithmetic in muster; use "
-                                     "one of " + ", ".join(dtypes.TYPES))
+        raise errors.InvalidArgument("muster does not support arithmetic on the array's element "
+                                     "type; use one of " + ", ".join(dtypes.TYPES))
     return c.CBuffer(of.data, of.count * of.itemsize, _U8, of.device)
 
 

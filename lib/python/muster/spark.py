@@ -135,8 +135,8 @@ class TorchDistributor:
             raise ValueError(f"num_processes={num_processes} must be a positive integer")
         self.spark: Any = SparkSession.active()
         if not hasattr(self.spark, "sparkContext"):
-            raise RuntimeError("muster.spark needs a classic SparkSession: Spark Connect has no "
-                               "barrier stages of RDDs")
+            raise RuntimeError("muster.spark needs a classic SparkSession, because Spark Connect "
+                               "does not support barrier stages of RDDs")
         self.num_processes = num_processes
         self.local_mode = local_mode
         self.use_gpu = use_gpu

@@ -23,7 +23,7 @@ def address_of(stream: Optional[Stream]) -> Optional[int]:
 
 
 class PendingOperation:
-    """The state that communicator and Work share for an operation: the C handle until it
+    """The state that a communicator and a Work share for an operation: the C handle until it
     completes, then its error. keep: the buffers that the library's thread uses. Thread-safe."""
 
     __slots__ = ("handle", "error", "_keep", "_lock", "_users", "_pid")

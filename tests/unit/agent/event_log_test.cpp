@@ -111,7 +111,7 @@ TEST_CASE("event log: a full disk is reported once, and nothing more is written"
   bench.tell(event::WorkersKilled{});
   REQUIRE(bench.trouble.size() == 1);
   CHECK(bench.trouble.front() ==
-        "cannot write 'events.jsonl': No space left on device; no more events are logged");
+        "cannot write 'events.jsonl': No space left on device; no further events will be logged");
   CHECK(bench.lines() == 1);
 }
 
@@ -130,7 +130,8 @@ TEST_CASE("event log: a slow disk may hold the launcher up for a second in all")
   bench.tell(event::WorkersKilled{});
   CHECK(bench.lines() == 23);
   REQUIRE(bench.trouble.size() == 1);
-  CHECK(bench.trouble.front() == "writing to 'events.jsonl' took 1.2s; no more events are logged");
+  CHECK(bench.trouble.front() ==
+        "writes to 'events.jsonl' are too slow (1.2s so far); no further events will be logged");
 }
 
 TEST_CASE("event log: a file that cannot be made is reported once") {
@@ -156,7 +157,7 @@ TEST_CASE("event log: what is kept without a folder, and the file, have limits")
   }
   CHECK(bench.written.size() <= std::size_t{2} << 20);
   CHECK(bench.trouble == std::vector<std::string>{"events.jsonl has reached 2 MiB; "
-                                                  "no more events are logged"});
+                                                  "no further events will be logged"});
 }
 
 TEST_CASE("event log: the file is a new one, and nothing that holds up whoever writes to it") {

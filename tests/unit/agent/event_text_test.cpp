@@ -80,7 +80,7 @@ TEST_CASE("event text: processes that workers left behind are named with their f
   using Fate = event::LeftoversFound::Fate;
   event::LeftoversFound found{Fate::awaited, {{7, "rsync", 1}}, std::chrono::seconds(29)};
   CHECK(line_of(event_of(found))->text ==
-        "all workers are done; waiting up to 29s for 1 process that a worker left running: 7 "
+        "all workers have exited; waiting up to 29s for 1 process that a worker left running: 7 "
         "(rsync, rank 1). Ctrl-C stops it");
   found.fate = Fate::killed;
   CHECK(line_of(event_of(found))->text ==

@@ -43,7 +43,8 @@ TEST_CASE("fd exchange: what another user offers is not taken") {
   const auto taken = take_fds(word, 1, 1, steady_now() + std::chrono::minutes(1));
   REQUIRE_FALSE(taken);
   CHECK(taken.error().code == Errc::peer_failed);
-  CHECK(taken.error().text == "another user's process offers this host's shared memory");
+  CHECK(taken.error().text ==
+        "the process that offers this host's shared memory belongs to another user");
   over->write.reset();
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);

@@ -81,7 +81,7 @@ TEST_CASE("what is missing is said: the driver, NCCL, a function, a device") {
   const auto driver = nccl::load_cuda({{nccl::Place::Kind::linker, "libno-cuda.so.1"}});
   REQUIRE_FALSE(driver);
   CHECK(driver.error().code == Errc::unsupported);
-  CHECK(driver.error().text.starts_with("no GPU can be used: NVIDIA's driver is missing"));
+  CHECK(driver.error().text.starts_with("no GPU can be used: cannot load NVIDIA's driver"));
   CHECK(driver.error().text.find("libno-cuda.so.1") != std::string::npos);
   const auto library = nccl::load_nccl({{nccl::Place::Kind::linker, "libno-nccl.so.2"}});
   REQUIRE_FALSE(library);
@@ -124,7 +124,7 @@ TEST_CASE(
     const auto ended = run_scenario({"no fakes"});
     CAPTURE(ended.output);
     CHECK(ended.exit_code() == 0);
-    CHECK(ended.output.starts_with("unsupported: no GPU can be used: NVIDIA's driver is missing"));
+    CHECK(ended.output.starts_with("unsupported: no GPU can be used: cannot load NVIDIA's driver"));
   }
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("command line: every flag stands alone in both spellings and takes no 
     CHECK(value({long_flag(row)}, row.id) == "1");
     CHECK(value({"--" + underscored}, row.id) == "1");
     CHECK(error({long_flag(row) + "=1", "x.py"}) ==
-          long_flag(row) + " takes no value, but was given '1'");
+          long_flag(row) + " takes no value, but has '1'");
   }
 }
 
@@ -75,9 +75,9 @@ TEST_CASE("command line: short options, joined values and bundles") {
   CHECK(value({"-m"}, OptionId::module) == "1");
   CHECK(value({"-mr3"}, OptionId::redirects) == "3");
   CHECK(value({"-mr", "3"}, OptionId::redirects) == "3");
-  CHECK(error({"-m=", "a"}) == "--module takes no value, but was given ''");
-  CHECK(error({"--module=", "a"}) == "--module takes no value, but was given ''");
-  CHECK(error({"-mq", "a"}) == "--module takes no value, but was given 'q'");
+  CHECK(error({"-m=", "a"}) == "--module takes no value, but has ''");
+  CHECK(error({"--module=", "a"}) == "--module takes no value, but has ''");
+  CHECK(error({"-mq", "a"}) == "--module takes no value, but has 'q'");
 }
 
 TEST_CASE("command line: the last of several wins") {

@@ -103,7 +103,7 @@ TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody n
 
 TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
   Launch launch{{"--nproc-per-node=gpu"}, {{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b,MIG-c"}}};
-  launch.machine.gpus = {1, "1 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
+  launch.machine.gpus = {1, "1 NVIDIA GPU in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
   CHECK(launch.config().nproc == 1);
   launch.args.emplace_back("--virtual-local-rank");
   CHECK(launch.config().nproc == 3);

@@ -211,5 +211,5 @@ TEST_CASE("effects: --srun runs srun in a Slurm job outside of a step, with what
   launch.args = {"--max-restarts=2"};
   CHECK(launch.error().starts_with(
       "Slurm job 4, not in a step: the job has 2 nodes (SLURM_JOB_NUM_NODES), and only srun "
-      "starts a process on each; type: srun --nodes=2 "));
+      "starts a process on each; run: srun --nodes=2 "));
 }

@@ -239,7 +239,7 @@ TEST_CASE("platform: a job outside of a step is for srun, or for one machine on 
         {"--nnodes=2"},
         {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=a1"}}) {
     const std::string why = launch(args, job).error();
-    CHECK(why.find("; type: srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 "
+    CHECK(why.find("; run: srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 "
                    "--kill-on-bad-exit=0 /usr/bin/muster ") != std::string::npos);
     CHECK(why.find(" train.py") != std::string::npos);
   }

@@ -261,7 +261,7 @@ TEST_CASE("numa: fewer GPUs than ranks, so the ranks are spread as without any")
   tree.gpu("0000:01:00.0", 1);
   const Job job{tree, "0-15", {"0000:01:00.0"}};
   CHECK(masks(job, node, 2) == Masks{"0-3,8-11 @ 0", "4-7,12-15 @ 1"});
-  CHECK(reason(job, node, 2) == "spread across the CPUs because there are 1 GPUs for 2 workers");
+  CHECK(reason(job, node, 2) == "spread across the CPUs because there is 1 GPU for 2 workers");
 }
 
 TEST_CASE("numa: offline cores belong to nobody") {

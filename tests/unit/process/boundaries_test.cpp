@@ -14,7 +14,7 @@ using testing::abort_message;
 namespace {
 
 bool aborts(const std::function<void()>& call) {
-  return abort_message(call).find("does not hold at ") != std::string::npos;
+  return abort_message(call).find(" is false at ") != std::string::npos;
 }
 
 class NoWatcher final : public Watcher {

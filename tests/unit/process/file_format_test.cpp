@@ -40,16 +40,16 @@ TEST_CASE("file format: the machine that a program was built for") {
                          {elf(2, 1, 258), "loongarch64"},
                          {elf(2, 1, 999), "ELF machine 999"}}) {
     CHECK(why_not_executed(row.head, "x86_64") ==
-          "it is a program for " + row.name + ", and this machine is x86_64");
+          "it was built for " + row.name + ", but this machine is x86_64");
   }
   CHECK(why_not_executed(elf(2, 1, 62), "aarch64") ==
-        "it is a program for x86_64, and this machine is aarch64");
+        "it was built for x86_64, but this machine is aarch64");
 }
 
 TEST_CASE("file format: what is no program of another machine") {
   CHECK(why_not_executed(elf(2, 1, 62), "x86_64").starts_with("the file is damaged"));
-  CHECK(why_not_executed("\xcf\xfa\xed\xfe", "x86_64") == "it is a program for macOS");
-  CHECK(why_not_executed("MZ", "x86_64") == "it is a program for Windows");
+  CHECK(why_not_executed("\xcf\xfa\xed\xfe", "x86_64") == "it is a macOS program");
+  CHECK(why_not_executed("MZ", "x86_64") == "it is a Windows program");
   for (const std::string& head : {std::string(), elf(2, 1, 62).substr(0, 19)}) {
     CHECK(why_not_executed(head, "x86_64").starts_with("it is neither a program"));
   }

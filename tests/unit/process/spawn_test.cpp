@@ -142,7 +142,7 @@ TEST_CASE("spawn: a program for another machine does not go to the shell") {
   const auto error = refusal(spec_of({path}));
   CHECK(error.code == Errc::not_possible);
   CHECK(error.message.starts_with("cannot start '" + path +
-                                  "': exec format error: it is a program for s390x, and this "
+                                  "': exec format error: it was built for s390x, but this "
                                   "machine is "));
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("status text: who is awaited") {
   add(status, 1, "job_started", 0, R"("program":"p")");
   add(status, 2, "roll_call", 0, R"("present":1,"needed":3,"awaited":["b","1 more node"])");
   CHECK(has(status_text(status_json(status, 5)),
-            "waiting: 1 of 3 nodes are present; missing: b, 1 more node\n"));
+            "waiting: 1 of 3 nodes is present; missing: b, 1 more node\n"));
 }
 
 TEST_CASE("status text: a worker that says that it is not well, until it is or has ended") {

@@ -29,8 +29,4 @@ TEST_CASE("slow: in a job of many nodes, where they are") {
   REQUIRE(describe(Over{{1, 2}, {}}) == "ranks 1, 2 are no longer slow");
 }
 
-TEST_CASE("slow: of many ranks some are named") {
-  REQUIRE(name_ranks({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) == "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
-}
-
 }  // namespace muster::straggler

@@ -32,6 +32,10 @@ function span(seconds) {
   return `${Math.floor(whole / 3600)} h ${Math.floor(whole / 60) % 60} min`;
 }
 
+function counted(count, noun) {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 function nameOf(status) {
   return (status.program || "job").split("/").pop();
 }
@@ -142,7 +146,8 @@ function drawLists(status) {
     item.append(element("b", "", `round ${round.round}`), ` ${round.why_ended || ""}`,
                 element("div", "dim",
                         `${clock(round.begun)}, ${span(round.ended - round.begun)}, ` +
-                        `${round.world_size} workers on ${round.nodes} nodes`));
+                        `${counted(round.world_size, "worker")} on ` +
+                        counted(round.nodes, "node")));
     return item;
   });
   fill("rounds", rounds);

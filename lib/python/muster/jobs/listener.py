@@ -58,7 +58,7 @@ class Connection:
         return bool(data)
 
     def refuse(self, why: str) -> None:
-        """Records the problem with this worker's data, for the caller."""
+        """Records that this worker sent invalid data, for the caller."""
         self._answers.wrong = why
 
     def _take(self, messages: List[Message]) -> None:
@@ -70,7 +70,7 @@ class Connection:
             elif kind != HELLO and self._who is not None:
                 self._answers.answer(*self._who, (kind, content))
             else:
-                raise BadMessage(f"a message of type {kind!r} at the wrong time")
+                raise BadMessage(f"an unexpected message of type {kind!r}")
 
 
 class Listener:

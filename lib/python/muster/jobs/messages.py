@@ -16,7 +16,7 @@ LENGTH_MAX: Dict[bytes, int] = {HELLO: GREETING.size, RESULT: RESULT_MAX,
 
 
 class BadMessage(Exception):
-    """Bytes that no worker of this version would send."""
+    """Bytes that are not a valid message of this version."""
 
 
 class Inbox:
@@ -48,6 +48,6 @@ class Inbox:
 def greeting(content: bytearray) -> Tuple[int, int]:
     """(attempt, rank) of a HELLO."""
     if len(content) != GREETING.size:
-        raise BadMessage(f"a greeting of {len(content)} bytes")
+        raise BadMessage(f"an invalid greeting of {len(content)} bytes")
     attempt, rank = GREETING.unpack(content)
     return attempt, rank

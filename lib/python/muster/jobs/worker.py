@@ -172,7 +172,7 @@ def failure(error: BaseException) -> bytes:
 
 def record(error: BaseException) -> None:
     """Reports the error to the launcher, like torch.distributed.elastic's `record`, for its report
-    and for the callers on other nodes. Keeps a file that the function itself has recorded."""
+    and for the callers on other nodes. Does not overwrite an error file of the function."""
     message = {"message": "".join(traceback.format_exception_only(type(error), error)).strip()
                [:RECORDED_MAX],
                "extraInfo": {"py_callstack": traceback_of(error)[-RECORDED_MAX:],

@@ -53,7 +53,8 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
     parameters = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     for name, p in parameters:
         if dtypes.find(p.dtype) is None:
-            raise errors.Unsupported(f"attach: muster has no arithmetic for {p.dtype} ('{name}')")
+            raise errors.Unsupported(f"attach: muster does not support arithmetic on {p.dtype} "
+                                     f"('{name}')")
         if p.device != parameters[0][1].device:
             raise errors.Unsupported(f"attach: all parameters must be on one device, but "
                                      f"'{parameters[0][0]}' is on {parameters[0][1].device} and "
@@ -97,7 +98,7 @@ class Attached:
         """Call it after backward(). Returns when every .grad is the average over all ranks; on a
         GPU, makes later work on torch's current stream wait for the averages.
         InvalidState: parameters have no gradient, and has_unused is off; the message lists them.
-        Otherwise raises an operation's error (PeerFailed, TimedOut and so on)."""
+        Otherwise raises the operation's error (PeerFailed, TimedOut and so on)."""
         self._begin()
         with self._lock:
             marked = self._marked or set()

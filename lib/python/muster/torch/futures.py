@@ -38,7 +38,7 @@ Entry = Tuple[Operation, Any]  # an operation, and the future to complete when i
 class Completer:
     """Completes the futures of one group. Starts threads when the first future is added. If a
     callback starts an operation, a different thread completes that operation's future, so the
-    callback can wait for it. Callbacks of later operations do not overtake it."""
+    callback can wait for it. Callbacks of later operations run after it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

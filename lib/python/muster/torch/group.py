@@ -288,7 +288,7 @@ class ProcessGroup(Base):
         return self._collective(c.ALL_GATHER, source, rows, opts, outputs=[output], finish=finish)
 
     def _several(self, tensors: Tensors, opts: Options) -> Work:
-        """As in gloo, each tensor becomes the result over all tensors on all ranks."""
+        """As in gloo, each tensor receives the result over all tensors on all ranks."""
         checks.alike("allreduce", tensors, tensors[0])
         combine = COMBINE.get(name_of(opts))
         if combine is None:

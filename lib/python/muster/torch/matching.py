@@ -9,7 +9,7 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 @dataclass(frozen=True)
 class Announce:
-    """Tells `rank` that this rank has `count` messages with this tag for it."""
+    """Notifies `rank` that this rank has `count` messages with this tag for it."""
 
     rank: int
     tag: int
@@ -18,7 +18,7 @@ class Announce:
 
 @dataclass(frozen=True)
 class Go:
-    """Tells `rank` that a receive has been posted for its next message with this tag."""
+    """Notifies `rank` that a receive has been posted for its next message with this tag."""
 
     rank: int
     tag: int
@@ -39,7 +39,7 @@ Address = Tuple[int, int]  # rank, tag
 class Matching:
     """The matching state of one rank. Messages with tag 0 to and from specific ranks start
     immediately. Messages with other tags start when the receiver has seen the announcement and
-    sends Go, so messages with different tags can overtake each other. A receive from any source
+    sends Go, so messages with different tags can arrive out of order. A receive from any source
     matches the first rank that announced a message. Messages are announced only to ranks that have
     connected (subscribed). message: an opaque object that Start returns."""
 

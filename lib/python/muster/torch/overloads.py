@@ -16,7 +16,7 @@ Tensors = Any
 
 
 class Default:
-    """The options for operations that are called without options."""
+    """The default options of operations."""
 
     timeout: Optional[timedelta] = None
     asyncOp = True

@@ -33,7 +33,7 @@ def number_buffer(tensor: torch.Tensor) -> c.CBuffer:
     """For operations with arithmetic; booleans are sent as bytes."""
     number = _BYTE if tensor.dtype is torch.bool else _NUMBERS.get(tensor.dtype)
     if number is None:
-        raise errors.Unsupported(f"muster has no arithmetic for {tensor.dtype}")
+        raise errors.Unsupported(f"muster does not support arithmetic on {tensor.dtype}")
     return c.CBuffer(tensor.data_ptr(), tensor.numel(), number, c.HOST)
 
 
