@@ -248,6 +248,16 @@ int run_echo(const Options& options) {
   return served ? 0 : complain(served.error());
 }
 
+void add_delays(CLI::App& app, const Shared& options, int& exit_code) {
+  auto* delays = app.add_subcommand("delays", "time PINGs during another client's large requests");
+  delays->add_option("--port", options->port, "the server's port on 127.0.0.1")->required();
+  delays->add_option("--keys", options->requests, "waits, and keys in each request")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  delays->add_option("--cpu", options->cpu, "pin this process to a cpu");
+  delays->callback([options, &exit_code] { exit_code = run_delays(*options); });
+}
+
 }  // namespace
 
 void add_tools(CLI::App& app, int& exit_code) {
@@ -277,13 +287,7 @@ void add_tools(CLI::App& app, int& exit_code) {
   add_server_options(*hold, options);
   hold->callback([options, &exit_code] { exit_code = run_hold(*options); });
 
-  auto* delays = app.add_subcommand("delays", "time PINGs during another client's large requests");
-  delays->add_option("--port", options->port, "the server's port on 127.0.0.1")->required();
-  delays->add_option("--keys", options->requests, "waits, and keys in each request")
-      ->required()
-      ->check(CLI::PositiveNumber);
-  delays->add_option("--cpu", options->cpu, "pin this process to a cpu");
-  delays->callback([options, &exit_code] { exit_code = run_delays(*options); });
+  add_delays(app, options, exit_code);
 
   auto* time = app.add_subcommand("time", "time programs from start to the last exit");
   time->add_option("--repeat", options->repeat, "number of runs")->check(CLI::PositiveNumber);
