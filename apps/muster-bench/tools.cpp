@@ -3,6 +3,7 @@
 
 #include "apps/muster-bench/child.hpp"
 #include "apps/muster-bench/crowd.hpp"
+#include "apps/muster-bench/delays.hpp"
 #include "apps/muster-bench/echo.hpp"
 #include "apps/muster-bench/load.hpp"
 #include "apps/muster-bench/ports.hpp"
@@ -192,6 +193,20 @@ int run_record(const Options& options) {
   return 0;
 }
 
+int run_delays(const Options& options) {
+  pin_to(options.cpu);
+  const auto delays = measure_delays(options.port, options.requests);
+  if (!delays) {
+    return complain(delays.error());
+  }
+  std::vector<std::string> fields;
+  for (const Delay& delay : *delays) {
+    fields.push_back(fmt::format("\"{}\": {}", delay.phase, milliseconds(delay.longest)));
+  }
+  fmt::print("{{{}}}\n", fmt::join(fields, ", "));
+  return 0;
+}
+
 int run_ports(const Options& options) {
   const auto found = count_collisions({.jobs = options.requests,
                                        .at_once = static_cast<int>(options.clients),
@@ -233,6 +248,16 @@ int run_echo(const Options& options) {
   return served ? 0 : complain(served.error());
 }
 
+void add_delays(CLI::App& app, const Shared& options, int& exit_code) {
+  auto* delays = app.add_subcommand("delays", "time PINGs during another client's large requests");
+  delays->add_option("--port", options->port, "the server's port on 127.0.0.1")->required();
+  delays->add_option("--keys", options->requests, "waits, and keys in each request")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  delays->add_option("--cpu", options->cpu, "pin this process to a cpu");
+  delays->callback([options, &exit_code] { exit_code = run_delays(*options); });
+}
+
 }  // namespace
 
 void add_tools(CLI::App& app, int& exit_code) {
@@ -261,6 +286,8 @@ void add_tools(CLI::App& app, int& exit_code) {
   auto* hold = app.add_subcommand("hold", "keep connections open until standard input is closed");
   add_server_options(*hold, options);
   hold->callback([options, &exit_code] { exit_code = run_hold(*options); });
+
+  add_delays(app, options, exit_code);
 
   auto* time = app.add_subcommand("time", "time programs from start to the last exit");
   time->add_option("--repeat", options->repeat, "number of runs")->check(CLI::PositiveNumber);

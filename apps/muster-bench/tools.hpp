@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tools of muster-bench: echo, load, stream, storm, hold, crowd, ports, record, scrape, time.
-// Each prints its figures as one JSON object on its last line. Called by main.
+// The tools of muster-bench: echo, load, stream, storm, hold, delays, crowd, ports, record, scrape,
+// time. Each prints its figures as one JSON object on its last line. Called by main.
 #pragma once
 
 #include <CLI/CLI.hpp>

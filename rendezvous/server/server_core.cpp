@@ -45,6 +45,7 @@ void ServerCore::receive(SessionId id, std::string_view bytes) {
   if (!session.closing.empty()) {
     return;
   }
+  store_.begin_turn();
   lend_buffer(session);
   if (session.input.empty()) {
     // The usual case: complete requests, served from the caller's buffer without a copy.
@@ -54,7 +55,9 @@ void ServerCore::receive(SessionId id, std::string_view bytes) {
     }
   } else {
     session.input.append(bytes);
-    serve_input(id);
+    if (!session.unfinished) {
+      serve_input(id);
+    }
   }
   take_back_buffer(session);
   account(id);
@@ -62,9 +65,12 @@ void ServerCore::receive(SessionId id, std::string_view bytes) {
   note_step();
 }
 
-void ServerCore::serve_input(SessionId id) {
+// `used`: the number of bytes at the start that are already served.
+void ServerCore::serve_input(SessionId id, std::size_t used) {
   Session& session = sessions_[id];
-  const std::size_t used = serve(id, session.input);
+  if (session.closing.empty()) {
+    used += serve(id, std::string_view(session.input).substr(used));
+  }
   if (used == session.input.size() || !session.closing.empty()) {
     release(session.input);
   } else if (used > 0) {
@@ -86,20 +92,69 @@ std::size_t ServerCore::serve(SessionId id, std::string_view input) {
       break;
     }
     if (status == StoreDecoder::Status::broken) {
-      close(session, session.decoder.fault());
+      close(id, session.decoder.fault());
       break;
     }
-    const auto done = store_.handle(id, request, session.unsent, pushes_);
-    if (!done) [[unlikely]] {
-      close(session, done.error().message);
+    if (!answer(id, request, input.substr(used, consumed))) [[unlikely]] {
       break;
     }
     used += consumed;
-    if (!pushes_.empty()) {
-      deliver_pushes();
-    }
   }
   return used;
+}
+
+// `whole`: all bytes of the request. False if it was refused, or if a part of it was left for later
+// turns. Its bytes must then stay at the start of the session's input.
+bool ServerCore::answer(SessionId id, Request& request, std::string_view whole) {
+  Session& session = sessions_[id];
+  const auto done = store_.handle(id, request, session.unsent, pushes_);
+  if (!pushes_.empty()) {
+    deliver_pushes();
+  }
+  if (!done) [[unlikely]] {
+    close(id, done.error().message);
+    return false;
+  }
+  if (*done == StoreCore::Served::wholly) [[likely]] {
+    return true;
+  }
+  session.unfinished = true;
+  Unfinished rest{.session = id, .opcode = request.opcode};
+  if (request.count > 0) {
+    rest.count = request.count;
+    rest.items_at = static_cast<std::size_t>(request.items.data() - whole.data());
+    rest.end = whole.size();
+  }
+  unfinished_.push_back(rest);
+  return false;
+}
+
+void ServerCore::advance() {
+  store_.begin_turn();
+  store_.advance(pushes_);
+  deliver_pushes();
+  if (!unfinished_.empty()) {
+    const Unfinished rest = unfinished_.front();
+    unfinished_.pop_front();
+    resume(rest);
+  }
+  enforce_held_limit();
+  note_step();
+}
+
+void ServerCore::resume(const Unfinished& rest) {
+  Session& session = sessions_[rest.session];
+  session.unfinished = false;
+  lend_buffer(session);
+  const auto whole = std::string_view(session.input).substr(0, rest.end);
+  Request request{.opcode = rest.opcode, .count = rest.count, .items = whole.substr(rest.items_at)};
+  const bool is_done = rest.end == 0 || answer(rest.session, request, whole);
+  if (!session.unfinished) {
+    serve_input(rest.session, is_done ? rest.end : 0);
+  }
+  take_back_buffer(session);
+  account(rest.session);
+  touch(rest.session);
 }
 
 bool ServerCore::output_is_full(const Session& session) const {
@@ -144,9 +199,11 @@ void ServerCore::sent(SessionId id, std::size_t count) {
     session.unsent.clear();
     session.sent = 0;
   }
-  if (!session.input.empty() && session.closing.empty() && !output_is_full(session)) {
+  if (!session.input.empty() && session.closing.empty() && !session.unfinished &&
+      !output_is_full(session)) {
     // Drop the sent bytes first, or the buffer would grow while requests are held back.
     session.unsent.erase(0, std::exchange(session.sent, 0));
+    store_.begin_turn();
     lend_buffer(session);
     serve_input(id);
   }
@@ -159,13 +216,15 @@ void ServerCore::sent(SessionId id, std::size_t count) {
 
 bool ServerCore::wants_input(SessionId id) const {
   const Session& session = sessions_[id];
-  return session.closing.empty() && !output_is_full(session);
+  return session.closing.empty() && !session.unfinished && !output_is_full(session);
 }
 
 void ServerCore::forget(SessionId id) {
   MUSTER_CHECK(is_open(id));
   Session& session = sessions_[id];
   MUSTER_CHECK(held_ >= session.held);
+  drop_unfinished(id);
+  store_.begin_turn();
   store_.forget(id);
   held_ -= session.held;
   const bool touched = session.touched;
@@ -212,7 +271,8 @@ void ServerCore::enforce_held_limit() {
     [[unlikely]] {
       const auto most = std::ranges::max_element(sessions_, {}, &Session::held);
       MUSTER_CHECK(most != sessions_.end() && most->held > 0);
-      close(*most,
+      const auto id = static_cast<SessionId>(most - sessions_.begin());
+      close(id,
             "all sessions together hold " + std::to_string(held_) +
                 " bytes of partial requests and unread replies, this one the most; the limit is " +
                 std::to_string(limits_.held_bytes));
@@ -220,12 +280,19 @@ void ServerCore::enforce_held_limit() {
       release(most->unsent);
       most->sent = 0;
       held_ -= std::exchange(most->held, 0);
-      touch(static_cast<SessionId>(most - sessions_.begin()));
+      touch(id);
     }
 }
 
-void ServerCore::close(Session& session, std::string reason) {
-  session.closing = std::move(reason);
+void ServerCore::close(SessionId id, std::string reason) {
+  drop_unfinished(id);
+  sessions_[id].closing = std::move(reason);
+}
+
+void ServerCore::drop_unfinished(SessionId id) {
+  if (std::exchange(sessions_[id].unfinished, false)) {
+    std::erase_if(unfinished_, [id](const Unfinished& rest) { return rest.session == id; });
+  }
 }
 
 }  // namespace muster

@@ -8,7 +8,8 @@
 // 2. reads from a session only while wants_input is true, and passes the bytes to receive,
 // 3. then, for this session and all of take_touched: sends output, passes the number of bytes sent
 //    to sent(), and closes the connection if closing returns a reason,
-// 4. calls forget when the connection is closed for any reason.
+// 4. calls forget when the connection is closed for any reason,
+// 5. calls advance repeatedly while has_work is true, and in between serves other sessions.
 #pragma once
 
 #include "base/check.hpp"
@@ -17,6 +18,7 @@
 #include "rendezvous/wire/store_decoder.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +38,8 @@ class ServerCore {
   // space, so requests that were held back may be served.
   void sent(SessionId id, std::size_t count);
 
-  // False while a session has too many unsent replies, and once it is closing.
+  // False while a session has too many unsent replies or an unfinished request, and once it is
+  // closing.
   [[nodiscard]] bool wants_input(SessionId id) const;
 
   // Why the session must be closed. Empty if it may stay open.
@@ -47,8 +50,15 @@ class ServerCore {
 
   void forget(SessionId id);
 
-  // Sessions that have output, or a reason to close, because of other sessions. Each is listed
-  // once.
+  // True if a part of a large request, of many waits that end, or of the cleanup after a session
+  // was left for later turns.
+  [[nodiscard]] bool has_work() const { return store_.has_backlog() || !unfinished_.empty(); }
+
+  // Does one turn of this work (ServerLimits::turn_units).
+  void advance();
+
+  // Sessions that have output, a reason to close, or may want input again, because of other
+  // sessions or of advance. Each is listed once.
   [[nodiscard]] std::vector<SessionId> take_touched();
 
   [[nodiscard]] const StoreCore& store() const { return store_; }
@@ -76,16 +86,30 @@ class ServerCore {
     std::string closing;
     bool open = false;
     bool touched = false;
+    bool unfinished = false;  // its first request in `input` is in unfinished_
+  };
+
+  // The rest of a request whose bytes are at the start of its session's input. A request without
+  // items is decoded again.
+  struct Unfinished {
+    SessionId session = 0;
+    Opcode opcode = Opcode::validate;
+    std::uint64_t count = 0;
+    std::size_t items_at = 0;
+    std::size_t end = 0;
   };
 
   [[nodiscard]] std::size_t serve(SessionId id, std::string_view input);
-  void serve_input(SessionId id);
+  void serve_input(SessionId id, std::size_t used = 0);
+  [[nodiscard]] bool answer(SessionId id, Request& request, std::string_view whole);
+  void resume(const Unfinished& rest);
   [[nodiscard]] bool output_is_full(const Session& session) const;
   void deliver_pushes();
   void lend_buffer(Session& session);
   void take_back_buffer(Session& session);
   void account(SessionId id);
-  void close(Session& session, std::string reason);
+  void close(SessionId id, std::string reason);
+  void drop_unfinished(SessionId id);
   void enforce_held_limit();
   void touch(SessionId id);
   [[nodiscard]] std::string check_session(SessionId id) const;
@@ -96,6 +120,7 @@ class ServerCore {
   std::vector<Session> sessions_;
   std::vector<SessionId> free_;
   std::vector<SessionId> touched_;
+  std::deque<Unfinished> unfinished_;  // served in turn
   std::vector<Push> pushes_;
   std::string spare_;  // the reply buffer, lent to the session being served
   std::uint64_t held_ = 0;

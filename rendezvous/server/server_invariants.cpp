@@ -37,6 +37,9 @@ std::string ServerCore::check_session(SessionId id) const {
   if (!session.closing.empty() && !session.input.empty()) {
     return of_session(id, "is closing but keeps requests");
   }
+  if (session.unfinished && session.input.empty()) {
+    return of_session(id, "has an unfinished request without its bytes");
+  }
   if (!session.open && (session.held != 0 || !session.closing.empty())) {
     return of_session(id, "has closed but keeps data");
   }
@@ -46,6 +49,11 @@ std::string ServerCore::check_session(SessionId id) const {
 std::string ServerCore::check_invariants() const {
   const auto free = times(free_, sessions_.size());
   const auto touched = times(touched_, sessions_.size());
+  std::vector<SessionId> unfinished;
+  for (const Unfinished& rest : unfinished_) {
+    unfinished.push_back(rest.session);
+  }
+  const auto queued = times(unfinished, sessions_.size());
   std::uint64_t held = 0;
   for (SessionId id = 0; id < sessions_.size(); ++id) {
     if (std::string broken = check_session(id); !broken.empty()) {
@@ -56,6 +64,9 @@ std::string ServerCore::check_invariants() const {
     }
     if (touched[id] != (sessions_[id].touched ? 1U : 0U)) {
       return of_session(id, "touched flag and touched list are inconsistent");
+    }
+    if (queued[id] != (sessions_[id].unfinished ? 1U : 0U)) {
+      return of_session(id, "unfinished flag and queue are inconsistent");
     }
     held += sessions_[id].held;
   }

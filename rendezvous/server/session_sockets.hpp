@@ -91,7 +91,7 @@ class SessionSockets {
     Ticket ticket = 0;  // its key in silent_ or admissions_
   };
 
-  SessionSockets(UniqueFd listener, UniqueFd epoll);
+  SessionSockets(UniqueFd listener, UniqueFd epoll, UniqueFd work);
   [[nodiscard]] std::string check_connection(SessionId id) const;
   void note_turn();
   void return_memory(bool idle);
@@ -111,6 +111,7 @@ class SessionSockets {
   void give_away(SessionId id, std::string_view bytes);
   void flush(SessionId id);
   void flush_touched();
+  void arm_work();
   void arm(SessionId id);
   void drop(SessionId id);
   void refuse(SessionId id);
@@ -118,6 +119,8 @@ class SessionSockets {
 
   UniqueFd listener_;
   UniqueFd epoll_;
+  UniqueFd work_;  // always readable; in the epoll set while the core has work
+  bool work_armed_ = false;
   ServerCore core_;
   std::vector<Connection> connections_;
   std::unique_ptr<char[]> buffer_;

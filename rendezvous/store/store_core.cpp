@@ -12,11 +12,18 @@
 
 namespace muster {
 
-Result<void> StoreCore::handle(SessionId session,
-                               const Request& request,
-                               std::string& reply,
-                               std::vector<Push>& pushes) {
+Result<StoreCore::Served> StoreCore::handle(SessionId session,
+                                            Request& request,
+                                            std::string& reply,
+                                            std::vector<Push>& pushes) {
   Turn turn{session, reply, pushes};
+  if (auto done = handle_any(request, turn); !done) [[unlikely]] {
+    return std::unexpected(std::move(done.error()));
+  }
+  return turn.served;
+}
+
+Result<void> StoreCore::handle_any(Request& request, Turn& turn) {
   switch (request.opcode) {
     case Opcode::set:
       return set(request.key, request.value, turn);
@@ -34,7 +41,7 @@ Result<void> StoreCore::handle(SessionId session,
   }
 }
 
-Result<void> StoreCore::handle_rare(const Request& request, Turn& turn) {
+Result<void> StoreCore::handle_rare(Request& request, Turn& turn) {
   switch (request.opcode) {
     case Opcode::compare_set:
       return compare_set(request, turn);
@@ -65,7 +72,8 @@ Result<void> StoreCore::handle_rare(const Request& request, Turn& turn) {
       append_int(turn.reply, static_cast<std::int64_t>(key_count_));
       break;
     case Opcode::cancel_wait:
-      cancel_wait(turn.session);
+      waits_.cancel(turn.session);
+      clean();
       append_int(turn.reply, kWaitCanceled);
       break;
     case Opcode::ping:
@@ -152,33 +160,43 @@ Result<void> StoreCore::append(const Request& request, Turn& turn) {
   return {};
 }
 
-Result<void> StoreCore::multi_get(const Request& request, Turn& turn) const {
+Result<void> StoreCore::multi_get(Request& request, Turn& turn) {
   const std::size_t start = turn.reply.size();
-  std::string_view items = request.items;
-  for (std::uint64_t i = 0; i < request.count; ++i) {
-    if (auto got = get(take_item(items), turn); !got) {
+  const auto before = partial_.find(turn.session);
+  const std::uint64_t sent = before == partial_.end() ? 0 : before->second.reply_bytes;
+  for (; request.count > 0 && !budget_.used_up(); --request.count) {
+    const std::size_t had = turn.reply.size();
+    if (auto got = get(take_item(request.items), turn); !got) {
       turn.reply.resize(start);
       return got;
     }
-    if (turn.reply.size() - start > limits_.reply_bytes) {
-      const std::uint64_t size = turn.reply.size() - start;
+    const std::uint64_t size = sent + turn.reply.size() - start;
+    if (size > limits_.reply_bytes) {
       turn.reply.resize(start);
       return refused("MULTI_GET with a reply", size, limits_.reply_bytes);
     }
+    budget_.spend_key(turn.reply.size() - had);
+  }
+  if (request.count > 0) {
+    partial_[turn.session].reply_bytes = sent + turn.reply.size() - start;
+    turn.served = Served::partly;
+  } else if (before != partial_.end()) {
+    partial_.erase(before);
   }
   return {};
 }
 
-Result<void> StoreCore::multi_set(const Request& request, Turn& turn) {
+Result<void> StoreCore::multi_set(Request& request, Turn& turn) {
   if (auto room = fits(request.items.size() + request.count * kEntryCost); !room) {
     return room;
   }
-  std::string_view items = request.items;
-  for (std::uint64_t i = 0; i < request.count; ++i) {
-    const std::string_view key = take_item(items);
-    const std::string_view value = take_item(items);
+  for (; request.count > 0 && !budget_.used_up(); --request.count) {
+    const std::string_view key = take_item(request.items);
+    const std::string_view value = take_item(request.items);
+    budget_.spend_key(value.size());
     assign(node_for(key), value, turn);
   }
+  turn.served = request.count > 0 ? Served::partly : Served::wholly;
   return {};
 }
 
@@ -203,14 +221,18 @@ Result<void> StoreCore::list_keys(Turn& turn) const {
   return {};
 }
 
-void StoreCore::check(const Request& request, Turn& turn) const {
-  std::string_view items = request.items;
-  for (std::uint64_t i = 0; i < request.count; ++i) {
-    const auto at = keys_.find(take_item(items));
+void StoreCore::check(Request& request, Turn& turn) {
+  for (; request.count > 0 && !budget_.used_up(); --request.count) {
+    const auto at = keys_.find(take_item(request.items));
     if (at == keys_.end() || !at->second.ready()) {
       append_int(turn.reply, kCheckNotReady);
       return;
     }
+    budget_.spend(1);
+  }
+  if (request.count > 0) {
+    turn.served = Served::partly;
+    return;
   }
   append_int(turn.reply, kCheckReady);
 }
@@ -268,7 +290,7 @@ void StoreCore::assign(KeyMap::value_type& node, std::string_view value, Turn& t
   const WatchNotice notice = entry.exists ? WatchNotice::updated : WatchNotice::created;
   const std::string old_value = entry.extras->watchers.empty() ? std::string() : entry.value;
   assign_silently(entry, value);
-  waits_.wake_all(*entry.extras, turn.pushes);
+  waits_.wake_all(*entry.extras, budget_, turn.pushes);
   tell_watchers(node, notice, old_value, turn);
   if (entry.extras->empty()) {
     entry.extras.reset();

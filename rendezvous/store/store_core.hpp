@@ -7,11 +7,14 @@
 // 1. sends `reply` to the requesting session, after its earlier replies,
 // 2. sends each push to its session,
 // 3. closes the session with the reason if a request is refused,
-// 4. calls forget when a session has closed, before its number is reused.
+// 4. calls forget when a session has closed, before its number is reused,
+// 5. calls begin_turn before the requests of one turn, and advance in later turns while there is a
+//    backlog.
 #pragma once
 
 #include "base/error.hpp"
 #include "rendezvous/store/entry.hpp"
+#include "rendezvous/store/turn_budget.hpp"
 #include "rendezvous/store/wait_book.hpp"
 #include "rendezvous/wire/limits.hpp"
 #include "rendezvous/wire/store_messages.hpp"
@@ -26,14 +29,26 @@ namespace muster {
 
 class StoreCore {
  public:
-  explicit StoreCore(const ServerLimits& limits) : limits_(limits) {}
+  explicit StoreCore(const ServerLimits& limits) : limits_(limits), budget_(limits.turn_units) {}
 
-  // Appends to `reply` and `pushes`. If there is an error (protocol), nothing is changed or
-  // appended.
-  [[nodiscard]] Result<void> handle(SessionId session,
-                                    const Request& request,
-                                    std::string& reply,
-                                    std::vector<Push>& pushes);
+  // `partly`: the turn's budget is used up. `request` then contains the rest, and the caller passes
+  // it again in a later turn, before any other request of this session.
+  enum class Served : std::uint8_t { wholly, partly };
+
+  // Appends to `reply` and `pushes`. If there is an error (protocol), this turn changes and appends
+  // nothing, except for keys of a MULTI_SET and replies of a MULTI_GET from earlier turns.
+  [[nodiscard]] Result<Served> handle(SessionId session,
+                                      Request& request,
+                                      std::string& reply,
+                                      std::vector<Push>& pushes);
+
+  // Renews the budget (ServerLimits::turn_units) for the work of the following calls.
+  void begin_turn() { budget_ = TurnBudget(limits_.turn_units); }
+
+  // Wakes more waiters, and frees more of the cancelled waits.
+  void advance(std::vector<Push>& pushes);
+
+  [[nodiscard]] bool has_backlog() const { return waits_.has_backlog(); }
 
   void forget(SessionId session);
 
@@ -56,22 +71,30 @@ class StoreCore {
   friend struct StateForTests;
   struct Turn;
 
-  [[nodiscard]] Result<void> handle_rare(const Request& request, Turn& turn);
+  // The part of a request that was served in earlier turns.
+  struct Partial {
+    WaitId wait = 0;  // 0 if no key is missing so far
+    std::uint64_t reply_bytes = 0;
+  };
+
+  [[nodiscard]] Result<void> handle_any(Request& request, Turn& turn);
+  [[nodiscard]] Result<void> handle_rare(Request& request, Turn& turn);
   [[nodiscard]] Result<void> set(std::string_view key, std::string_view value, Turn& turn);
   [[nodiscard]] Result<void> compare_set(const Request& request, Turn& turn);
   [[nodiscard]] Result<void> get(std::string_view key, Turn& turn) const;
   [[nodiscard]] Result<void> add(const Request& request, Turn& turn);
   [[nodiscard]] Result<void> append(const Request& request, Turn& turn);
-  [[nodiscard]] Result<void> multi_get(const Request& request, Turn& turn) const;
-  [[nodiscard]] Result<void> multi_set(const Request& request, Turn& turn);
+  [[nodiscard]] Result<void> multi_get(Request& request, Turn& turn);
+  [[nodiscard]] Result<void> multi_set(Request& request, Turn& turn);
   [[nodiscard]] Result<void> list_keys(Turn& turn) const;
-  void check(const Request& request, Turn& turn) const;
+  void check(Request& request, Turn& turn);
   void delete_key(std::string_view key, Turn& turn);
 
-  [[nodiscard]] Result<void> wait(const Request& request, Turn& turn);
+  [[nodiscard]] Result<void> wait(Request& request, Turn& turn);
+  [[nodiscard]] Result<void> wait_for(Request& request, WaitId& id, Turn& turn);
+  [[nodiscard]] Result<void> add_key(std::string_view key, WaitId& id, Turn& turn);
   [[nodiscard]] Result<void> barrier(const Request& request, Turn& turn);
-  [[nodiscard]] Result<void> add_wait(std::vector<std::string> missing, Turn& turn);
-  void cancel_wait(SessionId session);
+  void clean();
 
   [[nodiscard]] Result<void> queue_push(const Request& request, Turn& turn);
   void queue_pop(std::string_view key, Turn& turn);
@@ -98,6 +121,8 @@ class StoreCore {
   KeyMap keys_;
   WaitBook waits_;
   std::unordered_map<SessionId, std::vector<std::string>> watched_;
+  std::unordered_map<SessionId, Partial> partial_;
+  TurnBudget budget_;
   std::uint64_t key_count_ = 0;
   std::uint64_t stored_ = 0;
 };

@@ -12,7 +12,9 @@
 namespace muster {
 
 void StoreCore::forget(SessionId session) {
-  cancel_wait(session);
+  waits_.cancel(session);
+  clean();
+  partial_.erase(session);
   const auto mine = watched_.find(session);
   if (mine == watched_.end()) {
     return;
@@ -28,47 +30,79 @@ void StoreCore::forget(SessionId session) {
   watched_.erase(mine);
 }
 
-Result<void> StoreCore::wait(const Request& request, Turn& turn) {
-  std::vector<std::string> missing;
-  std::string_view items = request.items;
-  for (std::uint64_t i = 0; i < request.count; ++i) {
-    const std::string_view key = take_item(items);
-    const auto at = keys_.find(key);
-    if (at == keys_.end() || !at->second.ready()) {
-      missing.emplace_back(key);
+// A key that arrives while the rest of the request waits for its turn counts as present.
+Result<void> StoreCore::wait(Request& request, Turn& turn) {
+  const auto before = partial_.find(turn.session);
+  WaitId id = 0;
+  if (before != partial_.end()) [[unlikely]] {
+    id = before->second.wait;
+    partial_.erase(before);
+  }
+  if (auto waits = wait_for(request, id, turn); !waits) [[unlikely]] {
+    if (id != 0) {
+      waits_.cancel(turn.session, id);
+      clean();
     }
+    return waits;
   }
-  if (missing.empty()) {
+  if (request.count > 0) [[unlikely]] {
+    partial_[turn.session].wait = id;
+    turn.served = Served::partly;
+  } else if (id == 0 || waits_.seal(id, budget_)) {
     append_int(turn.reply, kStopWaiting);
-    return {};
   }
-  return add_wait(std::move(missing), turn);
+  return {};
 }
 
-Result<void> StoreCore::add_wait(std::vector<std::string> missing, Turn& turn) {
-  const std::uint64_t awaited = waits_.awaited(turn.session) + missing.size();
+// Adds the missing keys to the wait, which is opened for the first of them.
+Result<void> StoreCore::wait_for(Request& request, WaitId& id, Turn& turn) {
+  for (; request.count > 0 && !budget_.used_up(); --request.count) {
+    const std::string_view key = take_item(request.items);
+    const auto at = keys_.find(key);
+    budget_.spend(1);
+    if (at != keys_.end() && at->second.ready()) {
+      continue;
+    }
+    if (auto added = add_key(key, id, turn); !added) [[unlikely]] {
+      return added;
+    }
+  }
+  return {};
+}
+
+Result<void> StoreCore::add_key(std::string_view key, WaitId& id, Turn& turn) {
+  const std::uint64_t awaited = waits_.awaited(turn.session) + 1;
   if (awaited > limits_.awaited_keys) {
     return failure(Errc::protocol,
                    "a session waits for " + std::to_string(awaited) + " keys; the limit is " +
                        std::to_string(limits_.awaited_keys));
   }
-  std::uint64_t cost = kWaitCost;
-  for (const std::string& key : missing) {
-    cost += 2 * key.size() + kAwaitedKeyCost + kEntryCost + kExtrasCost;
-  }
+  const std::uint64_t cost =
+      kWaitCost + 2 * key.size() + kAwaitedKeyCost + kEntryCost + kExtrasCost;
   if (auto room = fits(cost); !room) {
     return room;
   }
-  for (const std::string& key : missing) {
-    static_cast<void>(node_for(key));
+  if (id == 0) {
+    id = waits_.open(turn.session);
   }
-  waits_.add(turn.session, std::move(missing), keys_);
+  waits_.add_key(id, node_for(key));
   return {};
 }
 
-void StoreCore::cancel_wait(SessionId session) {
-  for (const std::string& key : waits_.cancel(session, keys_)) {
-    if (const auto at = keys_.find(key); at != keys_.end()) {
+void StoreCore::advance(std::vector<Push>& pushes) {
+  waits_.wake_more(budget_, pushes);
+  clean();
+}
+
+void StoreCore::clean() {
+  waits_.free_keys(budget_);
+  while (!budget_.used_up()) {
+    const auto key = waits_.clean_next(keys_);
+    if (!key) {
+      return;
+    }
+    budget_.spend(1);
+    if (const auto at = keys_.find(*key); at != keys_.end()) {
       drop_if_empty(at);
     }
   }
@@ -95,9 +129,11 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
     append_int(turn.reply, kStopWaiting);
     return {};
   }
-  if (auto waits = add_wait({std::string(request.key)}, turn); !waits) {
+  WaitId id = 0;
+  if (auto waits = add_key(request.key, id, turn); !waits) {
     return waits;
   }
+  static_cast<void>(waits_.seal(id, budget_));
   // Do not use assign: the arrival of another participant must not wake waiters.
   assign_silently(node_for(request.key).second, DecimalText(count).view());
   return {};
@@ -108,10 +144,16 @@ Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
   if (auto room = fits(cost + request.key.size() + kEntryCost + kExtrasCost); !room) {
     return room;
   }
+  const auto at = keys_.find(request.key);
+  if (at != keys_.end() && at->second.extras && !waits_.prune_first(*at->second.extras, budget_))
+      [[unlikely]] {
+    turn.served = Served::partly;
+    return {};
+  }
   Extras& extras = node_for(request.key).second.make_extras();
   extras.queue.emplace_back(request.value);
   stored_ += cost;
-  waits_.wake_first(extras, turn.pushes);
+  waits_.wake_first(extras, budget_, turn.pushes);
   return {};
 }
 

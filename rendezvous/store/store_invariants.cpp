@@ -46,28 +46,62 @@ std::string WaitBook::check_invariants(const KeyMap& map) const {
       ++missing[id];
     }
   }
-  std::map<SessionId, std::uint64_t> awaited;
-  std::uint64_t bytes = 0;
-  for (const auto& [id, wait] : waits_) {
-    bytes += cost_of(wait.keys);
-    if (wait.missing == 0 || wait.missing != missing[id]) {
-      return differ("missing keys of a wait", wait.missing, missing[id]);
+  for (const auto& ids : waking_) {
+    for (const WaitId id : ids) {
+      ++missing[id];
     }
-    const auto mine = by_session_.find(wait.session);
-    if (mine == by_session_.end() || !mine->second.waits.contains(id)) {
+  }
+  std::string broken = check_waits(missing);
+  return broken.empty() ? check_bytes() : broken;
+}
+
+std::string WaitBook::check_waits(const std::map<WaitId, std::uint64_t>& missing) const {
+  std::map<SessionId, std::uint64_t> awaited;
+  std::uint64_t listed = 0;
+  for (const auto& [id, wait] : waits_) {
+    if (is_cancelled(wait)) {
+      ++listed;
+      continue;
+    }
+    const auto found = missing.find(id);
+    const std::uint64_t counted = found == missing.end() ? 0 : found->second;
+    if ((wait.sealed && wait.missing == 0) || wait.missing != counted) {
+      return differ("missing keys of a wait", wait.missing, counted);
+    }
+    if (!by_session_.at(wait.session).waits.contains(id)) {
       return "a wait is not listed for its session";
     }
     awaited[wait.session] += wait.keys.size();
   }
-  std::uint64_t listed = 0;
   for (const auto& [session, mine] : by_session_) {
     listed += mine.waits.size();
     if (mine.awaited != awaited[session]) {
       return differ("awaited keys of a session", mine.awaited, awaited[session]);
     }
   }
-  if (listed != waits_.size()) {
-    return differ("waits of all sessions", listed, waits_.size());
+  return listed == waits_.size() ? std::string()
+                                 : differ("waits of all sessions", listed, waits_.size());
+}
+
+std::string WaitBook::check_bytes() const {
+  std::uint64_t bytes = kWaitCost * waits_.size();
+  const auto add = [&](const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) {
+      bytes += key.size() + kAwaitedKeyCost;
+    }
+  };
+  for (const auto& [id, wait] : waits_) {
+    add(wait.keys);
+  }
+  std::ranges::for_each(freed_, add);
+  std::size_t cancelled = 0;
+  for (const auto& ids : cancelled_) {
+    cancelled += ids.size();
+  }
+  const auto marked =
+      std::ranges::count_if(waits_, [this](const auto& one) { return is_cancelled(one.second); });
+  if (cancelled != static_cast<std::size_t>(marked)) {
+    return differ("cancelled waits", cancelled, static_cast<std::uint64_t>(marked));
   }
   return bytes == bytes_ ? std::string() : differ("bytes of waits", bytes_, bytes);
 }

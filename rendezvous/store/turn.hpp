@@ -15,6 +15,7 @@ struct StoreCore::Turn {
   SessionId session;
   std::string& reply;
   std::vector<Push>& pushes;
+  Served served = Served::wholly;
 };
 
 inline std::unexpected<Error> refused(std::string_view what,

@@ -4,94 +4,194 @@
 #include "base/check.hpp"
 #include "rendezvous/wire/store_messages.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace muster {
+namespace {
 
-std::uint64_t WaitBook::cost_of(const std::vector<std::string>& keys) {
-  std::uint64_t cost = kWaitCost;
-  for (const std::string& key : keys) {
-    cost += key.size() + kAwaitedKeyCost;
-  }
-  return cost;
+std::uint64_t cost_of(const std::string& key) {
+  return key.size() + kAwaitedKeyCost;
 }
 
-void WaitBook::add(SessionId session, std::vector<std::string> keys, KeyMap& map) {
-  MUSTER_CHECK(!keys.empty());
+}  // namespace
+
+WaitId WaitBook::open(SessionId session) {
   const WaitId id = next_id_++;
-  for (const std::string& key : keys) {
-    const auto at = map.find(key);
-    MUSTER_CHECK(at != map.end());
-    auto& waiters = at->second.make_extras().waiters;
-    waiters.insert(waiters.end(), id);
-  }
-  bytes_ += cost_of(keys);
-  const auto missing = static_cast<std::uint64_t>(keys.size());
   Mine& mine = by_session_[session];
+  if (mine.waits.empty()) {
+    mine.number = next_number_++;
+  }
   mine.waits.insert(mine.waits.end(), id);  // ids increase
-  mine.awaited += missing;
-  waits_.emplace(id, Wait{session, missing, std::move(keys)});
+  waits_.emplace(id, Wait{.session = session, .owner = mine.number});
+  bytes_ += kWaitCost;
+  return id;
 }
 
-void WaitBook::wake_all(Extras& extras, std::vector<Push>& out) {
-  for (const WaitId id : std::exchange(extras.waiters, {})) {
-    arrived(id, out);
+void WaitBook::add_key(WaitId id, KeyMap::value_type& node) {
+  const auto at = waits_.find(id);
+  MUSTER_CHECK(at != waits_.end() && !at->second.sealed);
+  auto& waiters = node.second.make_extras().waiters;
+  waiters.insert(waiters.end(), id);
+  Wait& wait = at->second;
+  bytes_ += cost_of(node.first);
+  ++wait.missing;
+  ++by_session_[wait.session].awaited;
+  wait.keys.push_back(node.first);
+}
+
+bool WaitBook::seal(WaitId id, TurnBudget& budget) {
+  const auto at = waits_.find(id);
+  MUSTER_CHECK(at != waits_.end());
+  at->second.sealed = true;
+  const bool over = at->second.missing == 0;
+  if (over) {
+    finish(at, budget);
+  }
+  return over;
+}
+
+void WaitBook::wake_all(Extras& extras, TurnBudget& budget, std::vector<Push>& out) {
+  if (!extras.waiters.empty()) {
+    waking_.push_back(std::exchange(extras.waiters, {}));
+    wake_more(budget, out);
   }
 }
 
-void WaitBook::wake_first(Extras& extras, std::vector<Push>& out) {
+void WaitBook::wake_more(TurnBudget& budget, std::vector<Push>& out) {
+  while (!waking_.empty() && !budget.used_up()) {
+    auto& ids = waking_.front();
+    const WaitId id = *ids.begin();
+    ids.erase(ids.begin());
+    if (ids.empty()) {
+      waking_.pop_front();
+    }
+    budget.spend(1);
+    arrived(id, budget, out);
+  }
+}
+
+bool WaitBook::prune_first(Extras& extras, TurnBudget& budget) const {
+  while (!extras.waiters.empty()) {
+    const auto wait = waits_.find(*extras.waiters.begin());
+    MUSTER_CHECK(wait != waits_.end());
+    if (!is_cancelled(wait->second)) {
+      return true;
+    }
+    if (budget.used_up()) {
+      return false;
+    }
+    extras.waiters.erase(extras.waiters.begin());
+    budget.spend(1);
+  }
+  return true;
+}
+
+void WaitBook::wake_first(Extras& extras, TurnBudget& budget, std::vector<Push>& out) {
   if (!extras.waiters.empty()) {
     const WaitId id = *extras.waiters.begin();
     extras.waiters.erase(extras.waiters.begin());
-    arrived(id, out);
+    arrived(id, budget, out);
   }
 }
 
-void WaitBook::arrived(WaitId id, std::vector<Push>& out) {
+// A session's number may belong to a new client by now, which must not be woken by the waits of the
+// previous one.
+bool WaitBook::is_cancelled(const Wait& wait) const {
+  const auto mine = by_session_.find(wait.session);
+  return wait.cancelled || mine == by_session_.end() || mine->second.number != wait.owner;
+}
+
+void WaitBook::arrived(WaitId id, TurnBudget& budget, std::vector<Push>& out) {
   const auto at = waits_.find(id);
-  MUSTER_CHECK(at != waits_.end());
-  MUSTER_CHECK(at->second.missing > 0);
-  if (--at->second.missing > 0) {
+  if (at == waits_.end() || is_cancelled(at->second)) {
     return;
   }
-  const SessionId session = at->second.session;
-  const std::uint64_t count = at->second.keys.size();
-  out.push_back(Push{session, std::string(1, static_cast<char>(kStopWaiting))});
-  MUSTER_CHECK(bytes_ >= cost_of(at->second.keys));
-  bytes_ -= cost_of(at->second.keys);
+  MUSTER_CHECK(at->second.missing > 0);
+  if (--at->second.missing > 0 || !at->second.sealed) {
+    return;
+  }
+  out.push_back(Push{at->second.session, std::string(1, static_cast<char>(kStopWaiting))});
+  finish(at, budget);
+}
+
+void WaitBook::finish(Waits::iterator at, TurnBudget& budget) {
+  unlist(at->second, at->first);
+  auto& keys = at->second.keys;
+  if (keys.size() > 1) {
+    freed_.push_back(std::move(keys));
+    free_keys(budget);
+  } else if (!keys.empty()) {
+    uncount(cost_of(keys.front()));
+  }
+  uncount(kWaitCost);
   waits_.erase(at);
-  const auto mine = by_session_.find(session);
-  MUSTER_CHECK(mine != by_session_.end());
-  MUSTER_CHECK(mine->second.awaited >= count);
-  mine->second.awaited -= count;
+}
+
+void WaitBook::unlist(const Wait& wait, WaitId id) {
+  const auto mine = by_session_.find(wait.session);
+  MUSTER_CHECK(mine != by_session_.end() && mine->second.awaited >= wait.keys.size());
+  mine->second.awaited -= wait.keys.size();
   mine->second.waits.erase(id);
   if (mine->second.waits.empty()) {
     by_session_.erase(mine);
   }
 }
 
-std::vector<std::string> WaitBook::cancel(SessionId session, KeyMap& map) {
-  std::vector<std::string> keys;
-  const auto mine = by_session_.find(session);
-  if (mine == by_session_.end()) {
-    return keys;
-  }
-  for (const WaitId id : mine->second.waits) {
-    const auto wait = waits_.find(id);
-    MUSTER_CHECK(wait != waits_.end() && bytes_ >= cost_of(wait->second.keys));
-    bytes_ -= cost_of(wait->second.keys);
-    for (std::string& key : wait->second.keys) {
-      const auto at = map.find(key);
-      if (at != map.end() && at->second.extras) {
-        at->second.extras->waiters.erase(id);
-      }
-      keys.push_back(std::move(key));
+void WaitBook::uncount(std::uint64_t cost) {
+  MUSTER_CHECK(bytes_ >= cost);
+  bytes_ -= cost;
+}
+
+void WaitBook::free_keys(TurnBudget& budget) {
+  while (!freed_.empty() && !budget.used_up()) {
+    auto& keys = freed_.back();
+    if (keys.empty()) {
+      freed_.pop_back();
+    } else {
+      uncount(cost_of(keys.back()));
+      keys.pop_back();
+      budget.spend(1);
     }
-    waits_.erase(wait);
   }
-  by_session_.erase(mine);
-  return keys;
+}
+
+void WaitBook::cancel(SessionId session) {
+  const auto mine = by_session_.find(session);
+  if (mine != by_session_.end()) {
+    cancelled_.push_back(std::move(mine->second.waits));
+    by_session_.erase(mine);
+  }
+}
+
+void WaitBook::cancel(SessionId session, WaitId id) {
+  const auto at = waits_.find(id);
+  MUSTER_CHECK(at != waits_.end() && at->second.session == session);
+  at->second.cancelled = true;
+  unlist(at->second, id);
+  cancelled_.push_back({id});
+}
+
+std::optional<std::string> WaitBook::clean_next(KeyMap& map) {
+  while (!cancelled_.empty()) {
+    auto& ids = cancelled_.front();
+    const auto wait = ids.empty() ? waits_.end() : waits_.find(*ids.begin());
+    if (ids.empty()) {
+      cancelled_.pop_front();
+    } else if (wait->second.keys.empty()) {
+      uncount(kWaitCost);
+      waits_.erase(wait);
+      ids.erase(ids.begin());
+    } else {
+      std::string key = std::move(wait->second.keys.back());
+      wait->second.keys.pop_back();
+      uncount(cost_of(key));
+      if (const auto at = map.find(key); at != map.end() && at->second.extras) {
+        at->second.extras->waiters.erase(*ids.begin());
+      }
+      return key;
+    }
+  }
+  return std::nullopt;
 }
 
 std::uint64_t WaitBook::awaited(SessionId session) const {

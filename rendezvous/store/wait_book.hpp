@@ -2,11 +2,19 @@
 // WaitBook: the pending waits of all sessions, each with the number of keys that are still missing
 // (WAIT and BARRIER; PROTOCOL.md, "Waiting"). A session may have several waits, and each ends with
 // one STOP_WAITING. Used by StoreCore, which owns the keys. Pure.
+//
+// One call does at most as much work as its TurnBudget allows. The rest is a backlog: waits of an
+// existing key that are not woken yet, and cancelled waits whose memory is not freed yet. The
+// caller continues it with wake_more and clean_next.
 #pragma once
 
 #include "rendezvous/store/entry.hpp"
+#include "rendezvous/store/turn_budget.hpp"
 
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -16,19 +24,35 @@ namespace muster {
 
 class WaitBook {
  public:
-  // `keys` must not be empty, and each key must have an entry in the map. A key that is listed
-  // several times counts several times.
-  void add(SessionId session, std::vector<std::string> keys, KeyMap& map);
+  // Starts a wait. The caller adds its keys, maybe over several turns, and then calls seal.
+  [[nodiscard]] WaitId open(SessionId session);
+  // A key that is added several times counts several times.
+  void add_key(WaitId id, KeyMap::value_type& node);
+  // True if no key is missing any more. The wait is then over, without a push.
+  [[nodiscard]] bool seal(WaitId id, TurnBudget& budget);
 
   // The key was created or changed: all of its waiters wait for one key fewer.
-  void wake_all(Extras& extras, std::vector<Push>& out);
+  void wake_all(Extras& extras, TurnBudget& budget, std::vector<Push>& out);
+  void wake_more(TurnBudget& budget, std::vector<Push>& out);
 
-  // An element was queued: only the oldest waiter is woken.
-  void wake_first(Extras& extras, std::vector<Push>& out);
+  // Drops cancelled waits from the front of the queue of waiters. False if the budget was used up.
+  [[nodiscard]] bool prune_first(Extras& extras, TurnBudget& budget) const;
+  // An element was queued: only the oldest waiter is woken. Call after prune_first.
+  void wake_first(Extras& extras, TurnBudget& budget, std::vector<Push>& out);
 
-  // Drops all waits of a session. Returns the keys for which it waited, so that the caller can drop
-  // empty entries.
-  [[nodiscard]] std::vector<std::string> cancel(SessionId session, KeyMap& map);
+  // Ends all waits of a session without a push.
+  void cancel(SessionId session);
+  // Ends one wait of a session without a push.
+  void cancel(SessionId session, WaitId id);
+  // Removes a cancelled wait from one of its keys. Returns this key, so that the caller can drop an
+  // empty entry. nullopt if no cancelled wait remains.
+  [[nodiscard]] std::optional<std::string> clean_next(KeyMap& map);
+  // Frees keys of waits that are over.
+  void free_keys(TurnBudget& budget);
+
+  [[nodiscard]] bool has_backlog() const {
+    return !waking_.empty() || !cancelled_.empty() || !freed_.empty();
+  }
 
   // The number of keys for which a session waits, including keys that have been set since.
   [[nodiscard]] std::uint64_t awaited(SessionId session) const;
@@ -47,24 +71,39 @@ class WaitBook {
 
   struct Wait {
     SessionId session = 0;
+    bool cancelled = false;
+    bool sealed = false;
     std::uint64_t missing = 0;
-    std::vector<std::string> keys;
+    std::uint64_t owner = 0;  // the number of the Mine that lists it
+    std::vector<std::string> keys = {};
   };
-
-  [[nodiscard]] static std::uint64_t cost_of(const std::vector<std::string>& keys);
-  void arrived(WaitId id, std::vector<Push>& out);
-
-  std::unordered_map<WaitId, Wait> waits_;
 
   // The waits of one session, oldest first, and the number of keys in all of them.
   struct Mine {
     std::set<WaitId> waits;
     std::uint64_t awaited = 0;
+    std::uint64_t number = 0;  // never reused, unlike the session's id
   };
 
+  using Waits = std::unordered_map<WaitId, Wait>;
+
+  [[nodiscard]] bool is_cancelled(const Wait& wait) const;
+  void arrived(WaitId id, TurnBudget& budget, std::vector<Push>& out);
+  void finish(Waits::iterator at, TurnBudget& budget);
+  void unlist(const Wait& wait, WaitId id);
+  void uncount(std::uint64_t cost);
+  [[nodiscard]] std::string check_waits(const std::map<WaitId, std::uint64_t>& missing) const;
+  [[nodiscard]] std::string check_bytes() const;
+
+  Waits waits_;
   std::unordered_map<SessionId, Mine> by_session_;
   WaitId next_id_ = 1;
+  std::uint64_t next_number_ = 1;
   std::uint64_t bytes_ = 0;
+  // The backlog, oldest first.
+  std::deque<std::multiset<WaitId>> waking_;
+  std::deque<std::set<WaitId>> cancelled_;
+  std::vector<std::vector<std::string>> freed_;
 };
 
 }  // namespace muster

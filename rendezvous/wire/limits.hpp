@@ -40,6 +40,10 @@ struct ServerLimits {
 
   // Limit for the number of keys for which one session may wait at a time.
   std::uint64_t awaited_keys = kMaxKeyCount;
+
+  // Limit for the work of one turn, in keys and waits. The server continues the rest after it has
+  // served other sessions. A unit takes less than a microsecond.
+  std::uint64_t turn_units = 1024;
 };
 
 }  // namespace muster

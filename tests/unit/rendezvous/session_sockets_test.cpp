@@ -340,3 +340,22 @@ TEST_CASE("session sockets: a node is handed over without being asked about here
   CHECK(admission.peers.empty());
   CHECK(store.sockets->silent() == 0);
 }
+
+TEST_CASE("session sockets: they stay ready until all waits of a key have ended") {
+  constexpr std::size_t kWaits = 5'000;  // more than one turn can end
+  Store store;
+  const UniqueFd waiter = store.connect();
+  std::string waits = from_hex("00CEF7853C");
+  for (std::size_t i = 0; i < kWaits; ++i) {
+    waits += from_hex("06 01000000 00000000 01000000 00000000 6B");
+  }
+  say(waiter, waits);
+  store.settle();
+  say(store.connect(), kSetKey);
+  store.settle();
+  std::size_t ended = 0;
+  for (std::string bytes = hear(waiter); !bytes.empty(); bytes = hear(waiter)) {
+    ended += bytes.size();
+  }
+  CHECK(ended == kWaits);
+}

@@ -34,12 +34,15 @@ struct StoreFixture {
     return handle(request);
   }
 
-  std::string handle(const Request& request) {
+  std::string handle(Request request) {
     pushes.clear();
     refusal.clear();
     std::string reply;
+    core.begin_turn();
     if (auto done = core.handle(session, request, reply, pushes); !done) {
       refusal = done.error().message;
+    } else {
+      REQUIRE(*done == StoreCore::Served::wholly);
     }
     REQUIRE(core.check_invariants() == "");
     return reply;

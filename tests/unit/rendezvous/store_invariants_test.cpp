@@ -123,8 +123,10 @@ TEST_CASE("store invariants: waiters and keys that do not fit each other are nam
         "awaited keys of a session: counter is 3, actual count is 2");
   CHECK(broken_by([](auto& core) { --State::waits(core).begin()->second.missing; }) ==
         "missing keys of a wait: counter is 1, actual count is 2");
-  CHECK(broken_by([](auto& core) { State::by_session(core).clear(); }) ==
+  CHECK(broken_by([](auto& core) { State::by_session(core).begin()->second.waits.clear(); }) ==
         "a wait is not listed for its session");
+  CHECK(broken_by([](auto& core) { State::by_session(core).clear(); }) ==
+        "cancelled waits: counter is 0, actual count is 1");
   CHECK(broken_by([](auto& core) { State::by_session(core)[7].waits.insert(99); }) ==
         "waits of all sessions: counter is 2, actual count is 1");
 }

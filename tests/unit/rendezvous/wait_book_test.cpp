@@ -13,18 +13,30 @@ namespace {
 struct Fixture {
   KeyMap map;
   WaitBook book;
+  TurnBudget budget{1'000'000'000};
   std::vector<Push> pushes;
 
   void wait(SessionId session, const std::vector<std::string>& keys) {
+    const WaitId id = book.open(session);
     for (const std::string& key : keys) {
-      map.try_emplace(key);
+      book.add_key(id, *map.try_emplace(key).first);
     }
-    book.add(session, keys, map);
+    CHECK_FALSE(book.seal(id, budget));
+  }
+
+  // The keys from which cancelled waits are removed.
+  std::vector<std::string> cancel(SessionId session) {
+    book.cancel(session);
+    std::vector<std::string> keys;
+    while (auto key = book.clean_next(map)) {
+      keys.push_back(std::move(*key));
+    }
+    return keys;
   }
 
   std::vector<SessionId> wake(const std::string& key) {
     pushes.clear();
-    book.wake_all(map.at(key).make_extras(), pushes);
+    book.wake_all(map.at(key).make_extras(), budget, pushes);
     std::vector<SessionId> out;
     for (const Push& push : pushes) {
       CHECK(push.bytes == std::string(1, '\0'));
@@ -66,7 +78,7 @@ TEST_CASE("wait book: an element wakes the first waiter only") {
   Fixture f;
   f.wait(3, {"q"});
   f.wait(1, {"q"});
-  f.book.wake_first(f.map.at("q").make_extras(), f.pushes);
+  f.book.wake_first(f.map.at("q").make_extras(), f.budget, f.pushes);
   CHECK(f.pushes == std::vector<Push>{{3, std::string(1, '\0')}});
   CHECK(f.wake("q") == Sessions{1});
 }
@@ -77,7 +89,7 @@ TEST_CASE("wait book: cancelling forgets all waits of one session and of no othe
   f.wait(1, {"a", "b"});
   f.wait(2, {"a"});
   CHECK(f.book.awaited(1) == 3);
-  CHECK(f.book.cancel(1, f.map) == std::vector<std::string>{"a", "a", "b"});
+  CHECK(f.cancel(1) == std::vector<std::string>{"a", "b", "a"});
   CHECK(f.book.awaited(1) == 0);
   CHECK(f.map.at("b").extras->empty());
   CHECK(f.wake("a") == Sessions{2});
@@ -89,7 +101,7 @@ TEST_CASE("wait book: a cancelled wait whose first key has come leaves nothing b
   f.wait(1, {"a", "b"});
   CHECK(f.wake("a").empty());
   f.map.erase("a");
-  CHECK(f.book.cancel(1, f.map).size() == 2);
+  CHECK(f.cancel(1).size() == 2);
   CHECK(f.wake("b").empty());
 }
 
@@ -105,11 +117,11 @@ TEST_CASE("wait book: what a wait costs does not grow with the number of waits")
     REQUIRE(f.book.awaited(1) == i + 1);
   }
   SECTION("they are cancelled") {
-    CHECK(f.book.cancel(1, f.map).size() == kWaits);
+    CHECK(f.cancel(1).size() == kWaits);
   }
   SECTION("an element ends the first one, again and again") {
     for (std::uint64_t i = 0; i < kWaits && in_time(); ++i) {
-      f.book.wake_first(f.map.at("a").make_extras(), f.pushes);
+      f.book.wake_first(f.map.at("a").make_extras(), f.budget, f.pushes);
     }
     CHECK(f.pushes.size() == kWaits);
   }

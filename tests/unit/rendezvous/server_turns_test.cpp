@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large requests, many waits that end at once, and the cleanup after a session are served in
+// several turns. Other sessions are served in between.
+#include "rendezvous/server/server_core.hpp"
+#include "rendezvous/wire/store_encoder.hpp"
+#include "support/catch.hpp"
+#include "support/hex.hpp"
+#include "support/seed.hpp"
+
+using namespace muster;
+using testing::Dice;
+using testing::from_hex;
+using testing::Seed;
+
+namespace {
+
+constexpr std::uint64_t kUnits = 4;
+constexpr std::size_t kMany = 30;
+
+ServerLimits small_turns() {
+  ServerLimits limits;
+  limits.turn_units = kUnits;
+  return limits;
+}
+
+std::vector<std::string> keys(std::size_t count = kMany) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.push_back("/k" + std::to_string(i));
+  }
+  return out;
+}
+
+std::string with_keys(Opcode opcode, const std::vector<std::string>& keys) {
+  std::string out;
+  RequestWriter(out, opcode).keys(keys);
+  return out;
+}
+
+std::string strings(Opcode opcode, const std::vector<std::string>& strings) {
+  std::string out;
+  RequestWriter writer(out, opcode);
+  for (const std::string& string : strings) {
+    writer.string(string);
+  }
+  return out;
+}
+
+std::string set_all(const std::vector<std::string>& keys, const std::string& value) {
+  std::string out;
+  RequestWriter writer(out, Opcode::multi_set);
+  writer.number(static_cast<std::int64_t>(keys.size()));
+  for (const std::string& key : keys) {
+    writer.string(key).string(value);
+  }
+  return out;
+}
+
+std::string ping(std::uint32_t nonce) {
+  std::string out;
+  RequestWriter(out, Opcode::ping).word(nonce);
+  return out;
+}
+
+const std::string kPong = from_hex("07000000");
+
+struct Fixture {
+  explicit Fixture(const ServerLimits& limits = small_turns()) : core(limits) {}
+
+  ServerCore core;
+
+  SessionId greeted() {
+    const SessionId id = core.open();
+    core.receive(id, from_hex("00CEF7853C"));
+    return id;
+  }
+
+  std::string drain(SessionId id) {
+    std::string out;
+    while (!core.output(id).empty()) {
+      const std::string_view bytes = core.output(id);
+      out += bytes;
+      core.sent(id, bytes.size());
+    }
+    return out;
+  }
+
+  // Returns the number of turns.
+  std::size_t finish() {
+    std::size_t turns = 0;
+    for (; core.has_work(); ++turns) {
+      REQUIRE(turns < 100 * kMany);
+      core.advance();
+      REQUIRE(core.check_invariants() == "");
+    }
+    return turns;
+  }
+
+  // Each wait is a request of its own.
+  SessionId waiting(const std::string& key, std::size_t count = kMany) {
+    const SessionId id = greeted();
+    for (std::size_t i = 0; i < count; ++i) {
+      core.receive(id, with_keys(Opcode::wait, {key}));
+    }
+    return id;
+  }
+
+  bool answers(SessionId id) {
+    core.receive(id, ping(7));
+    return drain(id) == kPong;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("server turns: one set ends many waits in several turns") {
+  Fixture f;
+  const SessionId waiter = f.waiting("/k");
+  const SessionId setter = f.greeted();
+  f.core.receive(setter, strings(Opcode::set, {"/k", "v"}));
+  std::size_t replies = f.drain(waiter).size();
+  CHECK(replies <= kUnits);
+  while (f.core.has_work()) {
+    CHECK(f.answers(setter));
+    f.core.advance();
+    CHECK(f.core.check_invariants() == "");
+    const auto touched = f.core.take_touched();
+    const std::size_t more = f.drain(waiter).size();
+    CHECK(more <= 2 * kUnits);
+    CHECK((touched == std::vector<SessionId>{waiter}) == (more > 0));
+    replies += more;
+  }
+  CHECK(replies == kMany);
+  CHECK(f.core.store().stored_bytes() == kEntryCost + 3);
+}
+
+TEST_CASE("server turns: a large WAIT is registered in several turns") {
+  Fixture f;
+  const SessionId waiter = f.greeted();
+  const SessionId other = f.greeted();
+  f.core.receive(waiter, with_keys(Opcode::wait, keys()) + ping(7));
+  CHECK_FALSE(f.core.wants_input(waiter));
+  CHECK(f.core.store().entry_count() <= kUnits);
+  CHECK(f.answers(other));
+  // Some of the keys arrive before the whole request is registered.
+  f.core.receive(other, set_all({"/k0", "/k29"}, "v"));
+  CHECK(f.finish() >= kMany / kUnits);
+  CHECK(f.core.wants_input(waiter));
+  CHECK(f.drain(waiter) == kPong);
+  f.core.receive(other, set_all(keys(), "v"));
+  f.finish();
+  CHECK(f.drain(waiter) == std::string(1, '\0'));
+}
+
+TEST_CASE("server turns: a large WAIT whose keys all arrive meanwhile is answered in order") {
+  Fixture f;
+  const SessionId waiter = f.greeted();
+  const SessionId other = f.greeted();
+  f.core.receive(waiter, with_keys(Opcode::wait, keys()) + ping(7));
+  for (const std::string& key : keys()) {
+    f.core.receive(other, strings(Opcode::set, {key, "v"}));
+  }
+  f.finish();
+  CHECK(f.drain(waiter) == std::string(1, '\0') + kPong);
+}
+
+TEST_CASE("server turns: the cleanup after a session takes several turns") {
+  Fixture f;
+  const SessionId waiter = f.greeted();
+  const SessionId other = f.greeted();
+  f.core.receive(waiter, with_keys(Opcode::wait, keys()));
+  f.finish();
+  f.core.forget(waiter);
+  CHECK(f.core.store().entry_count() >= kMany - kUnits);
+  // The number's next user is not woken by the waits of the previous one.
+  REQUIRE(f.greeted() == waiter);
+  f.core.receive(other, strings(Opcode::set, {"/k0", "v"}) + strings(Opcode::set, {"/k29", "v"}));
+  CHECK(f.answers(other));
+  CHECK(f.finish() >= kMany / kUnits / 2);
+  CHECK(f.drain(waiter).empty());
+  CHECK(f.core.store().entry_count() == 2);
+}
+
+TEST_CASE("server turns: a session that closes in between leaves nothing behind") {
+  Fixture f;
+  const SessionId other = f.greeted();
+  const SessionId waiter = f.waiting("/k");
+  SECTION("while its waits end") {
+    f.core.receive(other, strings(Opcode::set, {"/k", "v"}));
+    f.core.advance();
+    f.core.receive(other, strings(Opcode::delete_key, {"/k"}));
+  }
+  SECTION("while its request is registered") {
+    f.core.receive(waiter, with_keys(Opcode::wait, keys()));
+    f.core.advance();
+    f.core.advance();
+  }
+  SECTION("while its waits are cancelled") {
+    f.core.receive(waiter, strings(Opcode::cancel_wait, {}));
+    f.core.advance();
+  }
+  REQUIRE(f.core.has_work());
+  f.core.forget(waiter);
+  f.finish();
+  CHECK(f.core.store().stored_bytes() == 0);
+  CHECK(f.core.store().entry_count() == 0);
+}
+
+TEST_CASE("server turns: an element skips cancelled waits and wakes the next one") {
+  Fixture f;
+  const SessionId gone = f.waiting("/q");
+  const SessionId waiter = f.waiting("/q", 1);
+  const SessionId other = f.greeted();
+  f.core.forget(gone);
+  f.core.receive(other, strings(Opcode::queue_push, {"/q", "e"}) + ping(7));
+  f.finish();
+  CHECK(f.drain(other) == kPong);
+  CHECK(f.drain(waiter) == std::string(1, '\0'));
+}
+
+TEST_CASE("server turns: a refused part closes the session") {
+  ServerLimits limits = small_turns();
+  limits.awaited_keys = kMany - 1;
+  Fixture f(limits);
+  const SessionId id = f.greeted();
+  f.core.receive(id, with_keys(Opcode::wait, keys()) + ping(7));
+  CHECK(f.core.closing(id).empty());
+  f.finish();
+  CHECK(f.core.closing(id) == "a session waits for 30 keys; the limit is 29");
+  CHECK(f.core.output(id).empty());
+  f.core.forget(id);
+  f.finish();
+  CHECK(f.core.store().stored_bytes() == 0);
+}
+
+TEST_CASE("server turns: several large requests take turns") {
+  Fixture f;
+  const SessionId first = f.greeted();
+  const SessionId second = f.greeted();
+  f.core.receive(first, set_all(keys(kMany * 10), "v") + ping(7));
+  f.core.receive(second, set_all(keys(), "v") + ping(7));
+  while (f.core.wants_input(second) == false) {
+    f.core.advance();
+  }
+  CHECK(f.drain(second) == kPong);
+  CHECK_FALSE(f.core.wants_input(first));
+  f.finish();
+  CHECK(f.drain(first) == kPong);
+}
+
+TEST_CASE("server turns: the replies to a session do not depend on the size of a turn") {
+  const Seed seed;
+  INFO(seed.describe());
+  Dice dice(seed.value());
+  for (int run = 0; run < 50; ++run) {
+    std::string requests;
+    for (int i = 0; i < 40; ++i) {
+      const auto some = keys(dice.below(20));
+      requests += dice.below(3) == 0   ? set_all(some, dice.bytes(dice.below(3000)))
+                  : dice.below(2) == 0 ? with_keys(Opcode::multi_get, some)
+                  : dice.below(2) == 0 ? with_keys(Opcode::check, some)
+                                       : strings(Opcode::delete_key, {"/k3"});
+    }
+    Fixture whole{ServerLimits{}};
+    Fixture parts;
+    const SessionId id = whole.greeted();
+    REQUIRE(parts.greeted() == id);
+    whole.core.receive(id, requests);
+    whole.finish();
+    parts.core.receive(id, requests);
+    parts.finish();
+    std::string replies;
+    do {
+      replies += parts.drain(id);
+    } while (parts.finish() > 0);
+    REQUIRE(replies + parts.drain(id) == whole.drain(id));
+    REQUIRE(parts.core.held_bytes() == 0);
+  }
+}
