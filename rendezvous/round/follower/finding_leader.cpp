@@ -342,6 +342,7 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   dialler_.forget_failures();
   trouble_.clear();
   beats_.clear();
+  answered_.reset();
   heard_ = 0;
   beat_ = 0;
   send_beat(now, out);

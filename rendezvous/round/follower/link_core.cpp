@@ -100,6 +100,9 @@ void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
 void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   heard_ = std::max(heard_, pong.sequence);
   while (!beats_.empty() && beats_.front().first <= pong.sequence) {
+    if (beats_.front().first == pong.sequence) {
+      answered_ = beats_.front().second;
+    }
     if (beats_.front().first == pong.sequence && pong.granted) {
       gone_.note_grant(beats_.front().second, coordinator_.id);
       grant(beats_.front().second, out);

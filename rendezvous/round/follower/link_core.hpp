@@ -194,6 +194,7 @@ class LinkCore {
   TimePoint last_word_{};
   TimePoint accept_sent_{};
   std::deque<std::pair<std::uint64_t, TimePoint>> beats_;  // sequence, sent; unanswered
+  std::optional<TimePoint> answered_;  // the sending time of the last answered heartbeat
   std::uint64_t beat_ = 0;
   std::uint64_t heard_ = 0;
   TimePoint beat_due_{};

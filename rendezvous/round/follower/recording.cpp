@@ -63,6 +63,11 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   accepted_base_ = propose.base;
   accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
   recording_ = accepted_->id;
+  // The coordinator received that heartbeat before it proposed. Until a lease after it, no node
+  // that knows this first proposal forms a round without us.
+  if (propose.base->id.number == 0 && answered_) {
+    gone_.note_grant(*answered_, coordinator_.id);
+  }
   record(out);
   if (!settings_.records || MUSTER_MUTATE("accepted before recorded")) {
     accept_recorded(now, recording_, out);

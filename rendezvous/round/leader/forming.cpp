@@ -161,7 +161,7 @@ bool RoundCore::all_expected_ready(TimePoint now) const {
          });
 }
 
-std::vector<Standing> RoundCore::standings_of(const Round& round) const {
+std::vector<Standing> RoundCore::standings_of(const Round& round, Counts counts) const {
   std::vector<Standing> members;
   for (const NodeInfo& member : round.members) {
     const auto node = nodes_.find(member.id);
@@ -169,7 +169,7 @@ std::vector<Standing> RoundCore::standings_of(const Round& round) const {
     if (is_forgotten(member.id)) {
       continue;
     }
-    if (node != nodes_.end() && is_eligible(node->second)) {
+    if (node != nodes_.end() && counts(node->second)) {
       members.push_back(is_heir(member.id, round) ? Standing::heir : Standing::here);
     } else {
       const bool gone = loss != losses_.end() && loss->second.gone && !loss->second.late &&
@@ -184,9 +184,10 @@ bool RoundCore::quorum_is_ready() const {
   if (settings_.allow_split_brain || MUSTER_MUTATE("quorum ignored")) {
     return true;
   }
-  return is_quorum(standings_of(*base_)) &&
-         std::ranges::all_of(
-             accepted_, [&](const RoundPtr& round) { return is_quorum(standings_of(*round)); });
+  const auto is_ready = [&](const RoundPtr& round) {
+    return is_quorum(standings_of(*round, is_eligible));
+  };
+  return is_ready(base_) && std::ranges::all_of(accepted_, is_ready);
 }
 
 // Chooses members of the last round first, then other nodes in order of arrival.
@@ -327,7 +328,7 @@ bool RoundCore::may_start(TimePoint now) const {
 // Some nodes may have accepted the proposal, but no node was or will be asked to start it. If it
 // was the job's first proposal, those nodes may form a round without us. From now on, each round
 // therefore needs a quorum of the proposal's members, as if it had started.
-void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
+void RoundCore::abandon(TimePoint now, NodeEffects& out) {
   MUSTER_MARK("a proposal is abandoned");
   enter(now, Phase::gathering);
   if (base_->id.number == 0 && !MUSTER_MUTATE("first proposal forgotten")) {
@@ -335,12 +336,39 @@ void RoundCore::abandon(TimePoint now, NodeEffects& /*out*/) {
     set_base(proposal_);
     count_expected(now);
   }
+  replace_superseded(now, out);
   for (const NodeInfo& member : proposal_->members) {
     if (const auto node = nodes_.find(member.id); node != nodes_.end()) {
       node->second.accepted = false;
     }
   }
   roll_call_due_ = now + kRollCallInterval;
+}
+
+// A node that has accepted our proposal starts no earlier round. If a quorum of an earlier round
+// has accepted it, the other members cannot continue without a node that knows our proposal, and
+// then need its quorum as well. The proposal therefore takes the place of that round. Otherwise we
+// would wait for the members of a round that no other leader would still learn of.
+void RoundCore::replace_superseded(TimePoint now, NodeEffects& out) {
+  const auto has_accepted = [](const Node& node) { return node.accepted; };
+  const auto replaced = std::erase_if(accepted_, [&](const RoundPtr& round) {
+    return is_quorum(standings_of(*round, has_accepted));
+  });
+  if (replaced == 0) {
+    return;
+  }
+  MUSTER_MARK("a proposal replaces an earlier one");
+  accepted_.push_back(proposal_);
+  std::erase_if(losses_, [&](const auto& entry) {
+    if (is_member(entry.first)) {
+      return false;
+    }
+    asker_.forget(entry.first, out);
+    return true;
+  });
+  quorum_until_.reset();
+  quorum_checked_ = TimePoint::min();
+  count_expected(now);
 }
 
 // The job has been founded already. Our first proposal counts like one that other nodes accepted,

@@ -190,7 +190,8 @@ class RoundCore {
   [[nodiscard]] bool is_claimed(TimePoint now) const;
   [[nodiscard]] bool all_expected_ready(TimePoint now) const;
   [[nodiscard]] bool quorum_is_ready() const;
-  [[nodiscard]] std::vector<Standing> standings_of(const Round& round) const;
+  using Counts = bool (*)(const Node&);  // whether a member counts as present
+  [[nodiscard]] std::vector<Standing> standings_of(const Round& round, Counts counts) const;
   [[nodiscard]] static bool is_eligible(const Node& node);
   [[nodiscard]] std::vector<NodeInfo> choose() const;
   [[nodiscard]] bool leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const;
@@ -202,6 +203,7 @@ class RoundCore {
   void accept(TimePoint now, Node& node, const Accept& accepting, NodeEffects& out);
   [[nodiscard]] bool may_start(TimePoint now) const;
   void abandon(TimePoint now, NodeEffects& out);
+  void replace_superseded(TimePoint now, NodeEffects& out);
   void abandon_for_other(TimePoint now, NodeEffects& out);
   void drop_slow_newcomers(TimePoint now, NodeEffects& out);
   void start(TimePoint now, NodeEffects& out);

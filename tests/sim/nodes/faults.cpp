@@ -10,8 +10,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// A fresh node that can form a round alone does so faster than a guard kills the workers of a dead
-// agent. So a restart waits for the previous launcher to exit, including its guard.
+// Fresh nodes that no other node finds form a round faster than a guard kills the workers of a dead
+// agent. So a restart waits for the previous launcher to exit, including its guard, as a service
+// manager does (rendezvous/README.md, "Known limits"). This applies to a founder that can form a
+// round alone, and to all nodes if no live node knows a round.
 constexpr std::int32_t kFoundsAlone = 1;
 constexpr Duration kSweepMost = milliseconds(2000);
 
@@ -222,7 +224,9 @@ void Faults::join() {
 void Faults::start_when_allowed(std::uint32_t place) {
   if (!world_.checkers().close() && may_found(place)) {
     const bool founds = world_.places()[place].machine == 0;
-    if (founds && world_.is_sweeping() && options_.max <= kFoundsAlone) {
+    const bool is_found = std::ranges::any_of(
+        world_.agents(), [&](const Agent& agent) { return world_.knows_a_round(agent); });
+    if (world_.is_sweeping() && (!is_found || (founds && options_.max <= kFoundsAlone))) {
       const Duration longest = kSweepMost + guard_wakes_within(options_.lease);  // of a stopped one
       world_.post(longest, Kind::start_place, place);
     } else if (founds || random_.chance(30)) {

@@ -69,7 +69,7 @@ struct Agent {
   Workers workers;
   bool records = false;          // its place has a disk, and no previous agent holds the file
   std::deque<Memory> recording;  // being written to disk
-  RoundId recalled{};            // the last round that a previous agent was told to start
+  RoundId recalled{};            // the last round that it or a previous agent started
   std::set<NodeId> formerly;     // agents for which it testifies
   RoundId inherited{};           // the last round in their record
   RoundId told;                  // the last round that it was told to run

@@ -158,6 +158,8 @@ void NodesWorld::step(std::uint32_t number, const NodeEvent& event) {
   if (trace_.on && trace_.states && is_shown) {
     note(agent.label, '=', agent.core->describe());
   }
+  // Includes a round of which it received the start too late, and which it therefore did not run.
+  agent.recalled = std::max(agent.recalled, agent.core->link().started());
   check_core(agent);
   if (lives(agent)) {
     arm(number);

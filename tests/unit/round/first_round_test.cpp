@@ -61,6 +61,27 @@ TEST_CASE("first round: a founder that may split its job goes on alone") {
   CHECK(world.nodes[0].running);
 }
 
+// The founder is silent for so long, and then proven gone, while n1 records its proposal.
+TEST_CASE("first round: a node continues if the founder dies within a lease of its last answer") {
+  const Duration silent = GENERATE(Duration(1s), Duration(9s));
+  NodeSettings made = settings(1, 3);
+  made.records = true;
+  SmallWorld world(made);
+  world.add("n0", true);
+  world.add("n1");
+  world.nodes[1].records_at_once = false;
+  world.pass(31s);
+  REQUIRE(world.nodes[1].record);
+  REQUIRE(world.nodes[1].record->accepted->id.number == 1);
+  world.nodes[1].records_at_once = true;
+  world.cut(0);
+  world.pass(silent);
+  world.heal(0);
+  world.kill(0);
+  world.pass(30s);
+  CHECK(ranks(world) == std::vector{-1, silent < made.lease ? 0 : -1});
+}
+
 TEST_CASE("first round: who missed the first proposal is in the next one, without a last call") {
   SmallWorld world = proposed_world(settings(1, 4));
   world.pass(1500ms);  // n2 does not accept: abandoned

@@ -177,6 +177,33 @@ TEST_CASE("round core: a proposal that a node has run replaces the round before 
   CHECK(leader.core.phase() == Phase::proposing);
 }
 
+// Node 9 has proposed a round of three and is silent. The leader abandons its own proposal because
+// node 3 leaves instead of accepting it. Later node 2 leaves as well.
+TEST_CASE("round core: a proposal replaces an earlier one of which a quorum has accepted it") {
+  const bool has_quorum = GENERATE(true, false);
+  const std::vector<NodeId> old =
+      has_quorum ? std::vector<NodeId>{9, 2, 4} : std::vector<NodeId>{9, 2, 3};
+  const RoundPtr second = round_of(RoundId{2, 9}, old);
+  Leader leader(settings(1, 4), successor(round_of(kFirst, {1, 2, 3}), round_of({}, {})));
+  const std::set<NodeId> all{1, 2, 3, 4};
+  for (const NodeId id : all) {
+    leader.attach(id, kFirst, {});
+  }
+  leader.hear(2, Rounds{round_of(kFirst, {1, 2, 3}), second, round_of(kFirst, {1, 2, 3})});
+  leader.pass(leader.made.lease + 1s, all);  // node 9 has lost its lease
+  for (const NodeId id : {4U, 1U, 2U, 3U}) {
+    leader.hear(id, Ready{false});
+  }
+  REQUIRE(leader.core.phase() == Phase::proposing);
+  const RoundId proposed{3, 1};
+  for (const NodeId id : {1U, 2U, 4U}) {
+    leader.hear(id, Accept{proposed, "10.0.0.1", 7});
+  }
+  leader.hear(3, Leave{"no port", true});
+  leader.hear(2, Leave{"no port", true});
+  CHECK(leader.core.phase() == (has_quorum ? Phase::proposing : Phase::gathering));
+}
+
 // Node 2 is fresh. Node 3 has accepted the first proposal of another founder, and says so while the
 // proposal of this one is on its way.
 TEST_CASE("round core: a founder that learns of another first proposal abandons its own") {
