@@ -353,7 +353,8 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
   // A child whose parent was just killed may be found by the next pass only.
   REQUIRE(stage.runs_until([&] { return (killed += stage.runner().take_killed().size()) == 3; }));
   REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 2; }));
-  CHECK(stage.runner().only_deaf_left());
+  // One pass may miss a process whose parent was just killed, or see one that is being killed.
+  REQUIRE(stage.runs_until([&] { return stage.runner().only_deaf_left(); }));
   // The spared helper is no reason to wait for its group.
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
   CHECK(stage.nothing_left == 0);
