@@ -49,6 +49,9 @@ def warm_goals():
         for workers, limit in (('2', 30), ('8', 100), ('16', 200)):
             yield Goal(f'--warm, {what} → {workers} workers in user code, ms', table,
                        n.MUSTER_WARM, f'{workers} workers', limit)
+    for workers, limit in (('2', 150), ('8', 400), ('16', 700)):
+        yield Goal(f'--warm, killed → {workers} workers have taken a step of DDP, ms',
+                   'warm-ddp-killed', n.MUSTER_WARM, f'{workers} workers', limit)
 
 
 def node_goals():

@@ -11,6 +11,7 @@ from .series import Contestant, run_column
 from .tables import Table
 
 WORKERS = (1, 2, 8, 16)
+DDP_WORKERS = (2, 8, 16)
 CRASHES = 2  # per launch: one exit, one SIGKILL
 HUNG_S = 300
 
@@ -18,13 +19,13 @@ HUNG_S = 300
 class Launch:
     """Runs one job of a launcher and returns its times and memory."""
 
-    def __init__(self, peers, launcher, options, workers):
+    def __init__(self, peers, launcher, options, workers, cache, *words):
         with Scratch() as scratch:
             folder = Path(scratch)
-            environ = dict(peers.environ, PYTHON_EXEC=peers.torch_python)
+            environ = dict(peers.environ, PYTHON_EXEC=peers.torch_python, XDG_CACHE_HOME=str(cache))
             begin = time.monotonic_ns()
             output_of([launcher, f'--nproc-per-node={workers}', f'--max-restarts={CRASHES}',
-                       *options, peers.ranks_warm, folder, CRASHES], environ, HUNG_S)
+                       *options, peers.ranks_warm, folder, CRASHES, *words], environ, HUNG_S)
             text = (folder / 'notes').read_text()
             shares = [int(file.read_text()) for file in folder.glob('pss*')]
         first = [note.nanoseconds for note in notes_of(text)
@@ -37,22 +38,32 @@ class Launch:
 
 
 def measure_warm(peers, effort):
-    """Creates four tables from the same jobs."""
-    columns = [f'{workers} workers' for workers in WORKERS]
-    first = Table('warm-first', 'From start until all workers have imported PyTorch', 'ms', columns)
-    again = [Table('warm-restart', 'From sys.exit(1) in a worker until all have imported PyTorch '
-                   'again', 'ms', columns, 'Includes the shutdown of its Python interpreter.'),
-             Table('warm-killed', 'From SIGKILL to a worker until all have imported PyTorch again',
-                   'ms', columns)]
-    memory = Table('warm-memory', 'Memory of the workers, shared pages counted once', 'MB', columns,
-                   'Sum of their proportional set sizes in the last attempt.')
+    """Creates four tables from the jobs that import PyTorch, and four from those that also take a
+    step of DDP. A job of the latter has run before, so its imports have been learned."""
+    with Scratch() as cache:
+        tables = measure(peers, effort, 'warm', 'imported PyTorch', WORKERS, cache)
+        if peers.muster and peers.torch_python:
+            Launch(peers, peers.muster, ['--warm'], DDP_WORKERS[0], cache, 'ddp')
+        return tables + measure(peers, effort, 'warm-ddp', 'taken a step of DDP', DDP_WORKERS,
+                                cache, 'ddp')
+
+
+def measure(peers, effort, name, what, counts, cache, *words):
+    columns = [f'{workers} workers' for workers in counts]
+    first = Table(f'{name}-first', f'From start until all workers have {what}', 'ms', columns)
+    again = [Table(f'{name}-restart', f'From sys.exit(1) in a worker until all have {what} again',
+                   'ms', columns, 'Includes the shutdown of its Python interpreter.'),
+             Table(f'{name}-killed', f'From SIGKILL to a worker until all have {what} again', 'ms',
+                   columns)]
+    memory = Table(f'{name}-memory', 'Memory of the workers, shared pages counted once', 'MB',
+                   columns, 'Sum of their proportional set sizes in the last attempt.')
     contenders = ((n.MUSTER_WARM, peers.muster, ['--warm']), (n.MUSTER, peers.muster, []),
                   (n.TORCHRUN, peers.torchrun, []))
-    for column, workers in enumerate(WORKERS):
+    for column, workers in enumerate(counts):
         launches = {name: [] for name, _, _ in contenders}
 
         def launch(name, launcher, options):
-            launches[name].append(Launch(peers, launcher, options, workers))
+            launches[name].append(Launch(peers, launcher, options, workers, cache, *words))
             return [launches[name][-1].first]
 
         run_column(first, column, [

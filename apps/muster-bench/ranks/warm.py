@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that needs PyTorch: warm.py FOLDER CRASHES. It records when it reaches user code, in
-the format of measure/notes.py. In the first CRASHES attempts rank 0 then crashes. It alternates
-between exit code 1 and SIGKILL, because the shutdown of Python itself takes long. In the last
-attempt each rank records its share of the memory."""
+"""A worker that needs PyTorch: warm.py FOLDER CRASHES [ddp]. It records when it reaches user
+code, or has taken a step of DistributedDataParallel, in the format of measure/notes.py. In the
+first CRASHES attempts rank 0 then crashes. It alternates between exit code 1 and SIGKILL, because
+the shutdown of Python itself takes long. In the last attempt each rank records its share of the
+memory."""
 import os
 import signal
 import sys
@@ -29,6 +30,15 @@ def wait_for_all(event):
         time.sleep(0.005)
 
 
+def take_step():
+    """Imports 900 more modules of PyTorch."""
+    torch.distributed.init_process_group('gloo')
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    model(torch.ones(4, 8)).sum().backward()
+
+
+if 'ddp' in sys.argv[3:]:
+    take_step()
 note('start')
 if attempt < crashes:
     if rank != 0:
