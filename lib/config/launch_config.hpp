@@ -154,8 +154,8 @@ struct LaunchConfig {
   // job.toml", "default", "implied by …".
   std::map<std::string, std::string> origins;
 
-  // torchrun settings that are accepted but have no effect, keyed by long option name.
-  std::map<std::string, std::string> accepted;
+  // The text of each setting as its source has it, keyed like `origins`. Flags are 0 or 1.
+  std::map<std::string, std::string> texts;
 
   bool operator==(const LaunchConfig&) const = default;
 };

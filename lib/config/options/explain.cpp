@@ -171,6 +171,29 @@ std::string describe_warm(const LaunchConfig& config) {
   return config.warm->empty() ? "auto" : join(*config.warm, ",");
 }
 
+// Exported variables, one on each line: "NAME" or "NAME=VALUE".
+std::string describe_exports(const std::string& text) {
+  std::vector<std::string> parts = split(text, '\n');
+  for (std::string& part : parts) {
+    const auto end = part.find('=');
+    if (end != std::string::npos && names_a_secret(part.substr(0, end))) {
+      part.replace(end + 1, std::string::npos, "***");
+    }
+  }
+  return join(parts, ",");
+}
+
+// A setting whose value is what its source says.
+std::string text_of(OptionId id, const LaunchConfig& config) {
+  const Option& row = option(id);
+  const auto found = config.texts.find(std::string(row.name));
+  const std::string text = found == config.texts.end() ? "" : found->second;
+  if (row.kind == ValueKind::flag) {
+    return yes_no(text == "1");
+  }
+  return or_none(id == OptionId::export_variable ? describe_exports(text) : text);
+}
+
 // The rendezvous settings. They are in a separate function to keep the switches readable.
 std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
   switch (id) {
@@ -186,8 +209,6 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
       return describe_port(config);
     case OptionId::local_addr:
       return or_none(config.local_addr);
-    case OptionId::iface:
-      return or_none(config.iface);
     case OptionId::no_socket_ifname:
       return describe_ifname(config);
     case OptionId::port_range:
@@ -216,10 +237,8 @@ std::string value_of_rdzv(OptionId id, const LaunchConfig& config) {
     case OptionId::platform:
       return config.platform.name;
     default:
-      break;
+      return text_of(id, config);
   }
-  const auto accepted = config.accepted.find(std::string(option(id).name));
-  return accepted == config.accepted.end() ? "none" : or_none(accepted->second);
 }
 
 std::string describe_hang_timeout(const LaunchConfig& config) {
@@ -227,18 +246,6 @@ std::string describe_hang_timeout(const LaunchConfig& config) {
     return "off";
   }
   return config.hang_timeout ? describe(*config.hang_timeout) : "auto";
-}
-
-std::string_view describe_on_hang(OnHang what) {
-  switch (what) {
-    case OnHang::report:
-      return "report";
-    case OnHang::restart:
-      return "restart";
-    case OnHang::stop:
-      return "stop";
-  }
-  return "";
 }
 
 // Never prints the key itself.
@@ -301,36 +308,20 @@ std::string value_of(OptionId id, const LaunchConfig& config) {
       return yes_no(config.local_rank_arg.empty());
     case OptionId::nproc_per_node:
       return describe_nproc(config);
-    case OptionId::role:
-      return config.role;
-    case OptionId::virtual_local_rank:
-      return yes_no(config.virtual_local_rank);
-    case OptionId::ports:
-      return std::to_string(config.ports);
-    case OptionId::leader_ports:
-      return std::to_string(config.leader_ports);
     case OptionId::stdin_rank:
       return config.stdin_rank ? std::to_string(*config.stdin_rank) : "none";
     case OptionId::warm:
       return describe_warm(config);
     case OptionId::local_rank_arg:
       return or_none(config.local_rank_arg);
-    case OptionId::max_restarts:
-      return std::to_string(config.max_restarts);
     case OptionId::quick_failures:
       return config.quick_failures == 0 ? "off" : std::to_string(config.quick_failures);
     case OptionId::shutdown_timeout:
       return describe(config.shutdown_timeout);
-    case OptionId::signals_to_handle:
-      return config.signals_to_handle_text;
     case OptionId::signal_delivery:
       return describe_delivery(config.signal_delivery);
     case OptionId::hang_timeout:
       return describe_hang_timeout(config);
-    case OptionId::on_hang:
-      return std::string(describe_on_hang(config.on_hang));
-    case OptionId::on_child_death:
-      return config.on_child_death == OnChildDeath::fail ? "fail" : "ignore";
     case OptionId::config:
     case OptionId::accelerate_config:  // at most one of the two options has a file
       return config.origins.at(std::string(option(id).name)) == "default" ? "none"

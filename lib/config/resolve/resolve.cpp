@@ -117,20 +117,14 @@ Result<void> check_accepted(const Resolution& r) {
       interval.find_first_of("123456789") == std::string::npos || interval.find('-') == 0) {
     return layers.refuse(OptionId::monitor_interval, "must be greater than 0");
   }
-  for (const OptionId id : {OptionId::monitor_interval,
-                            OptionId::start_method,
-                            OptionId::run_path,
-                            OptionId::event_log_handler,
-                            OptionId::logs_specs}) {
-    r.config().accepted.emplace(option(id).name, layers.text(id));
-  }
   return {};
 }
 
-void note_origins(const Resolution& r) {
+void note_sources(const Resolution& r) {
   for (const Option& row : all_options()) {
     if (row.kind != ValueKind::action && is_offered(row, r.line.personality)) {
       r.config().origins.emplace(row.name, r.layers.of(row.id).origin);
+      r.config().texts.emplace(row.name, r.layers.text(row.id));
     }
   }
 }
@@ -194,7 +188,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
   }
   std::ranges::move(mistyped(environ, line.personality, out.config.platform),
                     std::back_inserter(out.warnings));
-  note_origins(resolution);
+  note_sources(resolution);
   // The order is the same as in torchrun, so that the first reported error is the same.
   for (const auto step : {resolve_rendezvous,
                           resolve_stopping,

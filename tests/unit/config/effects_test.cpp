@@ -100,7 +100,7 @@ LaunchConfig effect_of(Args args, const Trial& trial) {
       {"order", "node1\n"}, {"job.toml", "max-restarts = 3\n"}, {"job.yaml", "num_processes: 3\n"}};
   LaunchConfig out = launch.config();
   out.origins.clear();
-  out.accepted.clear();
+  out.texts.clear();
   out.rdzv_conf.clear();
   out.config_file.clear();
   out.platform = {};

@@ -21,7 +21,7 @@ EXPLAINED = {
     'standalone': 'its effect is rdzv_backend, rdzv_endpoints and rdzv_id',
     'config_file': 'its effect is the settings in it',
     'origins': 'where settings came from',
-    'accepted': 'settings without an effect, as their help says',
+    'texts': 'what settings were before they were resolved',
 }
 
 

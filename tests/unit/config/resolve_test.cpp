@@ -86,7 +86,7 @@ TEST_CASE("resolve: PET_ flags are bool(int(value)), and typed flags are always 
 TEST_CASE("resolve: PET_ values go through the type but not through the choices") {
   CHECK(Launch{{}, {{"PET_MAX_RESTARTS", "x"}}}.error() ==
         "--max-restarts=x (from PET_MAX_RESTARTS): must be a whole number");
-  CHECK(Launch{{}, {{"PET_START_METHOD", "zz"}}}.config().accepted.at("start-method") == "zz");
+  CHECK(Launch{{}, {{"PET_START_METHOD", "zz"}}}.config().texts.at("start-method") == "zz");
   CHECK(error({"--start-method=zz"}) ==
         "--start-method=zz: must be one of spawn, fork, forkserver");
 }
@@ -266,7 +266,7 @@ TEST_CASE("resolve: torchrun's options without a meaning here are taken when har
                 "--event-log-handler=null",
                 "--logs-specs=default",
                 "--monitor-interval=5"})
-            .accepted.at("monitor-interval") == "5");
+            .texts.at("monitor-interval") == "5");
   CHECK(error({"--event-log-handler=console"}).find("use --log-level=info") != std::string::npos);
   CHECK(error({"--logs-specs=mine"}).find("use --log-dir") != std::string::npos);
   for (const char* bad : {"0", "-1", "0.0"}) {

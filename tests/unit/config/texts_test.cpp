@@ -274,6 +274,32 @@ TEST_CASE("explain: keys of --rdzv-conf that do nothing with the back end are sa
         "line");
 }
 
+TEST_CASE("explain: a setting without an effect in this run is shown as it was given") {
+  const std::string text = explained({"--rsh=ssh -p 7",
+                                      "--rsh-fanout=9",
+                                      "--srun",
+                                      "-x",
+                                      "SHELL",
+                                      "-x",
+                                      "API_TOKEN=hidden",
+                                      "--start-method=fork",
+                                      "--on-hang=stop",
+                                      "--max-restarts=2",
+                                      "--role=trainer",
+                                      "train.py"},
+                                     Personality::muster);
+  CHECK(line_of(text, "rsh") == "rsh ssh -p 7 command line");
+  CHECK(line_of(text, "rsh-fanout") == "rsh-fanout 9 command line");
+  CHECK(line_of(text, "srun") == "srun yes command line");
+  CHECK(line_of(text, "export") == "export SHELL,API_TOKEN=*** command line");
+  CHECK(line_of(text, "start-method") == "start-method fork command line");
+  CHECK(line_of(text, "on-hang") == "on-hang stop command line");
+  CHECK(line_of(text, "max-restarts") == "max-restarts 2 command line");
+  CHECK(line_of(text, "role") == "role trainer command line");
+  CHECK(line_of(text, "virtual-local-rank") == "virtual-local-rank no default");
+  CHECK(line_of(text, "rsh-muster") == "rsh-muster none default");
+}
+
 TEST_CASE("explain: a program that does not exist is no reason to explain nothing") {
   const std::string text = explained({"--explain", "none.py"}, Personality::muster);
   CHECK(line_of(text, "program") ==
