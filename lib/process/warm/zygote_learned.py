@@ -111,7 +111,7 @@ class NamesFile:
     def write(self, lines):
         """Returns False if the file could not be written."""
         text = "\n".join([FORMAT, self.key, *lines, ""]).encode("utf-8", "replace")
-        new = "%s.%d" % (self.path, os.getpid())
+        new = "%s.%s.%d" % (self.path, os.uname().nodename, os.getpid())  # a home may be shared
         try:
             self.remove_oldest()
             file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW |
@@ -158,9 +158,11 @@ class Learned:
         recorded = [name for name in self.record.names() if is_name(name)] if self.record else []
         if len(self.unsafe) > UNSAFE_MAX:
             return []
-        names = dict.fromkeys(self.known + recorded)
-        return [name for name in names if name not in sys.modules and name not in self.failed and
-                not self.is_unsafe(name) and not self.program.owns(name)]
+        names = [name for name in dict.fromkeys(self.known + recorded) if name not in sys.modules
+                 and name not in self.failed and not self.is_unsafe(name)]
+        tops = {name.partition(".")[0] for name in names}
+        own = {top for top in tops if self.program.owns(top)}
+        return [name for name in names if name.partition(".")[0] not in own]
 
     def is_unsafe(self, name):
         """True for a module that was found unsafe, and for the submodules of such a package."""
