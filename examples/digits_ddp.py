@@ -3,7 +3,7 @@
 
     muster --nproc-per-node=2 examples/digits_ddp.py
 
-Nothing in here depends on muster: the launcher sets RANK, WORLD_SIZE, MASTER_ADDR and
+This script does not depend on muster: the launcher sets RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT, and init_process_group() reads them. Runs with PyTorch 1.13 to 2.15.
 --backend=muster sums the gradients with muster's own library instead of gloo.
 """
@@ -147,13 +147,13 @@ def main():
     options = parser.parse_args()
     torch.manual_seed(1)
     if options.backend == "muster":
-        import muster.torch  # registers it  # noqa: F401
+        import muster.torch  # registers the backend  # noqa: F401
     dist.init_process_group(options.backend)
     totals = Totals()
     train(options, totals)
     dist.barrier()
     dist.destroy_process_group()
-    # DDP keeps gloo's threads alive beyond the group (PyTorch 2.15). A thread that is still busy
+    # DDP keeps gloo's threads alive after the group (PyTorch 2.15). A thread that is still busy
     # when Python shuts down aborts the worker (PyTorch's pull request 179291), so skip the
     # shutdown.
     os._exit(0)

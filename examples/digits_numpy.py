@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes together learn handwritten digits, with only NumPy and muster's all-reduce.
+"""Several processes together learn handwritten digits, using only NumPy and muster's all-reduce.
 
     muster --nproc-per-node=2 examples/digits_numpy.py
 
 Every worker computes the gradients of its share of each batch into library memory. The library sums
-them in place: no copy, and the same bits on every worker.
+them in place, without a copy and with the same bits on every worker.
 """
 import argparse
 import gzip
@@ -39,7 +39,7 @@ def views(flat):
 
 
 def first_parameters(flat):
-    """The same on each worker, because the seed is the same."""
+    """Initial parameters; the same on each worker, because the seed is the same."""
     generator = np.random.default_rng(1)
     for part in views(flat):
         if part.ndim == 2:
@@ -47,7 +47,7 @@ def first_parameters(flat):
 
 
 def outputs(parameters, pictures):
-    """(hidden layer, probabilities of the digits)."""
+    """Returns (hidden layer, probabilities of the digits)."""
     weights, biases, last_weights, last_biases = parameters
     hidden = np.maximum(pictures @ weights + biases, 0)
     scores = hidden @ last_weights + last_biases
@@ -56,7 +56,7 @@ def outputs(parameters, pictures):
 
 
 def gradients_of(parameters, pictures, digits, into):
-    """The gradients of the summed loss; returns that loss."""
+    """Computes the gradients of the summed loss; returns that loss."""
     hidden, probabilities = outputs(parameters, pictures)
     rows = np.arange(len(digits))
     loss = -np.log(probabilities[rows, digits] + 1e-9).sum()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program that is not a trainer and follows the members of its job, as an inference server would:
+"""A program that follows the members of its job, as an inference server would:
 
     muster --nproc-per-node=3 --max-restarts=1 examples/members.py
 
-Rank 1 exits with an error in the first round. The others learn of it at once, shut down cleanly,
-and are started again. Each reports its progress, which costs no system call.
+Rank 1 exits with an error in the first round. The other ranks are notified at once, shut down
+cleanly and are restarted. Each rank reports its progress, which costs no system call.
 """
 import os
 import signal
@@ -29,7 +29,7 @@ def main():
     server = threading.Thread(target=serve, args=(done,))
     server.start()
     live = set()
-    for news in worker.rounds(timeout=1):  # no news for a second: the example is over
+    for news in worker.rounds(timeout=1):  # one second without news ends the example
         if isinstance(news, worker.Round):
             live = set(range(news.world_size))
             print(f"round {news.epoch}: I am rank {news.rank} of {sorted(live)}", flush=True)

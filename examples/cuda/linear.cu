@@ -26,7 +26,7 @@ int failed(const std::string& what) {
   return 1;
 }
 
-// From -1 to 1; deterministic for each number. The mixing is that of MurmurHash3.
+// A value from -1 to 1 that depends only on `number`. Mixes the bits like MurmurHash3.
 __host__ __device__ float random_of(unsigned number) {
   number ^= number >> 16;
   number *= 0x85ebca6bU;

@@ -47,7 +47,7 @@ Result<void> enter_context(void* library, int device) {
 
 }  // namespace
 
-// The collective library has already loaded the driver, from any path; the name finds that copy.
+// The collective library has already loaded the driver, from any path; this name finds that copy.
 Result<CudaCopy> CudaCopy::open(int device) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) {

@@ -111,7 +111,7 @@ void Mlp::layer_gradients(std::size_t layer, std::size_t rows, const Ready& read
   ready(2 * layer, gradient_);
 }
 
-// From the gradient of a layer's output to that of its input, which is the output of a ReLU.
+// Computes the gradient of a layer's input from that of its output. The input comes from a ReLU.
 void Mlp::propagate(std::size_t layer, std::size_t rows) {
   const std::size_t in = kWidths[layer];
   const std::size_t out = kWidths[layer + 1];

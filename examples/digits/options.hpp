@@ -12,7 +12,7 @@ struct Options {
   std::size_t epochs = 12;
   std::size_t batch_size = 64;     // images per step, over all workers
   std::size_t micro_batches = 4;   // parts of a batch; a multiple of the number of workers
-  std::size_t bucket_bytes = 0;    // of gradients sent together; 0: the library's default
+  std::size_t bucket_bytes = 0;    // size of a gradient bucket; 0: the library's default
   std::size_t crash_in_epoch = 0;  // 0: never
   float learning_rate = 0.05F;
   bool on_gpu = false;

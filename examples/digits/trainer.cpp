@@ -22,8 +22,8 @@ using muster::Op;
 
 constexpr std::uint32_t kSeed = 1;
 constexpr float kMomentum = 0.9F;
-// Losses are summed in f64; the grid is far from its limit, and its step far below the printed
-// digits.
+// Losses are summed in f64. The sums are far below the grid's limit, and its step is far smaller
+// than the last printed digit.
 constexpr double kLossStep = 0x1p-36;
 
 // Variables set by the launcher. No thread modifies the environment.

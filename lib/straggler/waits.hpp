@@ -24,8 +24,8 @@ struct GroupWaits {
 
 struct RankWaits {
   int rank = 0;
-  // The time of reading on its node's clock, measured from the start of the workers. If it is
-  // always 0, the time of the check is used.
+  // When the rank's counters were read, on its node's clock, relative to the start of the workers.
+  // If it is always 0, the time of the check is used.
   Duration at{};
   std::optional<std::uint64_t> step{};  // the last reported step
   std::vector<GroupWaits> groups{};

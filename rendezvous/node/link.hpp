@@ -66,7 +66,7 @@ struct Link {
   RoundDecoder decoder;
   bool admitted = false;                    // also true if admission is off
   bool greeted = false;                     // both sides agree on the protocol: frames may be sent
-  LinkOutput waiting;                       // output held back until greeted and encrypted
+  LinkOutput waiting;                       // output held back until the handshakes complete
   Proofs offered = Proofs::none;            // the proofs in our introduction
   Proofs proof = Proofs::none;              // the offered proof that its TLS uses
   bool comes_again = false;                 // a stranger that retries with another key if this one

@@ -382,7 +382,8 @@ void SharedRounds::close_store() {
   }
 }
 
-// Addresses contain the interface of the querying host. A node that gets no reply queries again.
+// The querying host's link-local addresses contain its own interface name, so it is replaced with
+// ours. A node that gets no reply queries again.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());
