@@ -28,7 +28,7 @@ struct NodeSettings {
   std::vector<std::string> rank_order;  // names; if empty, natural order
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
   int quick_failures = kQuickFailures;  // set on the coordinator's command line
-  std::optional<Endpoint> fixed_store;  // static back end: MASTER_ADDR and MASTER_PORT as typed
+  std::optional<Endpoint> fixed_store;  // static backend: MASTER_ADDR and MASTER_PORT as typed
 };
 
 [[nodiscard]] inline RestartLimits limits_of(const NodeSettings& settings) {

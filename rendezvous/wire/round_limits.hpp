@@ -28,7 +28,7 @@ inline constexpr std::size_t kReplyBytes = 1;
 // The length and kind before the body of each frame.
 inline constexpr std::size_t kFrameHeadBytes = 5;
 
-// Limit for node names, roles, back ends and versions, whose length is encoded in one byte.
+// Limit for node names, roles, backends and versions, whose length is encoded in one byte.
 inline constexpr std::size_t kMaxNameBytes = 255;
 
 // Limit for a numeric address with a zone.

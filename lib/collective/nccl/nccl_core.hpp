@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back end's decisions, without NCCL and without a clock: how long to poll a background call,
+// The backend's decisions, without NCCL and without a clock: how long to poll a background call,
 // which operation is overdue, which results are fatal. Pure.
 #pragma once
 

@@ -334,7 +334,7 @@ std::string Segment::where(std::size_t i) const {
   if (done == 0) {
     return "has not completed any operation";
   }
-  // A rank that completed a step may already be in the next one, on another back end.
+  // A rank that completed a step may already be in the next one, on another backend.
   return steps_ > 1 ? "was last seen in " + at.describe() : fmt::format("last completed #{}", done);
 }
 
