@@ -24,7 +24,7 @@ namespace muster {
 
 class WaitBook {
  public:
-  // Starts a wait. The caller adds its keys, maybe over several turns, and then calls seal.
+  // Starts a wait. The caller adds its keys, possibly over several turns, and then calls seal.
   [[nodiscard]] WaitId open(SessionId session);
   // A key that is added several times counts several times.
   void add_key(WaitId id, KeyMap::value_type& node);

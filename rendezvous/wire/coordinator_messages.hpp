@@ -54,7 +54,7 @@ struct Redirect {
 // Reply to Purpose::ask.
 struct Claim {
   NodeInfo node;         // the answering node
-  NodeInfo coordinator;  // the node that it follows, maybe itself; id 0 if none
+  NodeInfo coordinator;  // the node that it follows, possibly itself; id 0 if none
   RoundId started;
   bool has_quorum = false;  // it is a coordinator and may form rounds
   Inheritance inherits{};   // inherited by `node`

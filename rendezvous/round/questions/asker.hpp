@@ -41,11 +41,11 @@ inline constexpr Duration kAskRefusedFirst = std::chrono::milliseconds(10);
 inline constexpr Duration kAskRefusedMost = kAskInterval;
 inline constexpr int kAskRefusedShare = 1000;
 
-// Limit for concurrent connections. Other targets wait.
+// Limit on concurrent connections. Other targets wait.
 inline constexpr std::size_t kAsksMax = 64;
 
-// Limit for targets that are queried once. Any peer can add such targets, so their number is small
-// and leaves capacity for members and endpoints.
+// Limit on the number of targets that are queried once. Any peer can add such targets, so their
+// number is small and leaves capacity for members and endpoints.
 inline constexpr std::size_t kAskOnceMax = 16;
 
 class Asker {
