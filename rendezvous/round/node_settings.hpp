@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeSettings: the parameters with which one node's rendezvous starts. Also the fractions of a
-// lease on which the safety rule is based (rendezvous/README.md). Value type.
+// NodeSettings: the startup parameters of one node's rendezvous. Also the fractions of a lease on
+// which the safety rule is based (rendezvous/README.md). Value type.
 #pragma once
 
 #include "base/endpoint.hpp"

@@ -54,7 +54,7 @@ class WaitBook {
     return !waking_.empty() || !cancelled_.empty() || !freed_.empty();
   }
 
-  // The number of keys for which a session waits, including keys that have been set since.
+  // The number of keys that a session waits for, including keys that have been set since.
   [[nodiscard]] std::uint64_t awaited(SessionId session) const;
 
   // The sessions that wait. Each is listed once.

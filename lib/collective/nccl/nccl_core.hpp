@@ -26,7 +26,7 @@ class PollCore {
     bool operator==(const Step&) const = default;
   };
 
-  // NCCL 2.28 queues each operation in its own thread, which takes some µs; a sleep would take
+  // NCCL 2.28 queues each operation in its own thread, which takes a few µs; a sleep would take
   // longer.
   static constexpr Duration kEager = std::chrono::microseconds(50);
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);
