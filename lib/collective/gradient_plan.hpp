@@ -44,9 +44,9 @@ struct GradientPlan {
 
 struct BucketLimits {
   std::size_t first = 1UL << 20;  // bytes; small, so that communication starts early
-  // Limit for the other buckets; a larger parameter gets its own bucket. 0 means 2 MiB on the host
-  // and 25 MiB on GPUs. On the host an operation costs only microseconds, and small buckets leave
-  // less to reduce after the backward pass.
+  // Limit on the size of the other buckets; a larger parameter gets its own bucket. 0 means 2 MiB
+  // on the host and 25 MiB on GPUs. On the host an operation costs only microseconds, and small
+  // buckets leave less to reduce after the backward pass.
   std::size_t cap = 0;
 };
 

@@ -14,7 +14,7 @@
 
 namespace muster::collective {
 
-// A back end's state for an operation in progress. Any thread.
+// A backend's state for an operation in progress. Any thread.
 class Pending {
  public:
   Pending() = default;

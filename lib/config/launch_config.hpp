@@ -22,7 +22,7 @@
 
 namespace muster {
 
-// The name with which muster was invoked. It affects only details of the behaviour
+// The name under which muster was invoked. It affects only details of the behaviour
 // (apps/README.md).
 enum class Personality { muster, torchrun, torch_distributed_launch };
 

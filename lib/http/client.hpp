@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// Limit for a response that is read as a whole. An event stream has no limit: it may last as long
-// as its job.
+// Size limit for a response that is read as a whole. An event stream has no limit: it may last as
+// long as its job.
 inline constexpr std::size_t kAnswerBytesMax = std::size_t{64} << 20;
 
 class HttpStream {
@@ -59,7 +59,7 @@ class HttpStream {
   std::unique_ptr<Impl> impl_;
 };
 
-// Limit for one line of a stream. It is larger than any event that muster emits.
+// Size limit for one line of a stream. It is larger than any event that muster emits.
 inline constexpr std::size_t kEventLineBytesMax = std::size_t{4} << 20;
 
 // Extracts the data lines of server-sent events from a stream that arrives in pieces.

@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// Limit for the request line and the headers together.
+// Limit on the size of the request line and the headers together.
 inline constexpr std::size_t kRequestHeadBytesMax = 8192;
 
 class RequestParser {

@@ -73,7 +73,7 @@ void ask(ares_channel channel, const std::string& name, int family, Answer& answ
   ares_getaddrinfo(channel, name.c_str(), nullptr, &hints, take_answer, &answer);
 }
 
-// IPv4 comes first because it works on every cluster, also for names that have both.
+// IPv4 comes first because it works on every cluster, even for names that have both.
 void put_ipv4_first(Addresses& addresses) {
   std::ranges::stable_partition(
       addresses, [](const std::string& address) { return address.find(':') == std::string::npos; });

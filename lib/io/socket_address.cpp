@@ -43,7 +43,7 @@ bool read_numeric(int family, std::string_view text, Raw& out) {
   return ::inet_pton(family, terminated.data(), &out) == 1;
 }
 
-// The index of an existing interface, given its name or index; 0 if there is none. Like in glibc, a
+// The index of an existing interface, given its name or index; 0 if there is none. As in glibc, a
 // name takes precedence, because an interface may be called "7".
 std::uint32_t zone_index(std::string_view zone) {
   if (const std::uint32_t index = ::if_nametoindex(std::string(zone).c_str()); index != 0) {

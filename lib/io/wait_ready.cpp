@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// Limit for one poll call. The caller's loop continues if time remains.
+// Time limit for one poll call. The caller's loop continues if time remains.
 constexpr std::int64_t kLongestPollMs = 3'600'000;
 
 }  // namespace

@@ -60,7 +60,7 @@ class Machine {
   [[nodiscard]] virtual Result<std::string> read_file(const std::string& path) const = 0;
   // The current directory; empty if unknown.
   [[nodiscard]] virtual std::string working_folder() const = 0;
-  // The path with which this program was started; links are not resolved. Empty if unknown.
+  // The path that was used to start this program; links are not resolved. Empty if unknown.
   [[nodiscard]] virtual std::string own_path() const = 0;
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
   // True if a server could listen on this port on all addresses at this moment.

@@ -31,7 +31,7 @@ enum class Errc : int {
   mismatch = MUSTER_E_MISMATCH,        // ranks passed different arguments
   invalid_argument = MUSTER_E_INVALID_ARGUMENT,
   invalid_state = MUSTER_E_INVALID_STATE,  // communicator is dead, or was created before a fork
-  unsupported = MUSTER_E_UNSUPPORTED,      // not supported by this back end or machine
+  unsupported = MUSTER_E_UNSUPPORTED,      // not supported by this backend or machine
   store = MUSTER_E_STORE,                  // the rendezvous store failed
   system = MUSTER_E_SYSTEM,                // Error::native is errno
   cuda = MUSTER_E_CUDA,                    // Error::native is the CUresult

@@ -108,7 +108,7 @@ int share_of(const LaunchConfig& config, int local_rank) {
   return limited ? std::min(ranks[index].owned, equal) : ranks[index].owned;
 }
 
-// The number of threads of one worker. None lets the worker decide, like torchrun for a single
+// The number of threads of one worker. None lets the worker decide, as torchrun does for a single
 // worker.
 std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   if (config.personality != Personality::muster) {

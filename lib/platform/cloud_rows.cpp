@@ -104,7 +104,7 @@ std::optional<PlatformPlan> read_cloud(const CloudRow& row, const PlatformFacts&
       (!host && machines->value > 1)) {
     return std::nullopt;
   }
-  // These variables were set by another program, for which WORLD_SIZE counts workers.
+  // Another program has set these variables, and its WORLD_SIZE counts workers.
   const auto said = facts.machines();
   if (row.is_hint && said && said->value != machines->value) {
     return std::nullopt;

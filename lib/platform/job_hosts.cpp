@@ -67,8 +67,8 @@ void cut_slots(Parts& parts, std::size_t from) {
   }
 }
 
-// The position of the '@' in "a:2@0,1", after the number of workers. The '@' after a user name
-// comes earlier.
+// The position of the '@' that follows the number of workers, as in "a:2@0,1". The '@' after a user
+// name comes earlier.
 std::size_t at_of_devices(std::string_view entry) {
   const auto at = entry.rfind('@');
   const auto colon = entry.substr(0, at).rfind(':');

@@ -37,7 +37,7 @@ struct Frame {
 
 // All arguments and environment variables of a job must fit into one frame.
 inline constexpr std::size_t kFrameBytesMax = std::size_t{8} * 1024 * 1024;
-// Limit for the output of login scripts before the greeting.
+// Limit on the output of login scripts before the greeting.
 inline constexpr std::size_t kNoiseBytesMax = std::size_t{64} * 1024;
 
 // The first bytes that an agent writes.

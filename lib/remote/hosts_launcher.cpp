@@ -26,7 +26,7 @@ namespace muster {
 namespace {
 
 constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // the same as for a local job
-// Limit for pending console output of all hosts together. Each host gets a share of it.
+// Limit on the pending console output of all hosts together. Each host gets a share of it.
 constexpr std::size_t kUnshownBytesMax = std::size_t{64} * 1024 * 1024;
 constexpr std::size_t kShareBytesMin = std::size_t{64} * 1024;
 constexpr std::size_t kShareBytesMax = std::size_t{1024} * 1024;
@@ -106,7 +106,7 @@ class HostsLauncher final : public RshObserver {
   HelloMessage first_;             // hello from the first host
   std::string caller_;             // address of this host as seen by another host
   std::string folder_;
-  std::size_t share_;              // limit for pending output per host, in bytes
+  std::size_t share_;              // limit on pending output per host, in bytes
   std::vector<std::size_t> owed_;  // credit not granted yet, by host
   std::optional<int> code_;
 };

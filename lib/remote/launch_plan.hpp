@@ -18,7 +18,7 @@ namespace muster {
 // The path from which each agent reads the job's token. Other users cannot open it.
 inline constexpr const char* kSentToken = "/dev/stdin";
 
-// The hidden option with which a remote shell starts this program.
+// The hidden option that a remote shell uses to start this program.
 inline constexpr std::string_view kRemoteAgentFlag = "--remote-agent";
 
 // The hosts [head, end) of the list. The head is started from here and starts the others.

@@ -34,7 +34,7 @@ namespace {
 
 constexpr Duration kAgentSweepTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
-// The interval of heartbeats, with which the kernel can detect a dead connection.
+// The interval of heartbeats, which let the kernel detect a dead connection.
 constexpr Duration kBeatInterval = std::chrono::seconds(30);
 constexpr std::size_t kReadBytes = std::size_t{32} * 1024;
 // The maximum credit that a launcher grants at once.

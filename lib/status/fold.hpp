@@ -11,8 +11,8 @@
 namespace muster {
 
 inline constexpr std::size_t kFailuresKeptMax = 100;
-// Limit for the nodes and workers of all kept rounds, to bound memory. The oldest rounds are
-// dropped first.
+// Limit on the number of nodes and workers in all kept rounds, to bound memory. The oldest rounds
+// are dropped first.
 inline constexpr std::size_t kRoundEntriesMax = 20'000;
 inline constexpr std::size_t kRoundsKeptMax = 200;
 

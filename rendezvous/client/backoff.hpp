@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: delays between connection attempts. Each is 50 % longer than the one before, up to a
+// Backoff: delays between connection attempts. Each is 50% longer than the one before, up to a
 // limit, with jitter so that a thousand workers do not reconnect at the same moment. Pure.
 #pragma once
 

@@ -30,7 +30,7 @@ class PrefixStore final : public Store {
   [[nodiscard]] Result<void> wait(const std::vector<std::string>& keys, Duration timeout) override;
   [[nodiscard]] Result<bool> check(const std::vector<std::string>& keys) override;
   [[nodiscard]] Result<bool> delete_key(std::string_view key) override;
-  // Counts the keys of the whole store, like PyTorch.
+  // Counts the keys of the whole store, as PyTorch does.
   [[nodiscard]] Result<std::int64_t> num_keys() override;
   // Lists only keys with this prefix, and removes the prefix.
   [[nodiscard]] Result<std::vector<std::string>> list_keys() override;

@@ -240,8 +240,8 @@ void LinkSockets::note_input(Link& link) {
 }
 
 void LinkSockets::take_message(Link& link, RoundMessage message) {
-  // A plaintext message is a Refuse. A node that has met another node ignores it, because a
-  // stranger may now be listening at the address of a former node.
+  // A plaintext message is a Refuse. A node that has authenticated another node ignores it, because
+  // a stranger may now be listening at the address of a former node.
   if (keys_.any() && !link.sealed && keys_.met) {
     fail(link, LinkEnd::broken, "refused by a peer that did not prove that it has the job's token");
     return;

@@ -360,7 +360,7 @@ void LinkSockets::lose_trust(Link& link) {
     turn_away(link, other_token());
     return;
   }
-  // A node that has met another node ignores refusals in plaintext.
+  // A node that has authenticated another node ignores refusals in plaintext.
   if (!link.greeted && link.channel->was_refused() && !keys_.met) {
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(

@@ -65,7 +65,7 @@ void RecordKeeper::touch() {
 }
 
 // No local worker runs while a round is being accepted, so a slow disk blocks nothing else. If
-// recording fails, no older record may remain, because its testimony would be false.
+// recording fails, no older record may remain, because it would be wrong.
 NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   const RoundId round = wanted.memory.accepted->id;
   const auto written = record_->write(wanted.memory, round.number > 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RecordKeeper: manages a running node's record of rounds. It reads the record at startup, writes
-// it for the core, keeps it fresh, and removes it after a regular end. Part of RendezvousNode.
-// Resource; one thread.
+// it for the core, keeps it fresh, and removes it when the job ends normally. Part of
+// RendezvousNode. Resource; one thread.
 #pragma once
 
 #include "base/log.hpp"

@@ -45,7 +45,7 @@ class Rendezvous {
   // The address at which other nodes reach this node. Empty until it is known.
   [[nodiscard]] virtual const std::string& address() const = 0;
 
-  // For the static back end: opens the workers' store on the first endpoint, whose socket it shares
+  // For the static backend: opens the workers' store on the first endpoint, whose socket it shares
   // with the rendezvous. The store accepts connections for both until store_closed is called.
   // Error: the endpoint is not ours.
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;

@@ -20,7 +20,7 @@ inline constexpr int kRecordSlotsMax = 64;
 struct Recalled {
   std::optional<Memory> memory;
   std::string ignored{};  // why an existing record is not used
-  bool is_stale = false;  // ignored only because of its age, for example after a killed job
+  bool is_stale = false;  // ignored only because it is too old, for example if the job was killed
 };
 
 class RoundRecord {

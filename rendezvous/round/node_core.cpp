@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// Limit for connections that are parked until we know our leader.
+// Limit on the number of connections that are parked until we know our leader.
 constexpr std::size_t kParkedMax = 65536;
 
 }  // namespace

@@ -23,7 +23,7 @@ using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
 
-// `host`: a name as typed or a numeric address. LinkOpened or LinkClosed comes within `timeout`.
+// `host`: a name as typed or a numeric address. LinkOpened or LinkClosed follows within `timeout`.
 struct OpenLink {
   LinkId link = 0;
   std::string host;
@@ -91,7 +91,7 @@ struct FenceWorkers {
   std::string reason;
 };
 
-// Status while we wait for a round: which nodes are present, and why we cannot connect (if so).
+// Status while we wait for a round: which nodes are present or, if we cannot connect, why not.
 struct ShowRollCall {
   RollCall call;
   std::string trouble;  // "cannot reach h1:29400: connection refused"; empty if none

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NodeSettings: the parameters with which one node's rendezvous starts. Also the fractions of a
-// lease on which the safety rule is based (rendezvous/README.md). Value type.
+// NodeSettings: the startup parameters of one node's rendezvous. Also the fractions of a lease on
+// which the safety rule is based (rendezvous/README.md). Value type.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -28,7 +28,7 @@ struct NodeSettings {
   std::vector<std::string> rank_order;  // names; if empty, natural order
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
   int quick_failures = kQuickFailures;  // set on the coordinator's command line
-  std::optional<Endpoint> fixed_store;  // static back end: MASTER_ADDR and MASTER_PORT as typed
+  std::optional<Endpoint> fixed_store;  // static backend: MASTER_ADDR and MASTER_PORT as typed
 };
 
 [[nodiscard]] inline RestartLimits limits_of(const NodeSettings& settings) {

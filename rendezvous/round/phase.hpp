@@ -53,7 +53,7 @@ inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 inline constexpr Duration kDetailsTimeout = std::chrono::seconds(1);
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 
-// Limit for the number of failures kept for one round.
+// Limit on the number of failures kept for one round.
 inline constexpr std::size_t kFailuresMax = 65536;
 
 enum class Phase : std::uint8_t {

@@ -58,7 +58,7 @@ class ServerCore {
   void advance();
 
   // Sessions that have output, a reason to close, or may want input again, because of other
-  // sessions or of advance. Each is listed once.
+  // sessions or advance(). Each is listed once.
   [[nodiscard]] std::vector<SessionId> take_touched();
 
   [[nodiscard]] const StoreCore& store() const { return store_; }

@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// Maximum duration of one serve call, so that other users of the loop can run, and limits for the
+// Maximum duration of one serve call, so that other users of the loop can run, and limits on the
 // work per socket in it.
 constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;

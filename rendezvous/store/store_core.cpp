@@ -100,7 +100,7 @@ Result<void> StoreCore::compare_set(const Request& request, Turn& turn) {
   const bool exists = at != keys_.end() && at->second.exists;
   const std::string_view current = exists ? std::string_view(at->second.value) : std::string_view();
   if (current != request.value) {
-    // If the key is missing, reply with the expected value like the reference implementation,
+    // If the key is missing, reply with the expected value, as the reference implementation does,
     // because clients compare it.
     append_bytes(turn.reply, exists ? current : request.value);
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TurnBudget: how much more work may be done in this turn, that is before the server serves other
+// TurnBudget: how much more work may be done in this turn, that is, before the server serves other
 // sessions. Used by StoreCore and WaitBook. Value.
 #pragma once
 

@@ -24,7 +24,7 @@ namespace muster {
 
 class WaitBook {
  public:
-  // Starts a wait. The caller adds its keys, maybe over several turns, and then calls seal.
+  // Starts a wait. The caller adds its keys, possibly over several turns, and then calls seal.
   [[nodiscard]] WaitId open(SessionId session);
   // A key that is added several times counts several times.
   void add_key(WaitId id, KeyMap::value_type& node);
@@ -54,7 +54,7 @@ class WaitBook {
     return !waking_.empty() || !cancelled_.empty() || !freed_.empty();
   }
 
-  // The number of keys for which a session waits, including keys that have been set since.
+  // The number of keys that a session waits for, including keys that have been set since.
   [[nodiscard]] std::uint64_t awaited(SessionId session) const;
 
   // The sessions that wait. Each is listed once.

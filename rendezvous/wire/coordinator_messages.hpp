@@ -54,7 +54,7 @@ struct Redirect {
 // Reply to Purpose::ask.
 struct Claim {
   NodeInfo node;         // the answering node
-  NodeInfo coordinator;  // the node that it follows, maybe itself; id 0 if none
+  NodeInfo coordinator;  // the node that it follows, possibly itself; id 0 if none
   RoundId started;
   bool has_quorum = false;  // it is a coordinator and may form rounds
   Inheritance inherits{};   // inherited by `node`
@@ -72,7 +72,7 @@ struct Pong {
 // The nodes that are present while a round is being formed.
 struct RollCall {
   std::int32_t present = 0;
-  std::int32_t needed = 0;         // number of nodes with which the round forms without a last call
+  std::int32_t needed = 0;         // number of nodes at which the round forms without a last call
   std::vector<std::string> names;  // present, at most kRollCallNamesMax
   std::vector<std::string> awaited;  // "node3 (silent for 4 s)", "1 more node"
   std::vector<std::string> refused;  // "node9: another job ('b', this one is 'a')"

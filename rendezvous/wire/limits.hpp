@@ -9,39 +9,40 @@
 
 namespace muster {
 
-// Limit for one key, including the leading '/' of user keys.
+// Limit on the size of a key, including the leading '/' of user keys.
 inline constexpr std::uint64_t kMaxKeyBytes = 8192;
 
-// Limit for one value in a request. APPEND may grow a stored value beyond this limit.
+// Limit on the size of a value in a request. APPEND may grow a stored value beyond this limit.
 inline constexpr std::uint64_t kMaxValueBytes = 8ULL * 1024 * 1024;
 
-// Limit for the keys in one CHECK, WAIT or MULTI_GET, and the pairs in one MULTI_SET.
+// Limit on the number of keys in one CHECK, WAIT or MULTI_GET, and of pairs in one MULTI_SET.
 inline constexpr std::uint64_t kMaxKeyCount = 131072;
 
-// Limit for one complete request. Without it, a MULTI_SET could announce 1 TiB within the limits
-// above.
+// Limit on the size of a complete request. Without it, a MULTI_SET could announce 1 TiB within the
+// limits above.
 inline constexpr std::uint64_t kMaxRequestBytes = 64ULL * 1024 * 1024;
 
 // The limits of one server. They are variables, so that tests can reach them quickly.
 struct ServerLimits {
-  // Limit for keys, values, queues and waiters together. A request that would exceed it is refused.
+  // Limit on the memory for keys, values, queues and waiters. A request that would exceed it is
+  // refused.
   std::uint64_t stored_bytes = 1ULL << 30;
 
-  // Limit for the reply to one request. Replies to MULTI_GET and LIST_KEYS can be large.
+  // Limit on the size of the reply to one request. Replies to MULTI_GET and LIST_KEYS can be large.
   std::uint64_t reply_bytes = 128ULL * 1024 * 1024;
 
-  // Limit for the unsent replies of one session. Above it, further requests stay in the socket, so
-  // a session that does not read its replies is not served.
+  // Limit on the unsent replies of one session. Above it, further requests stay in the socket, so a
+  // session that does not read its replies is not served.
   std::uint64_t unsent_high_water = 256ULL * 1024;
 
-  // Limit for partial requests and unsent replies of all sessions. Above it, the session that holds
-  // the most is closed.
+  // Limit on the partial requests and unsent replies of all sessions. Above it, the session that
+  // holds the most is closed.
   std::uint64_t held_bytes = 256ULL * 1024 * 1024;
 
-  // Limit for the number of keys for which one session may wait at a time.
+  // Limit on the number of keys that one session may wait for at a time.
   std::uint64_t awaited_keys = kMaxKeyCount;
 
-  // Limit for the work of one turn, in keys and waits. The server continues the rest after it has
+  // Limit on the work in one turn, in keys and waits. The server continues the rest after it has
   // served other sessions. A unit takes less than a microsecond.
   std::uint64_t turn_units = 1024;
 };

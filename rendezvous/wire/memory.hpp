@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: a node's promises about rounds. It is recorded before a round is accepted, so that an
-// agent that is restarted on the same host can testify for its predecessor
+// agent that is restarted on the same host can answer for its predecessor
 // (rendezvous/round/README.md, "Agents that are restarted"). Value; thread-safe.
 #pragma once
 

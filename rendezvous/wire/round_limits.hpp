@@ -28,49 +28,50 @@ inline constexpr std::size_t kReplyBytes = 1;
 // The length and kind before the body of each frame.
 inline constexpr std::size_t kFrameHeadBytes = 5;
 
-// Limit for node names, roles, back ends and versions, whose length is encoded in one byte.
+// Limit on the length of node names, roles, backends and versions. The length is encoded in one
+// byte.
 inline constexpr std::size_t kMaxNameBytes = 255;
 
-// Limit for a numeric address with a zone.
+// Limit on the length of a numeric address with a zone.
 inline constexpr std::size_t kMaxAddressBytes = 63;
 
-// Limit for texts for users and for job IDs. The sender truncates longer ones.
+// Limit on the length of texts for users and of job IDs. The sender truncates longer ones.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 
-// Limit for the evidence of a failure.
+// Limit on the size of the evidence of a failure.
 inline constexpr std::size_t kMaxBlobBytes = 65536;
 
-// Limit for one node's findings about its ranks, and for a verdict on those of all nodes.
+// Limits on the size of one node's findings about its ranks, and of a verdict on all ranks.
 inline constexpr std::size_t kMaxFindingsBytes = 786432;
 inline constexpr std::size_t kMaxVerdictBytes = 65536;
 
-// Limit for the wait sums in one message. This number fits into a frame even with the longest
-// names.
+// Limit on the number of wait sums in one message. This number fits into a frame even with the
+// longest names.
 inline constexpr std::size_t kMaxWaitSums = 2048;
 
-// Limit for the nodes of one round.
+// Limit on the number of nodes in a round.
 inline constexpr std::size_t kMaxMembers = 65536;
 
-// Limit for the former agents for which a restarted agent testifies.
+// Limit on the number of former agents whose rounds a restarted agent reports.
 inline constexpr std::size_t kMaxFormerIds = 16;
 
-// Limit for the lines of one list in a roll call.
+// Limit on the number of lines in one list of a roll call.
 inline constexpr std::size_t kMaxRollCallLines = 64;
 
-// Limit for the workers of one node, and for the maximum number of nodes in job terms.
+// Limits on the number of workers on one node, and on the maximum number of nodes in job terms.
 inline constexpr std::int32_t kMaxWorkersPerNode = 1'000'000;
 inline constexpr std::int32_t kMaxNodesNamed = 1'000'000'000;
 
-// Limit for the ports that the node with rank 0 reserves for all workers.
+// Limit on the number of ports that the node with rank 0 reserves for all workers.
 inline constexpr std::int32_t kMaxLeaderPorts = 256;
 
-// Limit for durations, so that calculations with them cannot overflow. A lease shorter than the
+// Limits on durations. With the maximum, calculations cannot overflow. A lease shorter than the
 // minimum would mean continuous heartbeats.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366);
 inline constexpr Duration kMinLease = std::chrono::milliseconds(1);
 
-// Limit for frame bodies. Only some kinds may exceed the short size, and only from known peers
-// (RoundDecoder).
+// Limits on the size of frame bodies. Only some kinds may exceed the short size, and only from
+// known peers (RoundDecoder).
 inline constexpr std::uint32_t kMaxShortBody = 16UL * 1024;
 inline constexpr std::uint32_t kMaxTextsBody = 1024UL * 1024;
 inline constexpr std::uint32_t kMaxListsBody = 16UL * 1024 * 1024;

@@ -36,7 +36,8 @@ class RequestWriter {
   std::string& out_;
 };
 
-// Appends VALIDATE and PING, with which a current client starts. The server replies with the nonce.
+// Appends VALIDATE and PING, the first requests of a current client. The server replies with the
+// nonce.
 void append_greeting(std::string& out, std::uint32_t nonce);
 
 }  // namespace muster

@@ -57,9 +57,9 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// A lost or new node is printed as news. Only the leader reports the failure of a rank. A node that
-// was asked to leave reports this itself. When a whole job is stopped, the other nodes leave as
-// well.
+// The loss or arrival of a node is printed as a warning. Only the leader reports the failure of a
+// rank. A node that was asked to leave reports this itself. When a whole job is stopped, the other
+// nodes leave as well.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
   const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;

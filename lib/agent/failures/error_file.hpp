@@ -19,8 +19,8 @@ inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 // unexpected structure.
 [[nodiscard]] std::optional<ErrorRecord> parse_error_file(std::string_view text);
 
-// The text of a worker's error file with the worker's exit code added, like torchrun passes it to
-// its own caller. Unchanged if the format has no field for the code.
+// The text of a worker's error file with the worker's exit code added, as torchrun passes it to its
+// own caller. Unchanged if the format has no field for the code.
 [[nodiscard]] std::string with_error_code(std::string_view text, int code);
 
 // Makes an error file in the same format for a failure that has none.

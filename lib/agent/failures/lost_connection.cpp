@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection was likely closed",  // PyTorch's TCPStore
     "connection aborted",            // ECONNABORTED
     "software caused connection abort",
-    "remote process exited or there was a network error",  // from PyTorch's NCCL back end
+    "remote process exited or there was a network error",  // from PyTorch's NCCL backend
     "ncclremoteerror",                                     // the same error, by its name
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",

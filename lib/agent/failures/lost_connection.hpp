@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects workers that failed only because they lost the connection to another worker, which is
-// then the cause. Matches the exception text against known messages from PyTorch's back ends, NCCL,
+// then the cause. Matches the exception text against known messages from PyTorch's backends, NCCL,
 // Python and our own library. Used by the supervisor's shell. Pure.
 #pragma once
 

@@ -184,7 +184,7 @@ void add_leftovers(Lines& out, const JobResult& result) {
   out.insert(alone ? out.begin() : out.end(), own.begin(), own.end());
 }
 
-// In a multi-node job, the story comes entirely from the message that ended the job.
+// In a multi-node job, the report comes entirely from the message that ended the job.
 FailureStory told_story(const Close& close, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;

@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kTextMax = 500;  // limit for a failure's text that is sent to the other nodes
+constexpr std::size_t kTextMax = 500;  // limit on a failure's text for the other nodes
 
 // Older exceptions count as this old, because a worker may write any timestamp.
 constexpr double kOldestExceptionSeconds = 1e7;

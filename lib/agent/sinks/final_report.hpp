@@ -18,7 +18,7 @@ class FinalReport final : public EventSink {
 
   void take(const JobEvent& event) override;
 
-  // Writes the error file that our caller requested with TORCHELASTIC_ERROR_FILE, like torchrun.
+  // Writes the error file that our caller requested with TORCHELASTIC_ERROR_FILE, as torchrun does.
   // Call before the run directory is cleaned up, because the source may be a worker's own error
   // file.
   void write_error_file(const JobResult& result) const;

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// Limits for the time that the coordinator allows: at most as long as an inspection by this node
+// Limits on the time that the coordinator allows: at most as long as an inspection by this node
 // alone, and at least long enough to sample CPU times.
 constexpr Duration kLookWithinMin = std::chrono::seconds(1);
 constexpr Duration kLookWithinMax = std::chrono::seconds(25);

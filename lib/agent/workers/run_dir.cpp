@@ -80,7 +80,7 @@ bool writes_files(const LaunchConfig& config) {
 
 using Names = std::vector<const char*>;
 
-// Removes a directory that contains no other files than these; true if it no longer exists. Usually
+// Removes a directory that contains no files other than these; true if it no longer exists. Usually
 // it is empty.
 bool remove_folder(const std::string& path, const Names& files) {
   if (::rmdir(path.c_str()) == 0) {

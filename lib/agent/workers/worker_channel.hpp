@@ -24,7 +24,7 @@
 
 namespace muster {
 
-// Limits for the connections of all workers together: the burst size, and the rate per second.
+// Limits on the connections of all workers together: the burst size, and the rate per second.
 inline constexpr int kChannelAcceptsBurst = 1000;
 inline constexpr int kChannelAcceptsPerSecond = 1000;
 

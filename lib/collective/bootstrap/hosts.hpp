@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups ranks by host, using each rank's host identifier, and chooses the matching back end.
-// Pure.
+// Groups ranks by host, using each rank's host identifier, and chooses the matching backend. Pure.
 #pragma once
 
 #include "collective/error.hpp"
@@ -22,7 +21,7 @@ struct Hosts {
 
 [[nodiscard]] Hosts group_by_host(const std::vector<std::string>& names);
 
-// Error: unsupported, if the requested back end cannot connect ranks on these hosts.
+// Error: unsupported, if the requested backend cannot connect ranks on these hosts.
 [[nodiscard]] Result<Backend> choose_backend(Backend wanted, const Hosts& hosts);
 
 }  // namespace muster::collective

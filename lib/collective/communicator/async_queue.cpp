@@ -245,7 +245,7 @@ void TransferQueue::end(Active& active, Result<void> result) {
     recorder_.completed_at(active.job.ticket, over);
   }
   // Decrement before publishing the result, because a thread that receives the result may start a
-  // transfer, and that checks empty().
+  // transfer, which checks empty().
   open_.fetch_sub(1, std::memory_order_release);
   if (const auto awaited = active.job.pending->finish(std::move(result)).by_caller) {
     recorder_.waited(over - *awaited);

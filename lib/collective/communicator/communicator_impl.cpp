@@ -339,9 +339,9 @@ Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& o
                    "this process was forked from a rank; only the rank itself may use the "
                    "communicator");
   }
-  // No atomic read-modify-write here, because it would add 2 % to a small all-reduce. If two
-  // threads enter within a few nanoseconds of each other, both pass this check; the first to leave
-  // then sees the other's mark.
+  // No atomic read-modify-write here, because it would add 2% to a small all-reduce. If two threads
+  // enter within a few nanoseconds of each other, both pass this check; the first to leave then
+  // sees the other's mark.
   const pthread_t self = ::pthread_self();
   if (caller_.load(std::memory_order_relaxed) != kNoThread) [[unlikely]] {
     return std::unexpected(refuse_second_thread(*request));

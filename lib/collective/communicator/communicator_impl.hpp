@@ -35,7 +35,7 @@ class Communicator::Impl final : public GradientSupport {
   ~Impl() override;
 
   // submit() runs the user's calls. submit_own() runs the library's own calls, which may use host
-  // memory for internal messages even if the user selected back end nccl.
+  // memory for internal messages even if the user selected backend nccl.
   [[nodiscard]] Result<Work> submit(const Call& call, const OpOptions& options);
   [[nodiscard]] Result<Work> submit_own(const Call& call, const OpOptions& options = {});
   [[nodiscard]] Result<Communicator> make_child(const Membership& membership,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back ends for host memory: a table that maps names to functions that open them. A new back end
+// Backends for host memory: a table that maps names to functions that open them. A new backend
 // needs its own folder, a row in this table and a number in Backend.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace muster::collective {
 
-// Arguments for opening a back end. All ranks open it at the same point. The segment outlives the
+// Arguments for opening a backend. All ranks open it at the same point. The segment outlives the
 // transport; the other references are valid only during the call.
 struct HostTransportContext {
   const BootstrapContext& bootstrap;
@@ -32,7 +32,7 @@ struct OpenedTransport {
 
 using TransportOpener = Result<OpenedTransport> (*)(const HostTransportContext& context);
 
-// Looks up a back end by name_of(Backend). Null if there is none.
+// Looks up a backend by name_of(Backend). Null if there is none.
 [[nodiscard]] TransportOpener transport_opener(std::string_view name);
 
 }  // namespace muster::collective

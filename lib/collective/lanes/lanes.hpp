@@ -35,7 +35,7 @@ class Lanes : public PeerWatch {
 
   // Call after each progress() call that moved no bytes; `round` is the number of such calls in a
   // row. Returns the error that ends the step, if any; the step is waiting for rank `missing` (-1:
-  // no rank). Otherwise backs off: first yields, later sleeps for some ms or until bytes can move.
+  // no rank). Otherwise backs off: first yields, later sleeps for a few ms or until bytes can move.
   [[nodiscard]] virtual std::optional<Error> wait(const Step& step, int missing, int round) = 0;
 
   // Records that the rank called the same operation as we did, for timeout errors.

@@ -19,7 +19,7 @@ class GpuPointers {
   // A driver file to use instead of libcuda.so.1 (MUSTER_CUDA_LIBRARY).
   explicit GpuPointers(std::string driver = {}) : driver_(std::move(driver)) {}
 
-  // Returns kHost also for memory that both host and GPU can access.
+  // Also returns kHost for memory that both host and GPU can access.
   [[nodiscard]] int device_of(const void* data) {
     const auto region = reinterpret_cast<std::uintptr_t>(data) >> kRegionBits;
     std::uintptr_t& known = host_[region % host_.size()];

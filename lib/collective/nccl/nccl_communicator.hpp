@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclCommunicator: the back end for GPU buffers. Queues each operation on its own stream between
+// NcclCommunicator: the backend for GPU buffers. Queues each operation on its own stream between
 // two events, so that the caller's stream does not stall. Always non-blocking and abortable. One
 // thread at a time calls start(), alloc() and split(); any thread may call abort(). Resource type.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The back end's decisions, without NCCL and without a clock: how long to poll a background call,
+// The backend's decisions, without NCCL and without a clock: how long to poll a background call,
 // which operation is overdue, which results are fatal. Pure.
 #pragma once
 
@@ -26,7 +26,7 @@ class PollCore {
     bool operator==(const Step&) const = default;
   };
 
-  // NCCL 2.28 queues each operation in its own thread, which takes some µs; a sleep would take
+  // NCCL 2.28 queues each operation in its own thread, which takes a few µs; a sleep would take
   // longer.
   static constexpr Duration kEager = std::chrono::microseconds(50);
   static constexpr Duration kFirstPause = std::chrono::microseconds(20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator's entry point: finds the libraries, checks the settings, starts the back end.
+// The communicator's entry point: finds the libraries, checks the settings, starts the backend.
 #include "collective/nccl/nccl_transport.hpp"
 
 #include "base/environ.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the GPU back end for the communicator. Builds without NCCL return an error.
+// Opens the GPU backend for the communicator. Builds without NCCL return an error.
 #pragma once
 
 #include "collective/transport/transport.hpp"

@@ -334,7 +334,7 @@ std::string Segment::where(std::size_t i) const {
   if (done == 0) {
     return "has not completed any operation";
   }
-  // A rank that completed a step may already be in the next one, on another back end.
+  // A rank that completed a step may already be in the next one, on another backend.
   return steps_ > 1 ? "was last seen in " + at.describe() : fmt::format("last completed #{}", done);
 }
 
@@ -361,7 +361,7 @@ void Segment::report(const Error& error) {
   // finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
-  // process may still run for some microseconds after the kernel has marked its word. Then both
+  // process may still run for a few microseconds after the kernel has marked its word. Then both
   // write. The text may be garbled, but it stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {

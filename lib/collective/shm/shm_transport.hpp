@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShmTransport: the back end for ranks on one host. Operations use Shm; sends and receives use a
+// ShmTransport: the backend for ranks on one host. Operations use Shm; sends and receives use a
 // ring of pieces per pair of ranks.
 #pragma once
 

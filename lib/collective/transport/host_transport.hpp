@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HostTransport: a back end for host memory. start() completes a collective operation before it
+// HostTransport: a backend for host memory. start() completes a collective operation before it
 // returns. Sends and receives are Transfers, and several of them may be in progress at once.
 #pragma once
 
@@ -33,7 +33,7 @@ class HostTransport : public Transport {
   [[nodiscard]] virtual bool prompt() const { return false; }
 
   // Waits for all other ranks to call the operation that start() receives next, but no longer than
-  // until `until`. False if they did not, or if this back end does not wait; start() may be called
+  // until `until`. False if they did not, or if this backend does not wait; start() may be called
   // anyway.
   [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
     return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Request: one operation as a rank called it, validated by the communicator. The input of every
-// back end and of the flight recorder. Private to the library. Value type.
+// backend and of the flight recorder. Private to the library. Value type.
 #pragma once
 
 #include "base/time.hpp"

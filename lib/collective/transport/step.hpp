@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Step: the current part of an operation. On most back ends, an operation has one step, the
-// request itself. hier sums in several steps, each with its own counts and ranks. Comparisons and
-// errors refer to the whole operation, as the user called it. Private to the library.
+// Step: the current part of an operation. On most backends, an operation has one step, the request
+// itself. hier sums in several steps, each with its own counts and ranks. Comparisons and errors
+// refer to the whole operation, as the user called it. Private to the library.
 #pragma once
 
 #include "collective/transport/request.hpp"

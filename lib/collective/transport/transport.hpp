@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transport: the interface that a back end (shm, tcp, hier, nccl) implements for the communicator,
+// Transport: the interface that a backend (shm, tcp, hier, nccl) implements for the communicator,
 // and its context. Private to the library. A transport belongs to one communicator and one epoch;
 // after its first fatal error it stays dead. One thread at a time calls start(); any thread may
 // call abort().
@@ -80,7 +80,7 @@ class Transport {
   [[nodiscard]] virtual Result<void*> alloc(std::size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> free(void* memory) = 0;
 
-  // Device back ends only: a queue for gradients.
+  // Device backends only: a queue for gradients.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue() {
     return failure(Errc::unsupported, "this backend supports only host memory");
   }

@@ -37,7 +37,7 @@ struct RdzvKey {
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 
 // Interprets the keys for `backend` ("static" or "c10d"). torchrun's keys follow its rules, except
-// that fractions of a second are allowed. muster's own keys apply to both back ends. Error: usage.
+// that fractions of a second are allowed. muster's own keys apply to both backends. Error: usage.
 [[nodiscard]] Result<RendezvousConfig> read_rendezvous_config(
     const std::map<std::string, std::string>& conf, std::string_view backend);
 

@@ -51,9 +51,10 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
 // The workers' CPUs and memory (resolve_numa.cpp).
 [[nodiscard]] Result<void> resolve_numa(const Resolution& resolution);
-// Nodes and back end, and addresses through the steps declared next (resolve_rendezvous.cpp).
+// Nodes and backend, and addresses through the steps declared next (resolve_rendezvous.cpp).
 [[nodiscard]] Result<void> resolve_rendezvous(const Resolution& resolution);
-// The secret with which nodes authenticate (resolve_token.cpp). check_token only validates options.
+// The secret that nodes use to authenticate (resolve_token.cpp). check_token only validates
+// options.
 [[nodiscard]] Result<void> check_token(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_token(const Resolution& resolution);
 

@@ -75,7 +75,7 @@ Result<Python> find_python(const Resolution& r) {
 }
 
 // A name with a macro differs for each worker, so errors are reported when the worker is started.
-// The set of macros depends on the name with which muster was invoked (plan/macros.hpp).
+// The set of macros depends on the name under which muster was invoked (plan/macros.hpp).
 bool has_macro(const Resolution& r, std::string_view name) {
   const bool ours = r.line.personality == Personality::muster;
   return name.find(ours ? "${local_rank}" : "$") != std::string_view::npos;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of nodes, the backend and the job ID, by torchrun's rules. Rejects settings with which
-// a multi-node job would wait forever or run as a single node.
+// The number of nodes, the backend and the job ID, by torchrun's rules. Rejects settings that would
+// make a multi-node job wait forever or run as a single node.
 #include "base/plural.hpp"
 #include "base/text.hpp"
 #include "config/options/rdzv_conf.hpp"

@@ -15,7 +15,7 @@ using Kind = PickleValue::Kind;
 namespace {
 
 constexpr std::size_t kStackMax = 4 * kPickleValuesMax;
-constexpr std::size_t kMarksMax = 1000;  // limit for nesting depth
+constexpr std::size_t kMarksMax = 1000;  // limit on the nesting depth
 
 }  // namespace
 

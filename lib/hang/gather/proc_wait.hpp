@@ -35,7 +35,7 @@ struct CallFacts {
 
 [[nodiscard]] CallFacts facts_of(const SystemCall& call);
 
-// The process that holds the file lock for which `pid` waits, according to /proc/locks; 0 if none.
+// The process that holds the file lock that `pid` waits for, according to /proc/locks; 0 if none.
 [[nodiscard]] pid_t lock_holder(std::string_view locks, pid_t pid);
 
 }  // namespace muster::hang

@@ -26,7 +26,8 @@ namespace muster::hang {
 [[nodiscard]] const Frame* own_frame(const Stack* stack);
 
 // The C function that a thread is in: the innermost one outside libc, muster and Python's
-// interpreter, because functions of these do not show what a program does. Null if there is none.
+// interpreter, because their functions do not show what the program is doing. Null if there is
+// none.
 [[nodiscard]] const Frame* own_native_frame(const Stack* native);
 
 // The collective library operation in which the thread waits, such as "all_reduce". Empty if there

@@ -21,8 +21,8 @@ namespace muster::hang {
 // In seconds, over three years. Larger values are clamped.
 inline constexpr double kSecondsMax = 1e8;
 
-// Limit for the ranks in all lists of one message, because a span of a few bytes can encode many
-// ranks.
+// Limit on the number of ranks in all lists of one message, because a span of a few bytes can
+// encode many ranks.
 inline constexpr std::size_t kRanksToldMax = std::size_t{1} << 20;
 
 class FindingsWriter {

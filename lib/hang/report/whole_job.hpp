@@ -13,7 +13,7 @@
 
 namespace muster::hang {
 
-// Limit for ranks per node; further ranks are not reported.
+// Limit on ranks per node; further ranks are not reported.
 inline constexpr int kRanksOfNodeMax = 4096;
 
 // Each rank, judged separately, with its position in the collective operations but without its

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kDeadlySignals{
     SIGKILL, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS};
 
-// Exit codes with which shells and signal handlers report that they obeyed a stop request.
+// Exit codes that shells and signal handlers use to report that they obeyed a stop request.
 constexpr std::array kCodesOfRequests{128 + SIGHUP, 128 + SIGINT, 128 + SIGPIPE, 128 + SIGTERM};
 
 template <std::size_t N>

@@ -37,7 +37,7 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(50);
 
 // After a scan, waits this many times the scan's CPU time before the next one. Scans thus use at
-// most 1 % of one CPU, however many threads the program has.
+// most 1% of one CPU, however many threads the program has.
 constexpr int kLookShare = 100;
 
 constexpr std::size_t kMemberStatBytesMax = 4096;

@@ -73,7 +73,7 @@ class OutputSource final : public Watcher {
 
   [[nodiscard]] bool has_room() const { return !setup_.is_shown || sink().has_room(); }
 
-  // Makes the worker's next write fail, like a write to our own stream would.
+  // Makes the worker's next write fail, as a write to our own stream would.
   void hang_up() { setup_.fd.reset(); }
 
   // The pid to show in line prefixes. Call before the first read.

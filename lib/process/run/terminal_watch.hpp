@@ -2,7 +2,7 @@
 // TerminalWatch: job control for a worker that reads the terminal. Workers have their own sessions.
 // The kernel therefore does not stop one that reads while the job is in the background, and the
 // worker would steal lines typed at the shell. While the guard's group is in the background, this
-// watch polls whether a process of that worker waits for the terminal. If so, it stops the job like
+// watch polls whether a process of that worker waits for the terminal. If so, it stops the job as
 // the kernel would: SIGTTIN to the guard's group, SIGSTOP to the workers. Part of LinuxRunner;
 // resource.
 #pragma once

@@ -86,7 +86,7 @@ MUSTER_CHILD_SIDE bool bind_to(const CpuSet& cpus, const MemoryPolicy& memory) {
   return ::syscall(SYS_sched_setaffinity, 0, words.size() * sizeof(words[0]), words.data()) == 0;
 }
 
-// Treats a file with a NUL in its first line as a binary, like shells do. An unreadable file also
+// Treats a file with a NUL in its first line as a binary, as shells do. An unreadable file also
 // counts as a binary, because the shell could not read it either.
 MUSTER_CHILD_SIDE bool is_script(const char* path) {
   std::array<char, kFirstLineBytes> head;

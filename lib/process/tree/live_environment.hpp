@@ -47,7 +47,7 @@ struct LoadedFile {
 [[nodiscard]] std::vector<std::uint64_t> bases_of_environ(std::string_view maps,
                                                           std::string_view program);
 
-// The variables to which the pointer at `environ` leads. Pure.
+// The variables that the pointer at `environ` points to. Pure.
 [[nodiscard]] std::optional<std::map<std::string, std::string>> variables_at(
     const ReadMemory& read, std::uint64_t environ, const std::vector<std::string>& names);
 

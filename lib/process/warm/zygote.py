@@ -194,8 +194,8 @@ class Imported:
         return self.import_more(self.import_first)
 
     def go_on(self):
-        """Imports ahead, beside the workers. Returns None, or an answer to the launcher: another
-        zygote must replace this one."""
+        """Imports modules ahead of time, while the workers run. Returns None, or an answer to the
+        launcher if another zygote must replace this one."""
         if self.changes.first():
             return None  # the launcher learns of it before the next attempt
         return self.import_more(self.import_learned)

@@ -57,7 +57,8 @@ def why_not_begin(program, state):
 def import_all(names, *watching):
     """Imports the modules: (name, names taken from it). Returns the name of the module after which
     no worker may be forked, with the reason, or None. Ignores failing imports, because the worker
-    then fails as in a cold start. `watching`: the program, the state and the randomness first."""
+    then fails as in a cold start. `watching`: objects to query after each import; the first three
+    are the program, the state and the randomness."""
     program, state, randomness, *_ = watching
     program.hide_own_modules()
     randomness.watch()
@@ -83,7 +84,8 @@ def culprit(name, why):
 
 
 class Output:
-    """What modules print while they are imported ahead: in a cold start, the worker prints it."""
+    """Detects output of modules that are imported ahead of time: in a cold start, the worker would
+    print it."""
 
     def __init__(self, state):
         self.state = state

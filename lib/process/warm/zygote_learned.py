@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Learns which modules the program imports later than at its top level, so that the zygote imports
-them ahead: PyTorch, for example, imports 900 modules when DistributedDataParallel is built. One
-worker records the names; a file keeps them for further jobs. A wrong name costs time only."""
+them ahead of time: PyTorch, for example, imports 900 modules when DistributedDataParallel is built.
+One worker records the names; a file keeps them for later jobs. A wrong name only costs time."""
 
 import _thread
 import ctypes
@@ -11,10 +11,10 @@ import stat
 import sys
 
 NAMES_MAX = 4096
-UNSAFE_MAX = 16  # each costs a new zygote; with more, nothing is imported ahead
-RECORD_BYTES = 256 << 10  # also the limit of a file; PyTorch's names need 25 KiB
+UNSAFE_MAX = 16  # each requires a new zygote; above this, nothing is imported ahead
+RECORD_BYTES = 256 << 10  # also the size limit of a file; PyTorch's names need 25 KiB
 FILES_MAX = 256  # in the folder; the oldest are removed
-FIRST_PAUSE, LAST_PAUSE = 1, 64  # the seconds between looks at the record
+FIRST_PAUSE, LAST_PAUSE = 1, 64  # seconds between checks of the record
 FORMAT = "muster-warm 1"
 PROT_READ_WRITE = 3
 MAP_SHARED_ANONYMOUS = 0x21
@@ -24,7 +24,7 @@ libc.mmap.restype = ctypes.c_void_p
 
 class Record:
     """The names, in memory that the zygote shares with its workers, so they survive SIGKILL. It
-    has no descriptor, because a program may close any."""
+    has no descriptor, because a program may close any descriptor."""
 
     __module__ = "muster_zygote"  # for readers of sys.meta_path
 
@@ -42,9 +42,9 @@ class Record:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path=None, target=None):
-        """A finder that never finds anything. Many programs only ask whether a module exists
+        """A finder that never finds anything. Many programs only check whether a module exists
         (importlib.util.find_spec); such names are not recorded. Once the program has changed its
-        environment, its imports may depend on that and are not recorded any more."""
+        environment, its imports may depend on that and are no longer recorded."""
         if sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":
             return None
         if self.writer == os.getpid() and self.lock.acquire(False):
@@ -140,7 +140,8 @@ def is_name(text):
 
 
 class Learned:
-    """The names that the zygote imports ahead. `enabled` is False if the user listed modules."""
+    """The names that the zygote imports ahead of time. `enabled` is False if the user listed
+    modules."""
 
     def __init__(self, program, enabled):
         self.program = program
@@ -154,7 +155,7 @@ class Learned:
         self.seen, self.pause = 0, None
 
     def wanted(self):
-        """The names that were recorded, in order, that this process has not imported."""
+        """The known and recorded names, in order, that this process has not imported."""
         recorded = [name for name in self.record.names() if is_name(name)] if self.record else []
         if len(self.unsafe) > UNSAFE_MAX:
             return []
@@ -171,7 +172,7 @@ class Learned:
         return bool(name)
 
     def keep(self, names):
-        """Remembers names that were imported; True if the file holds them."""
+        """Remembers names that were imported. Returns True if the file contains them."""
         added = [name for name in names if name in sys.modules]
         self.failed.update(set(names) - set(added))
         known = dict.fromkeys([each for each in self.known if each not in self.failed] + added)
@@ -191,17 +192,17 @@ class Learned:
             return self.file.write(lines)
         return True
 
-    # -- beside the workers' run
+    # -- while the workers run
 
     def end_attempt(self):
-        """The workers are gone: keeps what they recorded since the last look."""
+        """Call when the workers have exited: keeps the names recorded since the last check."""
         if self.record and self.has_recorder:
             self.write(list(dict.fromkeys(self.known + self.wanted())))
             self.record.clear()
         self.has_recorder, self.pause = False, None
 
     def begin_attempt(self):
-        """Returns True if the worker that is forked now shall record."""
+        """Returns True if the worker that is being forked should record."""
         if self.record is None or self.has_recorder:
             return False
         self.has_recorder, self.seen, self.pause = True, 0, FIRST_PAUSE

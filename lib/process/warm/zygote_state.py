@@ -16,7 +16,7 @@ ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
 MEMORY_DEVICES = 1  # the major number of /dev/null, /dev/zero, /dev/urandom
 PR_GET_CHILD_SUBREAPER = 37
 STANDARD = ("standard input", "standard output", "standard error")
-THREAD_END = 0.1  # the seconds in which the kernel removes an ended thread from /proc
+THREAD_END = 0.1  # seconds within which the kernel removes an exited thread from /proc
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 libc = ctypes.PyDLL(None)  # holds the GIL, so no Python thread runs until clone returns
@@ -27,9 +27,10 @@ def has_threads():
 
 
 def has_lasting_threads():
-    """True if a thread does not end when the process forks. OpenBLAS, for example, starts threads
-    during import, ends them before a fork (pthread_atfork), and starts them again when a worker
-    needs them. Our own fork runs no such handler, so a fork by libc ends the threads here."""
+    """True if a thread does not exit when the process forks. OpenBLAS, for example, starts threads
+    during import, stops them before a fork (pthread_atfork), and restarts them when a worker needs
+    them. Our own fork runs no such handler, so this function calls libc's fork to stop the
+    threads."""
     if not has_threads():
         return False
     ctypes.pythonapi.PyOS_BeforeFork()

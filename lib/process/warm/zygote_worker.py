@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a forked process into a worker, like exec and the launcher would have done, and runs the
+"""Turns a forked process into a worker, as exec and the launcher would have done, and runs the
 program."""
 
 import ctypes
@@ -39,7 +39,7 @@ class Streams:
                 self.made.append((name, number, text, text.buffer, raw))
 
     def open_again(self):
-        """Makes the streams query their files again."""
+        """Reinitializes the streams, because their files may have different properties now."""
         for name, number, text, binary, raw in self.made:
             if raw.closed:
                 continue  # closed by a module

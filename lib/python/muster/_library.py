@@ -127,8 +127,8 @@ def candidates(package: str = os.path.dirname(os.path.abspath(__file__))) -> Lis
 
 
 def find() -> str:
-    """The path of the library. If the library is not found, returns its bare file name, for which
-    the dynamic loader then searches."""
+    """The path of the library. If the library is not found, returns its bare file name, which the
+    dynamic loader then searches for."""
     named = os.environ.get(VARIABLE)
     if named:
         if not os.path.exists(named):

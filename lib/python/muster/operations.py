@@ -142,8 +142,8 @@ class Operations:
         """Concatenates the x of all ranks in rank order; every rank receives the result.
 
         x: the same count and dtype on all ranks. out: `size` times as many elements as x, of the
-        same dtype; x may be this rank's part of it. None: a new array of shape (size, *x.shape),
-        if x is a NumPy array or a torch tensor. Returns out.
+        same dtype; x may be this rank's part of it. If out is None, a new array of shape
+        (size, *x.shape) is allocated; x must then be a NumPy array or a torch tensor. Returns out.
         """
         if out is None:
             out = _new_like(x, (self.size, *memory.of(x).shape))
@@ -175,9 +175,9 @@ class Operations:
         rank r receives part r.
 
         x: the same count and dtype on all ranks; the count is a multiple of size. out: 1/size as
-        many elements as x, of the same dtype; it may be part `rank` of x. None: a new array of
-        shape (x.shape[0] / size, *x.shape[1:]), if x is a NumPy array or a torch tensor. Returns
-        out.
+        many elements as x, of the same dtype; it may be part `rank` of x. If out is None, a new
+        array of shape (x.shape[0] / size, *x.shape[1:]) is allocated; x must then be a NumPy array
+        or a torch tensor. Returns out.
         """
         if out is None:
             shape = memory.of(x).shape
@@ -208,8 +208,8 @@ class Operations:
         """Sends part j of this rank's x to rank j, where it becomes part `rank` of out.
 
         x: `size` equal parts; the same count and dtype on all ranks. out: the same count and dtype
-        as x; must not overlap x. None: a new array like x, if x is a NumPy array or a torch
-        tensor. Returns out.
+        as x; must not overlap x. If out is None, a new array like x is allocated; x must then be a
+        NumPy array or a torch tensor. Returns out.
         """
         if out is None:
             out = _new_like(x, memory.of(x).shape)

@@ -34,7 +34,7 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   record(out);  // because our successor will inherit from us
 }
 
-// No node that we have met knows the job of our record.
+// No node that we have reached knows the job in our record.
 void LinkCore::forget_other_job(const Round& proposed) {
   if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
     started_ = std::make_shared<const Round>();
@@ -136,7 +136,7 @@ void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   send(Accept{accepted_->id, "", 0}, out);
 }
 
-// The older record still exists and would be false testimony.
+// The older record still exists, and it would be wrong.
 void LinkCore::record_failed(const RecordFailed& failed, NodeEffects& out) {
   if (failed.round == accepted_->id && state_ != State::ended) {
     send(Leave{failed.error.message, true}, out);

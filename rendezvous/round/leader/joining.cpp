@@ -77,7 +77,7 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   return refusal_of_place(now, hello);
 }
 
-// Each node needs a separate node_rank if the back end is static or the platform numbers the nodes.
+// Each node needs a separate node_rank if the backend is static or the platform numbers the nodes.
 // On a platform, a silent holder may be the node that is returning.
 const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
   const NodeInfo& comes = hello.node;
@@ -221,7 +221,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   resume(now, node, hello, out);
 }
 
-// If another node led the round, the node stops its workers by itself.
+// If another node led the round, the node stops its workers on its own.
 void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
   if (hello.running && hello.started.coordinator == self_.id) {
     MUSTER_MARK("a node comes back with the workers of a round that has ended");

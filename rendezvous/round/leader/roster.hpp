@@ -27,7 +27,7 @@ struct Follower {
   bool live = false;  // has answered since it attached
   bool accepted = false;
   bool counted = false;    // one of the nodes that can be members of a round
-  bool knows_past = true;  // we know the rounds that it named
+  bool knows_past = true;  // we know the rounds that it reported
   FollowerState state = FollowerState::unknown;
   std::uint64_t order = 0;            // order of arrival
   TimePoint heard{};                  // last message received

@@ -35,17 +35,17 @@ inline constexpr Duration kAskSoonFirst = std::chrono::microseconds(500);
 inline constexpr Duration kAskSoonMost = std::chrono::milliseconds(50);
 
 // An endpoint that refuses connections is on a running host, so its node may restart at any moment,
-// most likely soon. The endpoint is retried after 1/1000 of the time for which it has been
-// refusing.
+// most likely soon. The endpoint is retried after 1/1000 of the time that it has been refusing
+// connections.
 inline constexpr Duration kAskRefusedFirst = std::chrono::milliseconds(10);
 inline constexpr Duration kAskRefusedMost = kAskInterval;
 inline constexpr int kAskRefusedShare = 1000;
 
-// Limit for concurrent connections. Other targets wait.
+// Limit on concurrent connections. Other targets wait.
 inline constexpr std::size_t kAsksMax = 64;
 
-// Limit for targets that are queried once. Any peer can add such targets, so their number is small
-// and leaves capacity for members and endpoints.
+// Limit on the number of targets that are queried once. Any peer can add such targets, so their
+// number is small and leaves capacity for members and endpoints.
 inline constexpr std::size_t kAskOnceMax = 16;
 
 class Asker {

@@ -18,7 +18,7 @@
 
 namespace muster {
 
-// Limit for pending queries; further clients are refused.
+// Limit on pending queries; further clients are refused.
 inline constexpr std::size_t kVouchesMax = 65536;
 
 // An unanswered query is repeated after a sixth of a lease, because the node or the coordinator may

@@ -57,7 +57,7 @@ def pickler() -> Any:
 
 
 def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) -> Any:
-    """Reduces a code object like cloudpickle does, but keeps its file name."""
+    """Reduces a code object as cloudpickle does, but keeps its file name."""
     make, args, *more = reduce(code)
     name = make(*args).co_filename
     if name != code.co_filename:
