@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers leave behind: time to exit by itself, SIGTERM, SIGKILL.
+// Processes that workers leave behind: time to exit on their own, SIGTERM, SIGKILL.
 #include "supervisor_bench.hpp"
 
 #include <csignal>
@@ -158,7 +158,7 @@ TEST_CASE("clearing: helpers of a killed worker have their time from its reaping
   bench.exit(0, 7);
   bench.wait(30s);
   CHECK(bench.asked<KillWorkers>());
-  bench.now += 9s;  // its memory is large
+  bench.now += 9s;  // freeing its memory takes long
   bench.step(Tick{});
   bench.die(1, SIGKILL);
   CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
