@@ -129,7 +129,7 @@ TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one besi
   CHECK(bench.core.result().overdue == std::vector{0});
   bench.wait_for_kill();
   bench.now += kKillTimeout;
-  bench.step(Tick{});  // rank 0 cannot be killed: that is not what takes a dying worker so long
+  bench.step(Tick{});  // rank 0 cannot be killed, which does not explain the dying worker's delay
   CHECK(bench.asked<Finish>());
 }
 

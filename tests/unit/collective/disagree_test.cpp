@@ -172,7 +172,7 @@ void check_all_told(const World& world,
     Error& error = errors[static_cast<std::size_t>(comm.rank())];
     error = error_of(call(comm, memory.data(), count));
     if (error.code == Errc::ok) {
-      error = error_of(comm.barrier());  // it had its part before the others found out
+      error = error_of(comm.barrier());  // it had its result before others noticed the difference
     }
   });
   for (const Error& error : errors) {
