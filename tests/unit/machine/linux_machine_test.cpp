@@ -97,7 +97,7 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
        {"config", "gi1/access", "gi1/ci0/access", "gi2/ci0/access", "gi2/ci1/access"}) {
     root.write(folder + name, "DeviceFileMinor: 3\n");
   }
-  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access", "");  // closed to us
+  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access", "");  // we may not open it
   int asked = 0;
   const LinuxMachine machine(root.path(), [&] {
     ++asked;

@@ -82,7 +82,7 @@ OutputPlan plan_for(const Options& options, const std::string& name, int rank) {
   return plan;
 }
 
-// What main makes before it forks.
+// Created by main before the fork.
 struct Shared {
   UniqueFd socket;
   std::optional<LeaseTimer> lease;

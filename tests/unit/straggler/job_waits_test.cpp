@@ -54,7 +54,7 @@ TEST_CASE("job waits: looked at once all nodes have told anew, or are silent") {
   waits.take(now, of_node("a", 0, 2));
   REQUIRE(waits.next(now));
   waits.take(now, of_node("b", 2, 2));
-  CHECK_FALSE(waits.next(now));  // a has told nothing since
+  CHECK_FALSE(waits.next(now));  // a has sent nothing since then
   now += 1s;
   CHECK_FALSE(waits.next(now));
   waits.take(now, of_node("a", 0, 2));
@@ -120,7 +120,7 @@ TEST_CASE("job waits: who leads next begins with what is told to him") {
   TwoNodes nodes{.job = SimulatedJob(shape, 7)};
   nodes.job.slow_down(1, 0.5);
   nodes.play(5);
-  nodes.waits.begin();  // another coordinator, in the middle
+  nodes.waits.begin();  // a new coordinator, in the middle
   nodes.core.begin();
   REQUIRE(nodes.effects.empty());
   nodes.play(20);
