@@ -247,7 +247,7 @@ TEST_CASE("launcher word: another program in the worker's place is no death") {
   CHECK(launcher.watch().take_dying().empty());
   ::kill(worker.pid(), SIGKILL);
   worker.dies();
-  CHECK(launcher.watch().take_dying().empty());  // it holds no word: it is seen when it is reaped
+  CHECK(launcher.watch().take_dying().empty());  // it holds no notice, so only reaping reveals it
 }
 
 TEST_CASE("launcher word: who is no worker gets none") {

@@ -223,7 +223,7 @@ TEST_CASE("blocking store: a server gives the memory of deleted keys back to the
   for (int i = 0; i < kKeys; ++i) {
     REQUIRE(store->set("key" + std::to_string(i), value));
   }
-  REQUIRE(store->set("last", "v"));  // at the end of the heap, which so cannot shrink by itself
+  REQUIRE(store->set("last", "v"));  // at the end of the heap, which cannot shrink by itself then
   REQUIRE(*store->num_keys() == kKeys + 1);
   REQUIRE(resident_bytes() > before + bytes * 3 / 4);
   for (int i = 0; i < kKeys; ++i) {

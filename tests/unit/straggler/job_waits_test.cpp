@@ -22,7 +22,7 @@ NodeWaits of_node(const std::string& name, int first, int count) {
 }  // namespace
 
 TEST_CASE("job waits: a node that tells the longest times of all kinds overflows nothing") {
-  constexpr Duration kYear = std::chrono::hours(24 * 366);  // the most that a message can say
+  constexpr Duration kYear = std::chrono::hours(24 * 366);  // the maximum in a message
   NodeWaits told{.node = "liar", .rank_first = 0, .ranks = 1, .waits = {{.rank = 0}}};
   RankWaits& rank = told.waits.front();
   for (int group = 0; group < 2048; ++group) {
