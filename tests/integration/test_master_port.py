@@ -8,8 +8,7 @@ import unittest
 
 from harness import JobCase, eventually, free_port, read
 
-# Arguments: what it does with the port, which is the last argument, and the file that it then
-# creates.
+# Arguments: what to do with the port, the file to create after that, the port.
 PROGRAM = """
 import os, pathlib, signal, socket, sys
 what, ready, port = sys.argv[1:]

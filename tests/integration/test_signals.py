@@ -34,7 +34,7 @@ class Signals(JobCase):
             job = self.job(*self.puppets(
                 1, "fork", "{", "handle", name, "wait", "say", "child-hit", "}",
                 "handle", name, "touch", self.folder / name, "wait", "say", "main-hit",
-                "exit", "0", options=["--shutdown-timeout=0"]))  # for the child, which waits on
+                "exit", "0", options=["--shutdown-timeout=0"]))  # for the waiting child
             self.wait_for(name)
             job.kill(signal.Signals["SIG" + name])
             ended = job.end()

@@ -51,7 +51,7 @@ inline void read_knob(Knobs& knobs, const std::string& name, const std::string& 
   }
 }
 
-// Those of a rank; -1: of the process.
+// The knobs of a rank; -1: of the process.
 [[nodiscard]] inline Knobs read_knobs(int rank) {
   Knobs knobs;
   const char* text = std::getenv("MUSTER_FAKE_NCCL");  // NOLINT(concurrency-mt-unsafe)

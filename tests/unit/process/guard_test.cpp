@@ -105,7 +105,7 @@ TEST_CASE("guard: its SIGKILL leaves nothing") {
 }
 
 TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
-  JobProbe job({.argv = clinging_job("1")});  // of two, one might not have started all of its own
+  JobProbe job({.argv = clinging_job("1")});  // with two, one might still be starting
   wait_for_all(job);
   const pid_t agent = job.number_after(" agent ");
   ::kill(agent, SIGKILL);
@@ -376,7 +376,7 @@ TEST_CASE("guard: a signal that ends the job is handled by an agent that was sto
 
 TEST_CASE("guard: an agent that has closed its end of the link gets no SIGCONT") {
   const bool is_done = GENERATE(true, false);
-  static_cast<void>(std::fflush(nullptr));  // else the child would write what is buffered too
+  static_cast<void>(std::fflush(nullptr));  // else the child would also write buffered output
   JobProbe job({.argv = {kPuppet}, .in_child = [&] {
                   prepare_process();
                   std::_Exit(

@@ -220,7 +220,7 @@ TEST_CASE("linux runner: observers are called from the loop only") {
   CHECK(stage.runs_until([&] { return stage.nothing_left == 1; }));
   CHECK(stage.groups_empty == 1);
   stage.inside_call = true;
-  stage.runner().kill_everything();  // nothing is there: told from the loop all the same
+  stage.runner().kill_everything();  // nothing to kill, but the loop still notifies
   stage.inside_call = false;
   CHECK(stage.runs_until([&] { return stage.nothing_left == 2; }));
 }
