@@ -33,8 +33,8 @@ class Trainers(Case):
 
     @staticmethod
     def kept(text):
-        """Without parts that differ between runs, namely times. (DeepSpeed prints them where others
-        print results.)"""
+        """Without lines that differ between runs: run times, and DeepSpeed's line about its
+        accelerator."""
         return [line for line in text.splitlines()
                 if "train_runtime" not in line and "real_accelerator" not in line]
 

@@ -80,7 +80,7 @@ class Bench {
                              std::size_t out_bytes,
                              bool in_place = false) {
     in_.upload(input);
-    out_.upload(std::vector<std::byte>(out_bytes, std::byte{0xa5}));  // what is not written shows
+    out_.upload(std::vector<std::byte>(out_bytes, std::byte{0xa5}));  // reveals missing writes
     what.in = in_.get();
     what.out = in_place ? in_.get() : out_.get();
     const auto work = must(communicator_.start(what));

@@ -227,7 +227,7 @@ class Hostile(unittest.TestCase):
         with StoreProcess(prefix=('prlimit', '--nofile=64:64')) as store:
             silent = [connect(store) for _ in range(900)]
             clients = []
-            for number in range(32):  # more than are left beside what the silent ones may hold
+            for number in range(32):  # more than is left besides what silent clients may hold
                 clients.append(connect(store))
                 clients[-1].sendall(GREETING + set_request(b'/%d' % number, b'v') +
                                     get_request(b'/%d' % number))

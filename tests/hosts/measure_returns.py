@@ -13,7 +13,7 @@ RETURNS = 20
 
 
 def time_to_round(events):
-    """Milliseconds from the first event to the first round of this launcher."""
+    """Milliseconds from this launcher's first event to its first round."""
     begun = next(event for event in events if event["event"] == "round_begun")
     return (begun["time"] - events[0]["time"]) * 1e3
 

@@ -166,7 +166,7 @@ class Ports(unittest.TestCase):
 
 class Strangers(unittest.TestCase):
     def test_silent_connections_keep_nobody_from_starting(self):
-        """The others waited for each of them, one after the other."""
+        """Previously, each of them was waited for, one after the other."""
         with store() as (_, port), contextlib.ExitStack() as strangers:
             with Job(2, 'sums', port=port, later=(1,), BACKEND='tcp', ADDRESS='127.0.0.1',
                      INIT_TIMEOUT='20s', HOST=alone) as job:

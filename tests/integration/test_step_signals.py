@@ -177,7 +177,7 @@ class StepSignals(NodesCase):
         job = self.listeners("--signal-delivery=group", env={})
         job.kill(signal.SIGUSR1)
         job.kill(signal.SIGTERM)
-        self.stepd.signal(signal.SIGTERM, children(job.agent()))  # whom nobody else has told
+        self.stepd.signal(signal.SIGTERM, children(job.agent()))  # not otherwise notified
         self.stepd.signal(signal.SIGUSR2, children(job.agent()))
         self.assertEqual(job.end().code, 128 + signal.SIGTERM)
         self.assertEqual([(self.got(rank)["SIGUSR1"], self.got(rank)["SIGTERM"])

@@ -18,7 +18,7 @@ from harness import Job, JobCase, eventually, free_port
 from job_view import View, ctl, status_of, wait_for_status
 
 WORKER = os.environ["MUSTER_STRAGGLER_WORKER"]
-SLICE = 0.1  # duty cycle of a rank that is paused part of the time, as by cpulimit
+SLICE = 0.1  # s: period of the pauses, as in cpulimit
 FOREVER = 1_000_000  # steps
 
 
@@ -207,7 +207,7 @@ def table():
 MEASURED_S = 20.0
 CALM = ["4", str(FOREVER), "80", "nap", "tell"]
 BRIEF = ["4", str(FOREVER), "8", "nap", "tell"]
-# The job's description and words; further words, and what makes rank 1 slow; the number of nodes.
+# (description, words of the job, additional words, what makes rank 1 slow, number of nodes)
 CASES = [
     ("works 25 % more, 4 ranks", CALM, ["1", "20"], None, 1),
     ("works 50 % more, 4 ranks", CALM, ["1", "40"], None, 1),

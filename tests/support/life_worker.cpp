@@ -55,7 +55,7 @@ bool take_memory(std::size_t megabytes) {
   return true;
 }
 
-// Appears at once with what is in it.
+// Creates the file atomically with its contents.
 template <class Value>
 void leave(const std::string& folder, const std::string& name, const Value& value) {
   const std::string path = folder + "/" + name;

@@ -41,7 +41,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBeatMs = 2;
-constexpr auto kStoreTimeout = 120s;  // a worker whose store is gone lives on, as a real one may
+constexpr auto kStoreTimeout = 120s;  // a worker without a store stays alive, like a real one
 
 constexpr std::array kVariables{"LOCAL_RANK",
                                 "RANK",
@@ -77,7 +77,7 @@ std::int64_t now() {
   return muster::steady_now().time_since_epoch().count();
 }
 
-// For text without control characters.
+// Only for text without control characters.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -134,7 +134,7 @@ class Worker {
   }
 
   void tell(const std::string& what, const std::string& more) const {
-    // A line that was cut by SIGKILL spoils itself only.
+    // A line that SIGKILL cuts off damages only itself.
     const std::string line = "\n{\"what\":" + quoted(what) + ",\"at\":" + std::to_string(now()) +
                              ",\"pid\":" + std::to_string(::getpid()) +
                              ",\"node\":" + quoted(variable("NODE_LABEL")) +
@@ -209,7 +209,7 @@ class Worker {
   std::string folder_;
   std::string rank_;
   std::string round_;
-  std::atomic<bool> is_known_ = false;  // round_ is set, for the thread that beats
+  std::atomic<bool> is_known_ = false;  // round_ is set, for the thread that writes beats
   int events_ = -1;
   volatile std::int64_t* beats_ = nullptr;
   std::unique_ptr<muster::BlockingStore> store_;

@@ -58,7 +58,7 @@ const std::map<std::string, int, std::less<>>& signals() {
   return kSignals;
 }
 
-// Everything, whatever the pipe takes at a time.
+// Writes everything, however much the pipe accepts at a time.
 void put(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const auto count = ::write(fd, bytes.data(), bytes.size());
@@ -78,7 +78,7 @@ std::string numbered_line(int number) {
   return "rank " + rank() + " line " + std::to_string(number) + " of a numbered many\n";
 }
 
-// Bytes that are no text, without a newline; the same for each run of a rank.
+// Bytes that are not text, without a newline; the same in each run of a rank.
 std::string rubbish(std::size_t size, unsigned seed) {
   std::string bytes;
   for (unsigned state = seed * 2654435761U + 12345U; bytes.size() < size;) {
@@ -141,7 +141,8 @@ void show_stdin() {
   put(1, "read " + std::to_string(count) + "\n");
 }
 
-// A signal that comes between the look and the wait is not lost: it stays blocked until the wait.
+// A signal that arrives between check and wait is not lost, because it stays blocked until the
+// wait.
 void wait_for_signal() {
   sigset_t all;
   sigset_t before;
@@ -188,7 +189,7 @@ void wait_for_file(const std::string& path) {
 
 void play(const Words& words);
 
-// The words between "{" at `at` and its "}"; `at` moves behind it.
+// The words between "{" at `at` and its "}"; moves `at` past it.
 Words block(const Words& words, std::size_t& at) {
   Words inner;
   int depth = 0;
@@ -232,7 +233,7 @@ void show_ids() {
           std::to_string(::getpgrp()) + " session " + std::to_string(::getsid(0)) + "\n");
 }
 
-// A verb without words behind it; whether there is such a verb.
+// Executes a verb without arguments; false if there is no such verb.
 bool act(const std::string& verb) {
   static const std::map<std::string, void (*)(), std::less<>> kVerbs = {
       {"mask", show_signals},
@@ -250,7 +251,7 @@ bool act(const std::string& verb) {
   return true;
 }
 
-// A verb with one word behind it.
+// Executes a verb with one argument.
 bool act_on(const std::string& verb, const std::string& word) {
   using Act = void (*)(const std::string&);
   static const std::map<std::string, Act, std::less<>> kVerbs = {

@@ -25,7 +25,7 @@ std::chrono::nanoseconds processor_time() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Who is stopped meanwhile does none of it.
+// A rank that is paused meanwhile makes no progress.
 void work(int units, bool naps) {
   if (naps) {
     for (int i = 0; i < units; ++i) {
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", done.error().text.c_str());
       return 1;
     }
-    if (made == 0) {  // they have not been started at the same moment
+    if (made == 0) {  // ranks have not started at the same moment
       begun = std::chrono::steady_clock::now();
     }
     if (tells) {

@@ -8,7 +8,7 @@ import unittest
 
 RANKS = sys.argv.pop(1)
 ELEMENTS = 2 ** 32 + 4096
-NEEDED = 2.5 * ELEMENTS  # bytes: a buffer for each of two ranks, and room
+NEEDED = 2.5 * ELEMENTS  # bytes: a buffer for each of two ranks, and some room
 
 
 def available():

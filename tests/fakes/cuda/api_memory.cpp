@@ -25,7 +25,7 @@ constexpr int kRubbish = 0xcb;
 // When a copy to or from unpinned host memory returns.
 enum class Return {
   at_once,
-  taken,  // its source is free: the rest goes on in the stream, and the host does not know its end
+  taken,  // its source is free; the rest runs in the stream, unknown to the host
   done
 };
 

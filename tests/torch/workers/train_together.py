@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 SAVE_EACH = 5
-PACE = 0.01  # s a step, so that something can happen between them
+PACE = 0.01  # s per step, so that something can happen between steps
 
 
 def data():
@@ -23,7 +23,7 @@ def data():
 
 
 class Model:
-    """Linear; plain numbers, so that nothing but the sums differs between world sizes."""
+    """Linear; plain numbers, so that only the sums differ between world sizes."""
 
     def __init__(self):
         self.weights = torch.zeros(8, 1, dtype=torch.float64)
@@ -41,7 +41,7 @@ class Model:
 
 
 def reference(steps):
-    """The losses of an undisturbed training."""
+    """The losses of an undisturbed training run."""
     model, (inputs, wanted) = Model(), data()
     return [model.descend(model.gradient(inputs, wanted), len(inputs)) for _ in range(steps)]
 
