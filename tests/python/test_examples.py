@@ -28,7 +28,7 @@ class Examples(unittest.TestCase):
             accuracies = re.findall(r"accuracy (\d+\.\d)%", output)
             self.assertEqual(len(losses[ranks]), 12, output)
             self.assertGreater(float(accuracies[-1]), 92)
-        for ranks in (2, 3):  # the shares are summed in another order: rounding only
+        for ranks in (2, 3):  # summed in a different order: rounding only
             for loss, alone in zip(losses[ranks], losses[1]):
                 self.assertAlmostEqual(loss, alone, delta=0.001)
 

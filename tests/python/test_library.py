@@ -57,7 +57,7 @@ class Library(unittest.TestCase):
                                capture_output=True).stdout
         for name in re.findall(r"\(NEEDED\).*\[(.*)\]", shown):
             self.assertRegex(name, f"^{NEEDED}$")
-        self.assertNotRegex(shown, r"\((RPATH|RUNPATH)\)")  # where the stand-ins of the build are
+        self.assertNotRegex(shown, r"\((RPATH|RUNPATH)\)")  # of the build folder
 
     def test_without_cpython_s_interface_the_import_says_so(self):
         done = subprocess.run([sys.executable, "-c", "import ctypes; del ctypes.pythonapi\n"

@@ -33,7 +33,7 @@ class Prepared(unittest.TestCase):
         for doubled in (2, 4, 8):
             self.assertEqual(self.double(self.x), [doubled * n for n in range(6)])
         self.assertEqual(len(self.comm._prepared), 1)
-        self.comm.all_reduce(self.x, "premul_sum", scale=0.125)  # other arguments, another call
+        self.comm.all_reduce(self.x, "premul_sum", scale=0.125)  # a different call
         self.assertEqual(self.x.tolist(), list(range(6)))
         out = numpy.zeros(6, "f4")
         for _ in range(2):

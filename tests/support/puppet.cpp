@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// puppet: a worker that does what its words say, one after the other, for the tests of process/,
-// agent/ and the whole. It is a separate program so that real processes are tested. Verbs:
-//   exit N | signal N            ends so
+// puppet: a worker that executes its words one after the other, for the tests of process/, agent/
+// and the whole program. It is a separate program, so that tests use real processes. Verbs:
+//   exit N | signal N            exits with N; kills itself with signal N
 //   say TEXT | warn TEXT         a line on standard output, on standard error
 //   put TEXT | complain TEXT     the same without the newline
 //   lines N | rubbish N          N numbered lines; N bytes of every value, seeded by RANK
-//   mix N                        N numbered lines, written in pieces, with rubbish lines between
-//   flood BYTES                  so many bytes of lines as fast as it can
-//   getenv NAME                  its value as a line; "(unset)" where there is none
-//   ignore NAME | handle NAME    a signal; a handled one says "got NAME" and lets `wait` go on
+//   mix N                        N numbered lines, written in pieces, with garbage lines between
+//   flood BYTES                  this number of bytes in lines, as fast as possible
+//   getenv NAME                  the variable's value as a line; "(unset)" if there is none
+//   ignore NAME | handle NAME    a signal; a handled one prints "got NAME" and ends a `wait`
 //   mask | fds | stdin | pids    blocked and ignored signals; open descriptors; what it reads;
 //                                pid, parent, group and session
-//   fork { WORDS }               does the words in a child that stays in the group
-//   fork-setsid { WORDS }        in a child with a session of its own
-//   daemon { WORDS }             in a double-forked grandchild with a session of its own
+//   fork { WORDS }               executes the words in a child that stays in the group
+//   fork-setsid { WORDS }        in a child in a separate session
+//   daemon { WORDS }             in a double-forked grandchild in a separate session
 //   setsid                       leaves session and group
-//   stop | wait | sleep MS       SIGSTOP itself; until a handled signal (or for ever); so long
-//   wait-file PATH | touch PATH  until a file is there; makes one
-//   die-from-memory MIB          allocates and touches so much
-//   kill PID                     SIGKILL to another process
+//   stop | wait | sleep MS       stops itself; waits for a handled signal (or forever); sleeps
+//   wait-file PATH | touch PATH  waits until a file exists; creates one
+//   die-from-memory MIB          allocates and touches this amount of memory
+//   kill PID                     sends SIGKILL to another process
 #include <algorithm>
 #include <array>
 #include <cctype>

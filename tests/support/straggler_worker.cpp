@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // straggler_worker: ranks that work for a while and meet in a sum, step after step:
 //   straggler_worker STEPS UNITS nap|spin tell|quiet [SLOW_RANK EXTRA_UNITS]
-// A unit of work is a nap, or a millisecond on a processor. One rank may have more to do in each
-// step. Rank 0 prints the time of its steps; it ends the job early once $STOP_FILE is there.
+// A unit of work is a nap, or a millisecond of CPU time. One rank may have more work in each step.
+// Rank 0 prints the duration of its steps, and ends the job early if $STOP_FILE exists.
 #include "muster/collective.hpp"
 #include "muster/worker.hpp"
 

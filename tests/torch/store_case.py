@@ -34,6 +34,6 @@ class StoreTest(unittest.TestCase):
     def starts_waiting(self, call, *args):
         """Starts a call that must block, and gives it time to reach that point."""
         waiter = Background(call, *args)
-        time.sleep(0.02)  # only makes the interesting order likely; each order must pass
+        time.sleep(0.02)  # makes the interesting order likely; any order must pass
         self.assertTrue(waiter.running(), "the call did not wait")
         return waiter

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the PyTorch tests share: programs under test, servers, events with a deadline.
+"""Code shared by the PyTorch tests: programs under test, servers, events with a deadline.
 
-MUSTER_PROGRAMS lists the programs. MUSTER_TORCH_SERVER=torch serves the store
-tests from PyTorch's own TCPStore in place of muster-store: they must pass there as well, which
-shows that the tests ask for what PyTorch does.
+MUSTER_PROGRAMS lists the programs. With MUSTER_TORCH_SERVER=torch, the store tests use PyTorch's
+own TCPStore instead of muster-store. They must pass with it as well, which shows that they test
+PyTorch's behaviour.
 """
 import contextlib
 import os
@@ -135,8 +135,8 @@ def clean_environment(extra=None, unset=()):
 
 
 def half():
-    """Of the back end "muster": "python" or "compiled", as MUSTER_TORCH_BACKEND says; the same of
-    its variables, which say where the compiled one was built and how it works."""
+    """The variables that select the half of the backend "muster" ("python" unless
+    MUSTER_TORCH_BACKEND is set), and those for the location and mode of the compiled half."""
     names = ("MUSTER_TORCH_BACKEND", "MUSTER_TORCH_ASYNC", "XDG_CACHE_HOME")
     given = {name: os.environ[name] for name in names if name in os.environ}
     return {"MUSTER_TORCH_BACKEND": "python", **given}

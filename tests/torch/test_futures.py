@@ -79,7 +79,7 @@ class Completer(unittest.TestCase):
         joined = []
         for thread in self.completer._lanes[0]._threads:
             thread.join = joined.append  # the time that it may wait for this thread
-        clock, futures.time = futures.time, self  # each look at the clock is half a second later
+        clock, futures.time = futures.time, self  # each reading adds half a second
         self.addCleanup(setattr, futures, "time", clock)
         self.now = 0.0
         self.completer.end()

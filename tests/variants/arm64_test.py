@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collective library for arm64, as far as a machine of another kind can tell: every source
+"""The collective library for arm64, as far as another architecture can test it: every source file
 compiles, and the arithmetic becomes NEON instructions. arm64_test.py SOURCE-TREE"""
 import concurrent.futures
 import glob

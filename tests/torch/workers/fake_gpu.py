@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch tensors on the GPUs of the fake CUDA driver (tests/fakes), for PyTorch without a GPU.
 
-An OnGpu says that it is on cuda:N; its memory is the fake driver's. Each operation on it is, for
-the driver, a kernel on torch's current stream, which declares what it reads and writes: what no
-stream, event or wait of the host puts in order ends the program. It computes when its stream comes
-to it and no earlier; the host is not told that it is over, unless it asks for values as PyTorch
-does (.cpu(), .item()). Memory is PyTorch's as well: given back to its stream and used again there.
+An OnGpu reports that it is on cuda:N; its memory belongs to the fake driver. For the driver, each
+operation on it is a kernel on torch's current stream, which declares what it reads and writes.
+Memory uses that no stream, event or wait of the host orders terminate the program. The kernel
+computes only when its stream reaches it. The host does not learn that it has completed, unless it
+requests values as in PyTorch (.cpu(), .item()). Memory is managed as in PyTorch: freed memory
+returns to its stream and is reused there.
 
-Autograd, modules and optimizers are PyTorch's own, and hooks run in the engine's thread. Pretended
-are streams, torch.cuda.current_stream and synchronize, from_dlpack, and what the engine does with
-streams: all of a backward pass, hooks included, runs on the stream on which the loss was made, and
-the stream that called for it waits at the end. For the engine the device is a back end in Python
-(private use 1): of CUDA it would ask the real runtime.
+Autograd, modules and optimizers are PyTorch's own, and hooks run in the engine's thread. Simulated
+are streams, torch.cuda.current_stream and synchronize, from_dlpack, and the engine's use of
+streams: the whole backward pass, including hooks, runs on the stream on which the loss was
+computed, and the calling stream waits for it at the end. For the engine the device is a Python
+backend (private use 1); for a CUDA device the engine would use the real runtime.
 """
 import collections
 import contextlib

@@ -397,7 +397,7 @@ def split(group):
 
 
 def monitored(group):
-    group = dist.new_group(backend=dist.get_backend(group), timeout=SOON)  # gloo's ends by it
+    group = dist.new_group(backend=dist.get_backend(group), timeout=SOON)  # breaks gloo's
     dist.monitored_barrier(group, SOON)
     said = None
     if me() == 0:

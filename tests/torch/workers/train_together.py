@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient descent over all workers of all nodes (gloo), with a checkpoint each few steps. The
-gradient is that of the whole data, whatever the number of workers, so that the losses are those of
-a training that nobody disturbed. Writes into $NODE_DIR: events (as muster-node-worker does) and, by
-rank 0, steps: {"from": step}, {"step", "loss", "world"} and {"saved": step}."""
+"""Gradient descent over all workers on all nodes (gloo), with a checkpoint every few steps. The
+gradient covers all data, whatever the number of workers, so that the losses equal those of an
+undisturbed training run. Writes to $NODE_DIR: events (like muster-node-worker) and, on rank 0,
+steps: {"from": step}, {"step", "loss", "world"} and {"saved": step}."""
 import json
 import os
 import sys
@@ -98,7 +98,7 @@ def main():
     event("up")
     train(sys.argv[1])
     dist.barrier()
-    dist.destroy_process_group()  # joins gloo's threads: one that outlives the end may abort it
+    dist.destroy_process_group()  # joins gloo's threads, which may abort the exit
 
 
 if __name__ == "__main__":
