@@ -50,7 +50,7 @@ def named(call):
 
 
 def mismatch():
-    dist.barrier()  # no rank needs the store any more, which exits with rank 0
+    dist.barrier()  # no rank needs the store, which exits with rank 0
     named(lambda: dist.all_reduce(torch.ones(4 if dist.get_rank() == 1 else 3)))
     named(dist.barrier)  # all is over
 

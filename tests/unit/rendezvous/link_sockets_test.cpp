@@ -80,7 +80,7 @@ TEST_CASE("links: nobody listens, nobody answers, and who ends without a word") 
     dead = port_of(gone->get());
   }
   party.connect(1, dead);
-  // Held like by the guard of a dead agent: connections succeed, and end when the guard exits.
+  // As held by the guard of a dead agent: connections succeed, and end when the guard exits.
   auto held = listen_on("127.0.0.1", 0);
   party.connect(5, port_of(held->get()));
   const Deaf deaf;
