@@ -22,7 +22,7 @@ die() {
   exit 1
 }
 
-# quietly LOG COMMAND…: writes output to LOG only; prints its end if the command fails.
+# quietly LOG COMMAND…: writes output to LOG only; prints the end of LOG if the command fails.
 quietly() {
   local log=$1
   shift

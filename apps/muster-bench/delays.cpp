@@ -22,7 +22,7 @@ constexpr std::size_t kChunk = 128UL * 1024;
 // The cleanup after a closed session has no reply. It lasts less than this.
 constexpr Duration kCleanup = std::chrono::milliseconds(500);
 
-// Keys of all waits, and of waits that no SET ends.
+// The keys that all waits have in common. No SET completes a wait that includes kNever.
 constexpr auto kCommon = "/delays/all";
 constexpr auto kNever = "/delays/never";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a store client waits for a reply while another client's large request, or its many
-// waits, are processed. Called by the tool `delays`.
+// How long a store client waits for a reply while the server processes another client's large
+// request or many waits. Called by the tool `delays`.
 #pragma once
 
 #include "base/error.hpp"

@@ -160,7 +160,7 @@ std::vector<FoundJob> find_jobs(Duration timeout) {
     query.job.source.socket = std::move(socket);
     queries.push_back(std::move(query));
   }
-  bool last = false;  // this process may not have run until the deadline, so read once more
+  bool last = false;  // perhaps we were not running until now, so read once more
   while (!last) {
     last = steady_now() >= deadline;
     advance(queries, deadline);

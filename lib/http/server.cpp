@@ -27,7 +27,7 @@ constexpr std::size_t kSendBytesMax = std::size_t{64} * 1024;
 constexpr Duration kTick = std::chrono::seconds(1);
 // Events arrive in bursts, because a round starts all workers within a few milliseconds.
 constexpr Duration kGatherEvents = std::chrono::milliseconds(50);
-constexpr int kLastSends = 64;  // sends per connection when the server closes
+constexpr int kLastSends = 64;  // maximum sends per connection when the server closes
 
 bool would_block(int error) {
   return error == EAGAIN || error == EINTR;

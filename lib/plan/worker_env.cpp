@@ -63,7 +63,7 @@ void set_elastic(Environ& out, const LaunchConfig& config, const Assignment& a) 
 
 // gloo and TensorPipe resolve the host's own name, which may be 127.0.1.1 or unknown. Other nodes
 // reach us at the address of this interface. NCCL finds an interface without help, but should
-// follow --iface. Values set by the user stay.
+// follow --iface. Values set by the user are kept.
 void set_interface(Environ& out, const LaunchConfig& config, const std::string& name) {
   if (name.empty() || !config.socket_ifname) {
     return;

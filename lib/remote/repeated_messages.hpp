@@ -27,7 +27,7 @@ class RepeatedMessages {
   static constexpr std::size_t kRememberedMax = 1024;
 
   std::map<std::string, std::size_t, std::less<>> first_;  // first host to print the message
-  std::set<std::size_t> skipping_;                         // hosts inside a dropped message
+  std::set<std::size_t> skipping_;                         // hosts whose current message is dropped
   std::string hidden_;                                     // prefix of messages to drop, or empty
 };
 

@@ -31,7 +31,7 @@ class WaitBook {
   // True if no key is missing any more. The wait is then over, without a push.
   [[nodiscard]] bool seal(WaitId id, TurnBudget& budget);
 
-  // The key was created or changed: all of its waiters wait for one key fewer.
+  // The key was created or changed, so each of its waiters waits for one fewer key.
   void wake_all(Extras& extras, TurnBudget& budget, std::vector<Push>& out);
   void wake_more(TurnBudget& budget, std::vector<Push>& out);
 

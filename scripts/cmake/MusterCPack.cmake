@@ -36,7 +36,8 @@ set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_PACKAGE_ARCHITECTURE $ENV{MUSTER_ARCH})
-# The package does not own the system's folders. No stripping: the tools are for this machine's CPU.
+# The package does not own the system's folders. Nothing is stripped, because the tools on this
+# machine support only its own architecture.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib64 /usr/share/bash-completion
     /usr/share/bash-completion/completions /usr/share/man /usr/share/man/man1 /usr/share/zsh
     /usr/share/zsh/site-functions)

@@ -10,7 +10,7 @@ target_compile_options(muster_settings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
   -Woverloaded-virtual -Wformat=2 -Wimplicit-fallthrough
   $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op>
-  # In a unity build every source file is an included one, so this warning is wrong.
+  # In a unity build every source file is included by another one, so this warning does not apply.
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>)
 
 # muster_add_room(NAME SOURCES … HEADERS … DEPENDS … PRIVATE_DEPENDS …)
@@ -34,7 +34,7 @@ function(muster_add_room name)
 endfunction()
 
 # For test sources only. The checks for undefined behaviour more than double their compile time, and
-# are meant for the product.
+# are meant for production code.
 set(MUSTER_TEST_OPTIONS "" CACHE STRING "options of the compiler for tests")
 
 # muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s] [SLOW])
@@ -68,7 +68,7 @@ function(muster_add_unittest name module)
   if(NOT test_FOLDER)
     set(test_FOLDER ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
-  # Jobs of many nodes create a token in the user's home: use this one, not the tester's.
+  # Multi-node jobs create a token in the user's home directory, so set a separate home for tests.
   set(home XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/tests/home)
   find_package(Python3 3.9 COMPONENTS Interpreter REQUIRED)
   add_test(NAME ${name} WORKING_DIRECTORY ${test_FOLDER}

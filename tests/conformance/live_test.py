@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Replays captures of real clients against a running muster-store, whole and byte by byte: those in
-which one connection speaks at a time (with several, the kernel decides who is served first; they
-are replayed against the core, in replay_test.cpp)."""
+"""Replays captures of real clients against a running muster-store, whole and byte by byte. Only
+captures in which one connection is active at a time: with several, the kernel decides which is
+served first, so replay_test.cpp replays them against the core."""
 import os
 import socket
 import sys
@@ -54,7 +54,7 @@ class Captures(unittest.TestCase):
 
 
 class Raw(unittest.TestCase):
-    """Cases that no capture has: PyTorch's own tests do them with raw bytes."""
+    """Cases without a capture, which PyTorch's own tests cover with raw bytes."""
 
     def test_validate_and_ping_are_answered_with_the_nonce(self):
         with StoreProcess() as store, connect(store.port) as client:

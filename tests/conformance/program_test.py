@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""muster-store as a program: options, errors in one line, port file, addresses, its end."""
+"""muster-store as a program: options, one-line errors, port file, addresses, exit."""
 import os
 import signal
 import socket

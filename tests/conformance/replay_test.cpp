@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays the captures against ServerCore, whole and in small pieces: the answers must be those of
-// PyTorch's own server, byte for byte.
+// Replays the captures against ServerCore, whole and in small pieces. The answers must equal those
+// of PyTorch's own server, byte for byte.
 #include "rendezvous/server/server_core.hpp"
 #include "support/catch.hpp"
 #include "support/hex.hpp"

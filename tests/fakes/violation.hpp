@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fakes do when our code breaks a rule of CUDA or NCCL: one sentence, and the end of the
-// program. The real libraries would hang, corrupt data or do nothing wrong until production.
+// The reaction of the fakes if our code breaks a rule of CUDA or NCCL: they print one sentence and
+// terminate the program. The real libraries would hang, corrupt data or fail only in production.
 #pragma once
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of others' frameworks share. MUSTER_BIN names the launcher; the interpreter is
-that of scripts/frameworks_env. Nothing here needs a network."""
+"""Code shared by the tests of third-party frameworks. MUSTER_BIN is the path of the launcher; the
+interpreter is that of scripts/frameworks_env. Nothing here needs a network."""
 import os
 import re
 import subprocess
@@ -15,12 +15,12 @@ from ports import free_port  # noqa: E402, F401: of those who import this
 PROGRAMS = os.path.join(HERE, "programs")
 MUSTER = os.environ["MUSTER_BIN"]
 COLD = "workers are started cold"
-DEADLINE = 600.0  # seconds; far beyond what any of this takes, also on a loaded machine
+DEADLINE = 600.0  # seconds; far more than any step takes, even on a loaded machine
 LAUNCHERS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
 
 
 def environment(**more):
-    """Without what a launcher sets; offline, and with this interpreter."""
+    """Without variables that a launcher sets; offline, and with this interpreter."""
     kept = {name: value for name, value in os.environ.items()
             if name not in LAUNCHERS and not name.startswith(("TORCHELASTIC_", "PET_"))}
     return {**kept, "PYTHON_EXEC": sys.executable, "HF_HUB_OFFLINE": "1",
@@ -33,7 +33,7 @@ def program(name):
 
 
 class Case(unittest.TestCase):
-    """Tests with a folder of their own that start jobs."""
+    """Tests with their own folder that start jobs."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="muster-test-")
@@ -52,7 +52,7 @@ class Case(unittest.TestCase):
                                 stderr=subprocess.PIPE)
 
     def end(self, process):
-        """(stdout, stderr) of a job that ends well."""
+        """(stdout, stderr) of a job that succeeds."""
         out, err = process.communicate(timeout=DEADLINE)
         self.assertEqual(process.returncode, 0, out + err)
         return out, err
@@ -61,7 +61,8 @@ class Case(unittest.TestCase):
         return self.end(self.start(MUSTER, *words, **variables))
 
     def two_nodes(self, *words, each=()):
-        """Stdout of a job of two agents on this machine; `each`: more words for each of them."""
+        """Stdout of a job with two agents on this machine; `each`: additional words for each
+        agent."""
         port = free_port()
         nodes = [self.start(MUSTER, "--nnodes=2", f"--node-rank={rank}", "--rdzv-backend=c10d",
                             f"--rdzv-endpoint=127.0.0.1:{port}", *(each[rank] if each else ()),
@@ -70,5 +71,5 @@ class Case(unittest.TestCase):
 
 
 def lines(text, pattern):
-    """The lines that begin so, sorted: ranks print in any order."""
+    """The lines with this prefix, sorted, because ranks print in any order."""
     return sorted(line for line in text.splitlines() if re.match(pattern, line))

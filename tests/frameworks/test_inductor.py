@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile with Inductor over both halves of the back end "muster": each case of
-tests/torch/workers/muster_inductor.py gives what it gives over gloo."""
+"""torch.compile with Inductor over both halves of the backend "muster": each case in
+tests/torch/workers/muster_inductor.py gives the same results as over gloo."""
 import os
 import re
 import unittest
@@ -14,7 +14,7 @@ CASES = {"ddp_optimizer", "one_graph", "python_reducer", "ddp_in_the_function",
 
 class Inductor(Case):
     def check(self, half):
-        # A cache of its own, so that the graphs are compiled here.
+        # A separate cache, so that the graphs are compiled here.
         out, err = self.muster("--nproc-per-node=2", WORKER, MUSTER_TORCH_BACKEND=half,
                                TORCHINDUCTOR_CACHE_DIR=os.path.join(self.folder, "inductor"))
         self.assertEqual(sorted(re.findall(r"(\w+): as gloo", out)), sorted([*CASES, *CASES]),

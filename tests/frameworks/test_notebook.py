@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.launch in a notebook that Jupyter executes: twice in one kernel, with an exception in one
-rank, interrupted, and with the output of the ranks in the cell."""
+rank, interrupted, and with the ranks' output in the cell."""
 import inspect
 import os
 import sys
@@ -48,7 +48,7 @@ def hang(folder):
 
 muster.launch(hang, FOLDER, shutdown_timeout=5)
 """
-# What a notebook that has used a GPU looks like to PyTorch, which refuses to be forked then.
+# Makes PyTorch believe that the notebook has used a GPU. PyTorch then refuses to be forked.
 CUDA = """
 import torch, torch.cuda
 torch.cuda._initialized = True
@@ -62,7 +62,7 @@ class Notebook(Case):
         self.client = nbclient.NotebookClient(
             nbformat.v4.new_notebook(), timeout=DEADLINE, kernel_name="python3",
             resources={"metadata": {"path": self.folder}})
-        # The kernel of this interpreter, whatever is installed for the user.
+        # A kernel with this interpreter, whatever is installed for the user.
         self.client.create_kernel_manager()
         self.client.km.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f",
                                            "{connection_file}"]
@@ -72,7 +72,7 @@ class Notebook(Case):
         self.cell(SETUP)
 
     def cell(self, text, may_fail=False):
-        """Executes a cell; its outputs."""
+        """Executes a cell and returns its outputs."""
         cell = nbformat.v4.new_code_cell(text)
         self.client.nb.cells.append(cell)
         self.client.allow_errors = may_fail
@@ -91,7 +91,7 @@ class Notebook(Case):
 
     def test_an_exception_in_one_rank(self):
         self.assertEqual(self.shown(self.cell(FAILS)), "1 KeyError('in the cell') True\n")
-        # Not caught: the cell's traceback ends with the rank's.
+        # Not caught: the cell's traceback ends with the rank's traceback.
         output = self.cell("muster.launch(broken)", may_fail=True)[-1]
         self.assertEqual((output.output_type, output.ename), ("error", "WorkerError"))
         self.assertIn("KeyError: 'in the cell'", output.evalue)
@@ -109,7 +109,7 @@ class Notebook(Case):
         output = self.cell(HANGS.replace("FOLDER", repr(self.folder)), may_fail=True)[-1]
         thread.join()
         self.assertEqual((output.output_type, output.ename), ("error", "KeyboardInterrupt"))
-        # The kernel, and what it knows, lives on.
+        # The kernel and its state survive.
         self.assertEqual(self.shown(self.cell("print(muster.launch(rank))")), "[0, 1]\n")
 
     def test_where_cuda_was_initialised(self):
@@ -129,7 +129,7 @@ class Signature(unittest.TestCase):
 
 class Accelerate(Case):
     def test_its_training_loop_in_a_notebook_launcher(self):
-        """With an Accelerator in the calling process, which Accelerate's own launcher refuses."""
+        """With an Accelerator in the calling process, which Accelerate's own launcher rejects."""
         out, _ = self.end(self.start(sys.executable, self.write("cell.py", """
 import sys
 sys.path.insert(0, sys.argv[1])

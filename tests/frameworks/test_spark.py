@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.spark.TorchDistributor with a real Spark: on the driver, and as a barrier stage on two
-executors that are processes of their own."""
+executors in separate processes."""
 import contextlib
 import io
 import os
@@ -104,7 +104,7 @@ class OnTheDriver(SparkCase):
                     self.assertNotIsInstance(caught.exception, muster.JobError)
 
     def test_gpus_that_spark_gives(self):
-        """As PySpark's own: addresses are indices into CUDA_VISIBLE_DEVICES."""
+        """Like PySpark's own: addresses are indices into CUDA_VISIBLE_DEVICES."""
         resources = {"gpu": types.SimpleNamespace(addresses=["2", "0"])}
         given_by_spark = mock.patch.object(distributor, "_get_resources", lambda _: resources)
         self.addCleanup(given_by_spark.stop)
@@ -126,7 +126,7 @@ class OnExecutors(SparkCase):
 
     def test_a_failure(self):
         self.failure(local=False)
-        self.function(local=False)  # the session lives on
+        self.function(local=False)  # the session stays alive
 
     def test_a_file(self):
         self.file(local=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accelerate, transformers' Trainer, Lightning's Trainer and DeepSpeed, unmodified: on one node, on
-two, and with --warm they compute the same numbers, and those that PyTorch's own launcher gives.
-Over the back end "muster" they compute them too: by its name, and in the place of gloo."""
+two, and with --warm they compute the same numbers as with PyTorch's own launcher. They also do over
+the backend "muster", by its name and in place of gloo."""
 import os
 import sys
 import unittest
@@ -13,7 +13,7 @@ class Trainers(Case):
     maxDiff = None
 
     def compare(self, name, pattern, words=(), nodes_words=None):
-        """Runs the program four times with two ranks. Returns what all four printed."""
+        """Runs the program four times with two ranks. Returns the common output."""
         path = program(name)
         cold, cold_err = self.muster("--nproc-per-node=2", path, *words)
         warm, warm_err = self.muster("--warm", "--nproc-per-node=2", path, *words)
@@ -33,8 +33,8 @@ class Trainers(Case):
 
     @staticmethod
     def kept(text):
-        """Without what differs from run to run: times; DeepSpeed tells them where others look for
-        it."""
+        """Without lines that differ between runs: run times, and DeepSpeed's line about its
+        accelerator."""
         return [line for line in text.splitlines()
                 if "train_runtime" not in line and "real_accelerator" not in line]
 
@@ -71,7 +71,7 @@ class Trainers(Case):
         self.assertIn("pigeons", err)
 
     def config(self, name, **more):
-        """A file that Accelerate itself writes."""
+        """A file written by Accelerate itself."""
         from accelerate.commands.config.config_args import ClusterConfig
         path = os.path.join(self.folder, name)
         ClusterConfig(**{"compute_environment": "LOCAL_MACHINE", "distributed_type": "MULTI_CPU",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--warm with PyTorch's own processes, with loaders' workers and under coverage: as cold."""
+"""--warm with PyTorch's own processes, with DataLoader workers and under coverage: the same results
+as cold."""
 import json
 import os
 import sys
@@ -48,7 +49,7 @@ print(used(int(sys.argv[1])))
 
 class Warm(Case):
     def both(self, *words):
-        """Stdout of the job, cold and warm, by lines in their order of text."""
+        """Stdout of the job, cold and warm, as sorted lines."""
         found = []
         for warm in ((), ("--warm=torch,torch.multiprocessing,torch.utils.data",)):
             out, err = self.muster(*warm, "--nproc-per-node=2", *words)
@@ -64,14 +65,14 @@ class Warm(Case):
         self.assertEqual(shown[0], f"0 fork {[[2 * i, 2] for i in range(8)]}")
 
     def test_numbers_of_torch(self):
-        """torch seeds its own generator while it is imported, so each worker must seed it again."""
+        """torch seeds its own generator during its import, so each worker must seed it again."""
         script = self.write("drawn.py", "import torch\nprint(torch.rand(1))\n")
         out, err = self.muster("--warm=torch", "--nproc-per-node=2", script)
         self.assertNotIn(COLD, err)
         self.assertEqual(len(set(out.splitlines())), 2, out)
 
     def covered(self, *warm):
-        """{file: the lines that ran} as coverage has seen it, over both ranks."""
+        """{file: the executed lines} according to coverage, over both ranks."""
         for name in os.listdir(self.folder):
             if name.startswith(".coverage"):
                 os.remove(os.path.join(self.folder, name))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a worker writes is frames or is refused with a reason: the same in whatever pieces it
-// comes, within the limits, and without harm to another worker. The same bytes as from an agent.
+// Everything that a worker writes is a sequence of frames or is refused with a reason. The result
+// is the same for every split, stays within the limits, and does not affect another worker. The
+// same holds for bytes from an agent.
 #include "base/check.hpp"
 #include "worker/channel/channel_core.hpp"
 
@@ -44,7 +45,7 @@ Outcome feed(std::string_view bytes, std::size_t piece) {
   out.unsent = core.unsent(kLiar);
   MUSTER_CHECK(core.unsent(kOther).empty());
   MUSTER_CHECK(out.progress[1] == Progress{});
-  // The other one is heard as before.
+  // The other worker is still received.
   Effects other;
   core.received(TimePoint{}, kOther, encode(WorkerFrame(Unhealthy{"x"})), other);
   MUSTER_CHECK((other == Effects{Said{1, 1, Unhealthy{"x"}}}));
@@ -58,7 +59,7 @@ void try_line(const std::string& line, Result<std::optional<Frame>> (*decode)(st
   if (frame && *frame) {
     const std::string text = encode(**frame);
     const auto again = decode(std::string_view(text).substr(0, text.size() - 1));
-    // Escapes may make it longer than a frame may be.
+    // Escapes may make it longer than the limit for frames.
     MUSTER_CHECK(text.size() > kFrameBytesMax || (again && *again == *frame));
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs that hang show of themselves is read or passed over, within the limits: dumps of
-// stacks, lines of /proc, memory and dumps of flight recorders. Whatever came out of it is judged
-// and told.
+// Evidence from hanging programs is parsed or skipped, within the limits: stack dumps, lines from
+// /proc, memory, and dumps of flight recorders. Whatever was parsed is judged and printed.
 #include "base/check.hpp"
 #include "hang/gather/proc_wait.hpp"
 #include "hang/gather/stack_dumps.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes tell each other about a hang is read or refused; whatever was read is judged, and
-// comes back as it was when it is told again. The first byte decides what the others are.
+// Messages between nodes about a hang are parsed or refused. Whatever was parsed is judged, and
+// stays the same when it is encoded and decoded again. The first byte selects the kind of the rest.
 #include "base/check.hpp"
 #include "hang/report/findings_codec.hpp"
 #include "hang/report/verdict_text.hpp"

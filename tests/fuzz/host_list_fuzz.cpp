@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any text is a host list, or refused with a reason, within the limit of names; a list of its names
-// gives the same names again. The same text as a list of repetitions, and as JSON.
+// Any text is a host list or is refused with a reason, within the limit of names; a list of its
+// names yields the same names again. Also parses the text as a list of repetitions, and as JSON.
 #include "base/check.hpp"
 #include "base/text.hpp"
 #include "platform/host_list.hpp"
@@ -29,7 +29,7 @@ void try_repetitions(std::string_view text) {
   MUSTER_CHECK(!counts || counts->size() <= muster::kHostsMax);
 }
 
-// What is taken becomes a word for a remote shell.
+// Accepted text becomes a word for a remote shell.
 void try_job_hosts(std::string_view text) {
   for (const auto& hosts : {muster::parse_job_hosts(text), muster::parse_host_file(text)}) {
     if (!hosts) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes, in any pieces, are requests that are answered, or are refused; a session never holds
-// more than its limits. The first byte says how long the pieces are.
+// Any bytes, in any split, are requests that are answered, or are refused; a session never exceeds
+// its limits. The first byte sets the length of the pieces.
 #include "base/check.hpp"
 #include "http/session.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes are the memory of a process: looking for a symbol in them, and following a list of
-// variables, ends, and reads nothing else. The first two bytes say where the file begins in it.
+// Any bytes are used as the memory of a process. Looking for a symbol in them, and following a list
+// of variables, terminates and reads nothing else. The first two bytes set the offset of the file.
 #include "base/check.hpp"
 #include "process/tree/live_environment.hpp"
 #include "process/tree/loaded_symbol.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever a remote shell prints is noise, frames, or refused with a reason: the same in whatever
-// pieces it comes. What a payload is taken for can be written again.
+// Any output of a remote shell is noise, frames, or refused with a reason, and the result is the
+// same for every split. A decoded payload can be encoded again.
 #include "base/check.hpp"
 #include "remote/frames.hpp"
 #include "remote/messages.hpp"

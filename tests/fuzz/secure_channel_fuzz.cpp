@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strangers can say to TLS before they have proved anything: any bytes, in any split, to
-// either side, are taken without a fault, open nothing and give no plain text. The first byte of
-// the input decides the split and the side, and whether a client's real first words come before the
-// rest.
+// TLS input from strangers before authentication: any bytes, in any split, on either side, cause no
+// fault, open no channel and yield no plain text. The first byte of the input selects the split and
+// the side, and whether a client's real first message precedes the rest.
 #include "base/check.hpp"
 #include "trust/secure_channel.hpp"
 
@@ -46,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t piece = 1UL + data[0] % 61;
   feed(side, bytes, piece);
   if (data[0] % 2 == 0) {
-    // As one who has recorded it could go on.
+    // Simulates a replay by a peer that has recorded it.
     static const std::string kHello = SecureChannel(trust(), Side::client).take_output();
     feed(Side::server, kHello + std::string(bytes), kHello.size() + bytes.size());
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few sessions of ServerCore do what the input says: open, send bytes, read some of their output,
-// end. Small limits, so that they are reached. Checked: what is held stays within its limit, a
-// touched session is open, and after all have ended nothing is held and no work is left.
+// A few sessions of ServerCore follow the input: open, send bytes, read some of their output,
+// close. Limits are small, so that they are reached. Checks that memory stays within its limit,
+// that a session in use is open, and that no memory and no work is left after all sessions have
+// ended.
 #include "base/check.hpp"
 #include "rendezvous/server/server_core.hpp"
 

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// All requests as one text; ends with the text of the fault, if there was one.
+// All requests as one text, which ends with the error, if there was one.
 std::string decode(std::string_view bytes, std::size_t piece) {
   StoreDecoder decoder;
   std::string out;

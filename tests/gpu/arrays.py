@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of gpu-check's arrays: what PyTorch, CuPy and JAX have on a GPU goes to the library as
-it lies there, in the order of their streams. Prints a row of the table for each library that is
-here; an operation that runs ahead of the kernels before it, or a kernel ahead of it, gives wrong
-sums."""
+"""One rank of gpu-check's arrays: passes GPU arrays from PyTorch, CuPy and JAX to the library
+without copies, in the order of their streams. Prints a row of the table for each installed library.
+If an operation runs before the preceding kernels, or a kernel before a preceding operation, sums
+are wrong."""
 import importlib
 import os
 import sys
@@ -18,7 +18,8 @@ def row(library, verdict, text):
 
 
 def check_torch(comm, torch):
-    """In place, from a side stream, with work before and behind that nobody waits for."""
+    """In place, on a side stream, with work before and after it for which the host does not
+    wait."""
     side = torch.cuda.Stream()
     for stream in (torch.cuda.current_stream(), side):
         with torch.cuda.stream(stream):
@@ -63,7 +64,8 @@ def check_cupy(comm, cupy):
 
 
 def check_jax(comm, jax):
-    """Its arrays are never written: they are what is summed, into an array of another library."""
+    """Its arrays are never written. They are the input, and the result goes to an array of another
+    library."""
     import muster
     x = jax.numpy.ones(COUNT, 'float32') * (RANK + 1)
     out = comm.alloc(COUNT, 'f32', device=0)
@@ -99,7 +101,7 @@ def main():
         return
     import muster
     torch.cuda.set_device(0)
-    # Serves the store that the ranks meet at.
+    # Serves the store through which the ranks meet.
     store = torch.distributed.TCPStore(os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT']),
                                        SIZE, RANK == 0)
     with muster.Communicator.from_env() as comm:

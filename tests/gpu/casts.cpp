@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conversions of gradients that travel as bf16 or f16: the same bits as on the host, and how
-// much of the GPU's memory they move in a second beside a plain copy.
+// The conversions of gradients that are sent as bf16 or f16: the same bits as on the host, and
+// their memory bandwidth on the GPU compared with a plain copy.
 #include "base/clock.hpp"
 #include "collective/kernels/kernels.hpp"
 #include "collective/nccl/gpu_queue.hpp"
@@ -32,7 +32,7 @@ std::vector<float> widened(DType wire, const std::vector<std::byte>& narrow) {
   return out;
 }
 
-// Equal bits, or both no number.
+// Equal bits, or both NaN.
 bool same(const std::vector<float>& a, const std::vector<float>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i]) &&
@@ -54,7 +54,7 @@ class Casts {
     must(queue_->load_casts());
   }
 
-  // Random bits, a number that quads do not divide.
+  // Random bits; the count is not a multiple of four.
   void compare(DType wire) {
     std::mt19937 random(5);
     std::vector<float> from(std::min(count_, std::size_t{1} << 20) - 1);
@@ -98,7 +98,7 @@ class Casts {
 
   [[nodiscard]] void* stream() const { return queue_->own_stream(); }
 
-  // GB/s, where each element moves so many bytes.
+  // GB/s, for this number of bytes per element.
   template <class Body>
   double rate(int bytes, const Body& body) {
     must(body());

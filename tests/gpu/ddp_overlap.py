@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of gpu-check's comparison: the same backward pass with torch DDP over NCCL and with
-muster's GradientSync, in turns in one run. Prints a row of the table, also where it cannot run."""
+muster's GradientSync, alternating in one run. Prints a row of the table, even if it cannot run."""
 import os
 import statistics
 import sys
@@ -38,8 +38,8 @@ def backward(made, data):
 
 
 def steps(torch, comm, alone, wire):
-    """(without sums, with DDP, with ours), each a step; and how to end ours. wire: gradients
-    travel as bf16, by DDP's own hook and by our option."""
+    """(without sums, with DDP, with ours), one step each; and a function that closes ours. wire:
+    gradients are sent as bf16, by DDP's own hook and by our option."""
     import muster.torch
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
     theirs, ours = model(torch, alone), model(torch, alone)
@@ -88,7 +88,7 @@ def compare_all(torch):
     import muster
     import torch.distributed as dist
     torch.cuda.set_device(0)
-    dist.init_process_group('nccl')  # serves the store that we meet at, too
+    dist.init_process_group('nccl')  # also serves the store through which we meet
     comm = muster.Communicator.from_env()
     torch.manual_seed(1)
     alone = model(torch)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example in C++ with its gradients on GPUs, over the strict fakes: the bits of a training on
+"""The C++ example with gradients on GPUs, over the strict fakes: bitwise the same as training on
 the CPU, for every number of workers. Usage: digits_test.py MUSTER DIGITS FAKES"""
 import os
 import re

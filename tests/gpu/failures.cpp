@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that is killed, that stops, that never comes: the others get an error in time, free the
-// GPU, and go on without it in a new epoch. The last rank is the one that fails.
+// A rank is killed, stops, or never arrives: the others get an error in time, free the GPU, and
+// continue without it in a new epoch. The last rank is the one that fails.
 #include "base/clock.hpp"
 #include "collective/communicator.hpp"
 #include "collective/nccl/nccl_bootstrap.hpp"
@@ -44,10 +44,10 @@ std::optional<Error> sum(nccl::NcclCommunicator& communicator,
 }
 
 [[noreturn]] void fail_now(Rank& rank, int signal) {
-  // The steady clock is the machine's.
+  // The steady clock is the same for all processes on the machine.
   static_cast<void>(
       rank.store->set("failed_at", std::to_string(steady_now().time_since_epoch().count())));
-  // A set is not answered: ask something, so that it has arrived.
+  // A set has no reply, so send a request that has one, to be sure that it has arrived.
   static_cast<void>(rank.store->check({"failed_at"}));
   std::raise(signal);
   _exit(1);
@@ -124,7 +124,7 @@ void check_stop(Rank& rank) {
 void check_absent(Rank& rank) {
   const TimePoint from = steady_now();
   if (rank.rank() == rank.size() - 1) {
-    // Comes to the store, and not to NCCL.
+    // Joins at the store, but not in NCCL.
     static_cast<void>(must(nccl::agree_on_id(rank.context(0, rank.size()), *rank.library)));
     return;
   }
@@ -145,8 +145,8 @@ void check_absent(Rank& rank) {
   }
 }
 
-// CUDA's documentation leaves it open whether a thread without a context may ask whose memory it
-// is.
+// CUDA's documentation does not say whether a thread without a context may query the owner of
+// memory.
 static void check_pointers(const Rank& rank, const Memory& memory) {
   int seen = -1;
   std::thread([&] {
@@ -157,7 +157,7 @@ static void check_pointers(const Rank& rank, const Memory& memory) {
   }
 }
 
-// The same through the public interface, which knows of a death by itself.
+// The same through the public interface, which detects a death itself.
 void check_public(Rank& rank) {
   auto made = collective::Communicator::create(rank.store, rank.place.membership);
   auto communicator = must(std::move(made));
@@ -198,7 +198,7 @@ void check_public(Rank& rank) {
   }
 }
 
-// Over the fakes only, which kill the last rank in the middle of a sum.
+// Only over the fakes, which kill the last rank in the middle of a sum.
 void check_inside(Rank& rank) {
   auto communicator = must(collective::Communicator::create(rank.store, rank.place.membership));
   const Memory memory(rank, 4000);

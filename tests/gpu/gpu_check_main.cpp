@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-gpu-check STEP: one rank of one step of scripts/gpu-check. "probe" tells what is there and
-// ends with 77 where no GPU or no NCCL is.
+// muster-gpu-check STEP: one rank of one step of scripts/gpu-check. "probe" prints what is
+// available, and exits with 77 if there is no GPU or no NCCL.
 #include "gpu/rank.hpp"
 
 #include <fmt/format.h>

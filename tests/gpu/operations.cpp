@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation with every type against exact results, and equal bits of random sums.
+// Every operation on every type, compared with exact results; random sums must have equal bits on
+// all ranks.
 #include "gpu/rank.hpp"
 
 #include <fmt/format.h>
@@ -27,14 +28,14 @@ constexpr std::array kTypes = {DType::i8,
                                DType::f8e5m2};
 constexpr std::array kOps = {Op::sum, Op::prod, Op::max, Op::min, Op::avg, Op::premul_sum};
 
-// Small numbers: sums and products of up to four ranks are exact in every type, averages of up to
-// two. Results differ by place, so that a block that came from elsewhere shows.
+// Small numbers: sums and products over up to four ranks are exact in every type, and averages over
+// up to two. Values depend on the position, so that a misplaced block is noticed.
 double value_of(int rank, std::size_t i) {
   const auto mixed = static_cast<std::uint32_t>(i + 1) * 2654435761U;
   return (mixed >> (9 + 3 * rank) & 1) == 0 ? 4 : 2;
 }
 
-// What rank `from` has for rank `to`.
+// The value that rank `from` sends to rank `to`.
 double letter(int from, int to, std::size_t i) {
   return 1 + 30 * from + 10 * to + static_cast<double>(i % 7);
 }
@@ -73,13 +74,13 @@ class Bench {
   Bench(Rank& rank, nccl::NcclCommunicator& communicator, std::size_t bytes)
       : rank_(rank), communicator_(communicator), in_(rank, bytes), out_(rank, bytes) {}
 
-  // Runs the request on this input; the first `out_bytes` of the result.
+  // Runs the request on this input and returns the first `out_bytes` of the result.
   std::vector<std::byte> run(Request what,
                              const std::vector<std::byte>& input,
                              std::size_t out_bytes,
                              bool in_place = false) {
     in_.upload(input);
-    out_.upload(std::vector<std::byte>(out_bytes, std::byte{0xa5}));  // what is not written shows
+    out_.upload(std::vector<std::byte>(out_bytes, std::byte{0xa5}));  // reveals missing writes
     what.in = in_.get();
     what.out = in_place ? in_.get() : out_.get();
     const auto work = must(communicator_.start(what));
@@ -88,7 +89,7 @@ class Bench {
     return (in_place ? in_ : out_).download(out_bytes);
   }
 
-  // The input begins at `in_at` of one buffer, the result at `out_at` (in bytes).
+  // The input begins at byte `in_at` of one buffer, the result at `out_at`.
   std::vector<std::byte> run_in_place(Request what,
                                       const std::vector<std::byte>& whole,
                                       std::size_t in_at,
@@ -104,7 +105,7 @@ class Bench {
     return all;
   }
 
-  // Rounded differently: the bits of positive numbers are in their order.
+  // Rounded differently: the bits of positive numbers are ordered like the numbers.
   void expect_near(const Request& what,
                    const std::vector<std::byte>& got,
                    const std::vector<std::byte>& want) const {
@@ -149,7 +150,8 @@ bool is_fp8(DType dtype) {
   return dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
 }
 
-// One type and operator. Averages over three: numbers that three divides, as near as types go.
+// One type and operator. For averages over three, the numbers are divisible by three as far as the
+// type permits.
 class Reductions {
  public:
   Reductions(const Rank& rank, Bench& bench, DType dtype, Op op)
@@ -162,7 +164,7 @@ class Reductions {
   void run() {
     const bool refused = rank_.size() == 1 && op_ == Op::premul_sum;
     if ((thirds_ || refused) && is_fp8(dtype_)) {
-      return;  // has no exact sums of such; NCCL has no factor for them there
+      return;  // such sums are not exact; NCCL has no factor for them there
     }
     all_reduce_and_reduce();
     reduce_scatter();
@@ -262,7 +264,7 @@ void moves(const Rank& rank, Bench& bench, DType dtype) {
                }));
 }
 
-// Around the ring: even ranks send first, so that no group is needed.
+// Around the ring. Even ranks send first, so that no group is needed.
 void ring(const Rank& rank, Bench& bench) {
   if (rank.size() % 2 != 0) {
     return;
@@ -284,7 +286,7 @@ void ring(const Rank& rank, Bench& bench) {
   }
 }
 
-// A sum of random numbers, whose bits all ranks compare by their least and greatest.
+// A sum of random numbers. All ranks compare its bits through their minimum and maximum.
 void random_bits(const Rank& rank, Bench& bench) {
   constexpr std::size_t kCount = 1'000'000;
   std::mt19937_64 random(static_cast<std::uint64_t>(rank.rank()) + 1);

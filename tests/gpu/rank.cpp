@@ -26,7 +26,7 @@ void check(const Rank& rank, std::string_view what, CUresult result) {
 void give_up(const std::string& text) {
   fmt::print(stderr, "muster-gpu-check: {}\n", text);
   std::fflush(stdout);
-  // The GPU may be stuck: nothing is taken down.
+  // The GPU may be stuck, so there is no cleanup.
   _exit(1);
 }
 
@@ -78,7 +78,7 @@ Memory::~Memory() {
 void Memory::upload(const std::vector<std::byte>& bytes) const {
   const nccl::CurrentDevice current(*rank_.device);
   check(rank_, "copy", rank_.driver->call.copy_to_device(place_, bytes.data(), bytes.size()));
-  // The copy may go on, in the null stream, which the library's streams do not follow.
+  // The copy may still be running in the null stream, which the library's streams do not wait for.
   check(rank_, "copy", rank_.driver->call.stream_synchronize(nullptr));
 }
 

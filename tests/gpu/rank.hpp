@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of scripts/gpu-check: its place from the environment, the GPU, memory on it, and rows of
-// the table, which the script reads from stdout. Failures end the program with a message: a check
-// has nothing to recover.
+// One rank of scripts/gpu-check: reads its rank from the environment, and provides the GPU, memory
+// on it, and rows of the table, which the script reads from stdout. Failures exit with a message,
+// because a check has nothing to recover.
 #pragma once
 
 #include "base/environ.hpp"
@@ -45,7 +45,7 @@ class Rank {
 
   [[nodiscard]] int size() const { return place.membership.size; }
 
-  // A communicator among the first `size` ranks.
+  // A communicator of the first `size` ranks.
   [[nodiscard]] Result<std::unique_ptr<nccl::NcclCommunicator>> join(std::uint64_t epoch,
                                                                      int size,
                                                                      Duration init_timeout);
@@ -56,7 +56,7 @@ class Rank {
   std::shared_ptr<const nccl::CudaDriver> driver;
   std::shared_ptr<const nccl::NcclLibrary> library;
   std::shared_ptr<nccl::GpuDevice> device;
-  bool over_fakes = false;  // which compute slowly: less of everything
+  bool over_fakes = false;  // they are slow, so do less of everything
 };
 
 class Memory {
@@ -83,7 +83,7 @@ class Memory {
                                               const std::function<double(std::size_t)>& value);
 [[nodiscard]] Request request(Kind kind, DType dtype, std::uint64_t count, Duration timeout);
 
-// The checks, by the script's names.
+// The checks, under the script's names.
 void check_operations(Rank& rank);
 void check_split(Rank& rank);
 void check_kill(Rank& rank);

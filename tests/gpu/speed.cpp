@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures: what our call costs over the bare one, and how much of a sum is hidden behind other work
-// of the GPU. They are no pass or fail.
+// Measurements: the overhead of our call over the bare one, and how much of a sum overlaps with
+// other work on the GPU. They are neither pass nor fail.
 #include "base/clock.hpp"
 #include "collective/gradient_sync.hpp"
 #include "collective/nccl/nccl_core.hpp"
@@ -28,7 +28,7 @@ double median(std::array<double, kRounds> values) {
   return values[kRounds / 2];
 }
 
-// NCCL without us: a communicator of its own, the same kind of stream.
+// NCCL without our library: its own communicator, the same kind of stream.
 class Bare {
  public:
   explicit Bare(Rank& rank) : rank_(rank), call_(rank.library->call) {
@@ -49,7 +49,7 @@ class Bare {
   Bare(const Bare&) = delete;
   Bare& operator=(const Bare&) = delete;
 
-  // Microseconds of one call.
+  // Microseconds per call.
   double run(void* data, std::size_t count) {
     const nccl::CurrentDevice current(*rank_.device);
     const TimePoint from = steady_now();
@@ -67,7 +67,7 @@ class Bare {
   }
 
  private:
-  // The watchdog of the other communicator is inside NCCL now and then.
+  // The watchdog of the other communicator occasionally calls NCCL.
   template <class Call>
   ncclResult_t alone(Call call) {
     const std::scoped_lock lock(rank_.device->nccl_lock());
@@ -90,8 +90,8 @@ class Bare {
   ncclComm_t comm_ = nullptr;
 };
 
-// Microseconds of the three calls of the driver that order an operation between the caller's work
-// and ours: the least that a call of ours can cost more than a bare one.
+// Microseconds of the three driver calls that order an operation between the caller's work and
+// ours: the minimum overhead of our call over a bare one.
 double run_ordering(Rank& rank) {
   const nccl::CurrentDevice current(*rank.device);
   const auto stream = must(nccl::GpuStream::create(rank.device));
@@ -154,8 +154,8 @@ void check_overhead(Rank& rank) {
 
 namespace {
 
-// Gradients, each its own bucket; copies on the caller's stream stand for the part of the
-// backward pass that makes each of them.
+// Gradients, each in its own bucket. Copies on the caller's stream replace the part of the backward
+// pass that computes each gradient.
 class Step {
  public:
   Step(Rank& rank, std::optional<DType> wire)
@@ -178,7 +178,7 @@ class Step {
     must(sync_.zero(stream_->get()));
   }
 
-  // Microseconds of a step of which only the backward pass or only the sums are done, or both.
+  // Microseconds of a step with only the backward pass, only the sums, or both.
   double run(bool backward, bool sums) {
     rank_.driver->call.stream_synchronize(stream_->get());
     must(comm_.barrier());

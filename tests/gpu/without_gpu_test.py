@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/gpu-check where there is no GPU: says what is missing, on one line, and ends with 77.
-Usage: without_gpu_test.py COMMAND…"""
+"""scripts/gpu-check without a GPU: prints what is missing, on one line, and exits with 77. Usage:
+without_gpu_test.py COMMAND…"""
 import os
 import subprocess
 import sys
 
-# A driver that is not there stands for a machine without one, so that this runs on every machine.
+# A nonexistent driver simulates a machine without one, so that this runs on every machine.
 environment = {**os.environ, 'MUSTER_CUDA_LIBRARY': '/nowhere/libcuda.so.1'}
 done = subprocess.run(sys.argv[1:], env=environment, capture_output=True, text=True, timeout=300,
                       check=False)

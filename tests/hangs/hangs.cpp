@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that never return, for the programs of kinds.py.
+// Functions that never return, for the programs in kinds.py.
 #include <atomic>
 #include <thread>
 
@@ -37,7 +37,7 @@ void lock_inversion() {
   hold_and_lock(0);
 }
 
-// As a program that forks while another thread is in malloc.
+// Like a program that forks while another thread is in malloc.
 void fork_with_locked_mutex() {
   pthread_mutex_lock(&mutexes[0]);
   const pid_t child = fork();

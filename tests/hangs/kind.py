@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kind of hang is, and what all kinds use (kinds.py, torch_kinds.py)."""
+"""The description of a kind of hang, and code shared by all kinds (kinds.py, torch_kinds.py)."""
 import ctypes
 import os
 
@@ -8,8 +8,8 @@ KINDS = {}
 
 
 class Kind:
-    """ranks: how many; blamed: the ranks that the verdict may name first; causes: those that are
-    right; comm: the ranks are in operations of muster's collective library; trains: with DDP."""
+    """ranks: their number; blamed: the ranks that the verdict may name first; causes: the correct
+    ones; comm: the ranks are in operations of muster's collective library; trains: with DDP."""
 
     def __init__(self, run, causes, ranks, blamed, comm, words, needs, torch, trains):
         self.run, self.causes, self.ranks, self.blamed = run, causes, ranks, blamed
@@ -19,7 +19,7 @@ class Kind:
 
 def kind(*causes, ranks=3, blamed=(1,), comm=True, words="", needs="", torch="",
          trains=False):
-    """torch: the back end of PyTorch that the ranks use, in place of the library itself."""
+    """torch: the PyTorch backend that the ranks use, instead of the library itself."""
     def add(function):
         KINDS[function.__name__] = Kind(function, causes, ranks, blamed, comm and not torch, words,
                                         needs, torch, trains)

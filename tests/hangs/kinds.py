@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that hang, one function a kind: what rank 1 does, or all ranks do, after some progress.
-Run as a worker: kinds.py KIND. What the verdict must say of each is beside it (@kind). Those of
-PyTorch are in torch_kinds.py."""
+"""Programs that hang, one function per kind: what rank 1 does, or all ranks do, after some
+progress. Run as a worker: kinds.py KIND. @kind specifies what the verdict about each must contain.
+torch_kinds.py contains those with PyTorch."""
 import ctypes
 import fcntl
 import multiprocessing
@@ -79,7 +79,7 @@ def fifo_without_data(_):
 @kind("blocked_io", words="fuse", needs="/dev/fuse")
 @only_rank_1
 def fuse_without_answer(_):
-    """A file system whose server reads no request: as a dead NFS."""
+    """A file system whose server reads no requests, like a dead NFS server."""
     libc = ctypes.CDLL(None, use_errno=True)
     where = os.path.join(os.environ["SCRATCH"], "fuse")
     os.mkdir(where)
@@ -103,7 +103,7 @@ def flock_of_another(_):
 
 @kind("sleeps", blamed=(0,))
 def flock_chain(comm):
-    """Rank 1 waits for a lock that rank 0 holds, which sleeps; all others wait for rank 1."""
+    """Rank 1 waits for a lock held by rank 0, which sleeps; all others wait for rank 1."""
     path = os.path.join(os.environ["SCRATCH"], "lock")
     with open(path, "a") as file:
         if comm.rank == 0:
@@ -187,7 +187,8 @@ def spin(_):
 
 @kind("spinning", ranks=1, blamed=(0,), comm=False, words="spin_alone")
 def spin_alone(_):
-    """Of this program only lines are seen: CPU time counts as life until ten limits are over."""
+    """Only lines of output are visible, so CPU time counts as progress until ten limits have
+    passed."""
     while True:
         pass
 
@@ -213,7 +214,7 @@ def sleep_with_gil(_):
 @kind("deadlocked", words="GIL")
 @only_rank_1
 def gil_held_by_thread(_):
-    """A thread sleeps in C and holds the GIL: the main thread cannot go on."""
+    """A thread sleeps in C and holds the GIL, so the main thread cannot continue."""
     held = threading.Thread(target=ctypes.PyDLL(None).sleep, args=(int(FOREVER),), daemon=True)
     held.start()
     held.join()
@@ -291,7 +292,7 @@ def buffer():
 
 @kind("different_collective", words="eval")
 def other_group(comm):
-    """It waits for the others in one group, they for it in another."""
+    """It waits for the others in one group, and they wait for it in another."""
     import muster
     other = muster.Communicator.from_env(name="eval", timeout=FOREVER)
     (other if comm.rank == 1 else comm).barrier()
@@ -299,7 +300,8 @@ def other_group(comm):
 
 @kind("skipped_collective", words="socket")
 def waits_elsewhere(comm):
-    """It skips the operation in which the others wait, and waits for one of them by itself."""
+    """It skips the operation in which the others wait, and waits for one of them in a separate
+    operation."""
     if comm.rank == 1:
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.accept()
@@ -316,7 +318,7 @@ def barrier_of_a_part(comm):
 
 @kind("sleeps")
 def asynchronous(comm):
-    """The others wait for an operation that they started before."""
+    """The others wait for an operation that they started earlier."""
     if comm.rank == 1:
         time.sleep(FOREVER)
     comm.all_reduce(buffer(), async_op=True).wait()
@@ -324,7 +326,7 @@ def asynchronous(comm):
 
 @kind("waits_for_rank", "all_wait", blamed=(0, 1, 2))
 def receive_from_each_other(comm):
-    """Ranks 0 and 1 receive and nobody sends; rank 2 waits for both."""
+    """Ranks 0 and 1 receive, but no rank sends; rank 2 waits for both."""
     if comm.rank < 2:
         comm.recv(buffer(), 1 - comm.rank)
     comm.barrier()

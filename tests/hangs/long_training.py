@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No false alarm in an hour of training: with_py_spy long_training.py [MINUTES [SEED]].
-
-Runs training.py with 4 ranks under --hang-timeout=auto, once for each source of progress, both at
-the same time, and prints what was said of hangs. Not part of scripts/test: it takes its time. The
-environment is that of test_hangs.py."""
+"""Checks that an hour of training causes no false alarm: with_py_spy long_training.py [MINUTES
+[SEED]]. Runs training.py with 4 ranks under --hang-timeout=auto, once for each source of progress,
+both at the same time, and prints all messages about hangs. Not part of scripts/test, because it
+takes too long. The environment is that of test_hangs.py."""
 import random
 import sys
 import tempfile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are slow and do not hang: slow.py KIND. Also some that hang for a while."""
+"""Programs that are slow but do not hang: slow.py KIND. Also some that hang for a while."""
 import json
 import os
 import signal
@@ -37,7 +37,7 @@ def checkpoint():
 
 
 def checkpoint_read():
-    """As checkpoint, but that it reads."""
+    """Like checkpoint, but it reads."""
     comm = communicator()
     if comm.rank == 1:
         with open("/dev/zero", "rb", buffering=0) as file:
@@ -54,7 +54,7 @@ def compute(seconds):
 
 
 def compile_first():
-    """Before its first operation rank 1 computes, and the others wait for it to come."""
+    """Before its first operation rank 1 computes, and the others wait for it."""
     print("begun", flush=True)
     if os.environ["RANK"] == "1":
         compute(3 * LIMIT)
@@ -62,7 +62,7 @@ def compile_first():
 
 
 def output_only():
-    """Nothing is seen of it but lines, and these of rank 0 only."""
+    """Only lines of output are visible, and only those of rank 0."""
     for step in range(16):
         time.sleep(0.3 * LIMIT)
         if os.environ["RANK"] == "0":
@@ -70,7 +70,7 @@ def output_only():
 
 
 def prints_while_others_wait():
-    """Rank 0 evaluates and says so, and the others wait for it."""
+    """Rank 0 evaluates and reports it, and the others wait for it."""
     comm = communicator()
     for step in range(12 if comm.rank == 0 else 0):
         time.sleep(0.3 * LIMIT)
@@ -79,7 +79,7 @@ def prints_while_others_wait():
 
 
 def steps_of_the_channel():
-    """Steps that it tells the launcher, and no operations."""
+    """It reports steps to the launcher, but runs no operations."""
     import muster.worker
     for step in range(12):
         muster.worker.progress(step)
@@ -91,7 +91,7 @@ KINDS = [slow_steps, checkpoint, checkpoint_read, compile_first, output_only,
 
 
 def hang_once():
-    """In its first attempt rank 1 reads from a FIFO to which nobody writes."""
+    """In its first attempt rank 1 reads from a FIFO to which no process writes."""
     comm = communicator()
     if comm.rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         read_fifo()
@@ -106,7 +106,7 @@ def hang_always():
 
 
 def raise_and_hang():
-    """Rank 1 leaves the error file that torch's record writes, and hangs before it has ended."""
+    """Rank 1 leaves the error file that torch's record writes, and hangs before it exits."""
     comm = communicator()
     if comm.rank == 1:
         message = {"message": "ValueError: bad batch", "extraInfo": {
@@ -119,7 +119,7 @@ def raise_and_hang():
 
 
 def says_and_hangs():
-    """As hang_always, and each rank says something first."""
+    """Like hang_always, but each rank first prints something."""
     print("begun", flush=True)
     hang_always()
 
@@ -140,7 +140,7 @@ def steps_then_fifo():
 
 
 def fifo_then_steps():
-    """Rank 1 waits in a FIFO after some steps that all ranks have told, and then all go on."""
+    """Rank 1 waits on a FIFO after some steps that all ranks have reported; then all continue."""
     import muster.worker
     for step in range(20):
         if step == 3 and os.environ["RANK"] == "1":
@@ -161,7 +161,7 @@ def stop_own_agent():
 
 
 def silent():
-    """It never prints: it is judged only where all of its output would be seen."""
+    """It never prints, so it is judged only if all of its output would be visible."""
     read_fifo()
 
 

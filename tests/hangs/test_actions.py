@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows a verdict: --on-hang, the lines on stderr, the files, the events."""
+"""The consequences of a verdict: --on-hang, the lines on stderr, the files, the events."""
 import json
 import os
 import pathlib
@@ -30,7 +30,7 @@ class Case(unittest.TestCase):
         return job.returncode, out, err
 
     def line_with(self, job, text):
-        """The first line on stderr that has it, with those before."""
+        """The first line on stderr that contains it, with the lines before it."""
         seen = ""
         for line in job.stderr:
             seen += line
@@ -110,7 +110,7 @@ class Actions(Case):
         self.assertIn("hang: rank 1: blocked in I/O on", report["root_cause"]["message"])
 
     def test_stop_ends_the_job_also_where_the_rank_has_left_an_error(self):
-        # As torch's record does it: the exception is written down, and then its cleaning up hangs.
+        # Like torch's record: the exception is written to the file, and then the cleanup hangs.
         code, _, err = self.end(self.start(2, "raise_and_hang", "--on-hang=stop",
                                            "--max-restarts=5"))
         self.assertEqual(code, HUNG, err)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that hang (kinds.py) under the real launcher: its verdict must name the right rank and
-the right cause, and do what --on-hang says. And programs that are slow only, of which it must say
-nothing. `python3 test_hangs.py --table` prints what was said of each kind.
-
-MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library, HANGS_LIBRARY hangs.cpp;
-PYTHONPATH holds the package. MUSTER_TORCH: the interpreter that has PyTorch and, beside it, py-spy;
-without it the kinds are skipped."""
+cause, and it must do what --on-hang specifies. It must report nothing about programs that are only
+slow. `python3 test_hangs.py --table` prints the report about each kind. MUSTER_BIN is the path of
+the launcher, MUSTER_COLLECTIVE_LIBRARY of the library, HANGS_LIBRARY of hangs.cpp; PYTHONPATH
+contains the package. MUSTER_TORCH: an interpreter that has PyTorch, with py-spy next to it; without
+it, the kinds are skipped."""
 import json
 import os
 import pathlib
@@ -66,7 +65,7 @@ def run(ranks, options, file, *words, **more):
 
 
 def run_kind(name):
-    """With a standard input that stays open and says nothing."""
+    """With a standard input that stays open and silent."""
     read, write = os.pipe()
     try:
         kind = kinds.KINDS[name]
@@ -78,7 +77,7 @@ def run_kind(name):
 
 
 def problem_with(name, ended):
-    """What is wrong with the verdict on a kind; None: nothing."""
+    """The error in the verdict about a kind; None if it is correct."""
     kind = kinds.KINDS[name]
     if len(ended.verdicts) != 1:
         return f"{len(ended.verdicts)} verdicts"
@@ -103,7 +102,7 @@ def missing(kind):
 
 
 class Kinds(unittest.TestCase):
-    """One test a kind: test_sleep, test_stopped, ..."""
+    """One test per kind: test_sleep, test_stopped, ..."""
 
 
 def add_kind(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that hang (kinds.py, slow.py) in jobs of two nodes, which are two launchers on loopback
+"""Programs that hang (kinds.py, slow.py) in two-node jobs, with two launchers on loopback
 addresses. Rank 0 is on node a, which leads; ranks 1 and 2 are on node b. One verdict for the whole
 job must name the right rank, its node and the cause, and --on-hang acts on all nodes."""
 import ctypes
@@ -26,8 +26,8 @@ from test_hangs import (DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH,  # noqa: E40
 NEW_NAMES = 0x04000000  # CLONE_NEWUTS
 IS_ROOT = os.geteuid() == 0
 
-# What rank 1 of node b does, while rank 0 of node a and rank 2 wait. Both nodes are on one host, of
-# whose flight recorders only node a knows: what needs all of them is in tests/hosts.
+# What rank 1 on node b does while rank 0 on node a and rank 2 wait. Both nodes are on one host, and
+# only node a sees its flight recorders; tests/hosts contains the cases that need all of them.
 KINDS = ["sleep", "stopped", "full_pipe", "fifo_without_reader", "socket_without_answer",
          "child_that_is_stopped", "spin", "sleep_with_gil", "lock_inversion", "condition",
          "child_that_sleeps", "waits_elsewhere", "barrier_of_a_part", "chain", "gloo_sleep",
@@ -35,13 +35,13 @@ KINDS = ["sleep", "stopped", "full_pipe", "fifo_without_reader", "socket_without
 
 
 def is_hosted(port):
-    """Somebody listens there."""
+    """Whether a process listens there."""
     tables = pathlib.Path("/proc/net/tcp").read_text()
     return f":{port:04X} 00000000:0000 0A " in tables
 
 
 def named(name):
-    """For a process between fork and exec: a host name of its own, where that is allowed."""
+    """Runs between fork and exec: sets a separate host name, if that is permitted."""
     def become():
         libc = ctypes.CDLL(None, use_errno=True)
         if IS_ROOT and libc.unshare(NEW_NAMES) == 0:
@@ -101,7 +101,7 @@ class Node:
             ticks.wait(0.05)
 
     def says(self, text):
-        """All that it has said until then."""
+        """Everything that it has printed until then."""
         self.wait_for(lambda: text in self.err(), f"say '{text}'")
         return self.err()
 
@@ -116,7 +116,7 @@ class Case(unittest.TestCase):
         self.scratch = folder.name
 
     def start(self, options, file, *words, python="", options_of=None):
-        """options_of: of one node, in place of those for all."""
+        """options_of: for one node, instead of those for all."""
         job, port = "hang-" + uuid.uuid4().hex[:8], free_port()
         self.nodes = []
         first = 0
@@ -141,7 +141,7 @@ class Case(unittest.TestCase):
         return "\n".join(map(str, self.nodes))
 
     def one_verdict(self):
-        """The same on both nodes, each of which has the stories of its own ranks beside it."""
+        """The same on both nodes, each of which also has the evidence about its own ranks."""
         found = [node.verdicts() for node in self.nodes]
         self.assertEqual([len(verdicts) for verdicts in found], [1, 1], self.describe())
         self.assertEqual(found[0], found[1])
@@ -155,7 +155,7 @@ class Case(unittest.TestCase):
         return found[0][0]
 
     def assert_shown_once(self):
-        """The block is on the node that leads; the other one has a line."""
+        """The leading node prints the block; the other one prints one line."""
         a, b = (node.err() for node in self.nodes)
         self.assertIn("  no progress for ", a, self.describe())
         self.assertNotIn("  no progress for ", b, self.describe())
@@ -165,7 +165,7 @@ class Case(unittest.TestCase):
 
 
 class Kinds(Case):
-    """One test a kind: test_sleep, test_stopped, ..."""
+    """One test per kind: test_sleep, test_stopped, ..."""
     verdict = None
 
 
@@ -199,7 +199,7 @@ for each in KINDS:
 
 
 class Slow(Case):
-    """Of programs that are slow only nothing is said, wherever the slow rank is."""
+    """Nothing is reported about programs that are only slow, wherever the slow rank is."""
 
 
 def add_program(function):

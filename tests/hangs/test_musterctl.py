@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl stacks and flights: what a verdict would say, on demand. Of programs that hang
+"""musterctl stacks and flights: what a verdict would contain, on demand. Tests hanging programs
 (kinds.py), with the flight recorders of muster's library and of PyTorch."""
 import json
 import os
@@ -43,7 +43,7 @@ class Running(unittest.TestCase):
         return ["--pid", job.pid]
 
     def until(self, command, job, *texts, words=()):
-        """Asks again, as long as the program is on its way to where it hangs."""
+        """Asks repeatedly while the program has not yet reached the place where it hangs."""
         deadline = time.monotonic() + DEADLINE
         while True:
             said = ctl(command, *words, *job)
@@ -81,7 +81,7 @@ class Flights(Running):
         job = self.start("sleep")
         self.until("flights", job, "world, epoch 0: 3 of 3 ranks seen\n",
                    "rank 1: last completed #", "rank 1 is behind: ranks 0, 2 wait for it\n")
-        self.assertTrue(ctl("stacks", *job))  # no harm was done
+        self.assertTrue(ctl("stacks", *job))  # the job is unaffected
 
     def test_of_pytorch(self):
         job = self.start("gloo_skipped", "--hang-timeout=1000")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are slow (slow.py): the launcher must say nothing of them."""
+"""Programs that are slow (slow.py): the launcher must not report them."""
 import unittest
 
 import slow
@@ -7,12 +7,12 @@ from test_hangs import run
 
 
 class Slow(unittest.TestCase):
-    """One test a program."""
+    """One test per program."""
 
 
 def add_program(function):
     def test(self):
-        # Loaded machines are slow, too: nothing here depends on when a look comes.
+        # Loaded machines are slow, too, so nothing here depends on the time of a poll.
         ended = run(3, [f"--hang-timeout={slow.LIMIT:.0f}", "--on-hang=stop"], "slow.py",
                     function.__name__)
         self.assertEqual(ended.code, 0, str(ended))

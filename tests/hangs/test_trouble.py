@@ -16,7 +16,7 @@ PAGE = (HERE.parents[1] / "docs/troubleshooting.md").read_text()
 
 
 def consoles():
-    """(command, the lines that it prints), one by one."""
+    """(command, the lines that it prints), one after the other."""
     for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.M | re.S):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, _, lines = part.partition("\n")
@@ -24,7 +24,7 @@ def consoles():
 
 
 def pattern(line):
-    """Numbers, names of run folders and of the node, and where the program lies may differ."""
+    """Numbers, names of run folders and of the node, and the program's path may differ."""
     line = re.sub(r"logs/[^/ ]+", "logs/RUN", line)
     line = re.sub(r"\d+", "9", line)
     return re.escape(line).replace("9", r"\d+").replace("RUN", "[^/ ]+").replace(
@@ -51,7 +51,8 @@ class Trouble(unittest.TestCase):
         return job
 
     def watched_job(self):
-        """The one that hangs without --hang-timeout; there once musterctl sees rank 2 behind."""
+        """The one that hangs without --hang-timeout: waits until musterctl shows that rank 2 is
+        behind."""
         if self.job is None:
             self.job = self.start("--nproc-per-node=4", "train.py", "part-7.fifo")
         return self.job
@@ -68,7 +69,7 @@ class Trouble(unittest.TestCase):
         return done.stdout + done.stderr
 
     def missing(self, command, lines):
-        """What is to be seen and is not, in the order of the page; and all that was said."""
+        """The expected but missing output, in the order of the page; and all output."""
         rest = said = self.output_of(command)
         for line in lines:
             found = re.search(pattern(line), rest)
@@ -82,7 +83,7 @@ class Trouble(unittest.TestCase):
         for command, lines in consoles():
             count += 1
             wrong = self.missing(command, lines)
-            # What is shown of a job that runs is shown when all have come so far.
+            # A running job's output is compared once all ranks have reached this point.
             give_up = time.monotonic() + DEADLINE
             while wrong and self.job and self.job.poll() is None and time.monotonic() < give_up:
                 wrong = self.missing(command, lines)

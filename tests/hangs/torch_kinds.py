@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that hang, in PyTorch: as kinds.py."""
+"""Programs that hang in PyTorch, like those in kinds.py."""
 import os
 import signal
 import site
@@ -13,7 +13,8 @@ PACKAGE = os.path.join(os.path.dirname(__file__), *[os.pardir] * 2, "lib", "pyth
 
 
 class Torch:
-    """Of a program on gloo only lines are seen; with the back end "muster" its operations are."""
+    """With gloo, only lines of output are visible; with the backend "muster", its operations
+    are."""
 
     def __init__(self, backend, trains):
         if backend == "gloo":
@@ -25,7 +26,7 @@ class Torch:
         dist.init_process_group(backend)
         self.rank, self.dist, self.torch = dist.get_rank(), dist, torch
         if trains:
-            # What it imports takes as long as a hang where the machine is busy.
+            # Importing PyTorch takes as long as a hang if the machine is busy.
             import torch.utils.data
             train(self, [torch.ones(2, 4)], loud=False)
         for step in range(3):
@@ -60,7 +61,8 @@ def gloo_other_operation(comm):
 
 @kind("skipped_collective", torch="gloo", words="comes before it")
 def gloo_skipped(comm):
-    """By PyTorch's flight recorder: by their stacks the others might as well be ahead."""
+    """Needs PyTorch's flight recorder, because judging by their stacks the others might as well be
+    ahead."""
     for step in range(6):
         if comm.rank != 1 or step != 4:
             comm.barrier()
@@ -70,7 +72,7 @@ def gloo_skipped(comm):
 
 @kind("different_collective", torch="gloo", words="#1 all_reduce f32[4] of group 1")
 def gloo_other_group(comm):
-    """The stacks of all are the same."""
+    """All ranks have the same stacks."""
     groups = [comm.dist.new_group() for _ in range(2)]
     order = reversed(groups) if comm.rank == 1 else groups
     for group in order:
@@ -79,9 +81,9 @@ def gloo_other_group(comm):
 
 @kind("skipped_collective", torch="cpu:gloo", words="comes before it")
 def nccl_pipe(comm):
-    """PyTorch's own writer and NCCL's way to ask for it, without NCCL: a thread listens at the pipe
-    that TORCH_NCCL_DEBUG_INFO_PIPE_FILE names, as that of PyTorch's NCCL does, which logs a line
-    each time it is asked."""
+    """PyTorch's own writer and the trigger of its NCCL backend, without NCCL: a thread listens on
+    the pipe named by TORCH_NCCL_DEBUG_INFO_PIPE_FILE, and logs a line for each request, like the
+    thread in PyTorch."""
     from torch._C import _distributed_c10d as native
     place = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + f"{comm.rank}.pipe"
     os.mkfifo(place)
@@ -113,7 +115,7 @@ def gloo_lock(_):
 
 @kind("skipped_collective", torch="gloo", words="get_nowhere")
 def gloo_store(comm):
-    """It waits for a key in the store that nobody sets."""
+    """It waits for a key in the store that no rank sets."""
     def get_nowhere():
         comm.dist.distributed_c10d._get_default_store().get("nowhere")
     if comm.rank == 1:
@@ -141,7 +143,7 @@ def ddp_sleep(comm):
 
 
 class Data:
-    """Items for a DataLoader, of which the third one of rank 1 does something."""
+    """Items for a DataLoader; the third item on rank 1 does something."""
 
     def __init__(self, comm, action):
         self.ones, self.action = comm.torch.ones(4), action if comm.rank == 1 else None

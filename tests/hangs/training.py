@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A long training with all that makes real ones slow: training.py SOURCE MINUTES SEED.
-
-SOURCE is what the launcher can see of it: "operations" of muster's collective library, or "steps"
-that it tells while it sums over gloo. Before the first step rank 0 compiles for minutes; now and
-then a step takes seconds; checkpoints are written by rank 0 while the others wait; evaluations read
-data, or only compute. All ranks draw the same numbers, so that each knows what the others do."""
+"""A long training run with everything that slows down real ones: training.py SOURCE MINUTES SEED.
+SOURCE is what the launcher can see: "operations" of muster's collective library, or "steps" that it
+reports while it sums over gloo. Before the first step rank 0 compiles for minutes; occasionally a
+step takes seconds; rank 0 writes checkpoints while the others wait; evaluations read data, or only
+compute. All ranks draw the same random numbers, so that each knows what the others do."""
 import os
 import random
 import sys
@@ -50,7 +49,7 @@ class Steps:
 
 
 def compute(seconds):
-    """Uses the processor for a part of it, as a rank does whose work is on a GPU."""
+    """Uses the CPU for part of the time, like a rank whose work is on a GPU."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         busy = time.monotonic() + 0.03
@@ -79,7 +78,7 @@ def evaluate(seconds, reads):
 def train(job, minutes, draw):
     counts = {"steps": 0, "slow steps": 0, "checkpoints": 0, "evaluations": 0}
     begun = time.monotonic()
-    agreed = 0.0  # all ranks go by the draws, not by their clocks
+    agreed = 0.0  # all ranks follow the random numbers, not their clocks
     while agreed < minutes * 60:
         slow = draw.random() < 0.002
         spent = draw.uniform(*SLOW_STEP_S) if slow else STEP_S * draw.lognormvariate(0, 0.5)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile clients of a running muster-store: whatever they send, or do not read, the server lives,
-its memory stays within its limits, and a well-behaved client beside them is answered correctly."""
+"""Hostile clients of a running muster-store: whatever they send or do not read, the server
+survives, its memory stays within its limits, and a well-behaved client is still answered
+correctly."""
 import os
 import random
 import socket
@@ -18,8 +19,8 @@ from store_process import TIMEOUT, StoreProcess, receive  # noqa: E402
 GREETING = bytes.fromhex('00cef7853c')
 SEED = int(os.environ.get('MUSTER_SEED', '20261121'))
 MIB = 1 << 20
-# What half requests and unread replies may hold is 256 MiB; growing buffers may have twice that.
-# The sanitizer keeps freed memory for a while and has its own beside it.
+# Incomplete requests and unread replies may use 256 MiB; growing buffers may use twice that. The
+# sanitizer keeps freed memory for a while and needs its own memory as well.
 RESIDENT_MAX_KIB = 640 * 1024 if os.environ.get('MUSTER_SANITIZED') != '1' else 3 * 1024 * 1024
 
 
@@ -40,7 +41,7 @@ def connect(store):
 
 
 def send_as_much_as_taken(connection, data):
-    """Sends until done or the server closes; a server that takes no more is waited for."""
+    """Sends until done or the server closes the connection. Waits if the server accepts no more."""
     try:
         connection.sendall(data)
         return True
@@ -56,7 +57,8 @@ def is_closed(connection):
 
 
 class Innocent:
-    """A client that sets and gets all the time, until its scope ends, and checks each answer."""
+    """A client that sets and gets continuously until the end of its scope, and checks each
+    answer."""
 
     def __init__(self, store):
         self.connection = connect(store)
@@ -113,7 +115,7 @@ class Hostile(unittest.TestCase):
         self.assertNotIn('Sanitizer', self.store.errors)
 
     def check_memory_is_given_back(self):
-        """Once the clients that held it have gone. ASan keeps what was freed for a while."""
+        """After the clients that held it have disconnected. ASan keeps freed memory for a while."""
         end = time.monotonic() + TIMEOUT
         while os.environ.get('MUSTER_SANITIZED') != '1' and self.store.resident_kib() > 64 * 1024:
             self.assertLess(time.monotonic(), end, f'{self.store.resident_kib()} KiB are resident')
@@ -163,7 +165,7 @@ class Hostile(unittest.TestCase):
             client.close()
 
     def test_endless_values_on_a_hundred_connections(self):
-        # Each is within all limits of a request and lacks its last byte: 800 MB in all.
+        # Each is within all limits of a request and lacks its last byte: 800 MB in total.
         almost = GREETING + set_request(b'/endless', bytes(8 * MIB))[:-1]
         clients = [connect(self.store) for _ in range(100)]
         taken = 0
@@ -209,7 +211,7 @@ class Hostile(unittest.TestCase):
         with connect(self.store) as client:
             client.sendall(GREETING)
             value = bytes(8 * MIB)
-            # 1 GiB fits; the server closes the connection at the request that would pass it.
+            # 1 GiB fits; the server closes the connection at the request that would exceed it.
             taken = sum(send_as_much_as_taken(client, set_request(b'/%d' % number, value))
                         for number in range(160))
             self.assertTrue(is_closed(client))
@@ -225,7 +227,7 @@ class Hostile(unittest.TestCase):
         with StoreProcess(prefix=('prlimit', '--nofile=64:64')) as store:
             silent = [connect(store) for _ in range(900)]
             clients = []
-            for number in range(32):  # more than are left beside what the silent ones may hold
+            for number in range(32):  # more than is left besides what silent clients may hold
                 clients.append(connect(store))
                 clients[-1].sendall(GREETING + set_request(b'/%d' % number, b'v') +
                                     get_request(b'/%d' % number))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The store never asks the resolver about its clients. In network and mount namespaces of its own
-the only name server is one that counts the questions and never answers; it must hear nothing while
-clients connect. (PyTorch's own server asks it for each connection, inside its loop.)"""
+"""The store never queries the resolver about its clients. In separate network and mount namespaces,
+the only name server counts the queries and never answers; it must receive none while clients
+connect. (PyTorch's own server queries the resolver for each connection, inside its loop.)"""
 import os
 import socket
 import subprocess
@@ -21,7 +21,7 @@ CLIENTS = 256
 
 
 class MuteResolver:
-    """Takes questions on 127.0.0.1:53 and answers none."""
+    """Receives queries on 127.0.0.1:53 and answers none."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -35,7 +35,7 @@ class MuteResolver:
 
 
 def enter(folder):
-    """Makes the mute server the only source of names in this mount namespace."""
+    """Makes the silent server the only source of names in this mount namespace."""
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     subprocess.run(['mount', '--make-rprivate', '/'], check=True)
     for name, content in (('resolv.conf', 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n'),
@@ -48,7 +48,7 @@ def enter(folder):
 
 
 def connect_all(port):
-    """Connects, greets and counts, one after another; gives the seconds that took."""
+    """Connects, greets and counts, one client after another. Returns the elapsed seconds."""
     start = time.monotonic()
     clients = []
     for number in range(CLIENTS):
@@ -70,7 +70,7 @@ class NeverAsked(unittest.TestCase):
                 took = connect_all(store.port)
                 self.assertEqual(resolver.questions, [])
             print(f'{CLIENTS} clients connected in {took:.3f} s')
-            # The proof that a question would have been heard: ask one, as PyTorch's server does.
+            # Proves that a query would have been noticed: sends one, as PyTorch's server does.
             with self.assertRaises(OSError):
                 socket.gethostbyaddr('127.0.0.1')
             self.assertGreater(len(resolver.questions), 0)

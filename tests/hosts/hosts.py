@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on this machine: each with a network, a name and an /etc of its own (network, UTS and mount
-namespaces), all on one switch, a bridge in a namespace of its own. They vanish with the processes
+"""Hosts on this machine: each has its own network, name and /etc (network, UTS and mount
+namespaces). All are on one switch, a bridge in a separate namespace. They vanish with the processes
 that hold them. Needs root."""
 
 import contextlib
@@ -75,7 +75,7 @@ class Host(Space):
         self.ip("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up")
 
     def etc(self, **files):
-        """Files of its own in place of /etc/NAME."""
+        """Replaces /etc/NAME with the host's own files."""
         for name, text in files.items():
             path = self.net.folder / f"{self.name}.{name}"
             path.write_text(text)
@@ -91,7 +91,8 @@ class Host(Space):
         self.net.switch.ip(f"link set {self.port} up")
 
     def firewall(self, verdict):
-        """A rule for all that comes in, and for all that goes out where nothing is answered."""
+        """Applies a verdict to incoming packets, and drops outgoing packets too if incoming ones
+        are dropped."""
         rules = ["table inet cut {", "chain in { type filter hook input priority 0;",
                  f"iifname eth0 {verdict}; }}"]
         if verdict == "drop":
@@ -103,14 +104,15 @@ class Host(Space):
 
 
 class Net:
-    """A switch, and hosts of these names with the addresses .1, .2, ..."""
+    """A switch, and hosts with these names and the addresses .1, .2, ..."""
 
     def __init__(self, folder, names):
         self.folder = folder
         self.spaces = []
         self.switch = self.add(Space("-n"))
-        # An address of its own: else it takes the lowest one of its ports, another with each new
-        # host, and whoever had asked for it before sends into the void for half a minute.
+        # A fixed address. Otherwise the bridge takes the lowest address of its ports, which changes
+        # with each new host, and clients that queried it before send into the void for half a
+        # minute.
         self.switch.ip("link set lo up",
                        "link add br0 address 02:00:00:00:00:fe type bridge forward_delay 0",
                        f"addr add {DNS}/24 dev br0", "link set br0 up")
@@ -127,7 +129,7 @@ class Net:
             f"{host.address} {host.name} {host.name}.cluster\n" for host in self.hosts)
 
     def trap_dns(self):
-        """Counts questions to the only name server; returns the file with one line for each."""
+        """Counts queries to the only name server; returns the file with one line per query."""
         path = self.folder / "dns"
         trap = subprocess.Popen([*self.switch.prefix, "python3", "-c", TRAP, DNS, str(path)])
         self.spaces.append(Killed(trap))
@@ -159,7 +161,7 @@ class HostsCase(NodesCase):
     def hosts(self, *names):
         self.net = Net(self.folder, names or self.names)
         self.addCleanup(self.net.close)
-        # After the nodes are gone: cleanups run last in, first out.
+        # After the nodes have exited, because cleanups run last in, first out.
         self._cleanups.insert(0, self._cleanups.pop())
         return self.net.hosts
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how long a killed first node takes to be in the next round, from its launcher's start:
-three hosts, 20 returns. No test: nothing is decided by the time. Needs root, and
+"""Prints the time from the restart of a killed first node until it is in the next round: three
+hosts, 20 returns. Not a test, because the time decides nothing. Needs root, and
     MUSTER_BIN=… MUSTER_PUPPET=… MUSTER_NODE_WORKER=… PYTHONPATH=tests/integration:tests/hosts \\
         python3 tests/hosts/measure_returns.py"""
 import json
@@ -13,7 +13,7 @@ RETURNS = 20
 
 
 def time_to_round(events):
-    """Milliseconds from the first event to the first round of this launcher."""
+    """Milliseconds from this launcher's first event to its first round."""
     begun = next(event for event in events if event["event"] == "round_begun")
     return (begun["time"] - events[0]["time"]) * 1e3
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what the ways to the workers' store cost a worker on another host: two hosts, one worker
-on each. No test: nothing is decided by the time. Needs root, and
+"""Prints the cost of each way to the workers' store for a worker on another host: two hosts, one
+worker on each. Not a test, because the time decides nothing. Needs root, and
     MUSTER_BIN=… MUSTER_PUPPET=… MUSTER_NODE_WORKER=… PYTHONPATH=tests/integration:tests/hosts \\
         python3 tests/hosts/measure_store.py"""
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real munged on each host of a test (hosts.py), at the usual place: hosts with the same key are
+"""A real munged on each host of a test (hosts.py), at the usual path. Hosts with the same key form
 one cluster. Needs Debian's package munge."""
 
 import os
@@ -18,7 +18,7 @@ def missing():
 
 
 class Munged:
-    """The daemon of one host, which vanishes with the test."""
+    """One host's daemon, which is stopped at the end of the test."""
 
     def __init__(self, case, host, key):
         self.host = host

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The inbound half of a service mesh's side car: sidecar.py PORT UID. Connections that the host's
-firewall redirects to PORT are carried to where they were going, from 127.0.0.6 and under UID, as
-Envoy does it. Prints "ready"."""
+"""The inbound half of a service mesh's sidecar: sidecar.py PORT UID. Forwards connections that the
+host's firewall redirects to PORT to their original destination, from 127.0.0.6 and as user UID,
+like Envoy. Prints "ready"."""
 import contextlib
 import os
 import socket

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job over several hosts whose workers talk to their store, and others who try to."""
+"""A job on several hosts whose workers use their store, and strangers that try to use it."""
 
 import sys
 
 from harness import eventually, free_port, read
 from hosts import NETWORK, HostsCase
 
-# Greets the store and asks for an echo; "in", or why not.
+# Greets the store and asks for an echo; prints "in", or the reason.
 TALK = """
 import os, socket, struct, sys, time
 def talk(host, port):
@@ -41,7 +41,7 @@ WITHIN = 60  # s
 
 class StoreCase(HostsCase):
     def begin(self, via, hosts=("node1", "node2"), nodes=2, **how):
-        """A job of the first hosts, whose workers end with end_job; the last host is a stranger."""
+        """A job on the first hosts, whose workers exit in end_job; the last host is a stranger."""
         if hosts:
             self.hosts(*hosts)
         options = [] if via is None else [f"--store-via={via}"]
@@ -50,14 +50,15 @@ class StoreCase(HostsCase):
         return self.job
 
     def begin_apart(self, *via):
-        """Each host has its own way."""
+        """Each host uses a different way to the store."""
         self.hosts("node1", "node2")
         self.job = self.cluster("2", conf="last_call_timeout=500")
         self.nodes = [self.job.start(number, program=self.worker(), options=[f"--store-via={how}"])
                       for number, how in enumerate(via, 1)]
 
     def begin_on_second(self, via="direct"):
-        """The second host has the endpoint, and so leads; the first one has the first rank."""
+        """The second host has the endpoint, and therefore leads; the first one has the first
+        rank."""
         self.hosts("node1", "node2", "node3")
         program = self.worker()
         self.job = self.cluster("3", conf="last_call_timeout=500", options=[f"--store-via={via}"],
@@ -70,7 +71,8 @@ class StoreCase(HostsCase):
         return [sys.executable, str(path)]
 
     def said(self, rank):
-        """What a worker heard from the store, at which address and port it looked, its pid."""
+        """A worker's answer from the store, the store's address and port that it used, and its
+        pid."""
         path = self.job.folder / f"said.{rank}"
         text = eventually(lambda: read(path), lambda: f"rank {rank} says\n{self.job.describe()}",
                           WITHIN)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collective library with one rank on each host, so that nobody shares its host: a rank that is
-killed, and hosts that fall silent in the middle of a sum, are named by the others. (A silent one
-after kSilence of collective/tcp/tcp_socket.hpp: nothing is measured here, but none of these sums
-has a deadline that would end it before the test does.)"""
+"""The collective library with one rank on each host, so that no two ranks share a host. If a rank
+is killed, or a host falls silent in the middle of a sum, the other ranks name it. (A silent host is
+detected after kSilence in collective/tcp/tcp_socket.hpp. The tests do not measure this time, but
+none of these sums has a deadline that would expire before the test's.)"""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class Silent(HostsCase):
         return process
 
     def serve(self):
-        """On the switch: no host's end is that of the store."""
+        """On the switch, so that the store does not end with a host."""
         file = self.folder / "port"
         self.spawn(*self.net.switch.prefix, STORE, "--bind", DNS, "--port", "0", "--port-file",
                    str(file))
@@ -77,7 +77,7 @@ class Silent(HostsCase):
 
 class LinkLocal(HostsCase):
     def test_ranks_meet_over_link_local_addresses(self):
-        """Of two interfaces that have different names, as those of two machines may have."""
+        """Two interfaces with different names, as two machines may have them."""
         hosts = self.hosts("node1", "node2")
         hosts[0].ip("addr add fe80::1/64 dev eth0 nodad")
         hosts[1].ip("link set eth0 down", "link set eth0 name ib0", "link set ib0 up",

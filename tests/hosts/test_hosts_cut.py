@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that are cut and heal: the side with a majority goes on, the other one stops its workers
-in time and waits, saying so; never do two rounds run at one time (every test checks that)."""
+"""Networks that are cut and heal: the side with a majority continues; the other side stops its
+workers in time, waits, and prints why. No two rounds ever run at the same time (checked by every
+test)."""
 
 import unittest
 
@@ -12,7 +13,7 @@ CONF = f"last_call_timeout=500,lease={LEASE}"
 CUTS = {
     "link": (lambda host: host.unplug(), lambda host: host.plug()),
     "drop": (lambda host: host.firewall("drop"), lambda host: host.open()),
-    # Answers with ICMP, for which connect() says "refused" as for a port that nobody listens on.
+    # Answers with ICMP, so connect() returns "refused", as for a port without a listener.
     "reject": (lambda host: host.firewall("reject with icmp type port-unreachable"),
                lambda host: host.open()),
 }
@@ -30,7 +31,7 @@ class Cut(HostsCase):
         return job, nodes
 
     def cut_and_heal(self, how, numbers, nnodes="1:3", names=()):
-        """Cuts these hosts off; the others are the majority. Then all are one job again."""
+        """Cuts off these hosts; the others are the majority. After that all form one job again."""
         cut, heal = CUTS[how]
         job, nodes = self.running(nnodes, *names)
         hosts = [self.net.hosts[number - 1] for number in numbers]
@@ -70,7 +71,8 @@ class Cut(HostsCase):
         self.cut_and_heal("drop", [1, 2], "1:5", [f"node{i}" for i in range(1, 6)])
 
     def test_a_majority_is_cut_off_each_for_itself(self):
-        # Nobody has a majority: nobody runs. All say for whom they wait; then all go on.
+        # No side has a majority, so none runs. All print for which nodes they wait, and then all
+        # continue.
         job, nodes = self.running()
         for host in self.net.hosts[1:]:
             host.firewall("drop")
@@ -83,7 +85,7 @@ class Cut(HostsCase):
         job.finish(*nodes)
 
     def test_the_host_is_alone_and_the_others_are_more(self):
-        # Four: node1 alone, three others among themselves.
+        # Four nodes: node1 alone, the three others together.
         self.cut_and_heal("link", [1], "1:4", ["node1", "node2", "node3", "node4"])
 
     def test_half_with_the_first_rank_goes_on(self):
@@ -96,8 +98,8 @@ class Cut(HostsCase):
         job.finish(*nodes)
 
     def test_an_icmp_refusal_is_no_proof_of_death(self):
-        # Of two, the second asks the first's port and is "refused" by a firewall. If it took that
-        # for its death it would run alone, beside the first.
+        # The second of two nodes connects to the first one's port, and a firewall "refuses" it. If
+        # it took this for the first one's death, it would run at the same time as the first.
         job, nodes = self.running("1:2", "node1", "node2")
         self.net.hosts[0].firewall("reject with icmp type port-unreachable")
         job.round(1, nodes=["node1"])
@@ -108,7 +110,7 @@ class Cut(HostsCase):
         job.finish(*nodes)
 
     def test_a_host_that_loses_its_power(self):
-        # Everything stops and nothing is said: cut first, then killed.
+        # Everything stops without any message: cut first, then killed.
         job, nodes = self.running("2:3")
         self.net.hosts[0].firewall("drop")
         nodes[0].kill_all()
@@ -119,7 +121,7 @@ class Cut(HostsCase):
         job.finish(*nodes[1:], job.nodes[-1])
 
     def test_the_first_of_two_loses_its_power_and_returns(self):
-        # For longer than a lease, so that the other one cannot know what it did before.
+        # Longer than a lease, so that the other one cannot know what it did before.
         job, nodes = self.running("2", "node1", "node2")
         self.net.hosts[0].firewall("drop")
         nodes[1].wait_for_text("killed this node's workers", "waiting for")

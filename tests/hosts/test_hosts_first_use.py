@@ -68,7 +68,7 @@ class FirstUse(HostsCase):
         job.finish(*nodes.values())
 
     def in_slurm(self, nodes):
-        """A job of two machines in a step whose list of nodes is this one."""
+        """A two-node job in a step with this node list."""
         job = self.cluster("2")
         port = free_port()
         job.launcher_args = lambda *_, words=(), **__: [*words, "--nproc-per-node=1", WORKER]

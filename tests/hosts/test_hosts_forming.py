@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes on hosts of their own: by name and by address, with the names that machines really have."""
+"""Nodes on separate hosts: by name and by address, with realistic host names."""
 
 import unittest
 
@@ -79,7 +79,7 @@ class Names(HostsCase):
         questions = self.net.trap_dns()
         port = free_port()
         job = self.cluster("2", endpoint=f"{NETWORK}1:{port},alias.example:{port}")
-        conf = "join_timeout=4,last_call_timeout=500,is_host="  # a lookup is given up after 5 s
+        conf = "join_timeout=4,last_call_timeout=500,is_host="  # a lookup times out after 5 s
         nodes = [job.start(1, conf=conf + "true"), job.start(2, conf=conf + "false")]
         job.round(2)
         job.finish(*nodes)
@@ -142,13 +142,13 @@ class Names(HostsCase):
         port = free_port()
         nodes = [job.start(number, endpoint=f"[fe80::1%card{number}]:{port}")
                  for number in (1, 2, 3)]
-        # Each worker got the master's address with the name that its own host has.
+        # Each worker received the master's address under the name that the worker's host uses.
         for world, master in ((3, 1), (2, 2)):
             one = job.round(world)
             self.assertEqual([one.env[rank]["MASTER_ADDR"] for rank in range(world)],
                              [f"fe80::{master}%card{number}" for number in range(master, 4)])
             if world == 3:
-                nodes[0].kill_all()  # node3 dials node2 at the address that node2 told
+                nodes[0].kill_all()  # node3 connects to node2 at the address that node2 announced
         job.finish(*nodes[1:])
 
     def test_static(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first host is behind the inbound half of a side car: what comes from other hosts reaches it
-from its own machine, under another user."""
+"""The first host is behind the inbound half of a sidecar: connections from other hosts arrive from
+its own machine, as a different user."""
 
 import pathlib
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's gloo on hosts whose own name resolves to 127.0.1.1 or not at all: it must use the
-interface that has the node's address. With Debian's PyTorch 1.13 and the one of scripts/torch_env;
-a machine that lacks one of them fails."""
+interface with the node's address. Uses Debian's PyTorch 1.13 and the one from scripts/torch_env;
+fails if one of them is missing."""
 
 import pathlib
 import subprocess
@@ -21,7 +21,7 @@ dist.destroy_process_group()
 
 
 def made_python():
-    """Waits for the environment if another process makes it."""
+    """Waits for the environment if another process is creating it."""
     made = subprocess.run([ROOT / "scripts" / "torch_env"], stdout=subprocess.PIPE, text=True,
                           check=True)
     return made.stdout.strip()
@@ -29,7 +29,7 @@ def made_python():
 
 class Gloo(HostsCase):
     def sums(self, python, version, etc):
-        """Two hosts add up; etc(host) is the line of its /etc/hosts about itself."""
+        """Two hosts compute a sum; etc(host) is the line about itself in its /etc/hosts."""
         found = subprocess.run([python, "-c", "import torch.distributed, torch;"
                                 "print(torch.__version__)"], stdout=subprocess.PIPE, text=True,
                                check=False)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that hang (tests/hangs/kinds.py) with ranks on two hosts: each host has flight recorders
-of its own, so that who waits for whom is known only where both nodes tell."""
+"""Programs that hang (tests/hangs/kinds.py) with ranks on two hosts: each host has separate flight
+recorders, so only the reports of both nodes show which rank waits for which."""
 import json
 import os
 import pathlib

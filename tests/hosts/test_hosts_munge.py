@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that prove themselves by MUNGE: what it makes work, whom it keeps out, and what happens
-where it is not the same everywhere. The daemons are real."""
+"""Nodes that authenticate with MUNGE: what it enables, what it rejects, and what happens if it
+differs between nodes. The daemons are real."""
 
 import os
 import pathlib
@@ -18,13 +18,13 @@ ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
 MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
 NEVER = "last_call_timeout=500"
 NOBODY = 65534
-GREETINGS = 3  # of the thief
+GREETINGS = 3  # from the thief
 
 
 @unittest.skipIf(munge.missing(), munge.missing())
 class ByMunge(HostsCase):
     def cluster_of(self, *names, keys=None, nnodes=None, **how):
-        """Hosts of these names, each with a munged, and a home that no other one has."""
+        """Hosts with these names, each with munged and its own home."""
         self.hosts(*names)
         os.chmod(self.folder, 0o755)
         homes = pathlib.Path(tempfile.mkdtemp(prefix="muster_test_", dir=MEMORY))
@@ -100,7 +100,7 @@ class ByMunge(HostsCase):
     # -- who is kept out ----------------------------------------------------------------------
 
     def refuse(self, job, wrong, sentence):
-        """Neither of two nodes waits for the other one, and both say what to do."""
+        """Neither of two nodes waits for the other one, and both print what to do."""
         first = self.start(job, 1, "--token=munge")
         first.wait_for_text("1 of 2")
         ended, = job.ends(wrong(), code=2)
@@ -126,7 +126,7 @@ class ByMunge(HostsCase):
         self.refuse(job, lambda: self.start(job, 2, "--token=munge"), "Invalid credential")
 
     def test_a_credential_that_was_heard_leads_nobody(self):
-        """A stranger has a credential of the true leader's, and shows it to those who come."""
+        """A stranger has a credential from the true leader, and shows it to its clients."""
         job = self.cluster_of("node1", "node2", "thief", nnodes="2", options=["--token=munge"])
         self.start(job, 1)
         address, port = self.net.hosts[2].address, free_port()
@@ -143,7 +143,7 @@ class ByMunge(HostsCase):
         self.assertIsNone(misled.process.poll(), misled.err())
         self.assertEqual(job.story.events(), [])
         misled.kill_all()
-        # It is as good as ever for those whom it was made for.
+        # It remains valid for those for whom it was made.
         self.start(job, 2)
         job.round(2)
         job.finish()

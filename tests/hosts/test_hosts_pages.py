@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines that README.md and docs/platforms.md show for platforms whose machines may have a home
-each. Each line runs as it is printed, on two hosts with separate homes and with the
-variables of the platform. Only the program and the placeholders HOST and N are replaced."""
+"""The commands in README.md and docs/platforms.md for platforms whose machines may have separate
+homes. Each command runs as printed, on two hosts with separate homes and the platform's variables.
+Only the program and the placeholders HOST and N are replaced."""
 
 import contextlib
 import pathlib
@@ -18,8 +18,8 @@ MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
 GUESTS = "have no shared secret"
 NO_TOKEN = "because it has no token"
 
-# Of each row: the names of two machines and what the platform sets on each of them. {first} is the
-# first name, {first_ip} and {second_ip} are the addresses, {index} is 0 or 1.
+# For each row: the names of two machines and the variables that the platform sets on each. {first}
+# is the first name, {first_ip} and {second_ip} are the addresses, {index} is 0 or 1.
 MASTER = {"MASTER_ADDR": "{first}", "MASTER_PORT": "2222"}
 POD = {"KUBERNETES_SERVICE_HOST": "10.3.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 DOMAIN = ".train.default.svc.cluster.local"
@@ -56,7 +56,7 @@ def code_spans(text):
 
 
 def platform_lines():
-    """The commands of docs/platforms.md, by the names in the first column; "plain" has none."""
+    """The commands in docs/platforms.md, by the names in the first column; "plain" has none."""
     out = {}
     for row in (ROOT / "docs/platforms.md").read_text().splitlines():
         cells = row.split(" | ")
@@ -85,7 +85,8 @@ class Pages(HostsCase):
 
     @contextlib.contextmanager
     def shows(self, platform, line):
-        """One page's line. The first failure ends the test, since each takes a minute to see."""
+        """Runs one page's command. The first failure ends the test, because each takes a minute to
+        detect."""
         try:
             yield
         except AssertionError as wrong:
@@ -124,7 +125,7 @@ class Pages(HostsCase):
         one = job.round(workers)
         self.assertEqual(set(one.nodes), set(names))
         errors = [ended.err for ended in job.finish(*nodes)]
-        # One warning about strangers on the leader; a pod without a secret warns on each node.
+        # One warning about strangers on the leader; without a secret, every pod warns.
         expected = NO_TOKEN if "KUBERNETES_SERVICE_HOST" in env else GUESTS
         self.assertIn(expected, "".join(errors))
         for text in errors:
@@ -142,7 +143,7 @@ class Pages(HostsCase):
         self.assert_works(line, ("node1", "node2"), {}, 8)
 
     def test_one_shell_and_ssh(self):
-        """ssh is a program that enters the host's namespaces, with the home there."""
+        """ssh is a program that enters the host's namespaces, with the home directory there."""
         for line in (readme_line("muster --hosts "), platform_lines()["ssh"]):
             with self.shows("ssh", line):
                 names = re.findall(r"(\w+):4", line)

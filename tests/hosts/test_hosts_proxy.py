@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that reach their store through the launchers (--store-via=proxy), on nodes that die, fall
-silent and come back. Each worker has connections open that wait for what never comes."""
+silent and return. Each worker keeps connections open that wait for keys that are never set."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from hosts import HostsCase
 from nodes import WORKER
 
 HELD = 4
-# Opens connections through the proxy, which the real worker then has as well.
+# Opens connections through the proxy and passes them on to the real worker.
 HOLDER = """
 import os, socket, struct, sys
 greeting = b"\\0" + struct.pack("<I", 0x3C85F7CE)
@@ -89,7 +89,7 @@ class Proxied(HostsCase):
         full = self.sockets(nodes[0])
         nodes[2].kill_all()
         self.round(2, "node1", "node2")
-        # The store's node has three for each connection of a worker elsewhere.
+        # The store's node has three sockets for each connection of a worker on another node.
         eventually(lambda: self.sockets(nodes[0]) <= full - 3 * HELD,
                    lambda: f"{self.sockets(nodes[0])} sockets are left of {full}")
         self.start(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets to the workers' store from another host: the job's workers, and nobody else."""
+"""Access to the workers' store from another host: only the job's workers are admitted."""
 
 import unittest
 
@@ -55,7 +55,7 @@ class Direct(StoreCase):
         self.end_job()
 
     def test_the_store_need_not_be_where_the_coordinator_is(self):
-        # node2 owns the endpoint and leads; node1 goes first by its name.
+        # node2 owns the endpoint and leads; node1 has the first rank because of its name.
         self.begin_on_second()
         for rank in range(3):
             self.assertEqual(self.said(rank)[:2], ("in", ADDRESS))
@@ -101,7 +101,7 @@ class Proxy(StoreCase):
 
 
 class Translated(StoreCase):
-    """What node2 sends goes out from another address than it believes."""
+    """node2's packets leave from a different address than it believes."""
 
     def begin(self, via, hosts=("node1", "node2"), nodes=2, **how):
         self.hosts(*hosts)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Token files that a job cannot choose freely: mounts whose modes cannot be changed, secrets of
-pods, and homes that belong to another user. Two hosts with a folder each; user 12345, as a cluster
-gives to containers."""
+"""Token files that a job cannot choose freely: mounts whose modes cannot be changed, pod secrets,
+and homes that belong to another user. Two hosts with one folder each; user 12345, as clusters
+assign to containers."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ class TokenFile(HostsCase):
         self.addCleanup(shutil.rmtree, self.folders)
 
     def secret(self, number, mode, owner=0, group=0):
-        """The same secret in a file of this host."""
+        """The same secret in a file on this host."""
         path = self.folders / f"token{number}"
         path.write_text(SECRET)
         os.chown(path, owner, group)
@@ -33,7 +33,7 @@ class TokenFile(HostsCase):
         return path
 
     def start(self, job, number, *options, home="/", user=0, groups=()):
-        """As this user, whose log folder is a folder that everybody may use."""
+        """As this user, with a log folder that everyone may use."""
         for folder in (self.folder, job.folder, job.folder / "beats", job.folder / "do"):
             folder.chmod(0o777)
         (job.folder / "events").chmod(0o666)
@@ -63,7 +63,7 @@ class TokenFile(HostsCase):
             with self.subTest(mode=oct(mode)):
                 home.mkdir(mode=mode)
                 home.chmod(mode)
-                config = home / ".config" / "muster"  # root's own token, which is not for us
+                config = home / ".config" / "muster"  # root's own token, which we may not read
                 config.mkdir(parents=True)
                 (config / "token").write_text(SECRET)
                 (config / "token").chmod(0o600)
@@ -84,8 +84,8 @@ class TokenFile(HostsCase):
         self.assertEqual(list(home.iterdir()), [])
 
     def test_a_secret_of_a_pod_that_is_not_root(self):
-        """As Kubernetes mounts it: with fsGroup and 0440 for root and the group. Without
-        fsGroup, 0400 is for root alone."""
+        """As mounted by Kubernetes: with fsGroup, mode 0440 for root and the group. Without
+        fsGroup, 0400 permits only root."""
         job = self.cluster("2")
         nodes = [self.start(job, number, f"--token-file={self.secret(number, 0o440, 0, GROUP)}",
                             user=USER, groups=(GROUP,)) for number in (1, 2)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job on two hosts, and strangers: a third host that knows everything but the token and has heard
-what the nodes say to each other, and another user on the first host. Nothing they do is accepted,
-and the job goes on as if they were not there."""
+"""A job on two hosts, and strangers: a third host that knows everything except the token and has
+recorded the nodes' traffic, and another user on the first host. Nothing that they do is accepted,
+and the job runs as if they did not exist."""
 
 import json
 import os
@@ -20,10 +20,10 @@ ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
 NEVER = "last_call_timeout=500"
 NOBODY = 65534
 PER_DOOR = 295  # attacks on each port of an agent
-PER_SESSION = 15  # and with each connection that was recorded there
+PER_SESSION = 15  # and for each connection recorded there
 PER_STORE = 49
 ATTACKS_WITHIN = 240
-GREETINGS = 8  # of the rogue
+GREETINGS = 8  # from the rogue
 
 
 class Recorder:
@@ -40,7 +40,7 @@ class Recorder:
 
 class Trust(HostsCase):
     def start_job(self, shared_home=True):
-        """The first round of a job of two nodes, one of which a stranger has heard speak."""
+        """The first round of a two-node job; a stranger has recorded the traffic of one node."""
         self.hosts("node1", "node2", "stranger")
         os.chmod(self.folder, 0o755)
         self.job = self.cluster("2", conf=NEVER)
@@ -63,7 +63,7 @@ class Trust(HostsCase):
         return found
 
     def doors(self, user=None):
-        """All ports that the hosts of the job listen on; one may be of rounds and a store."""
+        """All ports on which the job's hosts listen; one may serve both nodes and a store."""
         environment = next(iter(self.round.env.values()))
         rounds = [[host.address, port, self.heard["to"] if port == self.port else []]
                   for host in self.net.hosts[:2] for _, port in self.listening(host)]
@@ -73,7 +73,7 @@ class Trust(HostsCase):
                 "stores": [[environment["MASTER_ADDR"], int(environment["MASTER_PORT"])]]}
 
     def attack(self, host, doors):
-        """The outcome of each attack from this host."""
+        """The result of each attack from this host."""
         done = subprocess.run([*host.prefix, sys.executable, str(ATTACKER / "attacker.py")],
                               input=json.dumps(doors), text=True, capture_output=True,
                               timeout=ATTACKS_WITHIN, check=False)
@@ -81,7 +81,7 @@ class Trust(HostsCase):
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def assert_refused(self, outcomes, doors):
-        """All that the attacker knows to do was done, and what each door must have seen."""
+        """All attacks have run, and each port must have received its share."""
         names = [name for name, _ in doors_of(doors)]
         self.assertEqual([name for _, name in outcomes], names)
         sessions = sum(len(door[2]) for door in doors["rounds"])
@@ -133,7 +133,7 @@ class Trust(HostsCase):
         job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
         node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": "",
                                  "MUSTER_TOKEN": "require"})
-        # A node that believed one of them would not come back for another.
+        # A node that believed one of them would not return for another.
         eventually(lambda: len(read(heard).splitlines()) > 2 * GREETINGS,
                    lambda: f"the node hears all twice; so far\n{read(heard)}")
         said = set(read(heard).splitlines()[1:])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium that a test drives over two pipes (the DevTools protocol, messages of JSON
-that end with a zero byte). Standard library only."""
+"""A headless Chromium that a test controls over two pipes (the DevTools protocol: JSON messages,
+each followed by a zero byte). Standard library only."""
 
 import base64
 import json
@@ -60,7 +60,7 @@ class Browser:
         return json.loads(message)
 
     def note(self, event):
-        """Exceptions of the page, and what the browser itself reports as an error."""
+        """Exceptions on the page, and errors reported by the browser itself."""
         if event["method"] == "Runtime.exceptionThrown":
             self.said.append(event["params"]["exceptionDetails"])
         elif event["method"] == "Log.entryAdded":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that speaks to its agent over a plain socket, as a program in any language would. Its
-first argument says what it does; what it hears goes as lines of JSON into $CHANNEL_DIR/heard."""
+"""A worker that talks to its agent over a plain socket, like a program in any language. Its first
+argument selects what it does. It appends what it receives to $CHANNEL_DIR/heard, as lines of
+JSON."""
 
 import json
 import os
@@ -28,9 +29,9 @@ def up(name):
 
 
 def connect():
-    """A connection with its lines, the first of which has been read."""
+    """A connection and its lines, the first of which has been read."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.connect("\0" + os.environ["MUSTER_AGENT"])  # waits while the queue is full
+    sock.connect("\0" + os.environ["MUSTER_AGENT"])  # blocks while the queue is full
     sock.settimeout(DEADLINE)
     return sock, sock.makefile("rb")
 
@@ -45,7 +46,7 @@ def send(sock, **frame):
 
 
 def until_closed(lines):
-    """What still comes."""
+    """The remaining lines."""
     try:
         return [json.loads(line) for line in lines]
     except ConnectionResetError:
@@ -60,7 +61,7 @@ def wait_for(name):
 # -- modes -------------------------------------------------------------------------------------
 
 def greet():
-    """Each rank says who it was taken for; in the first round rank 1 fails."""
+    """Each rank reports which rank the agent took it for; in the first round rank 1 fails."""
     note(hello=hello()[2])
     up(f"greeted{RANK}")
     if RANK == 1 and os.environ["MUSTER_EPOCH"] == "1":
@@ -78,11 +79,11 @@ def talk():
         send(sock, type="healthy")
     send(sock, type="ready", epoch=1)
     send(sock, type="progress", step=7)
-    os._exit(0)  # at once: what was said must not be lost
+    os._exit(0)  # immediately, because messages must not be lost
 
 
 def last_words():
-    """Rank 0 says much and fails at once, but for the second round."""
+    """Rank 0 sends many messages and fails immediately, except in the second round."""
     sock, _, _ = hello()
     if RANK == 0 and os.environ["MUSTER_EPOCH"] == "1":
         for number in range(1200):
@@ -92,8 +93,8 @@ def last_words():
 
 
 def relatives():
-    """A child, and an orphan whose parent is gone, speak for their worker; one that has left its
-    worker's group as well is nobody's."""
+    """A child and an orphan speak for their worker. A process that has also left the worker's group
+    belongs to no worker."""
     me = [sys.executable, __file__, "relative"]
     subprocess.run([*me, "child"], check=True)
     for name in ("orphan", "stranger"):
@@ -117,7 +118,7 @@ def relative():
 
 
 def flood():
-    """Rank 0 says more than anybody may, on one connection and on many; rank 1 says one thing."""
+    """Rank 0 exceeds the rate limit, on one connection and on many; rank 1 sends one message."""
     if RANK == 1:
         wait_for("flooding")
         sock, _, _ = hello()
@@ -142,13 +143,13 @@ def flood():
 
 
 def lies():
-    """Each of these ends its connection, and nothing else."""
+    """Each of these ends its own connection, and nothing else."""
     for words in (b"rubbish\n", b"x" * 9000, b'{"type":"progress","step":-1}\n',
                   b'{"type":"event","data":' + b"[" * 5000 + b"\n", b"\x00\xff\n", b"{}\n"):
         sock, lines, _ = hello()
         sock.sendall(words)
         note(said=words[:12].decode("latin1"), heard=until_closed(lines))
-    # The death in the middle of a frame, with the connection open.
+    # Dies in the middle of a frame, with the connection open.
     sock, _, _ = hello()
     sock.sendall(b'{"type":"event","data":"ha')
     if RANK == 0:
@@ -164,7 +165,7 @@ def many():
 
 
 def another_user():
-    """A child of the worker, below another user id."""
+    """A child of the worker with a different user id."""
     child = os.fork()
     if child == 0:
         os.setgid(65534)
@@ -176,7 +177,7 @@ def another_user():
 
 
 def subscribe():
-    """Writes down the feed. Whoever is asked to end does so when the test allows it."""
+    """Records the feed. A worker that is asked to stop exits when the test allows it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sock, lines, _ = hello()
     send(sock, type="subscribe")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A remote shell for tests: `fake_rsh.py [OPTION]... HOST COMMAND` runs COMMAND by a shell on this
-machine, in another folder and with few variables, as sshd would. Like ssh and sshd, it is two
-processes: killing the client closes the command's standard input, and kills nothing."""
+"""A remote shell for tests: `fake_rsh.py [OPTION]... HOST COMMAND` runs COMMAND in a shell on this
+machine, in a different folder and with few variables, like sshd. It consists of two processes, like
+ssh and sshd: if the client is killed, the command's standard input is closed, but nothing else is
+killed."""
 
 import os
 import subprocess
@@ -37,12 +38,12 @@ def main():
     env = {name: os.environ[name] for name in keep if name in os.environ}
     env["FAKE_HOST"] = host
     noise = "echo 'welcome to this machine'; " if host.startswith("noisy") else ""
-    # The pipe between is what a network connection is: its end is noticed, nothing else.
+    # The pipe between them replaces the network connection: only its end is noticed.
     with subprocess.Popen(["/bin/sh", "-c", noise + command], stdin=subprocess.PIPE, env=env,
                           cwd="/", start_new_session=True) as server:
         threading.Thread(target=copy_input, args=(server,), daemon=True).start()
         code = server.wait()
-        os._exit(code if code >= 0 else 255)  # the thread may wait for input for ever
+        os._exit(code if code >= 0 else 255)  # the thread may wait for input forever
 
 
 def copy_input(server):

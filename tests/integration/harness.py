@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the real launcher with the scripted worker (tests/support/puppet.cpp) and looks at what it
-leaves. Standard library only. MUSTER_BIN and MUSTER_PUPPET name the two programs."""
+"""Runs the real launcher with the scripted worker (tests/support/puppet.cpp) and checks what it
+leaves behind. Standard library only. MUSTER_BIN and MUSTER_PUPPET are the paths of the two
+programs."""
 
 import atexit
 import contextlib
@@ -21,26 +22,28 @@ from ports import free_port  # noqa: E402, F401: of those who import this
 
 MUSTER = os.environ["MUSTER_BIN"]
 PUPPET = os.environ["MUSTER_PUPPET"]
-# Records of the rounds of jobs with many nodes: not in the home of the user who runs the tests.
+# Records of the rounds of multi-node jobs must not be in the home directory of the user who runs
+# the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="muster-state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
-DEADLINE = 60.0  # for events that must come; generous, since the machine may be busy
-# Nothing of a job is alive so long after its launcher was killed: the time to exit by itself, the
-# short --shutdown-timeout of such tests, and that of a busy machine.
+DEADLINE = 60.0  # for events that must happen; generous, because the machine may be busy
+# All processes of a job are gone this long after its launcher was killed: time to exit on their
+# own, the short --shutdown-timeout of such tests, and a margin for a busy machine.
 GONE_WITHIN = 10.0
 
 
 def is_sanitized():
-    """The launcher is built with sanitizers, which keep freed memory and need much of it."""
+    """Whether the launcher is built with sanitizers, which keep freed memory and need a lot of
+    memory."""
     return b"__asan_" in pathlib.Path(MUSTER).read_bytes()
 
 
 class Ended:
-    """A launcher that has ended: code, output, how long it took."""
+    """A launcher that has exited: code, output, duration."""
 
     def __init__(self, code, out, err, seconds):
         self.code, self.seconds = code, seconds
-        self.bytes = out  # standard output as it was
+        self.bytes = out  # the raw standard output
         self.out, self.err = as_text(out), as_text(err)
 
     def __str__(self):
@@ -50,7 +53,7 @@ class Ended:
 
 class Job:
     """A running launcher. All its descendants carry a token in their environment. `prefix` is a
-    program that becomes the launcher, with its arguments."""
+    program with arguments that executes the launcher in its place."""
 
     def __init__(self, args, env=None, prefix=(), **popen):
         self.token = "MUSTER_TEST_TOKEN=" + uuid.uuid4().hex
@@ -78,7 +81,7 @@ class Job:
         return Ended(self.process.returncode, out or b"", err, seconds)
 
     def pids(self):
-        """All live processes of the job, launcher included."""
+        """All live processes of the job, including the launcher."""
         return find_pids(self.token)
 
     def agent(self):
@@ -140,7 +143,8 @@ def state(pid):
 
 
 def eventually(check, what, within=DEADLINE):
-    """Waits until check() is true and returns its value; `what` is a text, or makes one."""
+    """Waits until check() returns a true value, and returns it. `what` is a text, or a function
+    that returns one."""
     give_up = time.monotonic() + within
     while True:
         value = check()
@@ -153,7 +157,7 @@ def eventually(check, what, within=DEADLINE):
 
 
 class JobCase(unittest.TestCase):
-    """A test with a folder of its own and the ways to start jobs."""
+    """A test with its own folder and functions to start jobs."""
 
     maxDiff = None
 
@@ -175,7 +179,8 @@ class JobCase(unittest.TestCase):
         return ["--nproc-per-node", str(count), *options, "--no-python", PUPPET, *map(str, args)]
 
     def by_rank(self, *scripts, options=()):
-        """The launcher's arguments: one shell script a rank, with $PUPPET and $DIR set in each."""
+        """The launcher's arguments for one shell script per rank, with $PUPPET and $DIR set in
+        each."""
         path = self.folder / f"ranks_{uuid.uuid4().hex[:6]}.sh"
         cases = "".join(f"{rank}) {script} ;;\n" for rank, script in enumerate(scripts))
         path.write_text(
@@ -190,12 +195,12 @@ class JobCase(unittest.TestCase):
         return str(path)
 
     def wait_for(self, *names):
-        """Waits until the workers have made these files in the test's folder."""
+        """Waits until the workers have created these files in the test's folder."""
         for name in names:
             eventually((self.folder / name).exists, f"file {name}")
 
     def assert_nothing_left(self, job):
-        """No process of the job is alive, at the latest a moment after its launcher."""
+        """No process of the job is alive, after a short wait at most."""
         give_up = time.monotonic() + GONE_WITHIN
         while left := job.pids():
             if time.monotonic() > give_up:

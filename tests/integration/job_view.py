@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running job shows of itself: over --http, and through musterctl."""
+"""What a running job reveals over --http and through musterctl."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ MUSTERCTL = os.environ["MUSTERCTL"]
 
 
 def ctl(*args, code=0, **how):
-    """What musterctl prints; `code` is how it must end."""
+    """The output of musterctl, which must exit with `code`."""
     done = subprocess.run([MUSTERCTL, *map(str, args)], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=DEADLINE, **how)
     assert done.returncode == code, (args, done)
@@ -22,7 +22,7 @@ def ctl(*args, code=0, **how):
 
 
 def status_of(job):
-    """/v1/status through the job's own socket; None as long as it does not answer."""
+    """/v1/status through the job's own socket; None until it answers."""
     done = subprocess.run([MUSTERCTL, "status", "--json", "--pid", str(job.process.pid)],
                           capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return json.loads(done.stdout) if done.returncode == 0 else None
@@ -36,7 +36,7 @@ def wait_for_status(job, check, what):
 
 
 class View:
-    """A client of one launcher's --http, which has the key."""
+    """A client of one launcher's --http server, with the key."""
 
     def __init__(self, job):
         where = wait_for_status(job, lambda status: status["http"], "it listens")["http"]

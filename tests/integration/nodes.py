@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of many nodes on this machine: one agent for each node, on a loopback address of its own.
-The workers are muster-node-worker (tests/support/node_worker.cpp), which records what it was
-given and when it lived. At the end of every test: no two rounds of one job ran at the same time,
-and nothing of a job is left."""
+"""Multi-node jobs on this machine: one agent per node, each on its own loopback address. The
+workers are muster-node-worker (tests/support/node_worker.cpp), which records its environment and
+when it was alive. At the end of every test: no two rounds of one job ran at the same time, and no
+process of a job is left."""
 
 import collections
 import contextlib
@@ -18,12 +18,13 @@ from harness import (DEADLINE, Ended, Job, JobCase, children, eventually, free_p
                      state)
 
 WORKER = os.environ["MUSTER_NODE_WORKER"]
-THAW_WITHIN = 2.0  # s; a busy machine: so long the workers of a node that thaws may be seen
-LEASE = 1.0  # s, of --rdzv-conf: short, so that tests that wait for silence are soon done
+THAW_WITHIN = 2.0  # s; the time for which workers of a thawing node may be alive on a busy machine
+LEASE = 1.0  # s, for --rdzv-conf; short, so that tests that wait for silence finish soon
 
 
 class Node(Job):
-    """A running launcher whose output goes to files, since nobody reads while a test waits."""
+    """A running launcher whose output goes to files, because the test does not read it while it
+    waits."""
 
     def __init__(self, folder, label, args, **kwargs):
         self.label = label
@@ -45,19 +46,19 @@ class Node(Job):
         return Ended(self.process.returncode, self.files[0].read_bytes(), self.err(), seconds)
 
     def stop_all(self, signo=signal.SIGSTOP):
-        """SIGSTOP or SIGCONT to guard, agent and workers, as if the machine had halted."""
+        """Sends SIGSTOP or SIGCONT to guard, agent and workers, as if the machine had halted."""
         self.froze = time.monotonic_ns()
         pids = self.pids()
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signo)
         if signo == signal.SIGSTOP:
-            # The guard continues itself after an eighth of a lease at most.
+            # The guard continues itself after at most an eighth of a lease.
             rest = [pid for pid in pids if pid != self.process.pid]
             eventually(lambda: all(state(pid) in "TtZ" for pid in rest), "all are stopped")
 
     def thaw(self):
-        """Guard and agent first: what they do not end in time may run again."""
+        """Guard and agent first: workers that they do not kill in time may run again."""
         agent = self.agent()
         workers = children(agent)
         for pid in (self.process.pid, agent):
@@ -66,8 +67,8 @@ class Node(Job):
         self.thaw_at_once()
 
     def thaw_at_once(self):
-        """As a machine thaws: for a moment its workers may run, too. Returns from when till when
-        it was frozen."""
+        """Thaws like a machine: for a moment its workers may run, too. Returns when it was frozen
+        and when it was thawed."""
         froze, at = self.froze, time.monotonic_ns()
         self.stop_all(signal.SIGCONT)
         return froze, at
@@ -79,7 +80,7 @@ class Node(Job):
         self.kill(signal.SIGKILL)
 
     def kill_all(self):
-        """Everything of the node at once, as far as signals can."""
+        """Kills all processes of the node at the same time, as far as signals can."""
         for pid in [self.process.pid, *self.pids()]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -89,13 +90,13 @@ class Node(Job):
         return children(agent)
 
     def wait_for_text(self, *texts, within=DEADLINE):
-        """Until it has said all of these on stderr."""
+        """Waits until it has printed all of these texts on stderr."""
         return eventually(lambda: all(some in self.err() for some in texts) and self.err(),
                           lambda: f"{self.label} says {texts}; it said:\n{self.err()}", within)
 
 
 class Round:
-    """What the workers of one round were given, by rank."""
+    """The environments of the workers in one round, by rank."""
 
     def __init__(self, name, workers):
         self.name = name
@@ -113,7 +114,7 @@ class Round:
 
     @property
     def restarts(self):
-        """One number, since it is the same on all ranks."""
+        """One number, because it is the same on all ranks."""
         count, = {env["TORCHELASTIC_RESTART_COUNT"] for env in self.env.values()}
         return int(count)
 
@@ -152,7 +153,7 @@ class Story:
         new.rename(self.folder / "do" / name)
 
     def lives(self):
-        """(round, node, start, last beat) of all workers, in ns of the steady clock."""
+        """(round, node, start, last beat) of all workers, in ns on the steady clock."""
         round_of, places = {}, collections.defaultdict(set)
         starts = {}
         for event in self.events():
@@ -180,12 +181,12 @@ class Story:
         return out
 
     def excuse(self, label, last):
-        """What a machine's workers do before its guard has been given the processor again."""
+        """What workers on a thawing machine do before the guard gets CPU time again."""
         froze, thawed = self.thaws.get(label, (0, 0))
         return froze if thawed <= last < thawed + THAW_WITHIN * 1e9 else last
 
     def overlaps(self):
-        """Pairs of workers of different rounds that lived at the same time."""
+        """Pairs of workers from different rounds that were alive at the same time."""
         out, latest = [], None
         lives = sorted(self.lives(), key=lambda life: life[2])
         for life in lives:
@@ -198,7 +199,8 @@ class Story:
 
 
 def parse_lines(path):
-    """JSON a line; those that are being written, or whose writer was killed, are left out."""
+    """One JSON object per line. Skips lines that are still being written, or whose writer was
+    killed."""
     for line in path.read_text().splitlines() if path.exists() else []:
         with contextlib.suppress(json.JSONDecodeError):
             if line:
@@ -206,7 +208,7 @@ def parse_lines(path):
 
 
 class Cluster:
-    """One job: its command line, its story, its nodes."""
+    """One job: its command line, its history, its nodes."""
 
     def __init__(self, case, nnodes, conf="", **options):
         self.case = case
@@ -237,7 +239,7 @@ class Cluster:
         return [str(word) for word in (*out, *self.options, *options, *program)]
 
     def start(self, number, label=None, env=None, popen=None, **how):
-        """Starts node `number`; its label is "n<number>" unless it is given."""
+        """Starts node `number`. By default its label is "n<number>"."""
         label = label or f"n{number}"
         taken = sum(node.label.split("~")[0] == label for node in self.nodes)
         label += f"~{taken + 1}" if taken else ""
@@ -249,20 +251,20 @@ class Cluster:
         return node
 
     def start_all(self, count, **how):
-        """Nodes 1 to `count`; the first one hosts, though any could on one machine."""
+        """Starts nodes 1 to `count`. The first one hosts, although on one machine any could."""
         first = self.start(1, **how)
         eventually(lambda: self.is_hosted() or first.process.poll() is not None,
                    "the first node hosts")
         return [first, *(self.start(number, **how) for number in range(2, count + 1))]
 
     def is_hosted(self):
-        """Somebody listens at the first endpoint's port."""
+        """Whether a process listens on the first endpoint's port."""
         port = int(self.endpoint.split(",")[0].rpartition(":")[2])
         tables = "".join(read(f"/proc/net/{name}") for name in ("tcp", "tcp6"))
         return re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", tables)
 
     def round(self, world, within=DEADLINE, nodes=None, fresh=True):
-        """Waits for a round with so many workers that this was not asked for before."""
+        """Waits for a round with this number of workers that was not returned before."""
         def look():
             for one in self.story.rounds():
                 if fresh and one.name in self.case.seen_rounds:
@@ -278,8 +280,8 @@ class Cluster:
         self.story.order(f"{one.name}.{rank}", text)
 
     def finish(self, *nodes, code=0):
-        """All workers of all rounds are asked to end; all agents must end with `code`."""
-        nodes = nodes or self.running()  # they may all have ended before one is asked about
+        """Asks all workers of all rounds to exit; all agents must exit with `code`."""
+        nodes = nodes or self.running()  # all may have exited before one of them is asked
         self.story.order("all", f"exit {code}")
         return self.ends(*nodes, code=code)
 
@@ -312,7 +314,7 @@ class NodesCase(JobCase):
         return Cluster(self, nnodes, **how)
 
     def check(self):
-        """Of each test: what must never happen."""
+        """Checks at the end of each test what must never happen."""
         nodes = [node for cluster in self.clusters for node in cluster.nodes]
         try:
             for node in nodes:
@@ -329,7 +331,7 @@ class NodesCase(JobCase):
 
 
 def last_block(ended):
-    """The report without the line about logs, which each node has for itself."""
+    """The report without the line about logs, which differs between nodes."""
     lines = ended.err.splitlines()
     starts = [i for i, line in enumerate(lines) if line.startswith("muster: ")]
     block = lines[starts[-1]:] if starts else []

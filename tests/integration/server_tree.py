@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker like an inference server: a front end, an engine in a process of its own that forks
-helpers, one of them in a session of its own, and a daemon that left its parent. All are deaf to
-requests to end, and none does anything when another one dies. Arguments: the folder in which each
-makes a file when it is there, and how the engine is started: spawn or fork."""
+"""A worker like an inference server: a front end; an engine in its own process that forks helpers,
+one of them in a separate session; and a daemon that left its parent. All of them ignore requests to
+exit, and none reacts when another one dies. Arguments: the folder in which each creates a file once
+it is up, and how the engine is started: spawn or fork."""
 
 import multiprocessing
 import os
@@ -55,7 +55,7 @@ def engine(folder):
 
 
 def serve():
-    """On each port that was reserved: a server that was not ended would still have it."""
+    """On each reserved port: a server that was not killed would still hold it."""
     servers = []
     for port in filter(None, os.environ.get("MUSTER_PORTS", "").split(",")):
         server = socket.socket()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Slurm's step daemon does about signals, as a process of that name: SIGCONT and then the
-signal to every process of the step, one by one."""
+"""Signals processes like Slurm's step daemon, under the same process name: SIGCONT and then the
+signal, to every process of the step, one by one."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ for line in sys.stdin:
 
 
 class Stepd:
-    """Lives until the end of the test: the launcher asks who has sent a signal."""
+    """Lives until the end of the test, because the launcher looks up the sender of a signal."""
 
     def __init__(self, case):
         self.process = subprocess.Popen([sys.executable, "-c", DAEMON], text=True,
@@ -27,7 +27,7 @@ class Stepd:
         case.addCleanup(self.close)
 
     def signal(self, signo, pids):
-        """Returns when all have been sent."""
+        """Returns when all signals have been sent."""
         self.process.stdin.write(" ".join(str(int(one)) for one in (signo, *pids)) + "\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "sent\n"

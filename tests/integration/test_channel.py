@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The channel between workers and their agent: who may speak, what becomes of it, what liars and
-floods cost the others, and what subscribers hear, in which order, on all nodes."""
+"""The channel between workers and their agent: which processes may use it, what happens to their
+messages, how liars and floods affect other workers, and what subscribers receive, in which order,
+on all nodes."""
 
 import json
 import os
@@ -27,7 +28,7 @@ class ChannelCase(JobCase):
         self.env = {**os.environ, "CHANNEL_DIR": str(self.here), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def heard(self, **match):
-        """What workers have written down, those lines that have these values."""
+        """The lines with these values that workers have recorded."""
         path = self.here / "heard"
         lines = path.read_text().splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines]
@@ -67,7 +68,7 @@ class OneNode(ChannelCase):
         self.assertEqual({rank: event["data"] for rank, event in told.items()},
                          {rank: {"saved": rank, "text": "a\x1b[2J"} for rank in (0, 1)})
         sick, = self.events("worker_unhealthy")
-        # It said that it was rank 0, and is believed for what it is.
+        # It claimed to be rank 0, but is treated as the rank that it is.
         self.assertEqual((sick["rank"], sick["local_rank"], sick["why"]), (1, 1, "loss is nan"))
         self.assertEqual([event["rank"] for event in self.events("worker_healthy")], [1])
         self.assertEqual(sorted(event["rank"] for event in self.events("worker_ready")), [0, 1])
@@ -80,7 +81,8 @@ class OneNode(ChannelCase):
         self.assertEqual(told, [*((1, number) for number in range(1200)), (2, "well")])
 
     def test_children_and_orphans_speak_for_their_worker(self):
-        # An orphan belongs to its worker by its group; who leaves that, too, to nobody.
+        # An orphan belongs to its worker through its group. If it leaves the group too, it belongs
+        # to no worker.
         ended = self.run_mode("relatives")
         for rank in (0, 1):
             first = {one["who"]: one["first"] for one in self.heard(rank=rank) if "first" in one}
@@ -90,7 +92,7 @@ class OneNode(ChannelCase):
         self.assertEqual(ended.err, "")
 
     def agent_socket(self, job):
-        """As a worker of this job was told."""
+        """As workers of this job were notified."""
         self.wait_for("channel/up1.0")
         pid = self.heard(rank=0)[0]["pid"]
         environ = pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0")
@@ -128,7 +130,8 @@ class OneNode(ChannelCase):
                          ["in the middle of it"])
         self.assert_one_warning(ended, 0, "")
         sent, = [one["sent"] for one in self.heard(rank=0) if "sent" in one]
-        # It was held back: the kernel's buffer, the first thousand frames and those of the rate.
+        # The agent limited it: the kernel's buffer, the first thousand frames and the permitted
+        # rate.
         self.assertLess(sent, 4 << 20)
 
     def test_what_is_no_frame_ends_its_connection_with_one_warning_and_nothing_else(self):
@@ -136,7 +139,7 @@ class OneNode(ChannelCase):
         for rank in (0, 1):
             answers = [one["heard"] for one in self.heard(rank=rank) if "heard" in one]
             self.assertEqual(len(answers), 6)
-            # Where bytes are left unread the kernel may cut the answer off.
+            # If bytes are left unread, the kernel may cut off the answer.
             types = {frame["type"] for answer in answers for frame in answer}
             self.assertEqual(types, {"refused"})
             self.assert_one_warning(ended, rank, "its connection is closed")
@@ -206,7 +209,7 @@ class Library(ChannelCase):
 
 class ManyNodes(ChannelCase, NodesCase):
     def feed(self, rank, epoch):
-        """What one worker of one round heard, in its order."""
+        """What one worker received in one round, in order."""
         return [one["frame"] for one in self.heard(rank=rank, epoch=str(epoch))]
 
     def wait_up(self, epoch, ranks):
@@ -264,7 +267,7 @@ class ManyNodes(ChannelCase, NodesCase):
             self.assertNotIn("gone", [frame["type"] for frame in self.feed(rank, 2)])
             self.assertEqual([(one["rank"], one["count"])
                               for one in self.feed(rank, 3)[0]["joined"]], [(2, 2)])
-        # The newcomer knows of no round before.
+        # The newcomer knows no earlier round.
         self.assertEqual(self.feed(2, 3)[0]["joined"], [])
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collective library among processes: by hand, under muster, and when ranks die."""
+"""The collective library in several processes: started by hand, under muster, and when ranks
+die."""
 import ctypes
 import os
 import re
@@ -33,7 +34,7 @@ class CCall(ctypes.Structure):
 
 
 def c_worker():
-    """A rank that knows the C ABI only: this file, run with "worker"."""
+    """A rank that uses only the C ABI: this file, run with "worker"."""
     library = ctypes.CDLL(LIBRARY)
     assert library.muster_abi_version() == 1
     comm = ctypes.c_void_p()
@@ -45,7 +46,7 @@ def c_worker():
     assert library.muster_run(comm, ctypes.byref(call), ctypes.byref(work)) == 0
     assert library.muster_work_wait(work, ctypes.c_int64(0)) == 0
     library.muster_work_free(work)
-    # The same struct without its last fields, as a caller of an older version has it.
+    # The same struct without its last fields, as an older caller has it.
     call.size = CCall.timeout_ns.offset
     assert library.muster_run(comm, ctypes.byref(call), None) == 0
     call.kind = 99
@@ -57,8 +58,8 @@ def c_worker():
 
 
 class Job:
-    """Ranks started by hand, without a launcher: rank 0 serves the store, or somebody at `port`
-    does. later: ranks that start() starts. options: of Popen."""
+    """Ranks started by hand, without a launcher: rank 0 serves the store, or another process does
+    on `port`. later: ranks that start() starts. options: for Popen."""
 
     def __init__(self, ranks, *args, port=None, later=(), options=None, **variables):
         self.size, self.args, self.variables = ranks, args, variables
@@ -132,7 +133,7 @@ class Sums(unittest.TestCase):
                   'mount -t tmpfs none /dev/shm && exec "$@"', 'sh']
         if subprocess.run([*inside, 'true'], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest('this user may not mount a file system of its own')
-        # Nobody else's files are in it.
+        # It contains no other job's files.
         ranks = (f'for rank in 0 1; do RANK=$rank "{PUPPET}" die & done; wait; '
                  'ls -A /dev/shm; echo all of it')
         done = subprocess.run([*inside, 'sh', '-c', ranks], stdout=subprocess.PIPE, text=True,
@@ -143,7 +144,7 @@ class Sums(unittest.TestCase):
 
 class Deaths(unittest.TestCase):
     def delays_ms(self, *args):
-        """From the death of rank 1 to the error of the others."""
+        """The time from the death of rank 1 to the error on the other ranks."""
         with Job(3, *args) as job:
             outputs = job.outputs()
         died = moment(outputs[1])
@@ -157,7 +158,7 @@ class Deaths(unittest.TestCase):
         for args in (('die',), ('die', '1000'), ('die-large', '1000')):
             with self.subTest(args=args):
                 delays = [delay for _ in range(3) for delay in self.delays_ms(*args)]
-                # 2 ms is the goal on a quiet machine; freeing 1000 MiB alone takes 100.
+                # The goal is 2 ms on a quiet machine; freeing 1000 MiB alone takes 100 ms.
                 self.assertLess(statistics.median(delays), 50, delays)
 
     def test_killed_on_another_host(self):
@@ -215,7 +216,8 @@ class Flights(unittest.TestCase):
                                          r'f32\[1000\], after #99 all_reduce max')
                     pids = [str(rank.pid) for rank in job.ranks]
                     text, deadline = '', time.monotonic() + 60
-                    # The others go on a moment before rank 1 writes down that it is done as well.
+                    # The others continue a moment before rank 1 records that it has finished as
+                    # well.
                     behind = '  rank 1: last completed #99 all_reduce max f32[1000]\n'
                     while (not (waiting.search(text) and behind in text) and
                            time.monotonic() < deadline):
@@ -225,7 +227,7 @@ class Flights(unittest.TestCase):
                     self.assertRegex(text, waiting)
                     self.assertIn('world, epoch 0: 3 of 3 ranks seen\n' + behind,
                                   text)
-            self.assertEqual(len(os.listdir(folder)), 3)  # they stay, for who looks later
+            self.assertEqual(len(os.listdir(folder)), 3)  # they stay for later inspection
             text = subprocess.run([CTL, 'flights', folder], stdout=subprocess.PIPE,
                                   text=True).stdout
             self.assertRegex(text, waiting)
@@ -237,7 +239,7 @@ class Starts(unittest.TestCase):
             job.ranks[1].kill()
             began = time.monotonic()
             text = job.ranks[0].communicate(timeout=60)[0]
-            if 'did not arrive in time: 1' not in text:  # it had come before it was killed
+            if 'did not arrive in time: 1' not in text:  # it had arrived before it was killed
                 self.assertIn('peer_failed rank 1', text)
                 self.assertLess(time.monotonic() - began, 4)
 

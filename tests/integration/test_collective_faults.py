@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collective library when ranks are killed or stopped in each phase, the store is gone, or
-there is no memory: an error that says so on every rank that is left, in bounded time."""
+memory is exhausted: every remaining rank gets an error with the reason, in bounded time."""
 import contextlib
 import itertools
 import os
@@ -20,7 +20,7 @@ WAYS = {'shm': {}, 'tcp': {'BACKEND': 'tcp'}, 'hier': {'HOST': lambda rank: f'h{
 
 @contextlib.contextmanager
 def store():
-    """(process, port) of a store of its own."""
+    """(process, port) of a separate store."""
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, 'port')
         with subprocess.Popen([STORE, '--bind', '127.0.0.1', '--port', '0', '--port-file',
@@ -37,7 +37,7 @@ def open_text(path):
 
 
 def until(condition):
-    """The first true value; for events that nobody reports."""
+    """The first true value; for events without a notification."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         value = condition()
@@ -71,7 +71,7 @@ class Killed(unittest.TestCase):
             for kind in ('small', 'staged', 'direct', 'async', 'gradients'):
                 for victim in (0, 3):
                     with self.subTest(way=way, kind=kind, victim=victim):
-                        # Rank 0 serves no store here: its death is that of a rank only.
+                        # Rank 0 does not serve the store here, so its death is only that of a rank.
                         with store() as (_, port):
                             self.kill_one(victim, 4, kind, port=port, **variables)
 
@@ -92,14 +92,14 @@ class Killed(unittest.TestCase):
                     self.assertRegex(job.ranks[rank].communicate(timeout=50)[0], expected)
 
     def test_while_communicators_are_split(self):
-        """Also whoever waits for ranks that have not come to the new one knows it from the old."""
+        """Ranks that wait for others at the new communicator also learn it from the old one."""
         for (way, variables), kind in itertools.product(WAYS.items(), ('splits', 'rebind')):
             for again in range(3):
                 with self.subTest(way=way, kind=kind, again=again):
                     self.kill_rank_1(kind, variables, 'error peer_failed rank 1 ')
 
     def test_while_communicators_are_rebuilt(self):
-        """A new one that it, and who knows of its death already, do not come to is a time-out."""
+        """If ranks that already know about a death do not join a new communicator, it times out."""
         for way, variables in WAYS.items():
             with self.subTest(way=way):
                 self.kill_rank_1('rebuild', {**variables, 'INIT_TIMEOUT': '2s'},
@@ -107,7 +107,7 @@ class Killed(unittest.TestCase):
                                  r'timeout .* did not arrive in time: 0, 1\b)')
 
     def test_between_the_steps_of_a_start(self):
-        """Rank 1 has come and is dead before the others meet; rank 0 is another case."""
+        """Rank 1 arrives and dies before the others meet; rank 0 is a separate case."""
         for way, variables in WAYS.items():
             for victim in (0, 1):
                 with self.subTest(way=way, victim=victim), store() as (_, port):
@@ -120,7 +120,7 @@ class Killed(unittest.TestCase):
                         for rank in {0, 1, 2, 3} - {victim}:
                             text = job.ranks[rank].communicate(timeout=60)[0]
                             self.assertRegex(text, r'^error (timeout|peer_failed) ')
-                            # Who meets others later also misses those who wait for it.
+                            # A rank that meets the others later also misses those that wait for it.
                             self.assertRegex(text, rf'rank {victim}\b|in time: .*\b{victim}\b')
 
 
@@ -146,11 +146,12 @@ class WithoutStore(unittest.TestCase):
         with store() as (server, port), Job(2, 'sums', port=port, later=(1,)) as job:
             until(lambda: 'hosts/0' in keys(port))
             server.kill()
-            # Far less than the 60 s that it would wait for the other rank.
+            # Much less than the 60 s for which it would wait for the other rank.
             self.assertRegex(job.ranks[0].communicate(timeout=30)[0], '^error store rank -1 ')
 
     def test_gone_later(self):
-        """Operations need none; communicators cannot be made any more, and none is harmed."""
+        """Operations need no descriptors. New communicators cannot be created, and existing ones
+        are unaffected."""
         for way, variables in WAYS.items():
             with self.subTest(way=way), store() as (server, port):
                 options = {'stdin': subprocess.PIPE}
@@ -170,7 +171,7 @@ class WithoutStore(unittest.TestCase):
 
 class WithoutMemory(unittest.TestCase):
     def test_a_limit_on_the_sizes_of_files(self):
-        """Shared memory counts as a file: the kernel would end the process by SIGXFSZ."""
+        """Shared memory counts as a file, so the kernel would kill the process with SIGXFSZ."""
         for limit in (1 << 10, 1 << 22):  # not even the flight recorder; not the arena
             def lower(limit=limit):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -186,14 +187,14 @@ class WithoutMemory(unittest.TestCase):
             with Job(3, 'sums', port=port, later=(0,), options={}) as job:
                 job.options = {'preexec_fn': lower}
                 job.ranks[0] = job.start(0)
-                outputs = job.outputs(timeout=30)  # not the 60 s of a start
+                outputs = job.outputs(timeout=30)  # not the startup timeout of 60 s
         self.assertRegex(outputs[0], '^error system .*ulimit -f')
         for text in outputs[1:]:
             self.assertRegex(text, '^error peer_failed rank 0 .*rank 0 could not start: '
                                    '.*ulimit -f')
 
     def test_nothing_is_wanted_of_dev_shm(self):
-        """Full, read-only, or not there: the memory of the library lies elsewhere."""
+        """If /dev/shm is full, read-only or missing, the library uses memory elsewhere."""
         for state in ('mount -t tmpfs -o size=8k none /dev/shm; cat /dev/zero > /dev/shm/full',
                       'mount -t tmpfs -o ro none /dev/shm',
                       'mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; test ! -e /dev/shm'):
@@ -210,7 +211,7 @@ class WithoutMemory(unittest.TestCase):
                                  2, done.stdout)
 
     def test_a_full_disk_below_the_flight_recorder(self):
-        """The recorder lies in memory then, and nobody is ended by SIGBUS."""
+        """Then the recorder is in ordinary memory, and no process dies of SIGBUS."""
         with tempfile.TemporaryDirectory() as folder:
             script = f'mount -t tmpfs -o size=64k none {folder} && exec "$@"'
             allowed = subprocess.run(['unshare', '--mount', 'sh', '-c', script, 'sh', 'true'],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that dies while a communicator is made: the others end at once and name it, long before
-the time for a start is over. Some ranks are played by this test, so that they die where it says."""
+"""A rank dies while a communicator is created: the others fail immediately and name it, long before
+the startup timeout. This test plays some of the ranks, so that they die at specific points."""
 import contextlib
 import os
 import re
@@ -29,7 +29,7 @@ def alone(rank):
 
 
 class Played:
-    """A rank without a program: a process that only lives, whose args the test writes."""
+    """A rank without a program: an idle process whose messages the test writes."""
 
     def __init__(self, rank, host, port):
         self.rank, self.host, self.endpoint = rank, host, f'127.0.0.1:{port}'
@@ -50,7 +50,7 @@ class Played:
         self.ask('set', f'{self.prefix}tcp/{self.rank}', f'127.0.0.1 {port} {1:032x}')
 
     def reach(self, other, lane=CONTROL):
-        """Its connection to another rank, the control connection unless another is wanted."""
+        """Its connection to another rank, by default the control connection."""
         key = f'{self.prefix}tcp/{other}'
         until(lambda: f'{key}\n' in self.ask('keys'))
         address, port, secret = self.ask('get', key).split()
@@ -72,7 +72,8 @@ class Played:
 @unittest.skipIf(b"__ubsan_" in Path(PUPPET).read_bytes(),
                  "the sanitizer opens pipes itself, to see which memory can be read")
 class Descriptors(unittest.TestCase):
-    """A rank that may open too few files says so at once, and all others say the same of it."""
+    """A rank that may open too few files reports that immediately, and all others report the same
+    about it."""
 
     def lines(self, limit, limited):
         def lower():
@@ -109,7 +110,7 @@ def control_message(code, seq=0, text=b''):
 
 
 def unread(connection):
-    """Bytes that the other end of this TCP connection has not read yet."""
+    """Bytes on this TCP connection that the other end has not read yet."""
     address, port = connection.getpeername()
     done = subprocess.run(['ss', '-Htn', 'src', f'{address}:{port}'], stdout=subprocess.PIPE,
                           text=True, check=True)
@@ -117,7 +118,7 @@ def unread(connection):
 
 
 def listening(pid):
-    """(address, port) of each TCP socket that the process listens on, as the kernel has it."""
+    """(address, port) of each TCP socket on which the process listens, according to the kernel."""
     done = subprocess.run(['ss', '-Hltnp'], stdout=subprocess.PIPE, text=True, check=True)
     lines = [line.split() for line in done.stdout.splitlines() if f'pid={pid},' in line]
     return [(line[3].rpartition(':')[0], int(line[3].rpartition(':')[2])) for line in lines]
@@ -165,7 +166,7 @@ class Ports(unittest.TestCase):
 
 class Strangers(unittest.TestCase):
     def test_silent_connections_keep_nobody_from_starting(self):
-        """Each of them was waited for, one after the other."""
+        """Previously, each of them was waited for, one after the other."""
         with store() as (_, port), contextlib.ExitStack() as strangers:
             with Job(2, 'sums', port=port, later=(1,), BACKEND='tcp', ADDRESS='127.0.0.1',
                      INIT_TIMEOUT='20s', HOST=alone) as job:
@@ -220,7 +221,7 @@ class Starts(unittest.TestCase):
                 self.assert_all_name(2, job)
 
     def test_before_all_are_connected(self):
-        """Nobody shares its host: only its connections tell of it."""
+        """No rank shares its host, so only its connections reveal its death."""
         with store() as (_, port), self.job(port, (3,), alone) as job:
             with Played(3, alone(3), port) as victim:
                 victim.come()
@@ -231,7 +232,8 @@ class Starts(unittest.TestCase):
                 self.assert_all_name(3, job)
 
     def test_while_connections_wait_in_its_queue(self):
-        """It cannot say why on connections that it never accepted: they look in the store."""
+        """It cannot send the reason on connections that it never accepted, so the others check the
+        store."""
         with store() as (_, port), self.job(port, (1,), alone) as job:
             queue = socket.create_server(('127.0.0.1', 0))
             with queue, Played(1, alone(1), port) as victim:
@@ -248,7 +250,7 @@ class Starts(unittest.TestCase):
                     connection.close()
 
     def test_a_welcome_comes_after_a_failure(self):
-        """Ranks that have started may fail in an operation: that ends the others' first one."""
+        """Ranks that have started may fail in an operation, which ends the others' first one."""
         with store() as (_, port), Job(3, 'sums', port=port, later=(1,), BACKEND='tcp',
                                        INIT_TIMEOUT='20s', HOST=alone) as job:
             queue = socket.create_server(('127.0.0.1', 0))
@@ -258,7 +260,7 @@ class Starts(unittest.TestCase):
                 other.show_address(queue.getsockname()[1])
                 lanes = [other.reach(0, lane) for lane in (CONTROL, 0, 1)]
                 lanes += [queue.accept()[0] for _ in range(3)]
-                control = lanes[3]  # it is the first that a rank connects
+                control = lanes[3]  # it is the first one to which a rank connects
                 control.sendall(control_message(MISMATCH, 7, b'planted'))
                 until(lambda: unread(control) == 0)
                 self.assertIsNone(job.ranks[2].poll())
@@ -269,7 +271,7 @@ class Starts(unittest.TestCase):
                     lane.close()
 
     def test_before_the_others_have_reached_it(self):
-        """Rank 0 would wait for it; it hears of it from those that are refused."""
+        """Rank 0 would wait for it, but learns about it from the ranks that are refused."""
         with store() as (_, port), self.job(port, (1,), alone) as job:
             with Played(1, alone(1), port) as victim:
                 victim.come()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A console that is not read holds neither the launcher nor its workers nor the other nodes."""
+"""A console that is not read blocks neither the launcher nor its workers nor the other nodes."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ import unittest
 from harness import PUPPET, JobCase, eventually, read
 from nodes import LEASE, NodesCase
 
-ENDS_WITHIN = 2.0  # the promise: a finished job ends whatever its console does
+ENDS_WITHIN = 2.0  # the promise: a finished job exits whatever its console does
 
 
 class Console:
-    """A terminal or pipe for a job's output. Nobody reads it until read_all()."""
+    """A terminal or pipe for a job's output. It is not read until read_all()."""
 
     def __init__(self, case, kind):
         self.reader, self.writer = os.openpty() if kind == "terminal" else os.pipe()
@@ -27,7 +27,7 @@ class Console:
                 os.close(fd)
 
     def fill(self):
-        """To the last byte, as by another program before."""
+        """Fills it to the last byte, as if by an earlier program."""
         os.set_blocking(self.writer, False)
         for size in (4096, 1):
             with contextlib.suppress(BlockingIOError):
@@ -42,7 +42,7 @@ class Console:
         return out
 
     def read_all(self):
-        """What is there and what comes, until all writers are gone."""
+        """Reads everything until all writers are gone."""
         os.close(self.writer)
         out = b""
         with contextlib.suppress(OSError):  # EIO: the end of a terminal
@@ -60,7 +60,7 @@ class ConsoleNotRead(JobCase):
         return job, console
 
     def ends(self, job, within=ENDS_WITHIN):
-        """The exit code, which must come in this time."""
+        """The exit code, which must arrive within this time."""
         try:
             return job.process.wait(within)
         except subprocess.TimeoutExpired:
@@ -68,7 +68,8 @@ class ConsoleNotRead(JobCase):
                       f"{read(f'/proc/{job.process.pid}/wchan')}")
 
     def noisy(self, last):
-        """A worker's shell: notes its start, writes far more than a console holds, then `last`."""
+        """A worker's shell: records its start, writes far more than fits into a console, then
+        `last`."""
         return f"touch {self.folder}/start_$TORCHELASTIC_RESTART_COUNT; seq 60000; {last}"
 
     def test_restarts_go_on(self):
@@ -94,8 +95,7 @@ class ConsoleNotRead(JobCase):
                 self.assert_nothing_left(job)
 
     def test_a_console_that_is_full_before_the_start(self):
-        # Every line of the launcher finds no room: the warning before the fork, "restarting",
-        # the report.
+        # No line from the launcher fits: the warning before the fork, "restarting", the report.
         for kind in ("terminal", "pipe"):
             with self.subTest(kind):
                 job, _ = self.on_console(
@@ -116,8 +116,8 @@ class ConsoleNotRead(JobCase):
         self.assert_nothing_left(job)
 
     def test_a_terminal_that_was_stopped_by_its_user_goes_on_where_it_was(self):
-        # Ctrl-S and, long after, Ctrl-Q: what was queued comes in order, what found no room is
-        # counted, and what happens later is shown.
+        # Ctrl-S and, much later, Ctrl-Q: queued output appears in order, dropped output is counted,
+        # and later output is shown.
         job, console = self.on_console("terminal", "--tee=3", "--max-restarts=1", "--no-python",
                                        "sh", "-c", f"""
             if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then seq 60000; exit 4; fi
@@ -131,7 +131,8 @@ class ConsoleNotRead(JobCase):
         lost = re.findall(r"dropped: (\d+) bytes of the workers' output \(log files are "
                           r"complete\)", before + after)
         self.assertEqual(len(lost), 1)
-        # A shown line has its prefix; a lost one counts with or without it, and one may be cut.
+        # A shown line has its prefix. A lost line counts with or without it, and one line may be
+        # truncated.
         prefix = "\x1b[36m[default0]:\x1b[0m"
         shown = set(re.findall(re.escape(prefix) + r"(\d+)\r?\n", before + after))
         missing = [str(number) for number in range(1, 60001) if str(number) not in shown]
@@ -151,7 +152,7 @@ class ConsoleNotRead(JobCase):
                                     r"dropped: \d+ bytes of the workers' output .*\n$")
         shown = console.read_all()
         lost = int(re.search(r"dropped: (\d+)", ended.err)[1])
-        # Lines that were in the queue count with their prefix, the others as the worker wrote them.
+        # Lines that were queued count with their prefix, the others as the worker wrote them.
         missing = self.lines(60000)[shown.count("\n"):]
         unfinished = len(shown) - shown.rfind("\n") - 1
         least = sum(len(line) + 1 for line in missing) - unfinished
@@ -164,7 +165,7 @@ class ConsoleNotRead(JobCase):
                               check=True).stdout.splitlines()
 
     def test_a_reader_that_was_stopped(self):
-        # As a log collector that hangs: `muster | collector`.
+        # Like a log collector that hangs: `muster | collector`.
         reader, writer = os.pipe()
         collector = subprocess.Popen(["cat"], stdin=reader, stdout=subprocess.DEVNULL)
         os.close(reader)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is different in a container: variables that Kubernetes or an operator leaves there, being
-process 1 of a PID namespace, no /dev/shm, and none of a scheduler's own commands."""
+"""What is different in a container: variables set by Kubernetes or an operator, being process 1 of
+a PID namespace, no /dev/shm, and no scheduler commands."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class Variables(NodesCase):
         return job
 
     def test_without_the_commands_of_slurm(self):
-        """Only the environment is asked, never scontrol, which images do not have."""
+        """Uses only the environment, never scontrol, because images do not contain it."""
         tasks = [captured(f"slurm-step1-{task}") for task in range(2)]
         for task in tasks:
             task.update(PATH="/nowhere", SLURM_JOB_ID=str(free_port()),
@@ -40,7 +40,8 @@ class Variables(NodesCase):
         job.finish()
 
     def test_the_link_to_a_service_is_no_port(self):
-        """A Service named master gives every pod of its namespace MASTER_PORT=tcp://…."""
+        """A Service named master gives every pod in its namespace the variable
+        MASTER_PORT=tcp://…."""
         common = {"MASTER_ADDR": "localhost.localdomain", "MASTER_PORT": "tcp://10.3.0.7:23456",
                   "MASTER_SERVICE_PORT": "23456", "WORLD_SIZE": "2"}
         port = free_port()
@@ -54,7 +55,7 @@ class Variables(NodesCase):
         job.finish()
 
     def test_what_kubeflows_first_operator_wrote(self):
-        """PET_STANDALONE= was meant as true, beside a rendezvous; PET_N_PROC_PER_NODE is a
+        """PET_STANDALONE= was meant as true, next to a rendezvous; PET_N_PROC_PER_NODE is a
         misspelled PET_NPROC_PER_NODE."""
         job = self.start(2 * [{
             "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": f"127.0.0.1:{free_port()}",
@@ -68,7 +69,7 @@ class Variables(NodesCase):
 
 @unittest.skipUnless(allowed(*AS_PROCESS_1), "needs root and PID namespaces")
 class ProcessOne(NodesCase):
-    """The launcher is what the container runs, and so the kernel's init of its namespace."""
+    """The launcher is the container's command, and therefore the init process of its namespace."""
 
     def start(self, *args):
         job = Job([str(arg) for arg in args], prefix=AS_PROCESS_1)
@@ -76,7 +77,7 @@ class ProcessOne(NodesCase):
         return job
 
     def launcher(self, job):
-        """As seen from outside: process 1 in there, a child of unshare."""
+        """As seen from outside: process 1 of the namespace, a child of unshare."""
         return eventually(lambda: [pid for pid in children(job.process.pid)
                                    if read(f"/proc/{pid}/comm").strip() == "muster"],
                           "the launcher runs")[0]
@@ -99,7 +100,7 @@ class ProcessOne(NodesCase):
             self.assertEqual(ended.code, code, ended)
 
     def test_orphans_are_reaped_while_the_job_runs(self):
-        """An init that only waits for its own child lets zombies pile up until nothing forks."""
+        """An init that waits only for its own child lets zombies accumulate until fork fails."""
         leave = "(sh -c 'while ! [ -e go ]; do sleep 0.01; done; touch ended.$$' &)"
         script = f"cd $DIR; {10 * (leave + '; ')} exec $PUPPET touch ready wait"
         job = self.start(*self.by_rank(script))
@@ -130,7 +131,7 @@ WITHOUT_ANY = ["unshare", "--mount", "sh", "-c",
 @unittest.skipUnless(allowed(*WITHOUT_SHM), "needs root and mount namespaces")
 class SharedMemory(NodesCase):
     def test_without_dev_shm(self):
-        """Neither a failed worker's report nor anything else needs it."""
+        """Not needed by a failed worker's report or by anything else."""
         for prefix in (WITHOUT_SHM, WITHOUT_ANY):
             with self.subTest(prefix=prefix[4]):
                 env = {name: value for name, value in os.environ.items() if name != "TMPDIR"}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own tests of its launcher, by the names that they have there, as far as no other test
-of ours does the same; and that the list of all of them (tests/CONTRACT.md) is true."""
+"""PyTorch's own tests of its launcher, under their original names, unless another test of ours
+covers the same; and a check that the list of all of them (tests/CONTRACT.md) is correct."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from nodes import NodesCase
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOUCH_RANK = ("import os, pathlib, sys\n"
               "pathlib.Path(sys.argv[1], os.environ['RANK']).touch()\n")
-CASES = 112  # that the contract of torchrun lists
+CASES = 112  # listed in torchrun's contract
 
 
 class Launcher(JobCase):
@@ -81,7 +81,7 @@ class Launcher(JobCase):
         self.assertEqual(ended.code, 0, ended)
 
     def test_sad_function(self):
-        # Both fail; one is the root cause, and its message is the job's.
+        # Both fail. One is the root cause, and its message becomes the job's.
         mine = self.folder / "error.json"
         script = self.python(
             "import json, os, sys, time\n"
@@ -153,7 +153,7 @@ class Agents(NodesCase):
         job.finish()
 
     def test_workers_drift_success(self):
-        # One is done long before the other: nobody waits for it at a barrier, nobody fails.
+        # One finishes long before the other: no rank waits for it at a barrier, and none fails.
         job = self.cluster("2", conf=self.NEVER)
         nodes = job.start_all(2)
         one = job.round(2)
@@ -164,7 +164,7 @@ class Agents(NodesCase):
 
 
 def defined_in(text):
-    """Names of the tests in a source: Python's functions, Catch2's titles, CMake's tests."""
+    """Names of the tests in a source file: Python's functions, Catch2's titles, CMake's tests."""
     titles = re.findall(r'TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)', text)
     joined = {"".join(re.findall(r'"((?:[^"\\]|\\.)*)"', title)) for title in titles}
     return (joined | set(re.findall(r"def (test_\w+)\(", text))
@@ -172,7 +172,7 @@ def defined_in(text):
 
 
 class List(unittest.TestCase):
-    """tests/CONTRACT.md says of each case which test of ours it is, or why there is none."""
+    """tests/CONTRACT.md names our test for each case, or the reason why there is none."""
 
     def rows(self):
         text = (TESTS / "CONTRACT.md").read_text()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit of open files: raised for the launcher, given back to the workers, and survived."""
+"""The limit on open files: raised for the launcher, restored for the workers, and handled when
+reached."""
 
 import re
 import resource
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from harness import MUSTER, JobCase, read
 
-USUAL = 1024  # the soft limit of most machines
+USUAL = 1024  # the soft limit on most machines
 MANY = 499  # workers whose two streams need more descriptors than that
 
 

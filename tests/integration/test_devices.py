@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--numa-binding, --devices and OMP_NUM_THREADS: what the kernel says of the workers is what
---explain has said before."""
+"""--numa-binding, --devices and OMP_NUM_THREADS: the kernel reports for the workers what --explain
+has printed before."""
 import ctypes
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 
 from harness import MUSTER, JobCase
 
-# A worker tells its CPUs, the policy of its first mapping, and its threads.
+# A worker that prints its CPUs, the policy of its first mapping, and its threads.
 TELL = ("grep -m1 Cpus_allowed_list: /proc/$$/status; head -1 /proc/$$/numa_maps; "
         "echo threads=$OMP_NUM_THREADS")
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
@@ -20,7 +20,7 @@ POLICIES = ("node", "socket", "exclusive", "core-complex")
 
 
 def numbers(text):
-    """Of the kernel's list format: "0-3,8"."""
+    """Parses the kernel's list format: "0-3,8"."""
     ends = [[int(end) for end in part.split("-")] for part in text.split(",") if part]
     return {number for part in ends for number in range(part[0], part[-1] + 1)}
 
@@ -38,7 +38,7 @@ class Binding(JobCase):
         self.env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 
     def explained(self, *options, **kwargs):
-        """CPUs and memory nodes of each local rank, by --explain."""
+        """CPUs and memory nodes of each local rank, according to --explain."""
         ended = self.run_job("--explain", *options, "/bin/true", env=self.env, **kwargs)
         self.assertEqual(ended.code, 0, ended)
         lines = re.findall(r"^local rank (\d+) +cpus (\S+) +(?:memory of node (\S+))?", ended.out,
@@ -46,7 +46,8 @@ class Binding(JobCase):
         return {int(rank): (numbers(cpus), numbers(memory)) for rank, cpus, memory in lines}
 
     def told(self, *options, script=None, **kwargs):
-        """CPUs, memory nodes and threads of each local rank, as the kernel and they tell."""
+        """CPUs, memory nodes and threads of each local rank, according to the kernel and the
+        worker."""
         program = [script] if script else ["--no-python", "sh", "-c", TELL]
         ended = self.run_job("--log-dir", self.folder / "logs", "--redirects=3", *options, *program,
                              env=self.env, **kwargs)
@@ -116,7 +117,7 @@ print("threads=" + os.environ["OMP_NUM_THREADS"], "json" in sys.modules, os.getp
         self.assertEqual({rank: told[:2] for rank, told in got.items()}, want)
         texts = [file.read_text() for file in (self.folder / "logs").glob("*/*/*/stdout.log")]
         self.assertEqual(len(texts), workers)
-        for text in texts:  # they are forked: nothing in the script imports json
+        for text in texts:  # they are forked, because nothing in the script imports json
             self.assertIn("threads=1 True", text)
 
     def test_without_the_option_nothing_is_bound(self):
@@ -194,7 +195,7 @@ class Devices(JobCase):
             self.assertIn("--devices=", ended.err)
 
 
-# A machine with one GPU of two slices: its /dev, and /proc/driver from the folder $1.
+# A machine with one GPU that has two slices: its /dev, and /proc/driver from the folder $1.
 CUT = ["unshare", "--mount", "sh", "-c",
        'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && touch /dev/nvidia0 && '
        'mount --bind "$1" /proc/driver && shift && exec "$@"', "sh"]
@@ -220,7 +221,7 @@ class Slices(JobCase):
             (folder / "access").write_text("DeviceFileMinor: 12\n")
 
     def started(self, *options, smi="cat list"):
-        """With an nvidia-smi that does this, and says that it was asked."""
+        """With an nvidia-smi that runs this command and records that it was called."""
         (self.folder / "list").write_text(self.LISTED)
         program = self.folder / "nvidia-smi"
         program.write_text(f"#!/bin/sh\ncd {self.folder} && echo \"$@\" >>asked && {smi}\n")

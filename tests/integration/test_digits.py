@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example in C++ (examples/digits): the same bits for every number of workers and size of
-buckets, and for a training that was interrupted. MUSTER_DIGITS names the program."""
+"""The example in C++ (examples/digits): the same bits for every number of workers and bucket size,
+and for an interrupted training run. MUSTER_DIGITS is the path of the program."""
 import fcntl
 import os
 import re
@@ -16,7 +16,7 @@ LINES_THAT_FIT = 400  # bytes: the first line and some epochs, but not all of th
 
 
 def losses(output):
-    """The exact loss of each epoch that was reported."""
+    """The exact loss of each reported epoch."""
     return {int(number): float.fromhex(exact) for number, _, exact, _ in EPOCH.findall(output)}
 
 
@@ -51,7 +51,7 @@ class Bits(Digits):
             self.assertEqual(rounded, f"{float.fromhex(exact):.4f}")
 
     def test_the_same_bits_for_any_number_of_workers_and_size_of_buckets(self):
-        alone = self.result(1, "--epochs=3")  # four micro-batches are added up, then "sent"
+        alone = self.result(1, "--epochs=3")  # accumulates four micro-batches, then "sends" them
         self.assertEqual(sorted(alone[0]), [1, 2, 3])
         for ranks in (1, 2, 4):
             for bucket in (1, 20000, 10**6):
@@ -64,7 +64,7 @@ class Bits(Digits):
         self.assertEqual(self.result(4, "--epochs=2", env=over), self.result(1, "--epochs=2"))
 
     def test_another_batch_gives_other_bits(self):
-        """What is compared above would show a difference."""
+        """Any difference would show in the results compared above."""
         first, second = (self.result(2, "--epochs=2", f"--micro-batches={parts}")
                          for parts in (4, 8))
         for epoch in (1, 2):
@@ -79,7 +79,7 @@ class Interrupted(Digits):
         self.checkpoint = self.folder / "digits.checkpoint"
 
     def check_resumed(self, output, undisturbed):
-        """What both attempts printed together is the whole curve; the model is the same."""
+        """Together, the output of both attempts is the whole curve; the model is the same."""
         first = [int(epoch) for epoch in re.findall(r"first epoch: (\d+)$", output, re.M)]
         self.assertEqual(len(first), 2, output)
         self.assertEqual(first[0], 1)
@@ -113,8 +113,8 @@ class Interrupted(Digits):
                 self.check_killed(ranks, victim)
 
     def check_killed(self, ranks, victim):
-        # A pipe with little room holds rank 0 back until the worker has been killed: the training
-        # cannot be over by then, however slow this test is.
+        # A pipe with little room blocks rank 0 until the worker has been killed, so the training
+        # cannot finish before that, however slow this test is.
         reader, writer = os.pipe()
         with open(reader, encoding="utf-8") as output, open(writer, "wb", buffering=0) as pipe:
             fcntl.fcntl(writer, 1031, PIPE_BYTES)  # F_SETPIPE_SZ
@@ -165,11 +165,11 @@ class Refused(Digits):
         return done
 
     def test_without_a_gpu_it_says_what_is_missing(self):
-        # A driver that is not there stands for a machine without one, also where there is one.
+        # A nonexistent driver simulates a machine without one, even where one is installed.
         environment = {**os.environ, "MUSTER_CUDA_LIBRARY": "/nowhere/libcuda.so.1"}
         done = self.failing(2, "--device=cuda", env=environment)
         own = [line for line in done.err.splitlines() if line.startswith("muster-digits: ")]
-        self.assertIn(len(own), (1, 2), done)  # the second may be stopped before it speaks
+        self.assertIn(len(own), (1, 2), done)  # the second may be stopped before it prints anything
         for line in own:
             self.assertRegex(line, "no GPU can be used: |without NCCL")
 

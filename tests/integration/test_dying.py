@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that uses the collective library is seen to die before the kernel lets anybody reap it.
-The kernel's part, which is freeing the memory, is played by this test: it traces the worker, so
-that the dead one is not the launcher's to reap before the test has reaped it. What happens until
-then was done without waiting for the end."""
+"""The launcher sees the death of a worker that uses the collective library before the kernel allows
+reaping it. This test plays the kernel, which would be freeing the memory: it traces the worker, so
+the launcher cannot reap the dead worker before the test has. Everything until then happened without
+waiting for the exit."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from nodes import NodesCase, last_block
 WORKER = os.environ["MUSTER_LIFE_WORKER"]
 PUPPET = os.environ["MUSTER_PUPPET"]
 
-# The kernel needs some 50 ms to free it; a small process is gone in less than one.
+# The kernel needs about 50 ms to free it; a small process disappears in less than 1 ms.
 MANY_MEGABYTES = 512
 
 
@@ -28,11 +28,11 @@ class DyingCase(NodesCase):
         return int((self.folder / f"up-{rank}-{attempt}").read_text())
 
     def hold(self, pid):
-        """From now on, once dead, it is there until let_go()."""
+        """From now on, it stays a zombie after its death until let_go()."""
         tracing.seize(self, pid)
 
     def let_go(self, pid):
-        """Nobody else has reaped it before."""
+        """Not reaped by another process before."""
         eventually(lambda: state(pid) == "Z", f"{pid} is dead and was not reaped")
         self.assertEqual(os.waitpid(pid, tracing.WALL)[0], pid)
 
@@ -61,7 +61,7 @@ class OneNode(DyingCase):
         self.assert_nothing_left(job)
 
     def end(self, how, program=None):
-        """The report of a job whose rank 1 was held and ended so."""
+        """The report of a job whose rank 1 was held and exited in this way."""
         job = self.job("--nproc-per-node=2", "--shutdown-timeout=1", *(program or self.worker()))
         self.pid_of(0)
         pid = self.pid_of(1)
@@ -96,7 +96,7 @@ class OneNode(DyingCase):
         pid = self.pid_of(1)
         self.hold(pid)
         os.kill(pid, signal.SIGKILL)
-        # The grace is over at once: rank 0 is killed, and rank 1 cannot be reaped before this.
+        # The grace period is zero: rank 0 is killed, and rank 1 cannot be reaped before that.
         eventually(lambda: not self.alive(job, 0), "rank 0 is gone")
         self.let_go(pid)
         ended = job.end()
@@ -133,7 +133,7 @@ class OneNode(DyingCase):
 
 
 class TheCauseIsNamed(DyingCase):
-    """Rank 1 holds memory and is killed; the others exit with 9 at once because of it, and are
+    """Rank 1 holds memory and is killed. The others therefore exit with 9 immediately, and are
     reaped long before it."""
 
     def assert_rank_1_is_named(self, *program):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""events.jsonl beside the logs: complete enough to make report.json from it, and harmless."""
+"""events.jsonl, next to the logs: complete enough to generate report.json from it, and harmless."""
 
 import json
 import os
@@ -19,7 +19,7 @@ OF_A_FAILURE = ["rank", "local_rank", "pid", "attempt", "unix_time", "end", "sta
 
 
 def events_of(folder):
-    """All lines of a run's events.jsonl, each checked for what every line has."""
+    """All lines of a run's events.jsonl, each checked for the common fields."""
     lines = (folder / "events.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     for event in events:
@@ -53,7 +53,7 @@ def rebuild(events):
 
 
 def documented():
-    """The fields of each event, by its name, as EVENTS.md says."""
+    """The fields of each event by name, according to EVENTS.md."""
     found = {}
     for row in DOCUMENT.read_text().splitlines():
         cells = [cell.strip() for cell in row.split("|")]
@@ -87,7 +87,7 @@ class OneNode(JobCase, EventsCase):
         return ["--log-dir", self.folder / "logs", *more]
 
     def test_the_report_of_a_failed_job_can_be_made_from_them(self):
-        # Two fail by themselves: they wait for each other first, and are deaf to our stop.
+        # Two fail on their own: they first wait for each other, and ignore our stop request.
         script = ("trap '' TERM; echo text of $RANK >&2; UP=$DIR/$TORCHELASTIC_RESTART_COUNT; "
                   "touch $UP.$RANK; exec $PUPPET wait-file $UP.0 wait-file $UP.1 ")
         ended = self.run_job(*self.by_rank(script + "exit 9", script + "exit 8",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher's exit code is the root cause's own."""
+"""The launcher's exit code is that of the root cause."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flight recorders of ranks that were killed: read from who is left, a rank or the launcher."""
+"""The flight recorders of killed ranks, read from a survivor: a rank or the launcher."""
 import os
 import re
 import signal
@@ -36,7 +36,7 @@ class OfKilledRanks(unittest.TestCase):
                 waits = 'ranks 0, 2: in #100 all_reduce max f32[1000], after #99'
                 until(lambda: waits in flight(*pids))
                 other = 2 - survivor
-                # The survivor would end as well, of the error.
+                # Otherwise the survivor would exit because of the error.
                 os.kill(pids[survivor], signal.SIGSTOP)
                 until(lambda: state(pids[survivor]) == 'T')
                 for rank in (1, other):
@@ -56,7 +56,7 @@ class OfKilledRanks(unittest.TestCase):
                 workers = until(lambda: len(children(agent)) == 2 and children(agent))
                 until(lambda: re.search(BEHIND, flight(agent)))
                 until(lambda: 'rank 0: in #100 all_reduce' in flight(agent))
-                # A launcher that may not act on the deaths yet.
+                # A launcher that must not react to the deaths yet.
                 os.kill(agent, signal.SIGSTOP)
                 until(lambda: state(agent) == 'T')
                 for worker in workers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A full disk: what is lost is reported and counted, and the job goes on."""
+"""A full disk: lost output is reported and counted, and the job continues."""
 
 import os
 import re
@@ -12,7 +12,7 @@ OUTPUT_LOST = 74
 
 
 class FullDevice(JobCase):
-    """/dev/full refuses each write as a full disk does."""
+    """/dev/full rejects each write like a full disk."""
 
     def full(self):
         return self.enterContext(open("/dev/full", "wb"))
@@ -124,7 +124,7 @@ lines(3000)
         self.assertEqual(shown[-1000:], [f"[default0]:{number}" for number in range(3000, 4000)])
 
     def test_a_full_log_folder_is_named_while_the_job_runs(self):
-        # The workers write the files, and know how much does not fit; muster does not.
+        # The workers write the files themselves, and know how much does not fit; muster does not.
         self.fill()
         job = self.job(*self.puppets(
             2, "lines", "20000", "wait-file", self.folder / "go", "exit", "0",

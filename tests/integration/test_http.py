@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--http: what is answered, who is refused, and that nobody who asks can harm the job."""
+"""--http: what it answers, whom it refuses, and that no client can harm the job."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ assert found["muster_regroup_seconds"] == "histogram", found
 assert found["muster_rounds"] == "counter" and found["muster_round"] == "gauge", found
 assert all(name.startswith("muster_") for name in found), found
 """
-# A worker that tells its agent that it is at step 7.
+# A worker that reports step 7 to its agent.
 TELLS = r"""
 import os, socket, time
 agent = socket.socket(socket.AF_UNIX)
@@ -38,7 +38,7 @@ time.sleep(600)
 
 
 def raw(view, data):
-    """The first line of what is answered to these bytes; empty where the connection is closed."""
+    """The first line of the answer to these bytes; empty if the connection is closed."""
     with socket.create_connection((view.host, view.port), timeout=60) as to:
         to.sendall(data)
         to.shutdown(socket.SHUT_WR)
@@ -50,7 +50,7 @@ def raw(view, data):
 
 
 def start_named(job, count, nproc, first=1):
-    """Each node under a name of its own, as on machines of their own."""
+    """Each node with its own name, as on separate machines."""
     nodes = []
     for number in range(first, first + count):
         prefix = ["unshare", "--uts", "sh", "-c", f'hostname node{number}; exec "$@"', "sh"]
@@ -244,7 +244,7 @@ class OneNode(JobCase):
 
 
 class UnderLoad(NodesCase):
-    """Two nodes with a short lease, so that a loop that is held up would lose its round."""
+    """Two nodes with a short lease, so that a blocked loop would lose its round."""
 
     def begin(self):
         job = self.cluster("2", conf="last_call_timeout=500,lease=1", options=["--http", 0])
@@ -273,7 +273,7 @@ class UnderLoad(NodesCase):
         self.assert_unharmed(view)
 
     def scrape(self, view, count):
-        """/metrics a thousand times a second, each when it is due: how that went."""
+        """Requests /metrics a thousand times a second on schedule. Returns the measurements."""
         done = subprocess.run([BENCH, "scrape", "--port", str(view.port), "--rate", "1000",
                                "--requests", str(count)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done)
@@ -316,7 +316,7 @@ class UnderLoad(NodesCase):
                        f"Authorization: Bearer {view.key}\r\n\r\n").encode()
             lazy.settimeout(1)
             with contextlib.suppress(OSError):
-                for _ in range(20000):  # until nobody takes any more
+                for _ in range(20000):  # until no more is accepted
                     lazy.send(request)
             slow.sendall(b"GET / HTTP/1.1\r\nHost: loc")
             slow.settimeout(60)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key of --http: who needs it, who learns it, and that it is written nowhere else."""
+"""The key of --http: which users need it, which users receive it, and that it is written nowhere
+else."""
 
 import http.cookiejar
 import json
@@ -65,7 +66,7 @@ class Key(JobCase):
             headers = {"Authorization": f"Bearer {wrong}"}
             self.assertEqual(view.get_with(headers, "/v1/status").status, 401, wrong)
         self.assertEqual(view.code("/v1/status"), 200)
-        self.assertEqual(view.code("/v1/url"), 404)  # for the Unix socket only
+        self.assertEqual(view.code("/v1/url"), 404)  # only for the Unix socket
 
     def test_a_browser_keeps_the_key_of_the_printed_url_as_a_cookie(self):
         view = self.view()
@@ -206,7 +207,7 @@ class Key(JobCase):
             self.assertTrue(line.startswith(f"{path} 401 this page needs a key. Open the URL that"),
                             line)
         self.assertEqual(lines[len(GUARDED):], [f"{path} 200" for path in OPEN])
-        copy = "/proc/self/fd/0"  # the build folder may be closed to others
+        copy = "/proc/self/fd/0"  # other users may not have access to the build folder
         for args, said in ((["status", "--endpoint", url], "needs a key. Run musterctl on"),
                            (["url"], "no running job"),
                            (["url", "--pid", str(self.running.process.pid)], "no such job")):

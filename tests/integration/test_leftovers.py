@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes and files that a run leaves behind, and limits of files."""
+"""Processes and files that a run leaves behind, and file limits."""
 
 import os
 import pathlib
@@ -32,14 +32,15 @@ os._exit(0 if sys.argv[2] == "exit" else 3 if os.environ["RANK"] == "1" else tim
 
 
 class Processes(JobCase):
-    """They end by themselves, else get SIGTERM and the grace, else SIGKILL, and are named."""
+    """They exit on their own, or receive SIGTERM and a grace period, then SIGKILL, and are
+    named."""
 
     def daemon(self, *words, last, options=()):
         return self.job(*self.puppets(1, "fork-setsid", "{", *words, "}", *last, options=options))
 
     @staticmethod
     def said(job):
-        """What comes next: the launcher writes whole lines."""
+        """The next complete line from the launcher."""
         return os.read(job.process.stderr.fileno(), 4096).decode()
 
     def test_what_succeeded_workers_leave_may_finish(self):
@@ -111,7 +112,7 @@ class Processes(JobCase):
         job = self.job(*self.by_rank(*["exec $PUPPET ignore INT touch $DIR/up$RANK wait"] * 2))
         eventually(lambda: len(list(self.folder.glob("up*"))) == 2, "both workers run")
         job.kill(signal.SIGINT)
-        time.sleep(0.3)  # a repeated request within 250 ms would be the same one
+        time.sleep(0.3)  # a repeated request within 250 ms would count as the same one
         job.kill(signal.SIGINT)
         ended = job.end()
         self.assertEqual(ended.code, 128 + signal.SIGINT, ended)
@@ -215,7 +216,7 @@ class InMemory(JobCase):
         dead.process.wait()
         self.assert_nothing_left(dead)
         self.addCleanup(lambda: left.exists() and self.fail("it is still there"))
-        _, alive = self.start()  # too young for this one
+        _, alive = self.start()  # too young for this signal
         self.assertTrue(left.exists())
         self.age(left)
         self.age(alive)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that set MASTER_PORT themselves: the launcher says so to those that wait in vain, and to
-no others. All jobs run at the same time, since each look comes after 30 s."""
+"""Programs that set MASTER_PORT themselves: the launcher warns if they wait in vain, and only then.
+All jobs run at the same time, because each check happens after 30 s."""
 
 import signal
 import sys
@@ -8,7 +8,7 @@ import unittest
 
 from harness import JobCase, eventually, free_port, read
 
-# Arguments: what it does with the port that is the last one, and the file that says it has.
+# Arguments: what to do with the port, the file to create after that, the port.
 PROGRAM = """
 import os, pathlib, signal, socket, sys
 what, ready, port = sys.argv[1:]
@@ -30,7 +30,7 @@ import os
 os.environ["GIVEN"] = os.environ["MASTER_PORT"]
 """
 
-# The first bytes of a client of PyTorch's: it says hello, and asks for its nonce back.
+# The first bytes from a PyTorch client: it greets and asks the server to echo its nonce.
 VISITS = """
 import os, socket, struct
 store = socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
@@ -54,9 +54,9 @@ class MasterPort(JobCase):
         return job, self.folder / f"{name}.err"
 
     def start_node(self, what, rank, meeting):
-        """One of two; its program begins when both are there."""
+        """One of two; its program starts when both are there."""
         name = f"{what.replace(' ', '_')}-{rank}"
-        # Connections of this node would be seen on the other one, which is the same machine.
+        # The other node would also see this node's connections, because both are the same machine.
         begin = VISITS + "store.close()\n" if what == "was there" else GIVEN
         script = self.python(begin + PROGRAM, f"{name}.py")
         with (self.folder / f"{name}.err").open("wb") as err:

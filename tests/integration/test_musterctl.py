@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl and running jobs: how they are found, what is shown of them, how they are stopped."""
+"""musterctl and running jobs: how it finds, shows and stops them."""
 
 import http.server
 import json
@@ -16,7 +16,8 @@ from job_view import MUSTERCTL, View, ctl, status_of, wait_for_status
 from nodes import NodesCase
 
 
-# Asks the job whose agent has this pid, without musterctl's own doubts; prints all that it is told.
+# Queries the job whose agent has this pid, without musterctl's own checks. Prints everything it
+# receives.
 STRANGER = """
 import socket, struct, sys
 names = {line.split()[-1] for line in open("/proc/net/unix") if " @muster-job-" in line}
@@ -33,7 +34,7 @@ for name in names:
         except ConnectionError:
             pass
 """
-# Claims that its parent is the launcher of a job.
+# Claims that its parent is a job's launcher.
 LIAR = """
 import json, os, socket
 listener = socket.socket(socket.AF_UNIX)
@@ -49,7 +50,7 @@ while True:
 
 
 class OtherServer(http.server.BaseHTTPRequestHandler):
-    """Knows no method: all is answered with 501."""
+    """Knows no methods, and answers everything with 501."""
 
     def log_message(self, *args):
         pass
@@ -129,7 +130,7 @@ class Jobs(JobCase):
             self.skipTest("only root can be another user for a moment")
         job = self.running()
         other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-        copy = "/proc/self/fd/0"  # the build folder may be closed to others
+        copy = "/proc/self/fd/0"  # other users may not have access to the build folder
         with open(MUSTERCTL, "rb") as program:
             done = subprocess.run([*other, copy, "status", *map(str, self.pid(job))],
                                   stdin=program, capture_output=True, text=True)

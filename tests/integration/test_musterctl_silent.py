@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl and launchers that answer late or not at all: stopped, overloaded, or hostile."""
+"""musterctl with launchers that answer late or never: stopped, overloaded, or hostile."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from job_view import MUSTERCTL, ctl, wait_for_status
 from nodes import NodesCase
 
 FAKE_PID = 1 << 22  # the kernel's own pids are smaller
-LONG = 8 << 20  # more than a socket buffers
+LONG = 8 << 20  # more than fits into a socket buffer
 
 
 def peer_pid(connection):
@@ -46,7 +46,7 @@ def stop_agent(test, job):
 
 
 def fill_backlog(test, agent):
-    """Connects to the job socket of this agent until the kernel refuses."""
+    """Connects to this agent's job socket until the kernel refuses."""
     with open("/proc/net/unix", encoding="utf-8") as table:
         names = {line.split()[-1][1:] for line in table if " @muster-job-" in line}
     for name in names:
@@ -65,7 +65,7 @@ def fill_backlog(test, agent):
 
 
 class Fakes(unittest.TestCase):
-    """Launchers that this process plays. Other tests' musterctl may query them, too."""
+    """Launchers played by this process. Other tests' musterctl may query them, too."""
 
     def listen(self, letter, backlog=64):
         listener = socket.socket(socket.AF_UNIX)
@@ -75,7 +75,8 @@ class Fakes(unittest.TestCase):
         return listener
 
     def serve(self, listener, talk):
-        """talk(connection) in a thread of its own for each client, once the request is there."""
+        """Runs talk(connection) in a separate thread for each client, once the request has
+        arrived."""
         def one(connection):
             with connection, contextlib.suppress(ConnectionError):
                 if connection.recv(65536):
@@ -193,7 +194,7 @@ class ManyNodes(NodesCase):
         silent = f"no answer within 1 s from the launcher with pid {second.process.pid}:"
         said = ctl("drain", node, "--pid", second.process.pid, code=69)
         self.assertIn(silent, said)
-        # The other node knows it as one of another machine.
+        # To the other node it is on a different machine.
         said = ctl("drain", node, "--run-id", job.name, code=1)
         self.assertRegex(said, r"(?m)^musterctl: warning: no answer within 1 s .*"
                                rf"\b{second.process.pid}\b")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MASTER_ADDR by name, in mount and network namespaces of the test's own: what listens where, and
-what happens while name servers are silent. `unittest` runs this file outside; it runs itself again
-inside the namespaces."""
+"""MASTER_ADDR by name, in separate mount and network namespaces: which sockets listen where, and
+what happens while name servers are silent. `unittest` runs this file outside; the file runs itself
+again inside the namespaces."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ INSIDE = "MUSTER_NAMES_TEST_INSIDE"
 
 
 def enter_namespaces():
-    """Runs this file once more, inside; its result is ours."""
+    """Runs this file again inside the namespaces and adopts its result."""
     args = ["unshare", "--net", "--mount"]
     if os.geteuid() != 0:
         args += ["--user", "--map-root-user"]
@@ -39,7 +39,8 @@ class Names(JobCase):
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
     def set_etc(self, **files):
-        """/etc/<name, a dot for the _> reads as given, in this mount namespace and this test."""
+        """In this mount namespace and test, /etc/<name, with a dot for the _> has the given
+        text."""
         for name, text in files.items():
             own = self.folder / name
             own.write_text(text)
@@ -70,7 +71,7 @@ class Names(JobCase):
             mute.bind(("127.0.0.1", 53))
             job = self.job("--master-addr=nowhere.example", "--master-port=0", "true")
             mute.settimeout(60)
-            mute.recv(1500)  # the launcher asks, and will wait for long
+            mute.recv(1500)  # the launcher queries it, and would wait for long
             job.kill(signal.SIGTERM)
             ended = job.end()
         self.assertEqual(ended.code, 128 + signal.SIGTERM, str(ended))

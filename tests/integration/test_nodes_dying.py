@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers fail, agents die, nodes leave: the others go on, and no two rounds run at one time (every
-test checks that at its end)."""
+"""Workers fail, agents die, nodes leave: the others continue, and no two rounds run at the same
+time (checked at the end of every test)."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from nodes import LEASE, Node, NodesCase, last_block
 
 CONF = f"last_call_timeout=0.5,lease={LEASE}"
 NEVER = f"last_call_timeout=500,lease={LEASE}"
-ENDS_WITHIN = 3.0  # s: the promise for all agents of a job that is out of budget
+ENDS_WITHIN = 3.0  # s: the promised limit for all agents of a job that has used up its budget
 
 
 class Workers(NodesCase):
@@ -40,7 +40,7 @@ class Workers(NodesCase):
         for turn in range(3):
             one = job.round(3)
             self.assertEqual(one.restarts, turn)
-            job.order(one, turn, f"exit {10 + turn}")  # on another node each time
+            job.order(one, turn, f"exit {10 + turn}")  # on a different node each time
         job.ends(code=12)
 
 
@@ -49,7 +49,7 @@ class OutOfBudget(NodesCase):
         job = self.cluster("3", conf=NEVER)
         nodes = job.start_all(3, nproc=nproc)
         one = job.round(3 * nproc)
-        job.order(one, nproc, how)  # the first rank of the second node
+        job.order(one, nproc, how)  # the first rank on the second node
         ended = [node.end(ENDS_WITHIN + 30) for node in nodes]
         ends = [node.started + one.seconds for node, one in zip(nodes, ended)]
         self.assertLess(max(ends) - min(ends), ENDS_WITHIN, job.describe())
@@ -74,7 +74,8 @@ class OutOfBudget(NodesCase):
         self.end_all("exit 77", 77)
 
     def test_failures_that_follow_do_not_hide_the_first(self):
-        # Every other worker fails as soon as the first one has; the order of the news differs.
+        # Every other worker fails as soon as the first one has; the news arrives in different
+        # orders.
         job = self.cluster("3", conf=NEVER)
         nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"}, options=["--shutdown-timeout", 2])
         one = job.round(3)
@@ -97,7 +98,8 @@ class OutOfBudget(NodesCase):
 
 
 class Agents(NodesCase):
-    """The agent's death, the guard's, that of all: seen by the connection, not by the lease."""
+    """The death of the agent, of the guard, or of both: detected through the connection, not the
+    lease."""
 
     def lose(self, victim, kill, code):
         job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
@@ -143,7 +145,7 @@ class Agents(NodesCase):
         nodes = job.start_all(4)
         job.round(4)
         for left in (3, 2, 1):
-            nodes[3 - left].kill_agent()  # the host each time: the lowest rank leads
+            nodes[3 - left].kill_agent()  # always the host, because the lowest rank leads
             job.round(left, nodes=[node.label for node in nodes[4 - left:]])
         for number in (1, 2, 3):
             nodes.append(job.start(number))
@@ -228,7 +230,8 @@ class Leaving(NodesCase):
 
 class Together(NodesCase):
     def test_a_worker_fails_while_another_nodes_agent_dies(self):
-        # The failure may be an echo of the death: nothing of the budget (there is none) is used.
+        # The failure may be a consequence of the death, so it uses none of the budget (which is
+        # zero).
         job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
         nodes = job.start_all(3)
         one = job.round(3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a job of many nodes ends: those who finish early leave, the store of rank 0 stays."""
+"""How a multi-node job ends: nodes that finish early leave, and the store of rank 0 stays."""
 
 import pathlib
 import signal
@@ -10,7 +10,7 @@ from nodes import LEASE, NodesCase, last_block
 
 CONF = "last_call_timeout=500,lease=60"
 
-# Rank 1 closes its connection to rank 0 in `finally`, and ends only when rank 0 was seen to end.
+# Rank 1 closes its connection to rank 0 in `finally`, and exits only after rank 0's exit was seen.
 LOST_CONNECTION = """
 import json, os, socket, sys, time
 rank, place = os.environ["RANK"], sys.argv[1] + "/peer"
@@ -53,7 +53,8 @@ class Success(NodesCase):
         job.ends(nodes[2], code=0)
         job.order(one, 3, "exit 0")
         job.ends(nodes[3], code=0)
-        # The first rank's node stays as long as others may need the store, although it is done.
+        # The first rank's node stays as long as others may need the store, although it has
+        # finished.
         job.order(one, 0, "exit 0")
         eventually(lambda: not nodes[0].worker_pids(), "rank 0 has ended")
         job.order(one, "1.store", "")
@@ -129,7 +130,7 @@ class Report(NodesCase):
             self.assertIn("the last line of rank 3", node.err())
 
     def test_a_recorded_exception_wins_over_what_followed_from_it(self):
-        # As PyTorch's @record does: the error file says when it was raised.
+        # Like PyTorch's @record: the error file contains the time of the exception.
         script = self.python(
             "import json, os, sys, time, pathlib\n"
             "rank, folder = os.environ['RANK'], pathlib.Path(sys.argv[1])\n"
@@ -149,7 +150,7 @@ class Report(NodesCase):
             "time.sleep(1000)\n")
         job = self.cluster("3", conf=CONF, options=["--shutdown-timeout", 20])
         nodes = job.start_all(3, program=[script, str(self.folder)])
-        # Rank 1 is deaf to nothing: it dies of our SIGTERM, or ends by itself a moment before.
+        # Rank 1 ignores no signal: it dies of our SIGTERM, or exits on its own a moment before.
         ended = job.ends(*nodes, code=nodes[0].end().code)
         blocks = [last_block(one) for one in ended]
         self.assertEqual(blocks[0], blocks[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes find each other: at MAX at once, at MIN after the last call, whoever comes first."""
+"""Nodes find each other: immediately at MAX, after the last call at MIN, in any order."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ class Forming(NodesCase):
         begun = time.monotonic_ns()
         one = job.round(2)
         waited = (min(worker["at"] for worker in one.workers.values()) - begun) / 1e9
-        # Both were started before `begun`, but they met after it or a little earlier.
+        # Both were started before `begun`, but met after it or slightly earlier.
         self.assertGreater(waited, 1.0)
         job.finish()
 
@@ -43,7 +43,7 @@ class Forming(NodesCase):
             self.assertIn("2 of 3 nodes are here", one.err)
 
     def test_several_agents_on_one_machine_elect_whoever_binds_first(self):
-        # Nothing tells them apart, not even an address.
+        # Nothing distinguishes them, not even an address.
         job = self.cluster("4", addresses=None, endpoint=f"localhost:{free_port()}")
         nodes = [job.start(number) for number in (1, 2, 3, 4)]
         one = job.round(4)
@@ -55,12 +55,12 @@ class Forming(NodesCase):
         job = self.cluster("3", addresses=None, endpoint=f"127.0.0.7:{free_port('127.0.0.7')}")
         nodes = job.start_all(3)
         address, = {env["MASTER_ADDR"] for env in job.round(3).env.values()}
-        # Who connects to 127.0.0.7 has the address 127.0.0.1 there, and may have the first rank.
+        # A client of 127.0.0.7 has the address 127.0.0.1 there, and may have the first rank.
         self.assertIn(address, ("127.0.0.1", "127.0.0.7"))
         job.finish(*nodes)
 
     def test_the_founder_comes_late(self):
-        # is_host=false: these two would otherwise found the job, since the address is theirs too.
+        # is_host=false: otherwise these two would found the job, because the address is theirs too.
         job = self.cluster("3", conf=NEVER)
         early = [job.start(number, conf="is_host=false," + NEVER) for number in (2, 3)]
         for node in early:
@@ -93,7 +93,7 @@ class Forming(NodesCase):
         job.finish(client, host)
 
     def test_a_job_of_one_to_two_with_quoted_settings(self):
-        # Contract, launch_elastic: PyTorch's own test passes the quotes literally.
+        # From the contract, launch_elastic: PyTorch's own test passes the quotes literally.
         job = self.cluster("1:2", conf="'join_timeout=5,last_call_timeout=1,timeout=5',"
                            "last_call_timeout=0.5")
         node = job.start(1, nproc=4)
@@ -175,9 +175,9 @@ class Addresses(NodesCase):
 
 class Harness(NodesCase):
     def test_overlaps_are_seen(self):
-        # The other tests would pass with a check that is blind.
+        # Without this, the other tests would pass even if the check detected nothing.
         first, second = (Cluster(self, "1:2", conf="last_call_timeout=0.1") for _ in range(2))
-        self.clusters.clear()  # whose nodes must have no overlap
+        self.clusters.clear()  # whose nodes must not overlap
         first.start(1)
         self.addCleanup(first.nodes[0].__exit__)
         first.round(1)
@@ -186,8 +186,8 @@ class Harness(NodesCase):
         second.start(1, label="x1")
         self.addCleanup(second.nodes[0].__exit__)
         second.round(1)
-        # Both live from here on. On a busy machine n1 may not have run since x1 was started: its
-        # last beat is then older than x1's start, and is no overlap until it beats again.
+        # Both are alive from here on. On a busy machine n1 may not have run since x1 was started.
+        # Its last beat is then older than x1's start, so there is no overlap until its next beat.
         eventually(first.story.overlaps, lambda: f"an overlap is seen: {first.story.lives()}")
         overlap, = first.story.overlaps()
         self.assertRegex(overlap, r"^round \S+ on n1 was alive until \d+, round \S+ on x1 began")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that come to a running job: with room it regroups with them, at its maximum they are
-spares; those that hang, are refused or go away again disturb nobody."""
+"""Nodes that join a running job: if there is room, it regroups with them; at its maximum they are
+spares. Nodes that hang, are refused or leave again disturb no other node."""
 
 import signal
 import socket
@@ -71,7 +71,7 @@ class Joining(NodesCase):
         second = job.start(2)
         second.wait_for_text(SPARE)
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
-        job.order(one, 0, "exit 5")  # now it regroups for another reason
+        job.order(one, 0, "exit 5")  # now it regroups for a different reason
         both = job.round(2)
         self.assertEqual(both.nodes, ["n1", "n2"])
         job.finish()
@@ -148,18 +148,19 @@ class Unfinished(NodesCase):
         nodes = job.start_all(2)
         one = job.round(2)
         hung = job.start(3, popen={"prefix": ["setsid"]})
-        # Stopped as soon as it has a connection: at the latest when it would have run.
+        # Stopped as soon as it has a connection, or at the latest when it would have run.
         hung.stop_all()
         strangers = [socket.create_connection(self.members(job)) for _ in range(20)]
         for stranger in strangers:
             self.addCleanup(stranger.close)
-        # On a busy machine it may be a member by now. Then the two go on without it first: who has
-        # finished leaves, and would not come back for a round that a silent member makes needed.
+        # On a busy machine it may be a member by now. Then the two first continue without it,
+        # because a node that has finished leaves, and would not return for a round that needs a
+        # silent member.
         hung.kill_all()
         eventually(lambda: job.story.rounds()[-1].world == 2, job.describe)
         job.finish(*nodes)
-        # Either it never said that it was ready, or the job had begun to regroup for it and then
-        # gone on without: in no case did it stop.
+        # Either it never reported that it was ready, or the job had started to regroup for it and
+        # then continued without it. In no case did the job stop.
         self.assertIn(one.name, [each.name for each in job.story.rounds()])
 
     def test_nodes_that_come_and_go_at_once(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--port-range confines every listening socket of a job; sockets listen where they must only."""
+"""--port-range confines every listening socket of a job, and sockets listen only where they
+must."""
 
 import os
 import pathlib
@@ -14,7 +15,7 @@ NEVER = "last_call_timeout=500"
 
 
 def address_of(text):
-    """"0100007F:1F90" or the longer form of IPv6, as /proc/net/tcp has them."""
+    """"0100007F:1F90" or the longer form for IPv6, as in /proc/net/tcp."""
     host, port = text.split(":")
     parts = [int(host[i:i + 8], 16) for i in range(0, len(host), 8)]
     raw = struct.pack(f"={len(parts)}I", *parts)
@@ -23,7 +24,7 @@ def address_of(text):
 
 
 def listening(pids):
-    """(address, port) of the listening sockets that these processes have open."""
+    """(address, port) of the listening sockets of these processes."""
     sockets = set()
     for pid in pids:
         for fd in pathlib.Path(f"/proc/{pid}/fd").glob("*"):
@@ -60,7 +61,8 @@ class Ports(NodesCase):
                 mine = sockets[f"n{number}"]
                 self.assertEqual({host for host, _ in mine}, {f"127.0.0.{number}"})
                 self.assertTrue(all(first <= port <= last for _, port in mine), mine)
-            # Endpoint, own listener and the workers' store; the others have their own listener.
+            # Endpoint, own listener and the workers' store; the other nodes have only their own
+            # listener.
             self.assertEqual([len(sockets[label]) for label in ("n1", "n2", "n3")], [3, 1, 1])
             self.assertTrue(first <= int(one.env[0]["MASTER_PORT"]) <= last)
             if turn == 0:
@@ -105,7 +107,7 @@ class Ports(NodesCase):
         job.round(3)
         nodes[0].kill_all()
         job.round(2)
-        # The endpoint is this machine's, so that a successor may listen there for newcomers.
+        # The endpoint is on this machine, so a successor may listen there for newcomers.
         def taken_over():
             return ("127.0.0.1", first) in listening(nodes[1].pids())
         eventually(taken_over, "the successor listens at the endpoint")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents are killed at random, the host among them: each time the others re-form without the dead
-one, and with it when it is started again. A failure names the seed; MUSTER_TEST_SEED replays it."""
+"""Kills random agents, including the host. Each time the others form a new round without the dead
+one, and with it again after its restart. A failure prints the seed; MUSTER_TEST_SEED replays it."""
 
 import os
 import random
@@ -56,7 +56,7 @@ class Random(NodesCase):
             done = [self.kill_one(nodes) for _ in range(self.random.choice((1, 2)))]
             with self.subTest(seed=self.seed, run=run, what=[what for _, _, what in done]):
                 for number, victim, _ in done:
-                    # At some moment of their regrouping, or after it.
+                    # At a random time during or after their regrouping.
                     time.sleep(self.random.random() * 0.05)
                     victim.process.wait()
                     nodes[number] = job.start(number)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is who in a round, and what every worker of every node is given (README of lib/plan)."""
+"""The ranks in a round, and the environment of every worker on every node (see the README of
+lib/plan)."""
 
 import ipaddress
 import unittest
@@ -33,7 +34,7 @@ class Order(NodesCase):
         job.finish()
 
     def test_a_file_that_names_nobody_changes_nothing(self):
-        # Orders by names need hosts with names of their own: tests/hosts.
+        # Ordering by name needs hosts with different names: see tests/hosts.
         path = self.folder / "order"
         path.write_text("nodeA # the first\n\nnodeB\n")
         job = self.cluster("2", conf=NEVER, options=["--rank-order", f"file:{path}"])
@@ -52,7 +53,7 @@ class Order(NodesCase):
         job.finish(nodes[0], nodes[2], job.nodes[-1])
 
     def test_slots_of_one_machine_keep_their_order(self):
-        # Nothing but their places in the round before tells these three apart.
+        # Only their places in the previous round distinguish these three.
         job = self.cluster("3", conf=NEVER, addresses=None, options=["--max-restarts", 2])
         job.start_all(3)
         one = job.round(3)
@@ -65,7 +66,8 @@ class Order(NodesCase):
 
 
 class Variables(NodesCase):
-    """Contract, table of variables, with three nodes of 1, 2 and 3 workers in two roles."""
+    """From the contract's table of variables, with three nodes of 1, 2 and 3 workers in two
+    roles."""
 
     def setUp(self):
         super().setUp()
@@ -109,7 +111,7 @@ class Variables(NodesCase):
     def test_after_a_failure_on_one_node_all_ranks_count_the_same_restarts(self):
         port, = set(self.values("MASTER_PORT"))
         for turn in (1, 2):
-            # Different ends, so that the second one does not look like the first again.
+            # Different exit codes, so that the second one does not look like the first again.
             self.job.order(self.round, 4 - turn, f"exit {turn}")
             self.round = self.job.round(6)
             self.assertEqual(self.values("TORCHELASTIC_RESTART_COUNT"), [str(turn)] * 6)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that do not belong together are refused with both values; the others are unharmed."""
+"""Nodes that do not belong together are refused, and the error shows both values. Other nodes are
+unaffected."""
 
 import socket
 import unittest
@@ -11,8 +12,8 @@ NEVER = "last_call_timeout=500"
 
 class Refused(NodesCase):
     def refuse(self, *texts, hidden="\0", **changed):
-        """A job of two that waits for its second node; a wrong one comes before the right one.
-        It sees all texts but the hidden one."""
+        """A two-node job that waits for its second node; a wrong node comes before the right one.
+        It sees all texts except the hidden one."""
         job = self.cluster("2", conf=NEVER, id="right", options=["--max-restarts", "1"])
         first = job.start(1)
         first.wait_for_text("1 of 2")
@@ -33,7 +34,7 @@ class Refused(NodesCase):
         self.refuse("'wrong'", hidden="right", id="wrong")
 
     def end_both(self, text, **changed):
-        """The same program with other options: neither of two nodes waits for the other one."""
+        """The same program with different options: neither of two nodes waits for the other one."""
         job = self.cluster("2", conf=NEVER, options=["--max-restarts", "1"])
         first = job.start(1)
         first.wait_for_text("1 of 2")
@@ -74,7 +75,7 @@ class Refused(NodesCase):
         job.finish(*nodes)
 
     def test_something_that_is_no_muster(self):
-        # A web server at the endpoint: said plainly, and tried until the timeout is over.
+        # A web server at the endpoint: the error says so, and the node retries until the timeout.
         with socket.socket() as server:
             server.bind(("127.0.0.1", 0))
             server.listen()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes whose processes all die at once, as in a loss of power, and that are started again: with
-their records the job continues, also where the others cannot know what became of them."""
+"""Nodes whose processes all die at once, as in a power failure, and that are restarted: with their
+records the job continues, even if the others cannot know what happened to them."""
 
 import pathlib
 import re
@@ -19,8 +19,7 @@ class Restarted(NodesCase):
                       if path.suffix != ".lock")
 
     def lose(self, job, nodes, *who):
-        """For longer than a lease: what a proof that comes later says about the time before is
-        nothing."""
+        """Longer than a lease, so that later proof reveals nothing about the time before."""
         for number in who:
             nodes[number].stop_all()
         rest = [node for number, node in enumerate(nodes) if number not in who]
@@ -53,7 +52,7 @@ class Restarted(NodesCase):
         job.finish(*job.nodes[3:])
 
     def waiting(self):
-        """A job of two whose first node returns without its record, and the name of this node."""
+        """A two-node job whose first node returns without its record, and the name of this node."""
         job = self.cluster("2", conf=CONF, options=["--state-dir=none"])
         nodes = job.start_all(2)
         job.round(2)

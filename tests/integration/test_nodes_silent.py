@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are stopped for a while (a frozen machine, a suspended virtual one): by their lease
-the others go on, and what thaws stops its old workers before it joins again."""
+"""Nodes that are stopped for a while (a frozen machine, a suspended virtual machine): after their
+lease the others continue, and a thawed node stops its old workers before it joins again."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ class Frozen(NodesCase):
         nodes[0].kill_all()
 
     def agent_only(self, who):
-        """Only the agent is stopped: its guard must end the workers in time."""
+        """Only the agent is stopped, so its guard must kill the workers in time."""
         job = self.cluster("2:3", conf=CONF)
         nodes = job.start_all(3)
         job.round(3)
@@ -65,7 +65,7 @@ class Frozen(NodesCase):
         os.kill(agent, signal.SIGSTOP)
         rest = [node.label for node in nodes if node is not nodes[who]]
         job.round(2, nodes=rest)
-        # The others run: so these are dead, though nobody has reaped them.
+        # The others are running, so these are dead, although they have not been reaped.
         self.assertIn(state(workers[0]), ("Z", "X", ""))
         os.kill(agent, signal.SIGCONT)
         job.round(3)
@@ -93,7 +93,7 @@ class Frozen(NodesCase):
         one = job.round(3)
         for node in nodes[1:]:
             node.stop_all()
-        # No majority: it stops its worker, says for whom it waits, and starts nothing.
+        # No majority: it stops its worker, names the missing nodes, and starts nothing.
         nodes[0].wait_for_text("because the other nodes may have continued", "silent")
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
         for node in nodes[1:]:
@@ -135,7 +135,7 @@ class Frozen(NodesCase):
         job.finish(*nodes)
 
     def test_two_nodes_and_the_second_is_frozen(self):
-        # Exactly half with the lowest rank: it goes on.
+        # Exactly half, including the lowest rank, so it continues.
         job = self.cluster("1:2", conf=CONF)
         nodes = job.start_all(2)
         job.round(2)

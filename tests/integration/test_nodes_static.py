@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static back end: places by --node-rank, and the endpoint is what the workers dial."""
+"""The static backend: --node-rank sets the places, and workers connect to the endpoint."""
 
 import socket
 import unittest
@@ -16,7 +16,7 @@ class Static(NodesCase):
         return job
 
     def start(self, job, count, **how):
-        """The last one first, as if it did not matter."""
+        """The last one first, because the order must not matter."""
         return [job.start(rank, options=["--node-rank", rank, *how.get("options", [])],
                           nproc=how.get("nproc", 1)) for rank in reversed(range(count))]
 

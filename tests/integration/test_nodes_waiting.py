@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node says while it waits for the others, and when it gives up."""
+"""What a node prints while it waits for the others, and when it gives up."""
 
 import os
 import pty
@@ -88,7 +88,7 @@ class Trouble(NodesCase):
         return ended
 
     def test_refused(self):
-        # is_host=false: this machine would be the host, else.
+        # is_host=false: otherwise this machine would be the host.
         job = self.cluster("2", conf="join_timeout=3,is_host=false")
         ended, = job.ends(job.start(1), code=69)
         self.assertIn(f"cannot reach {job.endpoint}: Connection refused; trying again", ended.err)
@@ -121,7 +121,8 @@ class GivesUp(NodesCase):
         self.assertRegex(first.err.splitlines()[-1],
                          r"^muster: no round of job .* was formed within 3s; 2 of 4 nodes are "
                          r"here: \S+, \S+; waiting for 2 more$")
-        # The second one gives up when it does itself, or is left alone a moment before.
+        # The second one gives up when its own time expires, or when it is left alone a moment
+        # before.
         self.assertIn("2 of 4 nodes are here", second.err)
         self.assertIn("was formed within 3s", second.err)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever ends the job, no process of it is alive a moment later."""
+"""However a job ends, none of its processes is alive a moment later."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import unittest
 
 from harness import MUSTER, PUPPET, JobCase, children, eventually, find_pids, no_core_files
 
-# A child in the group, one in a session of its own, a double-forked daemon: all deaf to SIGTERM.
+# A child in the group, one in a separate session, and a double-forked daemon; all ignore SIGTERM.
 FAMILY = ["fork", "{", "ignore", "TERM", "wait", "}",
           "fork-setsid", "{", "ignore", "TERM", "wait", "}",
           "daemon", "{", "ignore", "TERM", "ignore", "HUP", "wait", "}"]
@@ -19,7 +19,7 @@ CGROUPS = pathlib.Path("/sys/fs/cgroup/memory")
 
 class NothingSurvives(JobCase):
     def family_job(self, *last, **kwargs):
-        """Two workers with a family each; waits until all of them run."""
+        """Two workers with these processes each; waits until all of them run."""
         ready = self.folder / "ready"
         ready.mkdir(exist_ok=True)
         ready.chmod(0o777)
@@ -30,7 +30,7 @@ class NothingSurvives(JobCase):
         script.chmod(0o755)
         job = self.job("--nproc-per-node", 2, "--shutdown-timeout", 0.3, script, **kwargs)
         eventually(lambda: len(os.listdir(ready)) == 2, "both workers run")
-        # guard, agent, and four processes for each worker
+        # guard, agent, and four processes per worker
         eventually(lambda: len(job.pids()) == 10, lambda: f"all ten run: {job.pids()}")
         return job
 
@@ -116,7 +116,7 @@ class NothingSurvives(JobCase):
         self.assertIsNone(stranger.poll(), "a process that was not ours was killed")
 
     def enter_group(self):
-        """For a job: it enters a group of 256 MiB."""
+        """For a job that enters a cgroup limited to 256 MiB."""
         if not (CGROUPS / "memory.limit_in_bytes").exists() or not os.access(CGROUPS, os.W_OK):
             self.skipTest("needs root and a memory cgroup of version 1")
         group = CGROUPS / f"muster_test_{os.getpid()}"
@@ -170,7 +170,7 @@ class NothingSurvives(JobCase):
         return True
 
     def test_helper_sees_processes_by_their_token(self):
-        # The other tests would pass with a helper that is blind.
+        # Without this, the other tests would pass even if the helper detected nothing.
         job = self.job(*self.puppets(1, "wait"))
         eventually(lambda: len(find_pids(job.token)) == 3, "guard, agent and worker are seen")
 

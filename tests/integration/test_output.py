@@ -103,7 +103,7 @@ sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] == "0")
             self.assertEqual(list(temporary.iterdir()), [])
 
     def test_lines_of_several_ranks_on_one_pipe_or_file_are_whole(self):
-        # Each writes in blocks that end inside a line, as C and Python do unless on a terminal.
+        # Each writes blocks that end in the middle of a line, like C and Python without a terminal.
         script = self.python("""
 import os
 rank = os.environ["RANK"]
@@ -133,7 +133,7 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
 '''
 
     def shown_in_one(self, kind, *args):
-        """Code and text of a job whose output and error are one file or pipe."""
+        """Code and text of a job whose stdout and stderr are the same file or pipe."""
         if kind == "file":
             file = self.folder / "console"
             with file.open("wb") as stream:
@@ -182,7 +182,7 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
         self.assertEqual(ended.err.split(), [str(number) for number in range(0, 2000, 2)])
 
     def test_a_lone_worker_feels_that_the_reader_of_both_streams_left(self):
-        # As `muster x.py 2>&1 | head`: it would run on for nobody.
+        # Like `muster x.py 2>&1 | head`, where no process would read further output.
         job = self.job(*self.puppets(1, "say", "first", "wait-file", self.folder / "go",
                                      "lines", "200000", "touch", self.folder / "done", "exit", "0"),
                        stderr=subprocess.STDOUT)
@@ -213,7 +213,7 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
         self.assertEqual(ended.code, 137, ended.code)
         console = {}
         self.assertTrue(ended.bytes.endswith(b"\n"))
-        for line in ended.bytes.split(b"\n")[:-1]:  # the rubbish holds all other line breaks
+        for line in ended.bytes.split(b"\n")[:-1]:  # the garbage contains all other line breaks
             rank = re.match(rb"\[default(\d)\]:", line)
             self.assertTrue(rank, f"a line without a prefix: {line[:80]!r}")
             console.setdefault(int(rank[1]), []).append(line[rank.end():])
@@ -242,12 +242,12 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
         job = self.job(*self.puppets(
             2, "lines", "20000", "touch", str(self.folder / "done"), "wait",
             options=["--tee", "1", "--log-dir", self.folder / "logs"]))
-        self.wait_for("done")  # far more than a pipe holds was written
+        self.wait_for("done")  # has written far more than fits into a pipe
         job.kill(signal.SIGTERM)
         self.assertEqual(job.process.wait(30), 143)
 
     def test_a_worker_without_a_reader_dies_of_its_pipe_as_under_a_shell(self):
-        # Standard output is not copied by default: it is the worker's own.
+        # Standard output is not copied by default, because the worker has inherited it.
         job = self.job(*self.puppets(1, "lines", "200000", "exit", "0"))
         job.process.stdout.readline()
         job.process.stdout.close()

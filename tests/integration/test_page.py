@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of --http in a real browser: a job of 64 ranks on 8 nodes that loses one of them.
-MUSTER_PICTURES names a folder for pictures of what the browser shows."""
+"""The page of --http in a real browser: a job with 64 ranks on 8 nodes that loses one of them.
+MUSTER_PICTURES names a folder for screenshots."""
 
 import os
 import unittest

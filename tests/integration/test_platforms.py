@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents that are started with the environments of schedulers, and with no option at all: they
-must really become one job. The environments are those of tests/fixtures/platforms; machines are
-loopback addresses, which Slurm's SLURM_NODE_ALIASES gives to the captured names."""
+"""Agents that start in the environments of schedulers, without any options, must form one job. The
+environments are those in tests/fixtures/platforms. Machines are loopback addresses, to which
+Slurm's SLURM_NODE_ALIASES maps the captured names."""
 
 import os
 import pathlib
@@ -25,20 +25,20 @@ def captured(name):
 
 class Platforms(NodesCase):
     def bare_job(self, options=()):
-        """A job whose launchers get nothing but these options; their environment says the rest."""
+        """A job whose launchers get only these options; their environment provides the rest."""
         job = self.cluster("?")
         job.launcher_args = lambda *_, **__: [*options, WORKER]
         return job
 
     def slurm(self, *names, **changed):
-        """The captured tasks, as those of a job that nobody else has."""
+        """The captured tasks, as tasks of a job that exists only once."""
         number = str(random.randint(10 ** 6, 10 ** 9))
         aliases = "rack0n1:127.0.0.2:rack0n1,rack0n2:127.0.0.3:rack0n2"
         return [{**captured(name), "SLURM_JOB_ID": number, "SLURM_NODE_ALIASES": aliases, **changed}
                 for name in names]
 
     def start(self, job, environments):
-        """The last one first, as if it did not matter."""
+        """The last one first, because the order must not matter."""
         order = reversed(list(enumerate(environments)))
         return [job.start(index, env=env) for index, env in order]
 
@@ -102,7 +102,7 @@ class Platforms(NodesCase):
         self.start(job, tasks)
         self.assertEqual(job.round(4).nodes, ["n0", "n1"])
         job.finish()
-        # The same for one endpoint that somebody has typed is an error.
+        # The same is an error if the user has set the endpoint.
         lost = self.cluster("2", endpoint=candidates[0], addresses=None)
         ended, = lost.ends(lost.start(2), code=2)
         self.assertIn("serves a different job", ended.err)
@@ -142,7 +142,7 @@ class Platforms(NodesCase):
         host.end()
 
     def test_workers_counted_by_the_platform(self):
-        # AILines: WORLD_SIZE counts workers, of which WORKER_PER_NODE are on each machine.
+        # AILines: WORLD_SIZE is the number of workers, with WORKER_PER_NODE on each machine.
         job = self.bare_job()
         common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "4",
                   "WORKER_PER_NODE": "2"}
@@ -174,7 +174,7 @@ class Platforms(NodesCase):
         fake.chmod(0o755)
         env = {**os.environ, **captured("slurm-salloc"),
                "PATH": f"{self.folder}:{os.environ['PATH']}"}
-        # A signal that we hold back ourselves reaches srun: it ends with 9.
+        # A signal that we block ourselves reaches srun, which exits with 9.
         self.assertEqual(self.run_job("--srun", WORKER, env=env).code, 9)
         fake.write_text("#!/bin/sh\necho \"$@\"; exit 7\n")
         ended = self.run_job("--max-restarts=2", "--srun", WORKER, "--srun", env=env)

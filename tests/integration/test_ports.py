@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports that are reserved for workers: real workers listen there, and no two jobs get the same."""
+"""Ports reserved for workers: real workers listen on them, and no two jobs get the same port."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from harness import eventually, free_port
 from nodes import NodesCase
 from test_nodes_ports import listening
 
-# Rank 0 serves at the leader's port, local rank 0 of each node at the node's own; all ranks connect
-# to both. Then each writes what it was told, and ends when the test says so.
+# Rank 0 serves on the leader's port, and local rank 0 of each node on the node's own; all ranks
+# connect to both. Then each records its environment, and exits when the test says so.
 SERVER = """
 import json, os, socket, sys, time
 
@@ -55,7 +55,7 @@ if turn == "0" and rank != "1":
 sys.exit(3 if turn == "0" else 0)
 """
 
-# The worker of rank 0 listens where the store is to be served; the others only write.
+# The worker of rank 0 listens at the store's address; the others only write.
 STORE = """
 import os, socket, sys, time
 store = socket.socket()
@@ -92,7 +92,7 @@ class ReservedPorts(NodesCase):
                 "${leader_port0}", "${port0}", "${rank}", "${node_rank}", "${world_size}"]
 
     def check_round(self, workers, nodes):
-        """What they were told in arguments and variables agrees; no descriptor came along."""
+        """The values in arguments and variables agree, and no descriptor was inherited."""
         first = workers[0]
         for rank, worker in enumerate(workers):
             leader, port = worker["MUSTER_LEADER_PORTS"], worker["MUSTER_PORTS"].split(",")[0]

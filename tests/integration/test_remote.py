@@ -31,14 +31,14 @@ class Remote(JobCase):
         return ["--no-python", "sh", "-c", script]
 
     def long_job(self, **how):
-        """Two machines whose workers have made the files up0 to up2, and wait."""
+        """Two machines whose workers have created the files up0 to up2, and wait."""
         job = self.hosts("127.0.0.1:2,127.0.0.2",
                          *self.shell(f"touch {self.folder}/up$RANK; exec sleep 600"), **how)
         self.wait_for("up0", "up1", "up2")
         return job
 
     def agents_of(self, job):
-        """The remote agents' pids: those whose command line says so."""
+        """The remote agents' pids, recognized by their command line."""
         return [pid for pid in job.pids()
                 if read(f"/proc/{pid}/cmdline").endswith("\0--remote-agent\0")
                 and "python" not in read(f"/proc/{pid}/comm")]
@@ -107,8 +107,8 @@ for number in range(0, 2000, 2):
         self.assertEqual(sorted(ended.out.splitlines()), sorted(wanted))
 
     def shown_while_it_runs(self, hosts, text, wanted):
-        """The program writes `text`, which ends no line, and exits when the console has shown what
-        is wanted of it."""
+        """The program writes `text`, which does not end a line, and exits once the console has
+        shown what the test expects."""
         job = self.hosts(hosts, *self.shell(
             f"printf '{text}' >&2; until [ -e {self.folder}/seen ]; do sleep 0.01; done"))
         shown = b""
@@ -292,7 +292,7 @@ for number in range(0, 2000, 2):
         eventually(lambda: all_are("S", "R"), "they run again")
         job.kill(signal.SIGTSTP)
         eventually(lambda: all_are("T"), "they are stopped again")
-        job.kill(signal.SIGTERM)  # as a shell's "kill %1" does
+        job.kill(signal.SIGTERM)  # like a shell's "kill %1"
         job.kill(signal.SIGCONT)
         self.assertEqual(job.end().code, 128 + signal.SIGTERM)
         self.assert_nothing_left(job)
@@ -418,7 +418,7 @@ class Many(JobCase):
                        "exec /bin/sh -c \"$2\"\n")
         rsh.chmod(0o755)
         hosts = ",".join(f"127.0.{n // 64 + 1}.{n % 64 + 1}" for n in range(machines))
-        # So many agents on a few processors may each have to wait for longer than a lease.
+        # With this many agents on a few CPUs, each may have to wait longer than a lease.
         job = self.job("--hosts", hosts, "--rsh", rsh, "--rdzv-conf=lease=300", "--no-python", "sh",
                        "-c", "echo $RANK $WORLD_SIZE")
         ended = job.end(240)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--hosts through a real ssh and a real sshd, on loopback addresses of this machine. Needs root and
-openssh-server; the server has keys and a folder of its own."""
+openssh-server; the server has its own keys and folder."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ class SshdCase(JobCase):
         host_key = (self.folder / "host_key.pub").read_text()
         (self.folder / "known").write_text(
             "".join(f"[127.0.0.{n}]:{self.port} {host_key}" for n in ADDRESSES))
-        pathlib.Path("/run/sshd").mkdir(exist_ok=True)  # sshd's, otherwise made by its service
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)  # sshd's, otherwise created by its service
         server = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"],
                                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
@@ -107,7 +107,7 @@ class Sshd(SshdCase):
 
 
 class Refusing(SshdCase):
-    """As a jump host: sshd refuses connections while two others have not logged in."""
+    """Like a jump host: sshd refuses connections while two others have not logged in."""
     settings = "MaxStartups 2:100:2\n"
 
     def assert_all_are_reached(self, machines):
@@ -121,10 +121,11 @@ class Refusing(SshdCase):
 
 
 class Throttling(Refusing):
-    """sshd's default rate limit, but certain: it refuses the eleventh connection, and so on."""
+    """sshd's default rate limit, but deterministic: it refuses the eleventh connection, and so
+    on."""
     settings = "MaxStartups 10:100:10\n"
 
-    def rsh(self, known="known"):  # sshd listens on 16 addresses at most
+    def rsh(self, known="known"):  # sshd listens on at most 16 addresses
         return super().rsh(known) + (" -oHostName=127.0.0.1 "
                                      f"-oHostKeyAlias=[127.0.0.1]:{self.port}")
 
@@ -146,7 +147,7 @@ class SharedConnections(SshdCase):
         return super().rsh(known).replace("/dev/null", str(self.folder / "config"))
 
     def ssh(self, *words):
-        """What the user types in another terminal; its exit code."""
+        """What the user types in another terminal. Returns its exit code."""
         return subprocess.run([*self.rsh().split(), *words], check=False, timeout=60,
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL).returncode

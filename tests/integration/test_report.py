@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report after a failure, for people and as JSON; none after success."""
+"""The report after a failure, as text and as JSON; none after success."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Report(JobCase):
         self.assertIn("\n  hint: the worker ran with /usr/bin/python3; ", ended.err)
 
     def test_the_same_traceback_of_many_ranks_is_printed_once_with_a_count(self):
-        # All fail before any is asked to stop: they wait for each other first.
+        # All fail before any is asked to stop, because they first wait for each other.
         script = self.python(
             "import os, pathlib, sys, time\n"
             "folder = pathlib.Path(sys.argv[1])\n"
@@ -81,8 +81,9 @@ class Report(JobCase):
         self.assertIn("SIGSEGV", message["message"])
 
     def test_a_rank_that_closes_its_group_before_it_ends_is_named(self):
-        # Rank 1 raises, closes its connection, and ends after rank 0, who lost it: it waits until
-        # rank 0 is a zombie or reaped. The report names rank 1 and shows what rank 0 said.
+        # Rank 1 raises, closes its connection, and exits after rank 0, which lost the connection:
+        # rank 1 waits until rank 0 is a zombie or reaped. The report names rank 1 and shows what
+        # rank 0 printed.
         os.mkfifo(self.folder / "fifo")
         ended = self.run_job(*self.by_rank(
             "echo $$ > $DIR/fifo; echo 'RuntimeError: Connection closed by peer' >&2; exit 1",
@@ -98,7 +99,7 @@ class Report(JobCase):
         self.assertIn("  | rank 0: RuntimeError: Connection closed by peer", report)
 
     def test_hidden_marks_of_workers_stay_out_of_report_and_json(self):
-        # C1 (CSI as one character), a right-to-left override, and a byte that is no UTF-8.
+        # C1 (CSI as one character), a right-to-left override, and a byte that is not valid UTF-8.
         logs = self.folder / "logs"
         ended = self.run_job(*self.by_rank(
             r"printf 'a\302\2331mb\342\200\256c\233d\033[1m\n' >&2; exit 7",
@@ -118,7 +119,7 @@ class Report(JobCase):
         logs = os.fsencode(self.folder) + b"/l\xf6gs"
         ended = self.run_bytes(b"--nproc-per-node=1", b"--log-dir=" + logs, b"--no-python", script)
         self.assertEqual(ended.code, 7, ended)
-        self.assertIn(b"caf\xe9\n", ended.error_bytes)  # the worker's own line stays as it is
+        self.assertIn(b"caf\xe9\n", ended.error_bytes)  # the worker's own line stays unchanged
         report = ended.error_bytes[ended.error_bytes.index(b"muster: "):].decode()
         self.assertIn(r"/tr\xe4iner.sh: rank 0 exited with code 7", report)
         self.assertIn(r"  | caf\xe9", report)

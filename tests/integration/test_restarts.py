@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of the whole group: numbered, within the budget, and not without end."""
+"""Restarts of the whole group: numbered, within the budget, and not endless."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from harness import JobCase
 
 class Restarts(JobCase):
     def test_attempts_are_numbered_in_the_environment_and_in_kept_logs(self):
-        # Each attempt ends in another way, so that none counts as the same failure again.
+        # Each attempt ends differently, so that none counts as a repetition of the same failure.
         ended = self.run_job(*self.by_rank(
             "echo attempt $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS; "
             "test $TORCHELASTIC_RESTART_COUNT = 3 && exit 0; "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process trees of servers: whichever process of them is killed, none is left, or all are started
-again. MUSTER_TEST_KILLS is how often that is tried, MUSTER_TEST_SEED replays a failure."""
+"""Process trees of servers: whichever of their processes is killed, all are killed or restarted.
+MUSTER_TEST_KILLS sets the number of kills; MUSTER_TEST_SEED replays a failure."""
 
 import contextlib
 import http.client
@@ -29,7 +29,7 @@ SEED = int(os.environ.get("MUSTER_TEST_SEED", random.randrange(1 << 32)))
 
 
 class Members:
-    """Processes of one attempt, each held by a pidfd, so that no number is mistaken."""
+    """Processes of one attempt, each referenced by a pidfd to protect against pid reuse."""
 
     def __init__(self, pids):
         self.fds = {}
@@ -41,7 +41,7 @@ class Members:
         signal.pidfd_send_signal(self.fds[pid], signo)
 
     def await_ends(self):
-        """Until all have ended; those that have not within the deadline."""
+        """Waits until all have exited. Returns those that have not exited within the deadline."""
         poll, left = select.poll(), {fd: pid for pid, fd in self.fds.items()}
         for fd in left:
             poll.register(fd, select.POLLIN)
@@ -61,7 +61,7 @@ class Members:
 
 
 def port_in(pids):
-    """The port that was reserved, from the environments of these processes; 0: none is there."""
+    """The reserved port, from the environments of these processes; 0: no process is left."""
     for pid in pids:
         for variable in read(f"/proc/{pid}/environ").split("\0"):
             if variable.startswith("MUSTER_PORTS="):
@@ -70,7 +70,7 @@ def port_in(pids):
 
 
 def watched_by(agent):
-    """The processes of which it has a pidfd."""
+    """The processes that have a pidfd."""
     files = [read(f"/proc/{agent}/fdinfo/{fd}") for fd in os.listdir(f"/proc/{agent}/fdinfo")]
     return {int(pid) for text in files for pid in re.findall(r"^Pid:\s(\d+)", text, re.MULTILINE)}
 
@@ -81,7 +81,7 @@ class Servers(JobCase):
                         how, **kwargs)
 
     def await_tree(self, job, turn, nproc=1):
-        """The pids by name and rank, when all are there."""
+        """The pids by name and rank, once all are there."""
         files = {(name, rank): self.folder / f"{turn}-{rank}-{name}"
                  for name in server_tree.MEMBERS for rank in range(nproc)}
         eventually(lambda: all(file.exists() for file in files.values()),
@@ -89,7 +89,7 @@ class Servers(JobCase):
         return {key: int(file.read_text()) for key, file in files.items()}
 
     def workers_of(self, job):
-        """All processes of the job but guard and agent."""
+        """All processes of the job except guard and agent."""
         agent = job.agent()
         return [pid for pid in job.pids() if pid not in (job.process.pid, agent)]
 
@@ -112,7 +112,7 @@ class Servers(JobCase):
     def test_each_kind_of_child_is_missed_and_named(self):
         for name in server_tree.MEMBERS:
             with self.subTest(name):
-                # Longer than the test would wait: the rest of the tree ignores SIGTERM.
+                # Longer than the test would wait, because the rest of the tree ignores SIGTERM.
                 job = self.tree("--on-child-death=fail", "--shutdown-timeout=3600")
                 tree = self.await_tree(job, 0)
                 os.kill(tree[name, 0], signal.SIGKILL)
@@ -248,7 +248,7 @@ GUNICORN = shutil.which("gunicorn")
 
 @unittest.skipUnless(GUNICORN, "gunicorn is not installed (package gunicorn)")
 class Gunicorn(JobCase):
-    """The example: a real server of many processes, on a port that was reserved for it."""
+    """The example: a real server with many processes, on a port that was reserved for it."""
 
     def start(self, *options):
         job = self.job("--ports=1", *options, "--no-python", GUNICORN, "--workers=2",
@@ -258,7 +258,7 @@ class Gunicorn(JobCase):
         return job
 
     def ask(self):
-        """What the server answers; none while it does not."""
+        """The server's answer; none while it does not answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         try:
             connection.request("GET", "/here")
@@ -274,7 +274,7 @@ class Gunicorn(JobCase):
         self.assertEqual((first["rank"], first["path"]), ("0", "/here"))
         self.assertEqual(first["muster_ports"], str(self.port))
         eventually(lambda: len(children(first["master"])) == 2, "both of its workers run")
-        # Its master reaps it at once.
+        # Its master reaps it immediately.
         eventually(lambda: first["pid"] in watched_by(job.agent()), "the worker is watched")
         with Members([first["master"], *children(first["master"])]) as members:
             os.kill(first["pid"], signal.SIGKILL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals to the launcher: forwarded, with grace, once; some never end it."""
+"""Signals to the launcher: forwarded once, with a grace period; some never stop it."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ import unittest
 import tracing
 from harness import PUPPET, JobCase, eventually, state
 
-RT_SIGTIMEDWAIT, TGKILL = 128, 234  # system calls of x86-64
+RT_SIGTIMEDWAIT, TGKILL = 128, 234  # system calls on x86-64
 
 
 class Signals(JobCase):
@@ -34,7 +34,7 @@ class Signals(JobCase):
             job = self.job(*self.puppets(
                 1, "fork", "{", "handle", name, "wait", "say", "child-hit", "}",
                 "handle", name, "touch", self.folder / name, "wait", "say", "main-hit",
-                "exit", "0", options=["--shutdown-timeout=0"]))  # for the child, which waits on
+                "exit", "0", options=["--shutdown-timeout=0"]))  # for the waiting child
             self.wait_for(name)
             job.kill(signal.Signals["SIG" + name])
             ended = job.end()
@@ -48,7 +48,7 @@ class Signals(JobCase):
             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.wait_for("up")
         job.kill(signal.SIGHUP)
-        job.kill(signal.SIGUSR1)  # behind the hangup
+        job.kill(signal.SIGUSR1)  # after the hangup
         self.assertEqual(job.end().code, 0)
 
     def test_workers_inherit_what_nohup_ignores_and_nothing_that_we_block(self):
@@ -68,12 +68,12 @@ class Signals(JobCase):
             job.kill(signal.SIGINT)
             sent += 1
             self.assertLess(sent, 100, "ten seconds of interrupts changed nothing")
-            time.sleep(0.3)  # a user's finger: two at once would count as one
+            time.sleep(0.3)  # a user pressing keys: two signals at once would count as one
         self.assertEqual(job.end().code, 130)
         self.assertGreaterEqual(sent, 2)
 
     def test_the_same_signal_twice_at_once_is_one_request(self):
-        # `timeout` sends to the process and then to its group.
+        # `timeout` signals the process and then its group.
         job = self.job(*self.puppets(
             1, "handle", "TERM", "touch", self.folder / "up", "wait", "sleep", "300",
             "touch", self.folder / "saved", "exit", "0"))
@@ -103,7 +103,7 @@ class Signals(JobCase):
         self.assertIn("killed after the grace period: local rank 0", ended.err)
 
     def test_a_shell_that_dies_at_once_does_not_cost_its_program_the_grace(self):
-        # sh without exec: the shell dies of the signal, the program below it needs its time.
+        # sh without exec: the shell dies of the signal, and the program under it needs its time.
         job = self.job(*self.by_rank(
             "$PUPPET handle TERM touch $DIR/up wait sleep 500 touch $DIR/saved exit 0; exit $?"))
         self.wait_for("up")
@@ -121,17 +121,17 @@ class Signals(JobCase):
     def test_a_signal_during_the_start_leaves_nothing(self):
         for step in range(20):
             job = self.job(*self.puppets(16, "wait"))
-            # Some moment from the first instruction on: the loop's count is the only clock.
+            # At any moment from the first instruction on; the loop's count is the only clock.
             for _ in range(step * 2000):
                 pass
             job.kill(signal.SIGTERM)
             ended = job.end()
-            # Before the launcher's first instruction the signal is nobody's but the kernel's.
+            # Before the launcher's first instruction, only the kernel handles the signal.
             self.assertIn(ended.code, (143, -signal.SIGTERM), ended)
             self.assert_nothing_left(job)
 
     def test_ctrl_c_on_a_terminal_ends_python_workers_quickly(self):
-        # Both must be in their sleep: an interrupt while Python imports may be swallowed.
+        # Both must be sleeping, because an interrupt while Python imports may be swallowed.
         script = self.python("import os, pathlib, sys, time\n"
                              "pathlib.Path(sys.argv[1] + os.environ['RANK']).touch()\n"
                              "time.sleep(1000)\n")
@@ -158,9 +158,10 @@ class Signals(JobCase):
         job = self.job(*self.puppets(1, "touch", self.folder / "up", "wait"))
         self.wait_for("up")
         steps = tracing.Steps(self, job.process.pid)
-        # Not by job.kill, which looks whether it has ended and so takes the news of its stops.
+        # Not with job.kill, which checks whether it has exited and thereby consumes the
+        # notifications of its stops.
         os.kill(job.process.pid, signal.SIGTSTP)
-        steps.until_call((RT_SIGTIMEDWAIT, TGKILL))  # about to look, or to stop itself
+        steps.until_call((RT_SIGTIMEDWAIT, TGKILL))  # about to check, or to stop itself
         os.kill(job.process.pid, signal.SIGCONT)
         steps.let_go()
         job.kill(signal.SIGTERM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who reads standard input: the debugger's rank, and nobody else."""
+"""Which rank reads standard input: the debugger's rank, and no other."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from harness import JobCase, eventually
 class StandardInput(JobCase):
     def test_without_a_terminal_all_ranks_read_end_of_file(self):
         job = self.job(*self.puppets(2, "stdin", "exit", "0"), stdin=subprocess.PIPE)
-        # The pipe stays open and silent: nobody may wait for it.
+        # The pipe stays open and silent; no process may wait for it.
         self.assertEqual(job.process.wait(30), 0)
 
     def test_a_lone_worker_reads_what_is_piped_or_redirected(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Slurm step gets its signals as a whole: launcher, agent and workers, in any order."""
+"""All processes of a Slurm step receive its signals: launcher, agent and workers, in any order."""
 
 import collections
 import os
@@ -13,10 +13,10 @@ from nodes import NodesCase
 from step import Stepd
 from test_platforms import captured
 
-SPREAD = 1.0  # s: so far apart one signal may come to a worker and to its launcher
+SPREAD = 1.0  # s: maximum time between the signal's arrival at a worker and at its launcher
 
-# Notes each signal that it gets. SIGUSR2, which the launcher passes on, comes behind all that the
-# launcher has sent before; after a SIGTERM or a SIGINT it is the end.
+# Records each signal that it receives. SIGUSR2, which the launcher forwards, arrives after
+# everything that the launcher has sent before; after a SIGTERM or a SIGINT it ends the worker.
 LISTENER = """
 import os, pathlib, signal, sys
 heard = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
@@ -44,7 +44,7 @@ class StepSignals(NodesCase):
         self.stepd = Stepd(self)
 
     def listeners(self, *options, env=None, count=2):
-        """A job of one machine whose workers are up."""
+        """A single-node job whose workers are up."""
         script = self.python(LISTENER)
         job = self.job("--nproc-per-node", count, *options, script, self.folder,
                        env={**os.environ, **(one_node() if env is None else env)})
@@ -52,7 +52,8 @@ class StepSignals(NodesCase):
         return job
 
     def wait_for_grown(self, count=2):
-        """Until the workers are up, and so old that a scheduler cannot have missed one."""
+        """Waits until the workers are up, and old enough that a scheduler cannot have missed
+        one."""
         self.wait_for(*(f"up{rank}" for rank in range(count)))
         grown = time.monotonic() + SPREAD
         eventually(lambda: time.monotonic() >= grown, "time passes")
@@ -66,7 +67,7 @@ class StepSignals(NodesCase):
                        lambda rank=rank: f"{times} {name}, not {self.got(rank)}")
 
     def processes(self, job, workers_first):
-        """Launcher, agent, workers; or the other way round."""
+        """Launcher, agent, workers; or in reverse order."""
         agent = job.agent()
         all_of_them = [job.process.pid, agent, *children(agent)]
         return all_of_them[::-1] if workers_first else all_of_them
@@ -78,7 +79,7 @@ class StepSignals(NodesCase):
                 step = self.processes(job, workers_first)
                 self.stepd.signal(signal.SIGUSR1, step)
                 self.wait_until_got("SIGUSR1")
-                job.kill(signal.SIGUSR2)  # by us, to the launcher alone: it is passed on
+                job.kill(signal.SIGUSR2)  # from us, to the launcher alone, so it is forwarded
                 self.wait_until_got("SIGUSR2")
                 self.stepd.signal(signal.SIGTERM, step)
                 self.wait_until_got("SIGTERM")
@@ -94,7 +95,8 @@ class StepSignals(NodesCase):
                     (self.folder / f"up{rank}").unlink()
 
     def die_before_the_launcher(self, *options):
-        """Ended, and how long after its workers the launcher got the signal that killed them."""
+        """Returns the result, and how long after its workers the launcher received the fatal
+        signal."""
         job = self.job("--nproc-per-node=2", *options, "--no-python", PUPPET,
                        "touch", self.folder / "up", "wait", env={**os.environ, **one_node()})
         self.wait_for("up")
@@ -111,7 +113,7 @@ class StepSignals(NodesCase):
     def test_workers_that_die_of_it_before_the_launcher_have_not_failed(self):
         give_up = time.monotonic() + DEADLINE
         ended, gap = self.die_before_the_launcher("--max-restarts=3", "--log-level=info")
-        while gap > SPREAD / 2 and time.monotonic() < give_up:  # a machine that is busy
+        while gap > SPREAD / 2 and time.monotonic() < give_up:  # a busy machine
             ended, gap = self.die_before_the_launcher("--max-restarts=3", "--log-level=info")
         self.assertEqual(ended.code, 128 + signal.SIGTERM, ended)
         self.assertNotIn("restart", ended.err.replace("will not restart", ""))
@@ -145,7 +147,7 @@ class StepSignals(NodesCase):
         job = self.listeners()
         self.stepd.signal(signal.SIGINT, self.processes(job, False))
         self.wait_until_got("SIGINT")
-        # Those within 250 ms of the first one count as the same request.
+        # Signals within 250 ms of the first one count as the same request.
         eventually(lambda: job.process.poll() is not None or job.kill(signal.SIGINT), "it ends")
         self.assertEqual(job.end().code, 128 + signal.SIGINT)
         self.assertEqual([self.got(rank)["SIGUSR2"] for rank in range(2)], [0, 0])
@@ -175,7 +177,7 @@ class StepSignals(NodesCase):
         job = self.listeners("--signal-delivery=group", env={})
         job.kill(signal.SIGUSR1)
         job.kill(signal.SIGTERM)
-        self.stepd.signal(signal.SIGTERM, children(job.agent()))  # whom nobody else has told
+        self.stepd.signal(signal.SIGTERM, children(job.agent()))  # not otherwise notified
         self.stepd.signal(signal.SIGUSR2, children(job.agent()))
         self.assertEqual(job.end().code, 128 + signal.SIGTERM)
         self.assertEqual([(self.got(rank)["SIGUSR1"], self.got(rank)["SIGTERM"])
@@ -189,7 +191,7 @@ class StepSignals(NodesCase):
         job.end()
 
     def two_nodes(self):
-        """The agents of a step of two machines, whose workers are up."""
+        """The agents of a two-node step, whose workers are up."""
         aliases = "rack0n1:127.0.0.2:rack0n1,rack0n2:127.0.0.3:rack0n2"
         job = self.cluster("?")
         script = self.python(LISTENER)
@@ -202,7 +204,8 @@ class StepSignals(NodesCase):
         return job, nodes
 
     def cancel_two_nodes(self):
-        """One machine after the other, as their daemons are told; how far they were apart."""
+        """Signals one machine after the other, like their daemons. Returns the time between
+        them."""
         job, nodes = self.two_nodes()
         began = time.monotonic()
         for node in nodes:
@@ -222,7 +225,7 @@ class StepSignals(NodesCase):
     def test_a_step_of_two_nodes_is_cancelled_without_a_restart(self):
         give_up = time.monotonic() + DEADLINE
         ended, got, gap = self.cancel_two_nodes()
-        while gap > SPREAD / 2 and time.monotonic() < give_up:  # a machine that is busy
+        while gap > SPREAD / 2 and time.monotonic() < give_up:  # a busy machine
             ended, got, gap = self.cancel_two_nodes()
         for each in ended:
             self.assertNotIn("restart", each.err.replace("will not restart", ""))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guard and agent are stopped, in any combination: nothing runs beside what others start, and the
-job can still be ended."""
+"""Guard and agent are stopped, in any combination: nothing runs at the same time as what others
+start, and the job can still be stopped."""
 
 import os
 import signal
@@ -38,8 +38,8 @@ class OneNode(JobCase):
 
 
 class ManyNodes(NodesCase):
-    """The workers of the silent node are not stopped. That no two rounds ran at one time is checked
-    at the end of every test."""
+    """The workers of the silent node are not stopped. The end of every test checks that no two
+    rounds ran at the same time."""
 
     def begin(self):
         job = self.cluster("2:3", conf=f"last_call_timeout=0.5,lease={LEASE}")

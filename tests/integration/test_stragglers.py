@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slow ranks: they are named, with what they cost; where all are alike nobody is. With --table:
-what they cost beside what it is, measured against the same job without them (scripts/bench)."""
+"""Slow ranks are reported with their cost; if all ranks are alike, none is reported. With --table:
+the reported cost next to the true one, measured against the same job without slow ranks
+(scripts/bench)."""
 import contextlib
 import json
 import os
@@ -17,7 +18,7 @@ from harness import Job, JobCase, eventually, free_port
 from job_view import View, ctl, status_of, wait_for_status
 
 WORKER = os.environ["MUSTER_STRAGGLER_WORKER"]
-SLICE = 0.1  # of who is stopped for a part of the time, as cpulimit does it
+SLICE = 0.1  # s: period of the pauses, as in cpulimit
 FOREVER = 1_000_000  # steps
 
 
@@ -26,7 +27,7 @@ def named(status):
 
 
 class Brake:
-    """Stops a process for a share of the time, until it is left."""
+    """Pauses a process for a share of the time, until the end of the `with` block."""
 
     def __init__(self, pid, share):
         self.pid, self.share = pid, share
@@ -113,7 +114,7 @@ class Stragglers(JobCase):
         self.assertEqual(self.events("straggler"), [])
 
     def long_watched(self, job):
-        """What the ranks wait, once they have run for long enough to be judged."""
+        """The ranks' wait times, once they have run long enough to be judged."""
         status = status_of(job)
         if not status or not status["rounds"] or status["time"] - status["rounds"][0]["begun"] < 25:
             return None
@@ -129,7 +130,7 @@ class Stragglers(JobCase):
 # -- the table of scripts/bench ---------------------------------------------------------------
 
 class Quota:
-    """Processes may use so much of a processor together: cgroup v1, by root."""
+    """Limits the CPU share of processes together: cgroup v1, as root."""
 
     def __init__(self, pids, share):
         self.pids, self.share = pids, share
@@ -145,7 +146,7 @@ class Quota:
     def __exit__(self, *_):
         while (self.folder / "cgroup.procs").read_text():
             for pid in (self.folder / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                with contextlib.suppress(ProcessLookupError):  # it has exited meanwhile
                     (self.folder.parent / "cgroup.procs").write_text(pid)
         self.folder.rmdir()
 
@@ -163,7 +164,7 @@ def launch(stack, nodes, args, logs, stop):
 
 
 def measured(folder, args, disturb=None, nodes=1):
-    """Seconds of a step, and the events of stragglers, of one job that runs for a while."""
+    """Seconds per step and the straggler events of one job that runs for a while."""
     stop = pathlib.Path(folder, "stop")
     stop.unlink(missing_ok=True)
     logs = tempfile.mkdtemp(dir=folder)
@@ -183,7 +184,8 @@ def measured(folder, args, disturb=None, nodes=1):
 
 
 def table():
-    """Rank 1 is slow; `costs` is what the same job without that saves, by its own steps."""
+    """Rank 1 is slow; `costs` is what the same job saves without that, measured by its own
+    steps."""
     row = "{:34} {:>7} {:>6} {:>7} {:>6} {:>6}"
     print(row.format("rank 1", "named", "steps", "said", "costs", "error"))
     with tempfile.TemporaryDirectory(prefix="muster_stragglers_") as folder:
@@ -205,7 +207,7 @@ def table():
 MEASURED_S = 20.0
 CALM = ["4", str(FOREVER), "80", "nap", "tell"]
 BRIEF = ["4", str(FOREVER), "8", "nap", "tell"]
-# What the job does, its words; more words and what makes rank 1 slow; how many nodes it has.
+# (description, words of the job, additional words, what makes rank 1 slow, number of nodes)
 CASES = [
     ("works 25 % more, 4 ranks", CALM, ["1", "20"], None, 1),
     ("works 50 % more, 4 ranks", CALM, ["1", "40"], None, 1),

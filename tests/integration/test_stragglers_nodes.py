@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slow ranks and slow nodes of a job of many nodes: the node that leads names them, once, with the
-node; the others say nothing; where all are alike nobody is named."""
+"""Slow ranks and slow nodes of a multi-node job: the leading node reports them once, with the node;
+the other nodes report nothing; if all are alike, none is reported."""
 import json
 import os
 import pathlib
@@ -11,13 +11,13 @@ from job_view import ctl, status_of, wait_for_status
 from nodes import NodesCase
 from test_stragglers import FOREVER, Quota, WORKER, named
 
-QUOTA = 0.1  # of a processor, for all workers of a node
-ENOUGH_S = 20  # of steps, to be judged
+QUOTA = 0.1  # of a CPU, for all workers on a node
+ENOUGH_S = 20  # of steps, until ranks are judged
 
 
 class SlowNodes(NodesCase):
     def workers(self, count, *args, ranks=2, nnodes=None, conf=""):
-        """Nodes whose ranks reach each other through sockets, as on machines of their own."""
+        """Nodes whose ranks reach each other through sockets, as on separate machines."""
         self.stop = self.folder / "stop"
         self.addCleanup(self.stop.touch)
         self.job = self.cluster(nnodes or str(count), conf=conf)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs on a terminal: debuggers, prompts, job control of the shell, the size of the window."""
+"""Jobs on a terminal: debuggers, prompts, the shell's job control, the window size."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ import unittest
 from harness import MUSTER, PUPPET, JobCase, eventually, find_pids, read, state
 
 class Terminal:
-    """A program on a terminal of its own, which it controls. All that is shown is kept."""
+    """A program on its own terminal, which is its controlling terminal. Keeps everything shown."""
 
     def __init__(self, case, *command, env=None):
         self.shown = ""
@@ -45,14 +45,14 @@ class Terminal:
         return self.shown
 
     def until(self, pattern):
-        """Waits until the pattern is shown; takes away what is shown up to its end."""
+        """Waits until the pattern is shown, and removes everything up to its end."""
         found = eventually(lambda: re.search(pattern, self.read()),
                            lambda: f"{pattern!r} is not in:\n{self.shown}")
         self.shown = self.shown[found.end():]
         return found
 
     def code(self):
-        """The exit code; reads on meanwhile."""
+        """The exit code; keeps reading meanwhile."""
         def ended():
             self.read()
             pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -150,7 +150,7 @@ class JobControl(JobCase):
 
     @staticmethod
     def is_stopped(shell):
-        """Launcher and cat: a signal to stop takes effect when the process runs the next time."""
+        """Launcher and cat: a stop signal takes effect the next time that the process runs."""
         states = [state(pid) for pid in find_pids(shell.token)
                   if read(f"/proc/{pid}/comm") in ("muster\n", "cat\n")]
         return len(states) == 2 and set(states) == {"T"}
@@ -164,7 +164,7 @@ class JobControl(JobCase):
     def test_a_job_in_the_background_takes_no_line_from_the_shell(self):
         shell = self.shell()
         shell.type('"$MUSTER" --no-python cat &\n')
-        # As any job: stopped when it reads, and it reads on in the foreground.
+        # Like any job: stopped when it reads, and continues to read in the foreground.
         self.until_stopped(shell)
         for number in range(20):
             shell.type(f"echo typed-$(({number}+1000))\n")
@@ -204,7 +204,7 @@ class JobControl(JobCase):
         shell.type(f'"$MUSTER" --no-python {PUPPET} touch {self.folder}/up wait-file '
                    f'{self.folder}/go touch {self.folder}/done exit 0 &\n')
         eventually((self.folder / "up").exists, "the worker runs")
-        for number in range(10):  # longer than the watch polls
+        for number in range(10):  # longer than the watch's polling interval
             shell.type(f"echo typed-$(({number}+1000)); sleep 0.05\n")
             shell.until(f"\ntyped-{number + 1000}\r")
         (self.folder / "go").touch()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents that prove to each other that they have the job's token: who has it works together, who
-has another one or none is refused with a sentence, and nobody between them learns anything."""
+"""Agents prove to each other that they have the job's token. Agents with the same token work
+together; one with a different token or none is refused with an error; an eavesdropper learns
+nothing."""
 
 import hashlib
 import hmac
@@ -22,7 +23,7 @@ NEVER = "last_call_timeout=500"
 OTHER = "another token: is ~/.config shared?"
 PREAMBLE = b"\xa7MUSTER\x08\x00"
 SEALED = b"\x02"
-# A home on a container's own layer would not be used; memory is no layer.
+# A home on a container's own layer would not be used; shared memory is not such a layer.
 MEMORY = "/dev/shm"
 
 
@@ -32,14 +33,14 @@ def introduction(job, sealed=True):
 
 
 def job_key(token, job):
-    """HKDF-SHA256, of as many bytes as one block has."""
+    """HKDF-SHA256, limited to the bytes of one block."""
     secret = hmac.new(job.encode(), token.encode(), hashlib.sha256).digest()
     return hmac.new(secret, b"muster rendezvous 1\x01", hashlib.sha256).hexdigest()
 
 
 class Proxy:
-    """Carries bytes between who connects to it and `there`, and remembers them. With a job it
-    introduces itself first in the client's place."""
+    """Forwards bytes between its clients and `there`, and records them. With a job it first
+    introduces itself in the client's place."""
 
     def __init__(self, there, job=None):
         self.there, self.job = there, job
@@ -98,7 +99,7 @@ class TrustAgents(NodesCase):
         super().setUp()
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="muster_test_", dir=MEMORY))
         self.addCleanup(shutil.rmtree, self.home)
-        # Else it would come before HOME.
+        # Otherwise it would take precedence over HOME.
         config = os.environ.pop("XDG_CONFIG_HOME", None)
         if config:
             self.addCleanup(os.environ.__setitem__, "XDG_CONFIG_HOME", config)
@@ -168,7 +169,7 @@ class TrustAgents(NodesCase):
         made = {path.relative_to(self.home).parts[:3] for path in self.home.rglob("*")
                 if path.is_file()}
         self.assertLessEqual(made, {(".local", "state", "muster")})  # rounds, and no token
-        # Who is not told by the launcher is refused.
+        # A process to which the launcher gave no token is refused.
         name = next(word for word in told[0] if word.startswith("--rdzv-id="))
         stranger = self.run_job("--nnodes=2", "--rdzv-backend=c10d", name, "--token=none",
                                 f"--rdzv-endpoint={endpoint}", "--local-addr=127.0.0.3", "true")
@@ -211,7 +212,7 @@ class TrustAgents(NodesCase):
     # -- those who do not -----------------------------------------------------------------------
 
     def refuse(self, sentence, first, second):
-        """Neither of two nodes waits for the other one, and both say what to do."""
+        """Neither of two nodes waits for the other one, and both print what to do."""
         job = self.cluster("2", conf=NEVER)
         one = job.start(1, options=first)
         one.wait_for_text("1 of 2")
@@ -276,7 +277,7 @@ class TrustAgents(NodesCase):
     # -- those between --------------------------------------------------------------------------
 
     def record(self, options):
-        """All bytes between two nodes until their workers have met, each way."""
+        """All bytes between two nodes until their workers have met, in each direction."""
         job = self.cluster("2", conf=NEVER, options=["--role", "nameofarole", *options])
         first = job.start(1)
         eventually(job.is_hosted, "the first node hosts")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other users of the same machine: what they can reach of a job, and what the job's own user can.
-The others are children of this test that have become somebody else, so it needs root."""
+"""Other users of the same machine: which parts of a job they can reach, and which ones the job's
+own user can. The others are children of this test that have changed their user id, so it needs
+root."""
 
 import contextlib
 import json
@@ -20,10 +21,10 @@ GREETING = bytes.fromhex("00CEF7853C")
 PING, PONG = GREETING + bytes.fromhex("0D01020304"), bytes.fromhex("01020304")
 COUNT_KEYS = GREETING + b"\x07"
 NODE_PREAMBLE = b"\xA7MUSTER\x01\x00"
-TIMEOUT = 60.0  # reached only when something is broken
+TIMEOUT = 60.0  # reached only if something is broken
 
 
-# No token can be had there, so that the user of a connection decides.
+# No token is available there, so the user of a connection decides.
 NO_HOME = {"HOME": "/proc/nobody", "XDG_CONFIG_HOME": ""}
 
 
@@ -35,7 +36,7 @@ SET_KEY = GREETING + b"\x01" + text_of(b"stolen") + text_of(b"yes")
 
 
 def talk(place, data, size=64):
-    """What the server answers; empty where it closes without a word."""
+    """The server's answer; empty if it closes without one."""
     family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
     with socket.socket(family) as client:
         client.settimeout(TIMEOUT)
@@ -56,7 +57,7 @@ def outward_address():
 
 
 def as_user(uid, work):
-    """The result of work(), run in a child that is this user, as a JSON value."""
+    """The result of work(), run in a child with this user id, as a JSON value."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -80,7 +81,7 @@ def answer_to(uid, place, data):
 @unittest.skipUnless(os.geteuid() == 0, "only root can become other users")
 class OtherUsers(NodesCase):
     def worker(self, then=""):
-        """A worker that tells where its store is, and ends when the test says so."""
+        """A worker that reports its store's address, and exits when the test says so."""
         script = (f"{then} echo $MASTER_ADDR $MASTER_PORT > $DIR/place.new; "
                   "mv $DIR/place.new $DIR/place; exec $PUPPET wait-file $DIR/end")
         return self.by_rank(script)
@@ -132,7 +133,7 @@ class OtherUsers(NodesCase):
         how = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": [],
                "env": {**os.environ, "TMPDIR": str(home), "XDG_CONFIG_HOME": str(home)}}
 
-        def owner(pid):  # root, where the process may neither be looked into nor dumped
+        def owner(pid):  # root, if the process may neither be inspected nor dumped
             return os.stat(f"/proc/{pid}/environ").st_uid
 
         alone = self.job(*self.worker(), **how)
@@ -148,7 +149,7 @@ class OtherUsers(NodesCase):
         for job in jobs:
             self.assertEqual(owner(job.agent()), 0)
             eventually(lambda job=job: [owner(pid) for pid in children(job.agent())] == [SOMEBODY],
-                       "a worker that may be looked into")  # once it is the program it runs
+                       "a worker that may be looked into")  # once it has executed the program
         (self.folder / "end").touch()
         self.assertEqual([job.end().code for job in jobs], [0, 0])
 
@@ -160,7 +161,7 @@ class OtherUsers(NodesCase):
             for linger in (0, 1) * 20:
                 with socket.socket() as client:
                     client.connect(place)
-                    if linger:  # a reset, after which the port is free at once
+                    if linger:  # a reset, after which the port is free immediately
                         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                                           struct.pack("ii", 1, 0))
                     client.sendall(SET_KEY)
@@ -170,7 +171,7 @@ class OtherUsers(NodesCase):
         self.finish(job)
 
     def test_a_worker_that_has_given_up_its_user_still_has_its_store(self):
-        # As `gosu` or `su` in a worker's script do, within an agent that is root.
+        # Like `gosu` or `su` in a worker's script, under an agent that runs as root.
         program = self.python(f"""
 import os, socket, sys
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
@@ -223,7 +224,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
 
 
 class Listening(NodesCase):
-    """Nothing listens but what was asked for, where it was asked for."""
+    """Only requested sockets listen, and only on the requested addresses."""
 
     def place_told(self):
         self.wait_for("place")

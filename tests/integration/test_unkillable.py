@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher never hangs on a corpse: a worker that cannot be reaped."""
+"""The launcher never hangs because of a worker that cannot be reaped."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ PROMISED_BEYOND_GRACE = 5
 
 class Unkillable(JobCase):
     def seize(self, pid):
-        """From now on the dead worker is ours to reap, not its parent's, and we do not."""
+        """From now on we, and not its parent, can reap the dead worker, and we do not."""
         tracing.seize(self, pid)
         self.addCleanup(os.waitpid, pid, tracing.WALL)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the launcher itself: help, version, explanations, other names."""
+"""Requests to the launcher itself: help, version, explanations, other names."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--warm: what is imported once and shared, when workers are started cold instead, and that nothing
-is left of the process which they are forked from."""
+is left of the process from which they are forked."""
 import os
 import pathlib
 import signal
@@ -14,7 +14,7 @@ from warm_case import COLD, COUNTED, WarmCase
 
 
 class Shared(WarmCase):
-    """What is imported once, and what is each worker's own."""
+    """What is imported once, and what each worker has for itself."""
 
     PRINT = "import os, sys\nprint(os.environ['RANK'], os.getppid(), 'counted' in sys.modules)\n"
 
@@ -98,7 +98,8 @@ class Shared(WarmCase):
 
 class ManyNodes(WarmCase):
     def test_both_import_once_and_restart_together(self):
-        """A node that still imports is awaited; then each forks its workers, twice."""
+        """The job waits for a node that is still importing; then each node forks its workers,
+        twice."""
         self.module("held", COUNTED.format(version="held") + """
 import time
 while not os.path.exists(os.environ["COUNT"] + ".go"):
@@ -141,7 +142,7 @@ time.sleep(1000)
 
 
 class Refused(WarmCase):
-    """Where no worker may be forked, all are started cold, and one line says why."""
+    """If no worker may be forked, all are started cold, and one line gives the reason."""
 
     def assert_cold(self, ended, why):
         self.assertEqual(ended.code, 0, ended)
@@ -291,7 +292,7 @@ class NothingIsLeft(WarmCase):
         self.assert_nothing_left(job)
 
     def test_daemons_of_an_attempt_end_with_it(self):
-        """The zygote lives on between attempts; nothing else does."""
+        """Between attempts only the zygote survives."""
         self.counted()
         ended = self.warm("""
             import os, sys, time

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--warm: what a module does to its process while it is imported. A program sees the same as after
-a cold start: its effect is in each worker as well, or the workers are started cold and one line
-says why."""
+"""--warm: what a module does to its process during its import. A program sees the same as after a
+cold start: the effect exists in each worker as well, or the workers are started cold and one line
+gives the reason."""
 import os
 import pathlib
 import textwrap
@@ -28,7 +28,7 @@ class EffectCase(WarmCase):
         return ended
 
     def assert_same(self, effect, program, *args, why="", **kwargs):
-        """Cold and warm print the same, and something else without the effect. With `why`: since
+        """Cold and warm print the same, and something else without the effect. With `why`: because
         all are cold, for this reason. Returns the lines."""
         self.effect(effect)
         cold, warm, without = self.run_both(program, *args, **kwargs)
@@ -136,7 +136,7 @@ class Kept(EffectCase):
             """)
 
     def test_a_file_that_is_read(self):
-        """Each worker has its own place in it."""
+        """Each worker has its own file position."""
         (self.folder / "read").write_text("abcdefghi")
         self.env["READ"] = str(self.folder / "read")
         lines = self.assert_same(
@@ -188,7 +188,7 @@ class Kept(EffectCase):
 
 
 class Cold(EffectCase):
-    """Workers would share it, or would not have it: all are started cold."""
+    """Workers would share it, or would not have it, so all are started cold."""
 
     PRINT = "import effect\nprint(hasattr(effect, 'seen'))\n"
 

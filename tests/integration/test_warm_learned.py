@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--warm: modules that the program imports below its top level are imported ahead for the next
-attempt and the next job, and are left out where a forked worker would notice."""
+"""--warm: modules that the program imports below its top level are preloaded for the next attempt
+and the next job, unless a forked worker would notice."""
 import stat
 import textwrap
 import unittest
@@ -26,7 +26,8 @@ sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] != sys.argv[2])
 
 class LearnedCase(WarmCase):
     def learn(self, imports=2, restarts=1, *, program=LATER, modules="auto", **variables):
-        """Runs the program, one worker, until the module was imported so many times in all."""
+        """Runs the program with one worker until the module was imported this many times in
+        total."""
         return self.run_job(f"--warm={modules}", f"--max-restarts={restarts}", "--log-level=info",
                             self.python(textwrap.dedent(program)), imports, restarts,
                             env={**self.env, **variables})
@@ -62,7 +63,7 @@ class Learned(LearnedCase):
         self.assert_ahead(self.learn(3, 0), True)
 
     def test_what_a_short_attempt_has_imported(self):
-        """The zygote had no time to import it; the job ends before it does so."""
+        """The zygote had no time to import it, because the job ends before that."""
         self.counted()
         self.assert_ahead(self.learn(1), False, False)
         self.assertEqual(self.names(), ["counted"])
@@ -122,7 +123,7 @@ class Learned(LearnedCase):
 
 
 class LeftOut(LearnedCase):
-    """Modules that are not imported ahead, because a forked worker would differ from a cold one."""
+    """Modules that are not preloaded, because a forked worker would differ from a cold one."""
 
     def assert_left_out(self, module, why):
         self.counted()

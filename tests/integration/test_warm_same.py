@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--warm: workers that are forked from a process which has imported their modules behave as those
-that are started cold."""
+"""--warm: workers that are forked from a process that has imported their modules behave like
+workers that are started cold."""
 import json
 import os
 import pathlib
@@ -16,7 +16,7 @@ DUMP = pathlib.Path(__file__).parent / "warm" / "dump.py"
 
 
 class Same(WarmCase):
-    """Each test runs a program cold and warm, and compares."""
+    """Each test runs a program cold and warm, and compares the results."""
 
     def both(self, *words, nproc=2, options=(), **kwargs):
         kwargs.setdefault("env", self.env)
@@ -126,7 +126,7 @@ class Same(WarmCase):
         self.assertIn("second", warm.out)
 
     def test_debugger(self):
-        """breakpoint() asks on the stdin of the rank that has it, and goes on."""
+        """breakpoint() reads from the stdin of the rank that has it, and continues."""
         script = self.python("import os\n"
                              "def f(x):\n"
                              "    if os.environ['RANK'] == '0':\n"
@@ -146,7 +146,7 @@ class Same(WarmCase):
                 self.assertIn("(Pdb) 82", seen[0][1])
 
     def test_post_mortem(self):
-        """The traceback that pdb shows has no frame that is not the program's."""
+        """The traceback that pdb shows contains only frames of the program."""
         with open(os.devnull) as nothing:
             self.assert_same(self.python(
                 "import pdb, sys\n"
@@ -159,7 +159,7 @@ class Same(WarmCase):
                 nproc=1, stdin=nothing)
 
     def test_tracing(self):
-        """sys.settrace, as coverage and debuggers use it, sees the same lines."""
+        """sys.settrace, as used by coverage and debuggers, sees the same lines."""
         self.assert_same(self.python(
             "import sys, threading\n"
             "lines = []\n"
@@ -179,7 +179,7 @@ class Same(WarmCase):
             "print(lines)\n"), nproc=1)
 
     def test_what_modules_leave_is_collected_at_the_end(self):
-        """Else libraries that count their objects report those as leaked."""
+        """Otherwise libraries that count their objects would report those as leaked."""
         self.module("cyclic", """
             import os
             class Node:
@@ -203,7 +203,7 @@ class Same(WarmCase):
         self.assertIn("(7, 5,", warm.out)
 
     def test_what_nobody_misses_is_not_collected_at_the_end(self):
-        """Nothing is registered for the end of the process then."""
+        """Nothing is registered for the exit of the process then."""
         finalizer = "def __del__(self): pass"
         for word, difference in (("pass", 0), (finalizer, 1)):
             self.module("cyclic", f"""

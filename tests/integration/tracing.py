@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes under ptrace: a dead one is there until the test has reaped it, and a living one can be
+"""Processes under ptrace: a dead one stays until the test has reaped it, and a live one can be
 stopped at a system call."""
 
 import ctypes
@@ -7,8 +7,8 @@ import os
 import signal
 
 SEIZE, INTERRUPT, SYSCALL, DETACH, PEEK_USER = 0x4206, 0x4207, 24, 17, 3
-SYSTEM_CALL_GOOD = 1  # an option: stops at system calls say that they are such
-ORIGINAL_RAX = 15 * 8  # x86-64: where the number of the call stands
+SYSTEM_CALL_GOOD = 1  # an option: marks stops at system calls as such
+ORIGINAL_RAX = 15 * 8  # x86-64: the offset of the system call's number
 WALL = 0x40000000
 
 
@@ -20,20 +20,20 @@ def _ptrace():
 
 
 def seize(case, pid, options=None):
-    """From now on, once dead, it is ours to reap and not its parent's."""
+    """From now on we, and not its parent, can reap it after its death."""
     if _ptrace()(SEIZE, pid, None, options) != 0:
         case.skipTest("may not trace: " + os.strerror(ctypes.get_errno()))
 
 
 def stop(case, pid, options=None):
-    """Returns when the thread runs no more."""
+    """Returns once the thread has stopped."""
     seize(case, pid, options)
     _ptrace()(INTERRUPT, pid, None, None)
     os.waitpid(pid, WALL)
 
 
 class Halt:
-    """Stops all threads of a process, also where somebody continues it."""
+    """Stops all threads of a process, even if another process continues it."""
 
     def __init__(self, case, pid):
         self.threads = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
@@ -46,7 +46,7 @@ class Halt:
             self.ptrace(DETACH, thread, None, None)
 
     def kill(self):
-        """Nothing of it runs any more. Its first thread can be reaped when the others have been."""
+        """No part of it runs any more. Its first thread can be reaped once the others have been."""
         os.kill(self.pid, signal.SIGKILL)
         for thread in reversed(self.threads):
             os.waitpid(thread, WALL)
@@ -61,7 +61,7 @@ class Steps:
         self.ptrace(SYSCALL, pid, None, None)
 
     def until_call(self, numbers):
-        """Returns the number of the first of these that it is about to make."""
+        """Returns the number of the first of these calls that it is about to make."""
         while True:
             status = os.waitpid(self.pid, WALL)[1]
             stopped_by = os.WSTOPSIG(status)

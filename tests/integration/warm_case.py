@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of --warm share: a module that is counted, and jobs that import it."""
+"""Code shared by the tests of --warm: a module whose imports are counted, and jobs that import
+it."""
 import os
 import textwrap
 
@@ -34,7 +35,7 @@ class WarmCase(JobCase):
         self.module("counted", COUNTED.format(version=version))
 
     def imports(self):
-        """Who has imported the counted module: (version, pid)."""
+        """The processes that have imported the counted module: (version, pid)."""
         return [tuple(line.split()) for line in read(self.count).splitlines()]
 
     def warm(self, text, *options, nproc=2, modules="counted", **kwargs):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes, and the pods that Kubernetes makes of them: the names and
-environments that its documentation and Kubeflow's promise."""
+"""The manifests in examples/kubernetes, and the pods that Kubernetes creates from them: the names
+and environments that the documentation of Kubernetes and Kubeflow promises."""
 
 import dataclasses
 import pathlib
@@ -30,12 +30,12 @@ def documents(name):
 
 
 def expanded(words, env):
-    """$(NAME) in a command, as the kubelet does it."""
+    """Expands $(NAME) in a command, like the kubelet."""
     return [re.sub(r"\$\((\w+)\)", lambda found: env[found[1]], word) for word in words]
 
 
 def pods_of_job(job, name, subdomain, notes, more=None):
-    """Those of an Indexed Job, with these annotations."""
+    """The pods of an Indexed Job, with these annotations."""
     assert job["completionMode"] == "Indexed"
     container, = job["template"]["spec"]["containers"]
     out = []
@@ -59,7 +59,7 @@ def jobset():
     name = one["metadata"]["name"]
     replicated, = one["spec"]["replicatedJobs"]
     notes = {"jobset.sigs.k8s.io/jobset-name": name, "jobset.sigs.k8s.io/restart-attempt": "0"}
-    # The subdomain is the JobSet's name unless the manifest gives one.
+    # The subdomain is the JobSet's name unless the manifest sets one.
     subdomain = one["spec"]["network"].get("subdomain", name)
     return pods_of_job(replicated["template"]["spec"], f"{name}-{replicated['name']}-0", subdomain,
                        notes)

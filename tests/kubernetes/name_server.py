@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""name_server.py ADDRESS FILE: answers questions for addresses of IPv4 from a JSON file of names,
-which is read anew for each question. Other names do not exist."""
+"""name_server.py ADDRESS FILE: answers queries for IPv4 addresses from a JSON file of names, which
+it reads again for each query. Other names do not exist."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ NAME_OF_THE_QUESTION = b"\xc0\x0c"  # a pointer to byte 12
 
 
 def question(packet):
-    """(name, type, where it ends)"""
+    """(name, type, end offset)"""
     labels, at = [], HEADER
     while packet[at]:
         labels.append(packet[at + 1:at + 1 + packet[at]].decode())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes against the schemas of what they describe, and what in them
-must fit together that no schema says."""
+"""The manifests in examples/kubernetes, checked against their schemas, and for consistency that no
+schema describes."""
 
 import unittest
 
@@ -15,7 +15,7 @@ RELEASE = "1.37"
 
 class Schemas(unittest.TestCase):
     def assert_model(self, model, document):
-        """Read and written again nothing is missing: unknown fields are dropped by reading."""
+        """Nothing is missing after reading and writing. Reading drops unknown fields."""
         self.assertEqual(model.from_dict(document).to_dict(), document)
 
     def test_every_manifest_is_checked(self):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes as running jobs: each pod is a host of ../hosts with the
-name, the files and the environment that it would have, and names are those of a name server of the
-test. Only GPUs are missing."""
+"""The manifests in examples/kubernetes as running jobs: each pod is a host of ../hosts with the
+pod's name, files and environment, and a name server in the test resolves names. Only GPUs are
+missing."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ RESOLV = f"""search {manifests.DOMAIN} svc.cluster.local cluster.local
 nameserver {hosts.DNS}
 options ndots:5
 """
-LEASE = "lease=2"  # so that a pod without an address is soon given up
+LEASE = "lease=2"  # so that the job soon gives up a pod without an address
 
 
 @unittest.skipIf(hosts.missing(), hosts.missing())
@@ -30,7 +30,7 @@ class Pods(NodesCase):
     def cluster_of(self, pods):
         self.net = hosts.Net(self.folder, [])
         self.addCleanup(self.net.close)
-        self._cleanups.insert(0, self._cleanups.pop())  # the last one
+        self._cleanups.insert(0, self._cleanups.pop())  # runs last
         self.publish()
         server = subprocess.Popen(
             [*self.net.switch.prefix, "python3", str(SERVER), hosts.DNS, self.names_file],
@@ -47,13 +47,13 @@ class Pods(NodesCase):
         return str(self.folder / "names.json")
 
     def publish(self):
-        """Whole at once: the server reads it at any time."""
+        """Replaces the file atomically, because the server may read it at any time."""
         new = self.folder / "names.new"
         new.write_text(json.dumps(self.names))
         new.rename(self.names_file)
 
     def start(self, job, pod, number):
-        """At the address with this number. Returns its launcher."""
+        """Starts a pod at the address with this number. Returns its launcher."""
         host = self.net.add(hosts.Host(self.net, number, pod.name))
         host.etc(hosts=f"127.0.0.1\tlocalhost\n{host.address}\t{pod.full_name}\t{pod.name}\n",
                  resolv=RESOLV)
@@ -62,13 +62,13 @@ class Pods(NodesCase):
         self.publish()
         self.assertEqual(pod.command[0], "muster")
         words = [WORKER if word == "train.py" else word for word in pod.command[1:]]
-        # A home of its own, as a container's: the pods share no token.
+        # A separate home, like a container's: the pods share no token.
         env = {**pod.env, "HOME": f"/dev/shm/{self.folder.name}/{pod.name}", "XDG_CONFIG_HOME": ""}
         return job.start(number, label=pod.name, env=env, popen={"prefix": host.prefix},
                          words=words)
 
     def assert_one_job(self, pods):
-        """Whatever the order in which the pods and their names appear: the first one last."""
+        """Pods and their names appear in any order; here the first one is last."""
         job = self.cluster_of(pods)
         for number, pod in reversed(list(enumerate(pods, 1))):
             self.start(job, pod, number)
@@ -96,7 +96,7 @@ class Pods(NodesCase):
                 job = self.cluster_of(pods)
                 nodes = [self.start(job, pod, number) for number, pod in enumerate(pods, 1)]
                 job.round(4)
-                # The whole pod is gone: nothing at its old address answers any more.
+                # The whole pod is gone, and nothing at its old address answers any more.
                 self.net.hosts[back].unplug()
                 nodes[back].kill_all()
                 self.start(job, pods[back], 11)

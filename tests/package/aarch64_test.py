@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The packages for arm64, on another machine: what is in them, and what of it runs under
-qemu-aarch64-static. scripts/test leaves it out, since building for arm64 takes minutes:
+"""The packages for arm64, on another architecture: their contents, and the parts that run under
+qemu-aarch64-static. Not part of scripts/test, because building for arm64 takes minutes:
 
     scripts/package DIR && PACKAGES=DIR python3 tests/package/aarch64_test.py
 
-Not seen here: workers of arm64 under muster (the kernel does not start them on this machine; those
-below are of this machine), a Python of arm64, speed, and the order in which real processors of that
-kind let others see what they write."""
+Not covered: arm64 workers under muster (this machine's kernel cannot execute them, so the workers
+below are native), an arm64 Python, speed, and the memory ordering of real arm64 CPUs."""
 import os
 import re
 import shutil

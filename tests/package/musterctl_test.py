@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl as a user sees it: answers on stdout, one line on stderr, documented exit codes."""
+"""musterctl from a user's perspective: output on stdout, one-line errors, documented exit codes."""
 import json
 import os
 import shutil

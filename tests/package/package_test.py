@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs the build into a temporary prefix and uses it as others do: programs, manual pages,
-completions, and find_package(muster) from a project of its own."""
+"""Installs the build into a temporary prefix and uses it like a user: programs, manual pages,
+completions, and find_package(muster) from a separate project."""
 import argparse
 import os
 import re
@@ -55,7 +55,7 @@ class Installed(unittest.TestCase):
                 self.assertEqual((shown.returncode, shown.stderr), (0, ''))
 
     def completed(self, *args):
-        """What bash offers for the last of these arguments."""
+        """What bash suggests for the last of these arguments."""
         program = args[0]
         file = self.only(f'share/bash-completion/completions/{program}')
         line = ' '.join(args)
@@ -92,7 +92,8 @@ class Installed(unittest.TestCase):
         return build, self.configure(HERE / 'consumer', build, f'-Dwanted={wanted}', *args, **more)
 
     def example_of(self, readme):
-        """A file with the very text of a room's README; nothing else knows whether it compiles."""
+        """A file with the exact code from a room's README. No other test checks that it
+        compiles."""
         text = (HERE.parents[1] / 'lib' / readme).read_text()
         example = self.folder / 'example.cpp'
         example.write_text(re.search(r'(?ms)^```cpp\n(.*?)^```', text).group(1))
@@ -141,7 +142,7 @@ class Installed(unittest.TestCase):
     def test_the_headers_compile_as_c_plus_plus_17_20_and_23(self):
         flags = os.environ.get('CONSUMER_FLAGS', '').split()
         strict = ['-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Wconversion', '-Werror', *flags]
-        # The sanitizers of two compilers do not fit together.
+        # The sanitizers of two compilers are incompatible.
         others = [] if any('sanitize' in flag for flag in flags) else ['clang++-19']
         for compiler in [arguments.compiler, *others]:
             for standard in (17, 20, 23):
@@ -202,7 +203,7 @@ class Installed(unittest.TestCase):
         return self.only('lib/python3*/dist-packages/muster').parent
 
     def test_debians_python_looks_where_the_package_is_installed(self):
-        """Below /usr/local, CMake's default prefix: the same folder there is in sys.path."""
+        """Under /usr/local, CMake's default prefix: the same folder there is in sys.path."""
         folder = Path('/usr/local') / self.packages().relative_to(self.prefix)
         shown = run('/usr/bin/python3', '-c', 'import site; print(site.getsitepackages())').stdout
         if 'dist-packages' not in shown:
@@ -210,7 +211,7 @@ class Installed(unittest.TestCase):
         self.assertIn(f"'{folder}'", shown)
 
     def python(self, text, **more):
-        """A Python that knows the installed package and nothing else of this tree."""
+        """A Python that sees the installed package and nothing else of this tree."""
         packages = self.packages()
         variables = {name: value for name, value in os.environ.items()
                      if not name.startswith('MUSTER_')}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The .deb, the .rpm and the .tar.gz of this machine: each is unpacked or installed into a folder
-that holds nothing else, and its programs run with that folder as their root. PACKAGES is the folder
-that scripts/package has filled, VERSION the version of the tree."""
+"""The .deb, the .rpm and the .tar.gz for this machine: each is unpacked or installed into an empty
+folder, and its programs run with that folder as their root. PACKAGES is the folder that
+scripts/package has filled, VERSION the version of the tree."""
 import os
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ class Packages(unittest.TestCase):
         return self.run_command(*AS_ROOT, 'chroot', self.root, *words, env={'PATH': '/usr/sbin'})
 
     def check_programs(self, folder):
-        """Nothing but the package is there: not even a shell, a C library or /proc."""
+        """Only the package is there: no shell, no C library and no /proc."""
         for program in PROGRAMS:
             shown = self.inside(f'{folder}/{program}', '--version')
             self.assertEqual(shown.splitlines()[0], f'{program} {VERSION}')
@@ -78,10 +78,10 @@ class Packages(unittest.TestCase):
     def test_the_rpm(self):
         rpm = PACKAGES / f'muster-{VERSION}-1.{MACHINE}.rpm'
         needed = self.run_command('rpm', '--query', '--package', '--requires', rpm)
-        self.assertIn('libc.so.6(GLIBC_', needed)  # of the library; the programs need nothing
+        self.assertIn('libc.so.6(GLIBC_', needed)  # for the library; the programs need nothing
         self.assertNotIn('libstdc++', needed)
         taken = self.run_command('rpm', '--query', '--package', '--list', rpm).splitlines()
-        self.assertNotIn('/usr/bin', taken)  # folders of the system are not its own
+        self.assertNotIn('/usr/bin', taken)  # the package does not own system folders
         self.run_command('sh', '-c', 'rpm2cpio "$1" | cpio -id --quiet', 'sh', rpm, cwd=self.root)
         self.check_programs('/usr/bin')
         self.check_pages(self.root / 'usr/share')

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README.md and docs/ match the programs: each block that is marked as runnable runs, each option
-that is named exists, and the generated reference is up to date."""
+"""README.md and docs/ match the programs: each block that is marked as runnable runs, each
+mentioned option exists, and the generated reference is up to date."""
 import os
 import re
 import shutil
@@ -17,7 +17,7 @@ PAGES = {path: path.read_text() for path in
          [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]}
 PROGRAMS = {'muster': os.environ['MUSTER'], 'muster-store': os.environ['STORE'],
             'musterctl': os.environ['CTL']}
-# Options of other programs that the text names.
+# Options of other programs that the text mentions.
 FOREIGN = set('''
 --bind-to --build --config_file --cpus-per-task --epochs --find-links --from-literal
 --gpus-per-task --gres --host --install --kill-on-bad-exit --local_rank --lr --machine_rank

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The source package, built by pip where nothing but it is, and used. PACKAGES is the folder that
+"""The source package: built by pip in isolation, and used. PACKAGES is the folder that
 scripts/package has filled, VERSION the version of the tree."""
 import os
 import shutil
@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGES, VERSION = Path(os.environ['PACKAGES']).resolve(), os.environ['VERSION']
 ROOT = Path(__file__).parents[2]
-BUILD_S, USE_S = 1500, 120  # a compiler that has no cache needs minutes
+BUILD_S, USE_S = 1500, 120  # without ccache, a compiler needs minutes
 SUM = '''
 import array, muster
 with muster.Communicator.from_env() as comm:
@@ -37,8 +37,8 @@ class SourcePackage(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def build(self, tools):
-        """The wheel. The tree lies as deep as a checkout with its build folder, so that a cache of
-        the compiler's, where one is, knows the files."""
+        """Builds the wheel. The tree is at the same depth as a checkout with its build folder, so
+        that ccache, if installed, recognizes the files."""
         with tarfile.open(PACKAGES / f'muster_launch-{VERSION}.tar.gz') as packed:
             packed.extractall(self.folder)
         source = self.folder / f'muster_launch-{VERSION}'

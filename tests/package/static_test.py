@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The release programs are one static file each: they need no shared library, never call
-getaddrinfo, and do their work in a folder (chroot) that holds nothing but themselves."""
+"""Each release program is one static file: it needs no shared library, never calls getaddrinfo, and
+works in a folder (chroot) that contains only the program."""
 import os
 import shutil
 import signal
@@ -56,7 +56,7 @@ class Chroot(unittest.TestCase):
         source.unlink()
 
     def command(self, *args):
-        # A user namespace lets a plain user do it too.
+        # With a user namespace an ordinary user can do it, too.
         how = ['unshare', '--user', '--map-root-user'] if os.getuid() else []
         return [*how, 'chroot', str(self.root), *args]
 
@@ -85,7 +85,7 @@ class Chroot(unittest.TestCase):
     def test_a_store_dialled_by_a_name_of_the_hosts_file(self):
         (self.root / 'etc').mkdir()
         (self.root / 'etc/hosts').write_text('127.0.0.1 storage.example storage\n')
-        # A module that does not exist, as a target machine may name one.
+        # A module that does not exist, as a target machine's configuration may contain one.
         (self.root / 'etc/nsswitch.conf').write_text('hosts: nosuchmodule [NOTFOUND=return]\n')
         server = subprocess.Popen(self.command('/store', '--port', '0', '--port-file', '/port'))
         try:

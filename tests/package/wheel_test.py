@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel as users get it: checked, installed into empty virtual environments, and used from
-there with the tree out of sight. PACKAGES is the folder that scripts/package has filled, VERSION
-the version of the tree."""
+"""The wheel from a user's perspective: checked, installed into empty virtual environments, and used
+from there without access to the tree. PACKAGES is the folder that scripts/package has filled,
+VERSION the version of the tree."""
 import os
 import re
 import shutil
@@ -20,17 +20,17 @@ TOOLS = Path(subprocess.run([ROOT / 'scripts/package_env'], text=True, check=Tru
 PIP = (TOOLS / 'python', '-m', 'pip')
 PROGRAMS = ('muster', 'muster-store', 'musterctl')
 BYTES_MAX = 8_000_000
-# Packages of Debian whose licences go with what is linked statically.
+# Debian packages whose licences accompany the statically linked code.
 LINKED = ('libasio-dev', 'libc-ares-dev', 'libc6-dev', 'libcli11-dev', 'libfmt-dev',
           'libhttp-parser-dev', 'libssl-dev', 'libstdc++-12-dev', 'libtomlplusplus-dev',
           'nlohmann-json3-dev')
-# No NumPy: what the standard library has is enough.
+# No NumPy: the standard library is sufficient.
 SUM = '''
 import array, muster
 with muster.Communicator.from_env() as comm:
     print(comm.rank, comm.all_reduce(array.array("f", [1.5, comm.rank])).tolist())
 '''
-# As in README; the launcher is the wheel's own.
+# As in README; the launcher comes from the wheel.
 LAUNCH = '''
 import muster
 
@@ -66,7 +66,7 @@ print([(point.name, point.value) for point in points])
 
 
 def run(*words, **more):
-    """(exit code, stdout, stderr); without what would lead back to the tree."""
+    """(exit code, stdout, stderr); without variables that would lead back to the tree."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(('MUSTER_', 'PYTHON', 'PIP_', 'VIRTUAL_ENV'))}
     done = subprocess.run(list(map(str, words)), text=True, capture_output=True, timeout=120,
@@ -76,13 +76,13 @@ def run(*words, **more):
 
 
 def pythons():
-    """{version: path} of the Pythons from 3.9 on that are here."""
+    """{version: path} of the available Pythons from 3.9 on."""
     found = {}
     for minor in range(9, 15):
         name = f'python3.{minor}'
         places = [shutil.which(name), *map(str, Path.home().glob(f'.pyenv/versions/*/bin/{name}'))]
         for path in filter(None, places):
-            # Those of version managers are scripts that refuse unless this version is chosen.
+            # The Pythons of version managers are scripts that fail unless this version is selected.
             if run(path, '-c', 'import venv, ctypes')[0] == 0:
                 found[name] = path
                 break
@@ -215,7 +215,8 @@ class Wheel(unittest.TestCase):
         self.assertEqual(shown, "[('muster', 'muster.torch:_register')]\n")
 
     def pytorch(self, name, text, words, variables):
-        """What two ranks of this program print, with PyTorch and the wheel in one environment."""
+        """The output of two ranks of this program, with PyTorch and the wheel in one
+        environment."""
         code, python, _ = run(ROOT / 'scripts/torch_env', '--find')
         if code != 0:
             self.skipTest('there is no current PyTorch - run scripts/torch_env once')
@@ -239,7 +240,7 @@ class Wheel(unittest.TestCase):
             self.assertEqual(shown, f'{module}\n' * 2)
 
     def test_a_library_of_another_version_is_one_clear_error(self):
-        """A library as an upgrade of only one of the two would leave it."""
+        """A library as left behind by an upgrade of only the package or only the library."""
         source, library = self.folder / 'other.c', self.folder / 'libmuster_collective.so'
         package = next(self.home.glob('lib/python3*/site-packages/muster'))
         functions = re.findall(r'"(muster_\w+)": \(', (package / '_library.py').read_text())
@@ -261,7 +262,8 @@ class Wheel(unittest.TestCase):
 
 
 class SourcePackage(unittest.TestCase):
-    """It is compiled nowhere here, which takes as long as the release: its files are looked at."""
+    """It is not compiled here, because that takes as long as the release; only its files are
+    checked."""
 
     def test_it_holds_every_file_of_the_tree(self):
         listed = subprocess.run(['git', 'ls-files', '--cached', '--others', '--exclude-standard'],

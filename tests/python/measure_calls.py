@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints how long all_reduce of a NumPy array takes, in a loop. No test. On two ranks:
+"""Prints how long all_reduce of a NumPy array takes, in a loop. Not a test. On two ranks:
     MUSTER_COLLECTIVE_LIBRARY=… PYTHONPATH=lib/python muster --nproc-per-node=2 \\
         tests/python/measure_calls.py"""
 import time

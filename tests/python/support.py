@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the Python package share: jobs under the real launcher whose workers are
-functions of the test's own file.
-
-MUSTER_BIN names the launcher, MUSTER_COLLECTIVE_LIBRARY the library; PYTHONPATH the package."""
+"""Code shared by the tests of the Python package: jobs under the real launcher whose workers are
+functions in the test's own file. MUSTER_BIN is the path of the launcher, MUSTER_COLLECTIVE_LIBRARY
+of the library; PYTHONPATH contains the package."""
 import os
 import subprocess
 import sys
@@ -13,11 +12,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 from ports import free_port  # noqa: E402
 
-DEADLINE = 120.0  # seconds; far beyond what any of this takes, also on a loaded machine
+DEADLINE = 120.0  # seconds; far more than any step takes, even on a loaded machine
 
 
 def environment(**more):
-    """Without what a launcher sets, and with this interpreter for .py files."""
+    """Without variables that a launcher sets, and with this interpreter for .py files."""
     names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
     kept = {name: value for name, value in os.environ.items()
             if name not in names and not name.startswith(("TORCHELASTIC_", "PET_"))}
@@ -25,10 +24,10 @@ def environment(**more):
 
 
 class JobCase(unittest.TestCase):
-    """Tests whose workers are functions of the same file, marked by @worker."""
+    """Tests whose workers are functions in the same file, marked with @worker."""
 
     def job(self, ranks, name, *words, options=(), **variables):
-        """Runs the worker on so many ranks; returns the ended launcher."""
+        """Runs the worker on this number of ranks; returns the finished launcher."""
         file = sys.modules[type(self).__module__].__file__
         return subprocess.run([MUSTER, f"--nproc-per-node={ranks}", *options, file, name,
                                *map(str, words)], env=environment(**variables), text=True,
@@ -36,14 +35,14 @@ class JobCase(unittest.TestCase):
                               stderr=subprocess.PIPE, timeout=DEADLINE)
 
     def succeed(self, ranks, name, *words, **more):
-        """The same, for jobs in which every worker returns; their output by lines, sorted."""
+        """The same for jobs in which every worker returns. Returns the sorted lines of output."""
         done = self.job(ranks, name, *words, **more)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return sorted(done.stdout.splitlines())
 
     def by_hand(self, ranks, name):
-        """Without a launcher, which would end the others when one fails: rank 0 serves the store.
-        Lines of each rank."""
+        """Without a launcher, which would kill the others when one fails; rank 0 serves the store.
+        Returns the lines of each rank."""
         variables = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
                      "MASTER_PORT": str(free_port())}
         started = [subprocess.Popen([sys.executable, sys.modules[type(self).__module__].__file__,
@@ -58,13 +57,13 @@ _workers = {}
 
 
 def worker(function):
-    """A function that a job's processes call, with the words that the test gave."""
+    """A function that a job's processes call, with the words from the test."""
     _workers[function.__name__] = function
     return function
 
 
 def main():
-    """Instead of unittest.main(): the same file is the test and its workers."""
+    """Replaces unittest.main(), because the same file contains the test and its workers."""
     if len(sys.argv) > 1 and sys.argv[1] in _workers:
         _workers[sys.argv[1]](*sys.argv[2:])
     else:
@@ -72,5 +71,5 @@ def main():
 
 
 def say(text):
-    """One line in one piece, whatever the other ranks print."""
+    """Prints one line in one write, so that other ranks' output does not split it."""
     os.write(1, (text + "\n").encode())

@@ -18,7 +18,7 @@ from support import JobCase, environment, main, say, worker
 
 
 def tell(call):
-    """Calls, and says which exception came."""
+    """Calls the function and prints the exception."""
     try:
         call()
     except muster.Error as error:
@@ -58,7 +58,7 @@ def missing():
             assert error.rank is None and not received.done
         say("patient")
         try:
-            received.wait(60)  # ends when the others give up on us
+            received.wait(60)  # ends when the other ranks give up waiting for us
         except muster.Error:
             assert comm.error is not None
         return
@@ -80,7 +80,7 @@ def refused():
     tell(lambda: comm.all_reduce(x, out=numpy.ones(3, "f8")))
     tell(lambda: comm.reduce_scatter(numpy.ones(comm.size + 1)))
     tell(lambda: comm.all_gather(bytearray(3)))
-    comm.all_reduce(x)  # none of these harmed it
+    comm.all_reduce(x)  # the calls above did not harm it
     comm.close()
     comm.close()
     tell(lambda: comm.all_reduce(x))
@@ -96,7 +96,7 @@ def aborted():
 
 @worker
 def raises(how):
-    if os.environ["RANK"] == "0":  # says what it was told before the launcher's SIGTERM ends it
+    if os.environ["RANK"] == "0":  # prints its error before the launcher's SIGTERM kills it
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     comm = muster.Communicator.from_env()
     if comm.rank == 1:
@@ -164,7 +164,7 @@ def forks():
             comm.all_reduce(x)
         except muster.InvalidState:
             del comm, work
-            sys.exit(42)  # through the whole end of a Python process
+            sys.exit(42)  # through the whole shutdown of a Python process
         sys.exit(1)
     _, status = os.waitpid(child, 0)
     comm.all_reduce(x)
@@ -177,8 +177,8 @@ class Errors(JobCase):
         self.assertNotEqual(done.returncode, 0)
         lines = sorted(line for line in done.stdout.splitlines())
         self.assertIn("rank 1 killed by SIGKILL", done.stderr)
-        # The launcher ends the others when it has seen the death, which is soon: perhaps nobody
-        # was quick enough to say it. The next test has all of it.
+        # The launcher kills the others once it has noticed the death, which is soon, so possibly
+        # none of them has printed its error. The next test checks the complete output.
         for line in lines:
             self.assertRegex(line, r"^PeerFailed rank 1 seq \d+: .*rank 1|^rebuilt$")
 
@@ -215,7 +215,7 @@ class Errors(JobCase):
             began = time.monotonic()
             done = self.job(2, "raises", how)
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertLess(time.monotonic() - began, 60)  # not the time-out of 600 s
+            self.assertLess(time.monotonic() - began, 60)  # not the timeout of 600 s
             self.assertIn("ArithmeticError: the loss is infinite", done.stderr)
             self.assertNotIn("signal", done.stderr)
             self.assertRegex(done.stderr, f"Aborted: rank 1 aborted: .*{told}")

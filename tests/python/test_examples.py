@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NumPy example, and the example of lib/python/README.md, as a user runs them."""
+"""The NumPy example, and the example in lib/python/README.md, run like by a user."""
 import os
 import re
 import subprocess
@@ -28,7 +28,7 @@ class Examples(unittest.TestCase):
             accuracies = re.findall(r"accuracy (\d+\.\d)%", output)
             self.assertEqual(len(losses[ranks]), 12, output)
             self.assertGreater(float(accuracies[-1]), 92)
-        for ranks in (2, 3):  # the shares are summed in another order: rounding only
+        for ranks in (2, 3):  # summed in a different order: rounding only
             for loss, alone in zip(losses[ranks], losses[1]):
                 self.assertAlmostEqual(loss, alone, delta=0.001)
 
@@ -39,7 +39,7 @@ class Examples(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
             script.write(textwrap.dedent(text))
             script.flush()
-            # --tee: what a rank writes in pieces comes as a whole line, "[default0]:0 …".
+            # --tee: a line that a rank writes in pieces is printed whole, as "[default0]:0 …".
             output = run(2, "--tee=1", script.name)
             lines = [line.split(":", 1)[1] for line in output.splitlines()]
         self.assertEqual(sorted(line[0] for line in lines), ["0", "1"])

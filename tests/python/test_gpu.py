@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays on GPUs, over the strict fakes of CUDA and NCCL (tests/fakes): DLPack and
-__cuda_array_interface__ of strangers, buckets, GradientSync. FAKES names the fakes' folder."""
+__cuda_array_interface__ of other libraries, buckets, GradientSync. FAKES is the folder of the
+fakes."""
 import ctypes
 import os
 import sys
@@ -17,7 +18,7 @@ FAKES = os.environ["FAKES"]
 
 
 class Foreign:
-    """Memory on a GPU as another library shows it."""
+    """Memory on a GPU, as exported by another library."""
 
     def __init__(self, bucket):
         self.bucket, self.asked = bucket, []
@@ -44,7 +45,7 @@ class OfInterface(Foreign):
 
 
 def on_host(x, count, dtype="f4"):
-    """The fakes' memory of GPUs is plain memory; operations on it must have been waited for."""
+    """The fakes' GPU memory is ordinary memory. Operations on it must have been waited for."""
     return numpy.frombuffer((ctypes.c_char * (count * numpy.dtype(dtype).itemsize))
                             .from_address(x.data), dtype)
 
@@ -132,7 +133,7 @@ def gradients():
 
 @worker
 def beside_torch():
-    """A PyTorch that has no CUDA is not asked for streams."""
+    """A PyTorch without CUDA is not asked for streams."""
     def current_stream(_):
         raise AssertionError("Torch not compiled with CUDA enabled")
     cuda = types.SimpleNamespace(is_initialized=lambda: False, current_stream=current_stream)
@@ -142,7 +143,7 @@ def beside_torch():
 
 @worker
 def bound():
-    """Gradients that lie in arrays of another library; by bf16 their small numbers stay exact."""
+    """Gradients in another library's arrays. Their small numbers stay exact as bf16."""
     with muster.Communicator.from_env() as comm:
         for wire in (None, "bf16", "f16"):
             arrays = [OfInterface(filled(comm, comm.rank, 0, (size,))) for size in (700, 1)]
@@ -190,7 +191,7 @@ def unused():
         for id, wanted in ((0, sums - 1), (1, sums)):
             assert (on_host(sync.grad(id), 100) == wanted).all(), (id, on_host(sync.grad(id), 3))
         sync.zero()
-        comm.all_reduce(filled(comm, comm.rank, 1), async_op=True).wait()  # behind the zeros
+        comm.all_reduce(filled(comm, comm.rank, 1), async_op=True).wait()  # after the zeros
         assert all((on_host(sync.grad(id), 100) == 0).all() for id in range(2))
         say(f"rank {comm.rank} of {comm.size} is done")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GradientSync in processes that muster starts, against NumPy: the same bits whatever the buckets,
-wire types, accumulation, unused gradients, hooks, errors that name the parameter, other ranks."""
+"""GradientSync in processes that muster starts, compared with NumPy: the same bits for all bucket
+sizes, wire types, accumulation, unused gradients, hooks, errors that name the parameter, other
+ranks."""
 import gc
 
 import numpy
@@ -16,13 +17,13 @@ BUCKETS = ({}, {"first_bucket": 64, "bucket_cap": 64}, {"first_bucket": 100, "bu
 
 
 def gradient(rank, id, step=0):
-    """What this rank's backward pass gives."""
+    """The result of this rank's backward pass."""
     shape = list(SHAPES.values())[id]
     return numpy.random.default_rng((rank, id, step)).standard_normal(shape, dtype="f4")
 
 
 def average(size, id, step=0):
-    """Sums in the order of ranks, in f32, as the library makes them."""
+    """Sums in rank order, in f32, as the library computes them."""
     total = gradient(0, id, step)
     for rank in range(1, size):
         total = total + gradient(rank, id, step)
@@ -44,7 +45,7 @@ def backward(sync, rank, step=0, order=BACKWARD):
 
 
 def tell(call):
-    """Calls, and says which error came."""
+    """Calls the function and prints the error."""
     try:
         call()
     except muster.Error as error:
@@ -85,7 +86,7 @@ def wires():
                 backward(sync, comm.rank)
             for id in BACKWARD:
                 got, exact = sync.grad(id).numpy(), average(comm.size, id)
-                # Each is rounded before, by its own size, and the average once after.
+                # Each is first rounded according to its own size, and the average once after that.
                 room = step * (sum(abs(gradient(rank, id)) for rank in range(comm.size)) /
                                comm.size + abs(exact))
                 assert (abs(got - exact) <= room).all(), (wire, id)
@@ -175,7 +176,7 @@ def hooks():
                     sync.wait()
                 except LookupError:
                     sync.begin()
-        comm.barrier()  # nothing was harmed
+        comm.barrier()  # no damage
 
 
 @worker
@@ -208,7 +209,7 @@ def mistakes():
         third = muster.GradientSync(comm, average=comm.rank == 0)
         third.add("embedding", 5)
         tell(third.finalize)
-        comm.barrier()  # none of these harmed it
+        comm.barrier()  # the calls above did not harm it
 
 
 @worker
@@ -220,7 +221,7 @@ def lets_go():
     shown = sync.grad(4).numpy()
     del sync, comm
     gc.collect()
-    shown += 1  # the memory lives as long as it is shown
+    shown += 1  # the memory lives as long as an array refers to it
     assert (shown == average(2, 4) + 1).all()
     say("alive")
 
@@ -257,7 +258,7 @@ def goes_on():
     del comm
     gc.collect()
     assert (sync.grad(0).numpy() == average(3, 0)).all()
-    before[0, 0] = 7  # nobody's memory, and no crash
+    before[0, 0] = 7  # invalid memory, but no crash
     assert (sync.grad(0).numpy() == average(3, 0)).all()
     sync.zero()
     with sync.step():

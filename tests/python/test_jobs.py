@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pure parts of muster.launch: messages out of bytes, answers to results, options to a command
-line, output to lines, a function's modules."""
+"""The pure parts of muster.launch: decoding messages from bytes, answers with results, options as a
+command line, splitting output into lines, a function's modules."""
 import contextlib
 import importlib.util
 import io
@@ -51,7 +51,7 @@ class Messages(unittest.TestCase):
         for kind, most in messages.LENGTH_MAX.items():
             self.assertEqual(messages.Inbox().feed(HEADER.pack(kind, most)), [])
             with self.assertRaisesRegex(messages.BadMessage, f"{most + 1} bytes"):
-                messages.Inbox().feed(HEADER.pack(kind, most + 1))  # before its content comes
+                messages.Inbox().feed(HEADER.pack(kind, most + 1))  # before its content arrives
 
     def test_rubbish(self):
         for rubbish in (b"GET / HTTP/1.1\r\n\r\n", message(b"J"), bytes(9)):
@@ -143,7 +143,7 @@ class Logs(unittest.TestCase):
         return folder
 
     def error(self, made, **options):
-        """Of a job whose launcher has the pid 7, and which makes these folders."""
+        """The caller of a job whose launcher has pid 7 and creates these folders."""
         with self.assertRaises(errors.JobError) as caught:
             with logs.Logs({"log_dir": self.parent, **options}) as job:
                 job.launcher_pid = 7
@@ -170,7 +170,7 @@ class Logs(unittest.TestCase):
         self.assertIsNone(self.error([("mine", '{"launcher_pid": 7}\n', "{}")], log_dir=None).logs)
 
 
-HERE = ["--platform=none", "--nnodes=1"]  # a job of this machine
+HERE = ["--platform=none", "--nnodes=1"]  # a job on this machine
 
 
 class Command(unittest.TestCase):
@@ -278,7 +278,7 @@ class Pickling(unittest.TestCase):
             pickling.pack_call(print, [threading.Lock()], {})
 
     def test_functions_keep_the_names_of_their_files(self):
-        """Also with a cloudpickle that drops them, as those from 3.1.3 on."""
+        """Also with a cloudpickle that drops them, as versions from 3.1.3 on do."""
         def renamed(code):
             table = cloudpickle.CloudPickler.dispatch_table
             return table[types.CodeType](code.replace(co_filename="<dynamic-code>"))
@@ -339,7 +339,8 @@ class Spark(unittest.TestCase):
                     spark.visible(owned, wanted)
 
     def shown(self, *addresses_of):
-        """What the driver's streams show; each function makes an address of the server's."""
+        """The output on the driver's streams; each function turns the server's address into an
+        address to use."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             server = spark_output.OutputServer("127.0.0.1")

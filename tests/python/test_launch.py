@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.launch with real jobs: what comes back, what fails how, what is left."""
+"""muster.launch with real jobs: what it returns, how it fails, and what it leaves behind."""
 import contextlib
 import glob
 import inspect
@@ -27,14 +27,14 @@ TOKEN = "MUSTER_TEST_TOKEN"
 
 
 class Point:
-    """A class of this program, not of a module that a worker could import."""
+    """A class in this program, not in a module that a worker could import."""
 
     def __init__(self, x):
         self.x = x
 
 
 class Lost(Exception):
-    """It can be written by pickle, but not read: its constructor wants two arguments."""
+    """pickle can write it but not read it, because its constructor needs two arguments."""
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
@@ -54,7 +54,7 @@ def touch(folder, name):
 
 
 def eventually(check, what):
-    """Waits for what another process does."""
+    """Waits for an effect of another process."""
     give_up = time.monotonic() + DEADLINE
     event = threading.Event()
     while not check():
@@ -79,7 +79,7 @@ class LaunchCase(unittest.TestCase):
         self.folder = folder.name
 
     def launch(self, function, *args, **more):
-        """The results; self.out and self.err are what was shown."""
+        """Returns the results; self.out and self.err contain the output."""
         with contextlib.redirect_stdout(io.StringIO()) as out, \
                 contextlib.redirect_stderr(io.StringIO()) as err:
             try:
@@ -135,7 +135,7 @@ class Results(LaunchCase):
                          [("of the module", "e", os.getcwd())])
 
     def test_functions_have_their_source(self):
-        """As what compiles functions asks for it."""
+        """Like a request from tools that compile functions."""
         def function():
             return inspect.getsource(twice), inspect.getsourcefile(twice)
         self.assertEqual(self.launch(function, nproc=1),
@@ -153,7 +153,7 @@ class Results(LaunchCase):
     def test_within_an_allocation_it_is_a_job_of_this_machine(self):
         def function():
             return os.environ["WORLD_SIZE"]
-        # What a batch script of two machines has, and a task of srun beside others.
+        # The environment of a batch script on two machines, and of a task of srun alongside others.
         job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2",
                "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NODELIST": "n[1-2]"}
         step = {**job, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "0",
@@ -169,7 +169,7 @@ class Results(LaunchCase):
                 self.launch(rank, **{name: "a,b"})
 
     def test_no_worker_is_forked_from_the_caller(self):
-        """As it must be where the caller has initialised CUDA, or runs threads."""
+        """Needed if the caller has initialised CUDA or runs threads."""
         sys.of_the_caller = True
         self.addCleanup(delattr, sys, "of_the_caller")
         end = threading.Event()
@@ -204,7 +204,7 @@ class Results(LaunchCase):
         self.assertEqual(self.out, "out\nout\n")
 
     def test_what_ends_no_line_appears_at_once(self):
-        """A progress bar, dots: the rank goes on when the caller has seen them."""
+        """A progress bar, dots: the rank continues once the caller has seen them."""
         def function(folder, text):
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -246,7 +246,7 @@ class Results(LaunchCase):
         for warm, times in ((False, 2), ("counted", 1), (["json", "counted"], 1)):
             with contextlib.suppress(FileNotFoundError):
                 os.remove(count)
-            # The process that imports for all sees PYTHONPATH, not sys.path.
+            # The process that imports modules for all workers sees PYTHONPATH, not sys.path.
             self.assertEqual(self.launch(function, warm=warm, env={
                 "PYTHONPATH": self.folder, "OMP_NUM_THREADS": "1"}), ["counted"] * 2)
             with open(count, encoding="utf-8") as file:
@@ -276,7 +276,7 @@ class Failures(LaunchCase):
         self.assertIn(error.traceback.rstrip(), str(error))
 
     def test_of_several_the_one_that_came_first(self):
-        """The others only fail because it did."""
+        """The other ranks fail only because it did."""
         def function(folder):
             if rank() == 0:
                 signal.signal(signal.SIGTERM, lambda *_: 1 / 0)
@@ -369,11 +369,11 @@ class Failures(LaunchCase):
 
 
 def interrupted(folder):
-    """The caller of test_ctrl_c: launches, is interrupted, launches again."""
+    """The caller in test_ctrl_c: launches, is interrupted, launches again."""
     def wait():
         touch(folder, f"up{rank()}")
         signal.pause()
-    # Shells start background jobs with it ignored, and so would this process be.
+    # Shells start background jobs with this signal ignored, and this process would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         muster.launch(wait, shutdown_timeout=5)
@@ -383,7 +383,7 @@ def interrupted(folder):
 
 
 def forgotten(folder):
-    """The caller of test_a_killed_caller."""
+    """The caller in test_a_killed_caller."""
     def wait():
         touch(folder, f"up{rank()}")
         signal.pause()
@@ -392,7 +392,8 @@ def forgotten(folder):
 
 class Ends(LaunchCase):
     def caller(self, name):
-        """A process of its own that runs a function of this file, when its ranks are up."""
+        """A separate process that runs a function of this file; returns it once its ranks are
+        up."""
         self.token = uuid.uuid4().hex
         caller = subprocess.Popen([sys.executable, HERE, name, self.folder], text=True,
                                   env={**os.environ, TOKEN: self.token},
@@ -403,10 +404,10 @@ class Ends(LaunchCase):
 
     def test_ctrl_c_ends_the_job_and_only_it(self):
         caller = self.caller("interrupted")
-        # Else the launcher would hear of it twice, and take that for impatience.
+        # Otherwise the launcher would receive it twice, and treat that as a second Ctrl-C.
         self.assertEqual([pid for pid in of_job(self.token) if os.getpgid(pid) == caller.pid],
                          [caller.pid])
-        os.killpg(caller.pid, signal.SIGINT)  # as a terminal and Jupyter send it: to the group
+        os.killpg(caller.pid, signal.SIGINT)  # to the group, like a terminal and Jupyter
         out, err = caller.communicate(timeout=DEADLINE)
         self.assertEqual((caller.returncode, out), (0, "interrupted, gone\n[0, 1]\n"), err)
         self.assertNotIn("Traceback", err)
@@ -457,7 +458,7 @@ class Module(unittest.TestCase):
 
 
 class Strangers(LaunchCase):
-    """What a rank sends is unpickled: nobody else may send it."""
+    """A rank's messages are unpickled, so no other process may send them."""
 
     def listener(self):
         listener = Listener((b"the context", b"the job"), Answers())
@@ -471,7 +472,7 @@ class Strangers(LaunchCase):
     @unittest.skipIf(os.geteuid() != 0, "only root can be another user")
     def test_another_user_is_turned_away(self):
         listener = self.listener()
-        os.chmod(os.path.dirname(listener.path), 0o755)  # as if somebody had been careless
+        os.chmod(os.path.dirname(listener.path), 0o755)  # as if a user had been careless
         os.chmod(listener.path, 0o777)
         stranger = subprocess.Popen(
             [sys.executable, "-c", "import os, socket, sys\nos.setuid(65534)\n"
@@ -540,7 +541,7 @@ class Notebooks(LaunchCase):
             self.assertIn("KeyError: 'the key'", str(error))
 
     def on_two_nodes(self, node):
-        """What it gives with the number of each, and a port."""
+        """The results of calling it with the number of each node and a port."""
         port = free_port()
         found = {}
         threads = [threading.Thread(target=lambda each: found.update({each: node(each, port)}),

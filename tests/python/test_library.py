@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libmuster_collective.so needs and what it exports, read from its symbols: it runs on glibc
-2.28, and beside another libstdc++ in the process, such as PyTorch's."""
+"""The symbols that libmuster_collective.so needs and exports: it runs on glibc 2.28, and with
+another libstdc++ in the process, such as PyTorch's."""
 import os
 import re
 import subprocess
@@ -10,7 +10,7 @@ import unittest
 LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
 NEWEST_GLIBC = (2, 28)
 NEEDED = r"(libc\.so\.6|libm\.so\.6|libpthread\.so\.0|libdl\.so\.2|ld-linux[\w-]*\.so\.\d)"
-# asio throws inside the library where a descriptor is missing: in one of these cases at least.
+# asio throws inside the library if a descriptor is missing, in at least one of these cases.
 NO_DESCRIPTORS = """
 import os, resource, muster
 used = max(map(int, os.listdir("/proc/self/fd")))
@@ -23,7 +23,7 @@ for more in range(8):
         print(error)
 print("two" if "libstdc++.so" in open("/proc/self/maps").read() else "one")
 """
-# The loader then prefers this one's symbols for all that is loaded later.
+# After this, the loader prefers the symbols of this library in all libraries loaded later.
 ANOTHER = "import ctypes; ctypes.CDLL('libstdc++.so.6', ctypes.RTLD_GLOBAL)"
 
 
@@ -57,7 +57,7 @@ class Library(unittest.TestCase):
                                capture_output=True).stdout
         for name in re.findall(r"\(NEEDED\).*\[(.*)\]", shown):
             self.assertRegex(name, f"^{NEEDED}$")
-        self.assertNotRegex(shown, r"\((RPATH|RUNPATH)\)")  # where the stand-ins of the build are
+        self.assertNotRegex(shown, r"\((RPATH|RUNPATH)\)")  # of the build folder
 
     def test_without_cpython_s_interface_the_import_says_so(self):
         done = subprocess.run([sys.executable, "-c", "import ctypes; del ctypes.pythonapi\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package sees of arrays, DLPack both ways, and where it looks for the library."""
+"""How the package reads arrays, DLPack in both directions, and where it looks for the library."""
 import array
 import ctypes
 import gc
@@ -18,7 +18,7 @@ from support import environment
 
 
 class Prepared(unittest.TestCase):
-    """Calls on NumPy arrays are kept; none is used for an array that has changed."""
+    """Prepared calls on NumPy arrays are cached; none is used for an array that has changed."""
 
     def setUp(self):
         self.comm = muster.Communicator.create(None, 0, 1)
@@ -33,7 +33,7 @@ class Prepared(unittest.TestCase):
         for doubled in (2, 4, 8):
             self.assertEqual(self.double(self.x), [doubled * n for n in range(6)])
         self.assertEqual(len(self.comm._prepared), 1)
-        self.comm.all_reduce(self.x, "premul_sum", scale=0.125)  # other arguments, another call
+        self.comm.all_reduce(self.x, "premul_sum", scale=0.125)  # a different call
         self.assertEqual(self.x.tolist(), list(range(6)))
         out = numpy.zeros(6, "f4")
         for _ in range(2):
@@ -53,7 +53,7 @@ class Prepared(unittest.TestCase):
         self.assertEqual(self.double(self.x[:2]), [0, 8])
         self.assertEqual(self.x[:3].tolist(), [0, 8, 8])
         self.x.dtype = "i4"
-        self.x[:] = 0x3f800001  # twice that is another number where it is taken for a float
+        self.x[:] = 0x3f800001  # doubling it as a float would give another number
         self.assertEqual(self.double(self.x)[-1], 2 * 0x3f800001)
 
     def test_an_array_that_may_no_longer_be_written(self):
@@ -92,7 +92,7 @@ class Arrays(unittest.TestCase):
                 self.assertEqual((seen.data, seen.shape, seen.count, seen.dtype, seen.itemsize),
                                  (x.ctypes.data, (2, 3), 6, name, size))
         self.assertEqual(memory.of(numpy.float32(2)).count, 1)
-        self.assertIsNone(memory.of(numpy.zeros(2, ">f4")).dtype)  # other byte order: no sums
+        self.assertIsNone(memory.of(numpy.zeros(2, ">f4")).dtype)  # foreign byte order: no sums
         self.assertIsNone(memory.of(numpy.zeros(2, "?")).dtype)
         text = memory.of(numpy.array(["ab", "c"]))
         self.assertEqual((text.dtype, text.itemsize), (None, 8))
@@ -153,7 +153,8 @@ class Buckets(unittest.TestCase):
         self.assertEqual(len(dlpack._alive), 0)
 
     def test_arrays_of_jax_are_never_written(self):
-        """Its capsules do not say so; compiled functions may use the memory again as it was."""
+        """Its capsules do not say so. Compiled functions may use the memory again and rely on its
+        contents."""
         def exported(module):
             kind = type("ArrayImpl", (), {
                 "__module__": module, "__dlpack__": lambda self: bucket.__dlpack__(),
@@ -181,7 +182,7 @@ class Buckets(unittest.TestCase):
 
 
 class Library(unittest.TestCase):
-    """Copies of the package in folders as users have them, each in a process of its own."""
+    """Copies of the package in folders as users have them, each in a separate process."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="muster-test-")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operation on every element type against NumPy, in processes that muster starts."""
+"""Every operation on every element type, compared with NumPy, in processes that muster starts."""
 import array
 import ctypes
 import itertools
@@ -18,8 +18,9 @@ OPS = {"sum": lambda all_of: all_of.sum(0), "prod": lambda all_of: all_of.prod(0
 
 
 def inputs(size, count, dtype):
-    """The same on every rank: row r is what rank r hands in. Small whole numbers, so that each
-    type holds every result exactly; even ones, so that halves and means by 2 or 4 are whole."""
+    """The same on every rank: row r is the input of rank r. Small whole numbers, so that every
+    result is exact in each type; even ones, so that halves and means over 2 or 4 ranks are
+    whole."""
     generator = numpy.random.default_rng(count + 17)
     return (2 * generator.integers(1, 3, (size, count))).astype(dtype)
 
@@ -28,8 +29,8 @@ def expect(got, wanted, what):
     wanted = numpy.asarray(wanted)
     got = numpy.asarray(got)
     if wanted.dtype.kind == "f" and got.dtype.kind in "iu":
-        wanted = numpy.trunc(wanted)  # means of integers: towards zero
-    tolerance = 2e-3 if got.dtype.itemsize == 2 else 1e-6  # means by 3 are rounded
+        wanted = numpy.trunc(wanted)  # means of integers are rounded towards zero
+    tolerance = 2e-3 if got.dtype.itemsize == 2 else 1e-6  # means over 3 ranks are rounded
     assert got.shape == wanted.shape, (what, got.shape, wanted.shape)
     assert numpy.allclose(got.astype("f8"), wanted.astype("f8"), rtol=tolerance), (
         what, got, wanted)
@@ -104,7 +105,7 @@ def types_that_only_move():
 
 
 class Foreign:
-    """Something that only knows DLPack, as arrays of other frameworks do."""
+    """An object that supports only DLPack, like arrays of other frameworks."""
 
     def __init__(self, values):
         self.array = numpy.asarray(values)
@@ -131,7 +132,7 @@ def every_kind_of_array():
         assert (table == comm.size * numpy.arange(6).reshape(2, 3)).all()
         assert list(foreign.array) == [1.5 * comm.size, 2.5 * comm.size]
         out = bytearray(3 * comm.size)
-        comm.all_gather(b"abc", out)  # what is only read may be read-only
+        comm.all_gather(b"abc", out)  # an input may be read-only
         assert bytes(out) == b"abc" * comm.size
         for wrong in (b"abc", table.T, table[:, 1], [1.0], None):
             try:
@@ -153,7 +154,7 @@ def buckets():
         total = sum(range(1, comm.size + 1))
         comm.all_reduce(bucket)  # the bucket itself
         assert (shown == total).all()
-        comm.all_reduce(shown[1])  # a part of what shows it
+        comm.all_reduce(shown[1])  # a part of an array that refers to it
         assert (shown[1] == total * comm.size).all() and (shown[2] == total).all()
         assert (numpy.from_dlpack(bucket) == shown).all()
         bucket.view()[0:4] = b"\0\0\0\0"
@@ -168,7 +169,7 @@ def buckets():
             else:
                 raise AssertionError("a freed bucket")
     del bucket, comm
-    shown += 1  # the memory outlives the communicator as long as it is shown
+    shown += 1  # the memory outlives the communicator as long as an array refers to it
     assert (shown[3] == total + 1).all()
 
 

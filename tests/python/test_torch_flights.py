@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster_torch_flights without PyTorch: modules of that name which do what it relies on. With the
-real one it is tested by tests/hangs."""
+"""muster_torch_flights without PyTorch: modules with PyTorch's name that do what it relies on.
+tests/hangs tests it with the real one."""
 import os
 import pathlib
 import subprocess
@@ -19,7 +19,7 @@ def _dump_fr_trace(entries, stacks, active):
     assert (entries, stacks, active) == (True, False, False)
     return b"dump"
 """
-# As a Python that finds the .pth file where packages are installed.
+# Like a Python that finds the .pth file among its packages.
 BEGIN = f"import os, site, sys; site.addsitedir({str(PACKAGE)!r})\n"
 MAKE = """
 import torch.distributed.distributed_c10d as c10d

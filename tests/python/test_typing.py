@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, docstrings and syntax of the package: mypy passes over it and over a caller, every public
-name is documented, and Python 3.9 can parse it. The package is not imported."""
+"""Types, docstrings and syntax of the package: mypy accepts it and its caller, every public name is
+documented, and Python 3.9 can parse it. Does not import the package."""
 import ast
 import glob
 import os
@@ -17,7 +17,7 @@ FILES = sorted(glob.glob(os.path.join(PACKAGE, "**", "*.py"), recursive=True))
 
 
 def mypy():
-    """The command; None where no interpreter has it."""
+    """The command; None if no interpreter has it."""
     for python in (sys.executable, "/usr/bin/python3"):
         command = [python, "-m", "mypy"]
         if shutil.which(python) and subprocess.run([*command, "--version"], capture_output=True,
@@ -51,7 +51,7 @@ class Syntax(unittest.TestCase):
                 ast.parse(opened.read(), file, feature_version=OLDEST)
 
     def test_no_annotation_is_evaluated(self):
-        """So that they may use what only a later Python can evaluate."""
+        """So that they may use expressions that only later Pythons can evaluate."""
         for file in FILES:
             with open(file, encoding="utf-8") as opened:
                 text = opened.read()
@@ -62,7 +62,7 @@ class Syntax(unittest.TestCase):
 
 class Docstrings(unittest.TestCase):
     def public(self, body, prefix=""):
-        """(name, node) of public functions and classes, methods included."""
+        """(name, node) of public functions and classes, including methods."""
         for node in body:
             if not isinstance(node, (ast.ClassDef, ast.FunctionDef)) or node.name.startswith("_"):
                 continue
@@ -84,7 +84,7 @@ class Docstrings(unittest.TestCase):
             with open(os.path.join(PACKAGE, file), encoding="utf-8") as opened:
                 body = ast.parse(opened.read()).body
             for name, node in self.public(body):
-                # start() of the base class is documented where it is overridden.
+                # start() in the base class is documented where it is overridden.
                 if name.partition(".")[0] in names.split() and name != "Operations.start":
                     count += 1
                     self.assertTrue(ast.get_docstring(node), f"{file}: {name}")

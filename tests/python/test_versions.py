@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package and the examples use nothing that is younger than Python 3.9: vermin knows since when
-each module, function, argument and piece of syntax exists. And the versions that are written down
-in more than one place agree. The package is not imported."""
+"""The package and the examples use nothing newer than Python 3.9: vermin knows when each module,
+function, argument and piece of syntax was added. Versions that are written in several places agree.
+Does not import the package."""
 import os
 import re
 import subprocess
@@ -13,7 +13,7 @@ OLDEST = "3.9"
 
 
 def vermin(*paths):
-    """(exit code, what needs a younger Python)"""
+    """(exit code, what needs a newer Python)"""
     tools = subprocess.run([os.path.join(ROOT, "scripts", "package_env")], text=True, check=True,
                            stdout=subprocess.PIPE).stdout.strip()
     done = subprocess.run([os.path.join(tools, "bin", "vermin"), f"--target={OLDEST}-",

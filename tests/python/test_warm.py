@@ -63,10 +63,11 @@ class WarmCase(unittest.TestCase):
 
 
 class RandomNumbers(WarmCase):
-    """Of a module that is imported: different in each worker where they are after a cold start."""
+    """Random values of an imported module: different in each worker if they are after a cold
+    start."""
 
     def numbers(self, module, expression):
-        """What three ranks print of `made`, a module of this text."""
+        """What three ranks print of `made` in a module with this text."""
         self.write("site/made.py", module)
         return self.warm(f"import made\nprint({expression})\n", nproc=3)
 
@@ -119,7 +120,7 @@ class RandomNumbers(WarmCase):
                                   random.Random(3).random())
 
     def test_identifiers(self):
-        """A uuid is drawn again, wherever modules keep it."""
+        """A uuid is generated again, wherever modules keep it."""
         self.write("site/other.py", "from made import ID, TEXT\n")
         ended = self.numbers("import uuid\n"
                              "ID = uuid.uuid4()\nTEXT = 'run-%s' % ID.hex\n"
@@ -163,7 +164,7 @@ class RandomNumbers(WarmCase):
         ended = self.numbers("import numpy\nnumpy.random.seed(3)\n",
                              "float(made.numpy.random.rand())")
         self.assert_equal(ended, float(value))
-        # NumPy seeds it twice, and the first time with random bytes: they may be cold.
+        # NumPy seeds it twice, and the first time with random bytes, so the workers may be cold.
         ended = self.numbers("import numpy\nR = numpy.random.RandomState(3)\n",
                              "float(made.R.rand())")
         self.assertEqual(ended.lines, [str(float(value))] * 3, ended)
@@ -173,7 +174,7 @@ class RandomNumbers(WarmCase):
 
 
 class OwnModules(WarmCase):
-    """What lies beside the program is the user's, however it is reached."""
+    """Modules next to the program are the user's, however they are imported."""
 
     USED = "import used, os\nprint(used.V)\n"
 
@@ -247,7 +248,7 @@ class Changed(WarmCase):
     """Between two attempts."""
 
     def attempts(self, change, *, shows, names="import used"):
-        """What the two attempts print; the first one makes the change."""
+        """The output of the two attempts; the first one makes the change."""
         ended = self.warm(f"""
             import os, sys
             {names}
@@ -311,7 +312,7 @@ class Changed(WarmCase):
         self.assertEqual(self.attempts("pass", shows="used.V"), ["0", "old", "1", "newer"])
 
     def test_other_files_beside_modules(self):
-        """What a program writes is no change."""
+        """A file that the program writes is not a change."""
         self.write("site/used.py", "import os\nV = os.getpid()\n")
         words = self.attempts("write('used.txt', 'x'); write('other.py', 'x')", shows="used.V")
         self.assertEqual(words[1], words[3], words)
@@ -334,7 +335,7 @@ class Unknown(WarmCase):
 
 
     def test_submodules_are_imported_under_watch(self):
-        """The search for a submodule must not import its package unwatched."""
+        """The search for a submodule must not import its package without being watched."""
         self.write("site/package/__init__.py", "import own\n")
         self.write("site/package/part.py", "")
         self.write("program/own.py", "")
@@ -344,7 +345,7 @@ class Unknown(WarmCase):
 
 class Threads(WarmCase):
     def threads_of(self, *options):
-        """The threads of two ranks after the import of NumPy and after a product."""
+        """The threads of two ranks after importing NumPy and after a matrix product."""
         script = self.write("program/script.py", """
             import numpy, os
             count = lambda: len(os.listdir('/proc/self/task'))
@@ -355,7 +356,7 @@ class Threads(WarmCase):
         return self.run_job(*options, "--nproc-per-node=2", script, OMP_NUM_THREADS="2")
 
     def test_that_numpy_starts_and_ends_at_a_fork(self):
-        """OMP_NUM_THREADS is above 1 wherever there are more CPUs than workers."""
+        """OMP_NUM_THREADS is greater than 1 if there are more CPUs than workers."""
         cold = self.threads_of()
         if cold.lines != ["2 2"] * 2:
             self.skipTest(f"this NumPy starts no thread during import: {cold.lines}")

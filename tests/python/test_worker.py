@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.worker in jobs, outside of them, and in front of launchers that lie."""
+"""muster.worker in jobs, outside of jobs, and with launchers that send false data."""
 import array
 import contextlib
 import json
@@ -21,7 +21,7 @@ from support import environment, say
 
 @support.worker
 def tells():
-    """All that a worker may say."""
+    """All messages that a worker may send."""
     before = worker.epoch()
     for step in range(3):
         worker.progress(step)
@@ -38,7 +38,7 @@ def nested(levels):
 
 @support.worker
 def strange():
-    """What a program may well say, and json.dumps() takes."""
+    """Values that a program may well report, and that json.dumps() accepts."""
     told = [worker.event("a\udc80\u20ac\U0001f600"), worker.event(nested(15)),
             worker.event(2 ** 1023 - 1)]
     for wrong in (nested(16), {"step": [10 ** 400]}, -2 ** 1023):
@@ -51,7 +51,7 @@ def strange():
 
 @support.worker
 def steps():
-    """Refused alike with a page and without; the page keeps the last good one."""
+    """Rejected equally with and without a page; the page keeps the last valid value."""
     refused = []
     worker.progress(5)
     for wrong in (-1, 2 ** 64, 10 ** 400):
@@ -69,7 +69,7 @@ def imports():
 
 @support.worker
 def forks():
-    """Parent and child have a connection each; both speak for the same worker."""
+    """Parent and child have separate connections; both speak for the same worker."""
     worker.event("parent")
     child = os.fork()
     if child == 0:
@@ -82,7 +82,7 @@ def forks():
 
 @support.worker
 def threads():
-    """Many at once: each event is whole."""
+    """Many at the same time, but no event is split."""
     def tell(name):
         for _ in range(20):
             worker.event({"thread": name})
@@ -96,11 +96,11 @@ def threads():
 
 @support.worker
 def follows():
-    """The feed, until this worker is asked to end; rank 1 dies as soon as the others listen."""
+    """The feed, until this worker is asked to stop; rank 1 dies as soon as the others listen."""
     news = worker.rounds()
     first = next(news)
     rank, folder = first.rank, pathlib.Path(os.environ["FOLDER"])
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # before rank 1 goes on
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # before rank 1 continues
     (folder / str(rank)).touch()
     if rank == 1:
         while not all((folder / str(other)).exists() for other in range(3)):
@@ -226,7 +226,7 @@ class Outside(unittest.TestCase):
                 thread.join()
 
     def answer(self, listener, words):
-        """To everyone who connects."""
+        """To every client."""
         while True:
             try:
                 caller, _ = listener.accept()
@@ -281,7 +281,7 @@ class Launcher:
         return caller
 
 
-# Each for itself: muster.worker in Python, and the library by its C interface.
+# Each separately: muster.worker in Python, and the library through its C interface.
 SAY = {"python": "from muster import worker\ndef say(): return int(worker.event(1))",
        "c": "import ctypes, os\nlib = ctypes.CDLL(os.environ['MUSTER_COLLECTIVE_LIBRARY'])\n"
             "def say(): return lib.muster_worker_event(b'1')"}
@@ -304,7 +304,7 @@ class Interrupted(unittest.TestCase):
             with self.subTest(half):
                 launcher = Launcher(self, backlog=0)
                 with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
-                    other.connect("\0" + launcher.name)  # nobody else fits in
+                    other.connect("\0" + launcher.name)  # no other connection fits
                     process = launcher.start(sys.executable, "-c", f"{say_it}\n{script}")
                     self.assertEqual(process.stdout.readline(), "20 signals\n")
                     launcher.accept()

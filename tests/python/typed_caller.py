@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a type checker says of calls: test_typing.py runs mypy over this file, nothing executes it.
-A line with "type: ignore" must be an error of that kind: mypy reports each that is not."""
+"""What a type checker reports about calls: test_typing.py runs mypy over this file; the file is
+never executed. A line with "type: ignore" must be an error of that kind, because mypy reports
+unused ones."""
 from typing import Optional, Tuple
 
 import muster

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that says how large MPI's world is for it, compiled for either MPI. With an argument it
+"""A program that prints the size of its MPI world, compiled for either MPI. With an argument it
 then waits for that file."""
 
 import subprocess

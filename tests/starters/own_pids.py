@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""own_pids.py ARGUMENTS: python3 ARGUMENTS in a PID namespace of its own. When it ends or is
-killed, the kernel ends all that is left, daemons of a scheduler too. Without root it is python3
-alone: the tests then skip themselves."""
+"""own_pids.py ARGUMENTS: runs python3 ARGUMENTS in a separate PID namespace. When it exits or is
+killed, the kernel kills everything that is left, including a scheduler's daemons. Without root it
+only runs python3; the tests then skip themselves."""
 
 import os
 import sys
 
-# The shell is the namespace's init: it reaps orphans while it waits.
+# The shell is the namespace's init process: it reaps orphans while it waits.
 INIT = '"$@"; exit $?'
 
 python = [sys.executable, *sys.argv[1:]]

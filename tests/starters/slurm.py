@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Slurm on hosts that are namespaces of this machine (../hosts/hosts.py): a login host with
+"""A real Slurm on hosts that are namespaces on this machine (../hosts/hosts.py): a login host with
 the controller, and four nodes with two GPUs each, which are null devices. Its daemons are ordinary
-children of the test; own_pids.py sees to it that nothing outlives the test, however it ends.
-Needs root and Debian's packages slurmctld, slurmd, slurm-client and munge."""
+children of the test; own_pids.py ensures that nothing survives the test, however it ends. Needs
+root and Debian's packages slurmctld, slurmd, slurm-client and munge."""
 
 import contextlib
 import os
@@ -23,8 +23,8 @@ from nodes import WORKER, NodesCase
 LOGIN, NODES = "login", ("pod-a01", "pod-a02", "pod-b01", "pod-b02")
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "salloc", "scancel", "scontrol", "munged")
 NULL_MAJOR, NULL_MINOR = 1, 3
-IDLE_WITHIN = 60  # s, after what started a job has ended
-COMMAND_WITHIN = 30  # s, for Slurm's own commands that only ask or tell
+IDLE_WITHIN = 60  # s, after the command that started a job has exited
+COMMAND_WITHIN = 30  # s, for Slurm's own commands that only query or notify
 CONF = """
 ClusterName=probe
 SlurmctldHost={login}({address})
@@ -85,13 +85,13 @@ class Slurm:
     def write_conf(self):
         self.conf.write_text(CONF.format(folder=self.folder, login=LOGIN, nodes=",".join(NODES),
                                          address=self.login.address))
-        for number in range(2):  # nobody opens them; Slurm looks at their kind
+        for number in range(2):  # never opened; Slurm only checks their type
             os.mknod(self.folder / f"gpu{number}", stat.S_IFCHR, os.makedev(NULL_MAJOR, NULL_MINOR))
         (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-1]\n")
         (self.folder / "state").mkdir()
 
     def start_munge(self):
-        """One for all hosts: they share the file system."""
+        """One daemon for all hosts, which share the file system."""
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -134,7 +134,7 @@ class Slurm:
         return self.ask("squeue", "-h", "-o", form).split()
 
     def idle(self):
-        """All jobs have ended and all nodes are free. Jobs of a test that failed are cancelled."""
+        """All jobs have ended and all nodes are free. Cancels jobs of a failed test."""
         try:
             eventually(lambda: not self.jobs() and self.is_up(), "Slurm is idle", IDLE_WITHIN)
         except AssertionError as error:
@@ -146,7 +146,7 @@ class Slurm:
     # -- a node that dies ---------------------------------------------------------------------
 
     def pids_on(self, node):
-        """All processes of this host but the one that holds it."""
+        """All processes on this host except the one that holds it."""
         its = os.readlink(f"/proc/{node.holder.pid}/ns/net")
         for entry in os.listdir("/proc"):
             with contextlib.suppress(OSError):
@@ -155,8 +155,8 @@ class Slurm:
                         yield int(entry)
 
     def power_off(self, node):
-        """As far as a kernel that lives on can show it; the controller is told, which would else
-        wait for SlurmdTimeout."""
+        """Simulates a dead host as far as possible with a live kernel. Notifies the controller,
+        which would otherwise wait for SlurmdTimeout."""
         for pid in self.pids_on(node):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -184,8 +184,8 @@ class Slurm:
 
 @unittest.skipIf(missing(), missing())
 class SlurmCase(NodesCase):
-    """Jobs whose launchers are started by one command of Slurm's, the only one that the test
-    starts: Cluster's node 1. The workers are labelled with the names of their hosts."""
+    """Jobs whose launchers are all started by a single Slurm command, which is the only command
+    that the test starts: Cluster's node 1. Workers are labelled with the names of their hosts."""
 
     @classmethod
     def setUpClass(cls):
@@ -200,7 +200,7 @@ class SlurmCase(NodesCase):
         self.worker = self.folder / "worker.sh"
         self.worker.write_text(f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n")
         self.worker.chmod(0o755)
-        # The last of the cleanups, after all that was started is gone.
+        # The last cleanup, after everything that was started has exited.
         self._cleanups.insert(1, (self.assert_node_is_clean, (), {}))
 
     def script(self, text, name="batch.sh"):
@@ -211,7 +211,7 @@ class SlurmCase(NodesCase):
         return path
 
     def submit(self, *command, options=(), program=None, env=None):
-        """COMMAND muster OPTIONS PROGRAM on the login host: a job, and the one process of it."""
+        """COMMAND muster OPTIONS PROGRAM on the login host: a job, and its only local process."""
         job = self.cluster("?")
         words = [*options, *(program or [self.worker])]
         job.launcher_args = lambda *_, **__: [str(word) for word in words]
@@ -231,7 +231,7 @@ class SlurmCase(NodesCase):
         return self.submit("salloc", *options, self.script(text), **how)
 
     def number(self):
-        """Of the one job that there is."""
+        """The number of the only job."""
         return eventually(self.slurm.jobs, "Slurm has a job")[0]
 
     def places(self, one):
@@ -243,7 +243,7 @@ class SlurmCase(NodesCase):
         return {env["TORCHELASTIC_RUN_ID"] for env in one.env.values()}
 
     def assert_node_is_clean(self):
-        """Slurm has no job, and on the nodes nothing runs but its daemons."""
+        """Slurm has no job, and only its daemons run on the nodes."""
         self.slurm.idle()
         for node in self.slurm.nodes:
             def strangers(node=node):
@@ -253,7 +253,7 @@ class SlurmCase(NodesCase):
 
 
 def line_to_type(text):
-    """What muster says is to be typed instead."""
+    """The command that muster tells the user to type instead."""
     found = re.search(r"; run: (.+?)   \(or ", text)
     assert found and MUSTER in found[1], text
     return shlex.split(found[1])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real mpirun (Open MPI) and mpiexec (MPICH's Hydra) as what starts muster on several hosts. Their
-remote shell is a script that enters the host's namespaces."""
+"""Real mpirun (Open MPI) and mpiexec (MPICH's Hydra) start muster on several hosts. Their remote
+shell is a script that enters the host's namespaces."""
 
 import shutil
 import unittest
@@ -32,7 +32,7 @@ class MpiCase(NodesCase):
         super().setUp()
         self.net = hosts.Net(self.folder, ("login", "node1", "node2"))
         self.addCleanup(self.net.close)
-        self._cleanups.insert(0, self._cleanups.pop())  # the last one
+        self._cleanups.insert(0, self._cleanups.pop())  # runs last
         for host in self.net.hosts:
             (self.folder / f"{host.name}.pid").write_text(str(host.holder.pid))
         self.rsh = self.executable("rsh", SH.format(folder=self.folder))
@@ -116,8 +116,8 @@ class Hydra(MpiCase):
 
 
 class ProgramsOfMpi(MpiCase):
-    """Workers that call MPI_Init: each is alone, and none hangs or takes its launcher's place in
-    MPI's world, but where there is a launcher of Open MPI for each worker."""
+    """Workers that call MPI_Init: each is a separate world. None hangs or takes its launcher's
+    place in MPI's world, unless Open MPI starts one launcher per worker."""
 
     def assert_worlds(self, words, options, compiler, size, count):
         program = compiled(self.folder, compiler)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How jobs end under real Slurm, or do not: hosts that die, requeued jobs, and signals, which Slurm
-sends to every process of a step itself, the workers included."""
+itself sends to every process of a step, including workers."""
 
 import json
 import time
@@ -9,11 +9,11 @@ import unittest
 from harness import eventually, read
 from slurm import SlurmCase
 
-# Slurm would wait for two minutes: credentials count seconds, and those of the last start that it
-# revoked must be older than the new ones.
+# Otherwise Slurm would wait for two minutes: credentials have a resolution of seconds, and the
+# revoked ones from the last start must be older than the new ones.
 REQUEUED = "StartTime=now+3"
 
-# Writes what it gets, and leaves after the first SIGTERM, but not at once.
+# Records the signals that it receives, and exits some time after the first SIGTERM.
 LISTENER = """
 import json, os, signal, sys, time
 def tell(what):
@@ -76,7 +76,7 @@ class Ends(SlurmCase):
 
 
 class Signals(SlurmCase):
-    """Workers that write which signals they get."""
+    """Workers that record their signals."""
 
     def setUp(self):
         super().setUp()
@@ -108,8 +108,8 @@ class Signals(SlurmCase):
     def test_a_cancelled_worker_hears_of_it_once_and_may_finish(self):
         job, node = self.listen(self.srun, "-N2", "--gres=gpu:2", world=4,
                                 options=["--max-restarts=3"])
-        # Younger ones get the signal from their launcher, too: Slurm may have looked for processes
-        # before they were there.
+        # Younger workers also get the signal from their launcher, because Slurm may have listed the
+        # processes before they existed.
         born = time.monotonic()
         eventually(lambda: time.monotonic() > born + 1, "the workers are a second old")
         self.slurm.ask("scancel", self.number())

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job that comes to its time limit under real Slurm. Limits are whole minutes, so this takes one;
-Slurm looks for them every 30 s only."""
+"""A job that reaches its time limit under real Slurm. Limits are whole minutes, so this takes one
+minute; Slurm checks them only every 30 s."""
 
 import unittest
 
 from harness import eventually
 from test_slurm_ends import Signals as Listening
 
-SOON = 150  # s, until the limit of one minute was seen and its consequences are over
+SOON = 150  # s, until the one-minute limit was noticed and its effects are over
 
 
 class Limit(Listening):
@@ -25,7 +25,7 @@ class Limit(Listening):
 
 
 def load_tests(loader, *_):
-    """Not those of the class that this one extends."""
+    """Not the tests of the base class."""
     return loader.loadTestsFromName("Limit.test_a_warning_by_sigusr1_then_the_end",
                                     __import__(__name__))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of a partition with a higher priority takes the nodes of a running one, under real Slurm:
-at once, after which the job is requeued and runs again, and with a grace time."""
+"""A job in a partition with a higher priority takes the nodes of a running job, under real Slurm:
+immediately, after which the job is requeued and runs again, and with a grace time."""
 
 import json
 import time
@@ -9,7 +9,7 @@ import unittest
 from harness import eventually, read
 from test_slurm_ends import REQUEUED, Signals as Listening
 
-# The code of each launcher. The shell gets Slurm's signals as well, and waits all the same.
+# The code of each launcher. The shell receives Slurm's signals as well, but keeps waiting.
 STEP = """srun sh -c 'trap : TERM CONT; "$@"; code=$?; echo $code >>{codes}; exit $code' sh "$@\""""
 
 
@@ -29,12 +29,12 @@ class Preemption(Listening):
         text = STEP.format(codes=self.codes) + then
         running = self.listen(self.sbatch, text, "-N4", "--requeue",
                               "--exclusive", *options, world=4, options=["--max-restarts=3"])
-        born = time.monotonic()  # younger ones get the signal from their launcher, too
+        born = time.monotonic()  # younger workers get the signal from their launcher, too
         eventually(lambda: time.monotonic() > born + 1, "the workers are a second old")
         return running
 
     def preempt(self):
-        """A job that wants one of the nodes; its number."""
+        """Submits a job that wants one of the nodes. Returns its number."""
         script = self.script("exec sleep 1000", "urgent.sh")
         said = self.slurm.ask("sbatch", "--partition=urgent", "--exclusive", "-N1",
                               f"--output={self.folder}/urgent.out", script)
@@ -46,7 +46,7 @@ class Preemption(Listening):
         return self.slurm.ask("squeue", "-h", "-j", number, "-o", "%T", check=False).strip()
 
     def heard_of(self, run):
-        """(what, rank) of all that the workers of this run have written, in order."""
+        """(what, rank) of everything that this run's workers have written, in order."""
         lines = [json.loads(line) for line in read(self.heard).splitlines()]
         return [(line["what"], line["rank"]) for line in lines if line["run"] == run]
 
@@ -57,7 +57,7 @@ class Preemption(Listening):
                              f"{one}: {heard}")
 
     def run_again(self, job, number, urgent):
-        """After the urgent job. Its workers then end well."""
+        """It runs after the urgent job, and its workers then succeed."""
         self.slurm.ask("scancel", urgent)
         eventually(lambda: not self.state(urgent), "the urgent job is gone")
         self.heard.with_name("heard.end").unlink()
@@ -73,7 +73,7 @@ class Preemption(Listening):
                             if what == "SIGTERM"} == set("0123"), job.describe)
         self.end()
         eventually(lambda: self.state(urgent) == "RUNNING", "the urgent job has the node")
-        # Slurm itself says it up to three times; none is started again.
+        # Slurm itself sends it up to three times; no worker is restarted.
         self.assert_each_rank_once(f"slurm-{number}.0", "start", "end")
         eventually(lambda: self.state(number) == "PENDING", "the job waits")
         self.assertEqual(read(self.codes).split(), ["143"] * 4)
@@ -87,14 +87,14 @@ class Preemption(Listening):
         number = self.number()
         urgent = self.preempt()
         eventually(lambda: len(self.events("SIGTERM")) >= 4, job.describe)
-        self.assertEqual(self.state(urgent), "PENDING")  # while the workers save what they have
+        self.assertEqual(self.state(urgent), "PENDING")  # while the workers save their state
         self.end()
         eventually(lambda: self.state(urgent) == "RUNNING", "the urgent job has the node")
         self.assert_each_rank_once(f"slurm-{number}.0", "start", "SIGTERM", "end")
         self.assertEqual(read(self.codes).split(), ["143"] * 4)
         self.slurm.ask("scancel", urgent)
         eventually(lambda: node.process.poll() is not None, "the job ends")
-        self.assertEqual(self.heard_of(f"slurm-{number}.0-r1"), [])  # it ended: not requeued
+        self.assertEqual(self.heard_of(f"slurm-{number}.0-r1"), [])  # it ended and was not requeued
         self.assertEqual(node.process.returncode, 143)
 
     def test_a_script_may_requeue_its_job_within_the_grace_time(self):
@@ -110,7 +110,7 @@ class Preemption(Listening):
 
 
 def load_tests(loader, *_):
-    """Not those of the class that this one extends."""
+    """Not the tests of the base class."""
     names = [name for name in vars(Preemption) if name.startswith("test_")]
     return unittest.TestSuite(loader.loadTestsFromName(f"Preemption.{name}", __import__(__name__))
                               for name in names)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster as real Slurm starts it: with no option at all it must be one job of the step's hosts,
-and never one of each host."""
+"""muster as started by real Slurm: without any options it must form one job on the step's hosts,
+and never one job per host."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from mpi_program import COMPILERS, compiled
 from slurm import SlurmCase, line_to_type
 
 COLLECTIVE = os.environ["MUSTER_COLLECTIVE_PUPPET"]
-DEBIANS_PYTHON = "/usr/bin/python3"  # the one for which python3-torch is
+DEBIANS_PYTHON = "/usr/bin/python3"  # the version for which python3-torch is built
 TORCH = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -26,7 +26,7 @@ dist.destroy_process_group()
 
 
 def some_ranges(dice):
-    """Of one bracket: "03-05,7"; ascending, so that no name comes twice."""
+    """Expands one bracket: "03-05,7"; ascending, so that no name occurs twice."""
     width, at, out = dice.randint(1, 3), dice.randint(0, 12), []
     for _ in range(dice.randint(1, 3)):
         end = at + dice.randint(0, 3)
@@ -56,7 +56,7 @@ class Steps(SlurmCase):
         self.assertEqual(self.places(one), [(name, "0", "1") for name in
                                             ("pod-a01", "pod-a02", "pod-b01", "pod-b02")])
         self.assertEqual(self.run_ids(one), {f"slurm-{self.number()}.0"})
-        # The first host leads, by an address that the others reach.
+        # The first host leads, at an address that the others can reach.
         self.assertEqual({env["MASTER_ADDR"] for env in one.env.values()},
                          {self.slurm.nodes[0].address})
         job.finish()
@@ -94,7 +94,7 @@ class Steps(SlurmCase):
 
     def test_unequal_numbers_of_tasks(self):
         for options in ([], ["--distribution=cyclic"]):
-            self.slurm.idle()  # else Slurm takes hosts that are free already
+            self.slurm.idle()  # otherwise Slurm takes hosts that are already free
             job, _ = self.srun("-N3", "-n5", *options)
             one = job.round(5)
             self.assertEqual(self.places(one), [
@@ -129,7 +129,7 @@ class Steps(SlurmCase):
             ended, = job.ends(node, code=2)
             said = (ended.err + read(self.folder / "batch.out")).splitlines()
             refusal, = (line for line in said if line.startswith("muster: "))
-            # The line is right: typed in such a shell, it starts the job.
+            # The suggested command is correct: typed in such a shell, it starts the job.
             line = line_to_type(refusal)
             self.assertEqual(line[-2:], [MUSTER, str(self.worker)])
             self.slurm.idle()

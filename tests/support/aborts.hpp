@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a call breaks a MUSTER_CHECK: it is made in a child, whose standard error is returned.
+// Tests whether a call violates a MUSTER_CHECK. Makes the call in a child process and returns the
+// child's standard error.
 #pragma once
 
 #include "base/fd.hpp"
@@ -16,7 +17,7 @@
 
 namespace muster::testing {
 
-// What the child printed before SIGABRT ended it; "did not abort" where something else did.
+// The child's output before SIGABRT killed it; "did not abort" if it ended in another way.
 inline std::string abort_message(const std::function<void()>& call) {
   auto pipe = make_pipe();
   REQUIRE(pipe);

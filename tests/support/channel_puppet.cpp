@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel_puppet: a worker that speaks to its agent by the shared library, in C++ and in C. Prints
-// what it got. Its argument says what it does.
+// channel_puppet: a worker that talks to its agent through the shared library, in C++ and in C.
+// Prints what it receives. Its argument selects what it does.
 #include "muster/worker.h"
 #include "muster/worker.hpp"
 
@@ -42,7 +42,7 @@ int tell() {
   return 0;
 }
 
-// Rank 1 waits at a named pipe until each of the two others has written to it.
+// Rank 1 waits on a named pipe until both other ranks have written to it.
 void meet(int rank, const char* pipe) {
   const int fd = ::open(pipe, O_RDWR);
   char byte = 0;
@@ -53,11 +53,11 @@ void meet(int rank, const char* pipe) {
     }
   }
   if (rank == 1) {
-    ::close(fd);  // the others keep it open, or what they wrote would be gone
+    ::close(fd);  // the other ranks keep it open; otherwise their data would be lost
   }
 }
 
-// Rank 1 fails when all have their round; the others hear of it.
+// Rank 1 fails once all ranks have their round; the others learn of it.
 int follow(const char* pipe) {
   std::signal(SIGTERM, SIG_IGN);
   worker::Feed rounds;
@@ -98,7 +98,7 @@ int follow(const char* pipe) {
   return 0;
 }
 
-// The child has a connection of its own; threads share one.
+// The child has its own connection; threads share one.
 int fork_and_share() {
   worker::event("\"parent\"");
   const pid_t child = ::fork();
@@ -123,7 +123,7 @@ int fork_and_share() {
   return 0;
 }
 
-// What progress costs, for people.
+// Prints the cost of progress, for people.
 int time_progress() {
   constexpr int kTimes = 20'000'000;
   worker::progress(0);

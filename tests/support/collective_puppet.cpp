@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker for the tests of the collective library across processes: takes its place from the
-// environment, does what its first argument says, prints one line for the test to read.
+// A worker for multi-process tests of the collective library: reads its rank from the environment,
+// does what its first argument specifies, and prints one line for the test.
 #include "collective/communicator.hpp"
 #include "collective/gradient_sync.hpp"
 
@@ -56,7 +56,7 @@ std::uint64_t hash(const Floats& data) {
   return out;
 }
 
-// Sums of buffers whose elements differ in every rank, place and size.
+// Sums of buffers whose elements depend on rank, position and size.
 int sums(Communicator& comm) {
   std::uint64_t all = 0;
   for (const std::size_t count : {1UL, 3UL, 1000UL, 100003UL, 2000000UL}) {
@@ -77,7 +77,7 @@ int sums(Communicator& comm) {
   return 0;
 }
 
-// Until an error, which is printed; `victim` does `end` before its operation 100.
+// Repeats until an error, which is printed; `victim` calls `end` before its operation 100.
 template <class End>
 int loop(Communicator& comm, std::size_t count, int victim, const End& end) {
   Floats data(count, 1);
@@ -106,10 +106,10 @@ int die(Communicator& comm, std::size_t count, std::size_t megabytes) {
   });
 }
 
-// In the middle of an operation: another thread ends the process.
+// In the middle of an operation: another thread kills the process.
 int die_inside(Communicator& comm) {
   if (comm.rank() == 1) {
-    ::alarm(1);  // its default action ends the process
+    ::alarm(1);  // its default action kills the process
   }
   return loop(comm, 3000000, -1, [] {});
 }
@@ -131,7 +131,7 @@ int forks(Communicator& comm) {
   return 0;
 }
 
-// All-reduces of `count` elements until an error; in memory of the library where `direct`.
+// All-reduces of `count` elements until an error; in the library's memory if `direct`.
 int reduce_for_ever(Communicator& comm, std::size_t count, bool direct, bool async) {
   Floats own(direct ? 0 : count, 1);
   void* memory = own.data();
@@ -185,7 +185,7 @@ int step_for_ever(Communicator& comm) {
   }
 }
 
-// Communicators come and go.
+// Creates and destroys communicators.
 int split_for_ever(Communicator& comm) {
   print_moment("begins");
   while (true) {
@@ -203,7 +203,7 @@ Result<void> over(Result<Work> started) {
   return started ? started->wait() : Result<void>(std::unexpected(std::move(started.error())));
 }
 
-// Each step until an error.
+// Repeats the step until an error.
 template <class Step>
 int repeat(const Step& step) {
   print_moment("begins");
@@ -214,7 +214,7 @@ int repeat(const Step& step) {
   }
 }
 
-// Sends to the right, receives from the left, both at once.
+// Sends to the right and receives from the left at the same time.
 Result<void> pass_on(Communicator& comm, const Buffer& out, const Buffer& in) {
   const int right = (comm.rank() + 1) % comm.size();
   const int left = (comm.rank() + comm.size() - 1) % comm.size();
@@ -225,7 +225,7 @@ Result<void> pass_on(Communicator& comm, const Buffer& out, const Buffer& in) {
   return sent_all ? std::move(got_all) : std::move(sent_all);
 }
 
-// All operations but all_reduce, on buffers of several rounds.
+// All operations except all_reduce, on buffers that need several rounds.
 int operation_for_ever(Communicator& comm, std::string_view what) {
   const auto size = static_cast<std::size_t>(comm.size());
   Floats mine(500000, 1);
@@ -274,10 +274,10 @@ int rebuild_for_ever(Communicator& comm) {
   });
 }
 
-// A step, then the same gradients with another communicator.
+// One step, then the same gradients with another communicator.
 int rebind_for_ever(Communicator& comm) {
   return repeat([&](int) -> Result<void> {
-    std::optional<Communicator> next;  // outlives what is bound to it
+    std::optional<Communicator> next;  // outlives the objects bound to it
     GradientSync sync(comm);
     if (const auto added = sync.add("p", DType::f32, 10000); !added) {
       return std::unexpected(added.error());
@@ -297,7 +297,7 @@ int rebind_for_ever(Communicator& comm) {
   });
 }
 
-// What the ranks are in when the test kills one.
+// The operation in which the test kills a rank.
 int for_ever(Communicator& comm, std::string_view what) {
   if (const auto met = comm.barrier(); !met) {
     return fail(met.error());
@@ -325,7 +325,7 @@ int for_ever(Communicator& comm, std::string_view what) {
   return reduce_for_ever(comm, what == "small" ? 1000 : 3000000, what == "direct", what == "async");
 }
 
-// Rank 1 stops in the middle; the sums go on when it continues.
+// Rank 1 stops in the middle; the sums continue when it continues.
 int pause(Communicator& comm) {
   for (int i = 1; i <= 40; ++i) {
     if (i == 20 && comm.rank() == 1) {
@@ -345,7 +345,8 @@ int pause(Communicator& comm) {
   return 0;
 }
 
-// Ready; then, told by a line that there is no store any more, what still goes and what does not.
+// Prints that it is ready. After a line says that the store is gone, prints what still works and
+// what does not.
 int without_store(Communicator& comm) {
   if (const auto met = comm.barrier(); !met) {
     return fail(met.error());
@@ -418,7 +419,7 @@ int main(int count, char** argv) {
     return fail(comm.error());
   }
   const std::string what = count > 1 ? argv[1] : "sums";
-  // Static, so that exit() finds it open.
+  // Static, so that it is still open in exit().
   static Communicator kept = std::move(*comm);
   return run(kept, what, count > 2 ? argv[2] : "");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes written as readable hexadecimal in tests: "00 CEF7853C 'text'"; blanks do not matter, and
-// text in single quotes stands for itself.
+// Readable hexadecimal bytes for tests: "00 CEF7853C 'text'". Blanks do not matter, and text in
+// single quotes represents itself.
 #pragma once
 
 #include <cstdlib>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker that uses the collective library, for tests of how the launcher sees it die.
+// A worker that uses the collective library, for tests of how the launcher detects its death.
 //   life_worker HOW
-//     says "up", waits for a byte on its standard input, and ends with the code HOW; where that is
-//     "/", a shell is run in its place
+//     prints "up", waits for a byte on its standard input, and exits with the code HOW; if HOW is
+//     "/", executes a shell instead
 //   life_worker await-signal DIR [MB]
-//     leaves its pid in DIR/up-RANK-ATTEMPT and waits for a signal: SIGTERM leaves the moment in
-//     DIR/signalled-RANK-ATTEMPT and ends with 0, SIGUSR1 with 3; rank 1 holds MB megabytes of
-//     small pages
+//     writes its pid to DIR/up-RANK-ATTEMPT and waits for a signal: on SIGTERM it writes the time
+//     to DIR/signalled-RANK-ATTEMPT and exits with 0, on SIGUSR1 with 3; rank 1 holds MB megabytes
+//     of small pages
 //   life_worker exit-on-loss DIR MB
-//     rank 1 takes MB megabytes and kills itself; the others exit with 9 at once when they notice
+//     rank 1 allocates MB megabytes and kills itself; the others exit with 9 when they notice
 //   life_worker tell-death DIR
-//     leaves its pid likewise; rank 1 does nothing, and rank 2, which SIGTERM does not end, leaves
-//     in DIR/told-2-ATTEMPT why the others' barrier failed
+//     writes its pid in the same way; rank 1 does nothing, and rank 2, which ignores SIGTERM,
+//     writes to DIR/told-2-ATTEMPT why the others' barrier failed
 #include "collective/communicator.hpp"
 
 #include <chrono>
@@ -55,7 +55,7 @@ bool take_memory(std::size_t megabytes) {
   return true;
 }
 
-// Appears at once with what is in it.
+// Creates the file atomically with its contents.
 template <class Value>
 void leave(const std::string& folder, const std::string& name, const Value& value) {
   const std::string path = folder + "/" + name;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// node_worker: the worker of the tests of many nodes. It records what it was given and when it
-// lived, in a folder that all workers of all nodes share, $NODE_DIR:
-//   events        a line of JSON for each event of each worker:
-//                 start  at once, with the variables that a worker gets
-//                 met    the round's store answered; "round" is what its first worker wrote there
+// node_worker: the worker of the multi-node tests. It records its environment and when it was
+// alive, in a folder that all workers on all nodes share, $NODE_DIR:
+//   events        one line of JSON for each event of each worker:
+//                 start  immediately, with the variables that a worker gets
+//                 met    the round's store answered; "round" is what its first worker wrote to it
 //                 up     all WORLD_SIZE workers of the round have met at a barrier in that store
 //                 store  the store still works (see below)
-//   beats/*       16 bytes for each worker, mapped: CLOCK_MONOTONIC of its start and of its last
-//                 beat, each 2 ms; so it is known until when it lived, whatever ended it
-//   do/*          orders: the file ROUND.RANK, ROUND.all or all holds "exit N", "signal N" or
-//                 "fail TEXT" (TEXT to stderr, then exit 1); ROUND.RANK.store asks for a use of
+//   beats/*       16 mapped bytes for each worker: CLOCK_MONOTONIC of its start and of its last
+//                 beat, every 2 ms; they show until when it was alive, however it ended
+//   do/*          orders: the file ROUND.RANK, ROUND.all or all contains "exit N", "signal N" or
+//                 "fail TEXT" (TEXT to stderr, then exit 1); ROUND.RANK.store requests a use of
 //                 the store
-// $NODE_LABEL names the node. $NODE_ON_TERM=ignore makes it deaf to SIGTERM.
+// $NODE_LABEL names the node. With $NODE_ON_TERM=ignore it ignores SIGTERM.
 #include "base/clock.hpp"
 #include "rendezvous/client/blocking_store.hpp"
 
@@ -41,7 +41,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kBeatMs = 2;
-constexpr auto kStoreTimeout = 120s;  // a worker whose store is gone lives on, as a real one may
+constexpr auto kStoreTimeout = 120s;  // a worker without a store stays alive, like a real one
 
 constexpr std::array kVariables{"LOCAL_RANK",
                                 "RANK",
@@ -77,7 +77,7 @@ std::int64_t now() {
   return muster::steady_now().time_since_epoch().count();
 }
 
-// For text without control characters.
+// Only for text without control characters.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -134,7 +134,7 @@ class Worker {
   }
 
   void tell(const std::string& what, const std::string& more) const {
-    // A line that was cut by SIGKILL spoils itself only.
+    // A line that SIGKILL cuts off damages only itself.
     const std::string line = "\n{\"what\":" + quoted(what) + ",\"at\":" + std::to_string(now()) +
                              ",\"pid\":" + std::to_string(::getpid()) +
                              ",\"node\":" + quoted(variable("NODE_LABEL")) +
@@ -209,7 +209,7 @@ class Worker {
   std::string folder_;
   std::string rank_;
   std::string round_;
-  std::atomic<bool> is_known_ = false;  // round_ is set, for the thread that beats
+  std::atomic<bool> is_known_ = false;  // round_ is set, for the thread that writes beats
   int events_ = -1;
   volatile std::int64_t* beats_ = nullptr;
   std::unique_ptr<muster::BlockingStore> store_;

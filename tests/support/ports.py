@@ -4,8 +4,8 @@ import atexit
 import random
 import socket
 
-# Below the ports that launchers derive from a scheduler's job (20000 to 28999) and below those
-# that the kernel assigns to outgoing connections.
+# Below the ports that launchers derive from a scheduler's job (20000 to 28999) and below those that
+# the kernel assigns to outgoing connections.
 FIRST, LAST = 12000, 19999
 
 _claims = []  # sockets that keep a port claimed as long as this process lives

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// puppet: a worker that does what its words say, one after the other, for the tests of process/,
-// agent/ and the whole. It is a separate program so that real processes are tested. Verbs:
-//   exit N | signal N            ends so
+// puppet: a worker that executes its words one after the other, for the tests of process/, agent/
+// and the whole program. It is a separate program, so that tests use real processes. Verbs:
+//   exit N | signal N            exits with N; kills itself with signal N
 //   say TEXT | warn TEXT         a line on standard output, on standard error
 //   put TEXT | complain TEXT     the same without the newline
 //   lines N | rubbish N          N numbered lines; N bytes of every value, seeded by RANK
-//   mix N                        N numbered lines, written in pieces, with rubbish lines between
-//   flood BYTES                  so many bytes of lines as fast as it can
-//   getenv NAME                  its value as a line; "(unset)" where there is none
-//   ignore NAME | handle NAME    a signal; a handled one says "got NAME" and lets `wait` go on
+//   mix N                        N numbered lines, written in pieces, with garbage lines between
+//   flood BYTES                  this number of bytes in lines, as fast as possible
+//   getenv NAME                  the variable's value as a line; "(unset)" if there is none
+//   ignore NAME | handle NAME    a signal; a handled one prints "got NAME" and ends a `wait`
 //   mask | fds | stdin | pids    blocked and ignored signals; open descriptors; what it reads;
 //                                pid, parent, group and session
-//   fork { WORDS }               does the words in a child that stays in the group
-//   fork-setsid { WORDS }        in a child with a session of its own
-//   daemon { WORDS }             in a double-forked grandchild with a session of its own
+//   fork { WORDS }               executes the words in a child that stays in the group
+//   fork-setsid { WORDS }        in a child in a separate session
+//   daemon { WORDS }             in a double-forked grandchild in a separate session
 //   setsid                       leaves session and group
-//   stop | wait | sleep MS       SIGSTOP itself; until a handled signal (or for ever); so long
-//   wait-file PATH | touch PATH  until a file is there; makes one
-//   die-from-memory MIB          allocates and touches so much
-//   kill PID                     SIGKILL to another process
+//   stop | wait | sleep MS       stops itself; waits for a handled signal (or forever); sleeps
+//   wait-file PATH | touch PATH  waits until a file exists; creates one
+//   die-from-memory MIB          allocates and touches this amount of memory
+//   kill PID                     sends SIGKILL to another process
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -58,7 +58,7 @@ const std::map<std::string, int, std::less<>>& signals() {
   return kSignals;
 }
 
-// Everything, whatever the pipe takes at a time.
+// Writes everything, however much the pipe accepts at a time.
 void put(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const auto count = ::write(fd, bytes.data(), bytes.size());
@@ -78,7 +78,7 @@ std::string numbered_line(int number) {
   return "rank " + rank() + " line " + std::to_string(number) + " of a numbered many\n";
 }
 
-// Bytes that are no text, without a newline; the same for each run of a rank.
+// Bytes that are not text, without a newline; the same in each run of a rank.
 std::string rubbish(std::size_t size, unsigned seed) {
   std::string bytes;
   for (unsigned state = seed * 2654435761U + 12345U; bytes.size() < size;) {
@@ -141,7 +141,8 @@ void show_stdin() {
   put(1, "read " + std::to_string(count) + "\n");
 }
 
-// A signal that comes between the look and the wait is not lost: it stays blocked until the wait.
+// A signal that arrives between check and wait is not lost, because it stays blocked until the
+// wait.
 void wait_for_signal() {
   sigset_t all;
   sigset_t before;
@@ -188,7 +189,7 @@ void wait_for_file(const std::string& path) {
 
 void play(const Words& words);
 
-// The words between "{" at `at` and its "}"; `at` moves behind it.
+// The words between "{" at `at` and its "}"; moves `at` past it.
 Words block(const Words& words, std::size_t& at) {
   Words inner;
   int depth = 0;
@@ -232,7 +233,7 @@ void show_ids() {
           std::to_string(::getpgrp()) + " session " + std::to_string(::getsid(0)) + "\n");
 }
 
-// A verb without words behind it; whether there is such a verb.
+// Executes a verb without arguments; false if there is no such verb.
 bool act(const std::string& verb) {
   static const std::map<std::string, void (*)(), std::less<>> kVerbs = {
       {"mask", show_signals},
@@ -250,7 +251,7 @@ bool act(const std::string& verb) {
   return true;
 }
 
-// A verb with one word behind it.
+// Executes a verb with one argument.
 bool act_on(const std::string& verb, const std::string& word) {
   using Act = void (*)(const std::string&);
   static const std::map<std::string, Act, std::less<>> kVerbs = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeds of random tests: MUSTER_SEED of the environment, else a fixed one. A test that uses one
-// says INFO(seed.describe()), so that a failure prints the line that repeats it.
+// Seeds of random tests: MUSTER_SEED from the environment, otherwise a fixed one. A test that uses
+// a seed calls INFO(seed.describe()), so that a failure prints how to repeat it.
 #pragma once
 
 #include <cstdint>

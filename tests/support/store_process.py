@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A running muster-store for Python tests: StoreProcess() starts $STORE_PROGRAM on a free port and
-ends it with its scope. Waits for events with a deadline, never for time to pass."""
+stops it at the end of its scope. Waits for events with a deadline, never for a fixed time."""
 import os
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-TIMEOUT = 60.0  # reached only when something is broken
+TIMEOUT = 60.0  # reached only if something is broken
 
 
 def receive(connection, size):
-    """Exactly `size` bytes, or what came before the other side closed."""
+    """Exactly `size` bytes, or what arrived before the other side closed."""
     data = b''
     while len(data) < size:
         piece = connection.recv(size - len(data))
@@ -49,7 +49,7 @@ class StoreProcess:
         self.folder.cleanup()
 
     def stop(self):
-        """Ends it as a user would; returns its exit code and keeps its words in `errors`."""
+        """Stops it like a user; returns its exit code and keeps its output in `errors`."""
         if self.process.poll() is None:
             self.process.terminate()
         try:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // straggler_worker: ranks that work for a while and meet in a sum, step after step:
 //   straggler_worker STEPS UNITS nap|spin tell|quiet [SLOW_RANK EXTRA_UNITS]
-// A unit of work is a nap, or a millisecond on a processor. One rank may have more to do in each
-// step. Rank 0 prints the time of its steps; it ends the job early once $STOP_FILE is there.
+// A unit of work is a nap, or a millisecond of CPU time. One rank may have more work in each step.
+// Rank 0 prints the duration of its steps, and ends the job early if $STOP_FILE exists.
 #include "muster/collective.hpp"
 #include "muster/worker.hpp"
 
@@ -25,7 +25,7 @@ std::chrono::nanoseconds processor_time() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Who is stopped meanwhile does none of it.
+// A rank that is paused meanwhile makes no progress.
 void work(int units, bool naps) {
   if (naps) {
     for (int i = 0; i < units; ++i) {
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", done.error().text.c_str());
       return 1;
     }
-    if (made == 0) {  // they have not been started at the same moment
+    if (made == 0) {  // ranks have not started at the same moment
       begun = std::chrono::steady_clock::now();
     }
     if (tells) {

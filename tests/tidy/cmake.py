@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules for CMakeLists.txt: sources are listed one by one and in order, and a room links what
-the arrows of lib/README.md allow it to include."""
+"""The rules for CMakeLists.txt: sources are listed one by one and in order, and a room links the
+rooms that lib/README.md allows it to include."""
 import os
 import re
 
@@ -10,7 +10,7 @@ _SOURCE = re.compile(r'[\w./-]+\.(?:cpp|hpp|c|h)$')
 
 
 def commands(text):
-    """(line, name, words) of every command, comments left out."""
+    """(line, name, words) of every command, without comments."""
     text = re.sub(r'#[^\n]*', '', text)
     for match in _COMMAND.finditer(text):
         yield (text.count('\n', 0, match.start(1)) + 1, match.group(1).lower(),
@@ -18,7 +18,7 @@ def commands(text):
 
 
 def lists_of_sources(words):
-    """Neighbouring names of source files: each keyword (SOURCES, HEADERS) begins a new list."""
+    """Neighbouring names of source files: each keyword (SOURCES, HEADERS) starts a new list."""
     found = [[]]
     for word in words:
         if _SOURCE.match(word):
@@ -29,8 +29,8 @@ def lists_of_sources(words):
 
 
 def misplaced(names):
-    """The first name that does not follow the one before it in the same folder; folders may come in
-    any order, as lowest first."""
+    """The first name that is out of order after the previous one in the same folder. Folders may
+    come in any order, for example lowest layer first."""
     last = {}
     for name in names:
         folder = os.path.dirname(name)
@@ -41,13 +41,15 @@ def misplaced(names):
 
 
 def libraries(texts):
-    """{library: its room} of all muster_add_room; texts: {path of a CMakeLists.txt: its text}."""
+    """{library: its room} for all muster_add_room calls; texts: {path of a CMakeLists.txt: its
+    text}."""
     return {words[0]: os.path.dirname(path) for path, text in texts.items()
             for _, name, words in commands(text) if name == 'muster_add_room' and words}
 
 
 def check_links(path, line, words, context, report):
-    """A CMakeLists.txt may build several rooms of the table: those of its folder and below it."""
+    """A CMakeLists.txt may build several rooms of the table: those in its folder and in its
+    subfolders."""
     rooms, arrows = context
     folder = os.path.dirname(path)
     own = [room for room in arrows if f'{room}/'.startswith(f'{folder}/')]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/count_tests tested: the closing line of scripts/test must not be rosier than the run."""
+"""Tests scripts/count_tests: the last line of scripts/test must not look better than the run
+was."""
 import importlib.machinery
 import importlib.util
 import subprocess

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Relative links of all Markdown pages of the tree lead to files that exist, and to headings that
-exist in them. mkdocs checks docs/ as a site; this is the tree as a browser of the repository shows
-it."""
+"""Relative links on all Markdown pages in the tree lead to existing files and headings. mkdocs
+checks docs/ as a site; this test checks the tree as GitHub shows it."""
 import re
 import sys
 import unittest
@@ -22,7 +21,7 @@ def links(text):
 
 
 def anchors(text):
-    """The anchors of a page's headings: lower case, no punctuation, dashes for blanks."""
+    """The anchors of a page's headings: lower case, no punctuation, dashes instead of blanks."""
     text = re.sub(r'^```.*?^```', '', text, flags=re.M | re.S)
     headings = re.findall(r'^#+ (.+)$', text, re.M)
     plain = [re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', heading) for heading in headings]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/room_tests tested: no room of lib/README.md without tests, no test without a room. The
+"""Tests scripts/room_tests: every room in lib/README.md has tests, and every test has a room. The
 build folder is the argument."""
 import importlib.machinery
 import importlib.util

@@ -57,7 +57,7 @@ LAUNCHER = ('lib/', 'rendezvous/', 'apps/muster/', 'apps/muster-store/', 'apps/m
 OURS = ('lib/', 'rendezvous/', 'apps/')
 CPP = OURS + ('tests/', 'examples/')
 TESTS = ('tests/',)
-# A part of PyTorch's process: its threads, its exceptions, linked to nothing of ours.
+# Part of PyTorch's process, with its threads and exceptions; linked to none of our code.
 PYTORCH = ('lib/python/muster/torch/native/',)
 
 # (pattern in code without comments and strings, where, except in, why).
@@ -82,7 +82,8 @@ BANNED = (
     (r'\bsystem\s*\(|\bpopen\s*\(', OURS, (), 'no shell: start programs by argv'),
 )
 
-# Names that the tree once had and gave up: (pattern anywhere in C++, Python and Markdown, instead).
+# Names that were once used in the tree and have been replaced: (pattern anywhere in C++, Python and
+# Markdown, replacement).
 VOCABULARY = (
     (r'\bErrand\b', 'Command'),
     (r'\bLifePage\b|\blife_page\b|\bLifeOffer\b', 'LivenessPage, LivenessOffer'),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads C++ just well enough for the house rules: comments and strings blanked out, functions
-found with their length, parameters and nesting. No compiler is needed, so it takes a second."""
+"""Reads C++ just well enough for the house rules: blanks out comments and strings, and finds
+functions with their length, parameters and nesting. Needs no compiler, so it takes a second."""
 import io
 import re
 import tokenize
@@ -87,7 +87,8 @@ def _kind(head, inside):
 
 
 def functions(text):
-    """Every function body outside other functions; lambdas count as part of what holds them."""
+    """Every function body outside other functions; lambdas count as part of the enclosing
+    function."""
     text = _without_directives(blank(text))
     stack, found, head, line = [], [], '', 1
     for char in text:

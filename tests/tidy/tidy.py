@@ -14,12 +14,12 @@ import rules  # noqa: E402
 import source  # noqa: E402
 
 FOLDERS = ('apps', 'lib', 'rendezvous', 'tests', 'scripts', 'examples', 'docs', '.ci')
-# What tools wrote.
+# Generated files.
 SKIPPED = {'build', '__pycache__', '.cache', 'corpus', 'captures', 'results'}
 CPP_ENDINGS = ('.cpp', '.hpp', '.c', '.h')
 COMMENT = {'.cpp': '//', '.hpp': '//', '.c': '//', '.h': '//', '.py': '#', '.sh': '#',
            '.cmake': '#', '.toml': '#'}
-# Written so that this file does not contain what it looks for.
+# Written so that this file does not match its own patterns.
 MACHINE_PATHS = re.compile(r'(?<![\w.$}])/(?:' + '|'.join(('work', 'root', r'home/\w+')) + r')/\w')
 
 
@@ -56,7 +56,7 @@ def files_of(root):
             folders[:] = sorted(f for f in folders if f not in SKIPPED)
             for name in sorted(names):
                 yield (Path(where) / name).relative_to(root).as_posix()
-    # In a worktree .git is a file, which names a folder of this machine.
+    # In a worktree .git is a file that names a folder on this machine.
     yield from sorted(f.name for f in root.iterdir() if f.is_file() and f.name != '.git')
 
 
@@ -118,7 +118,8 @@ def check_cmake(path, text, context, report):
 
 
 def check_python(path, text, report):
-    """Only sleeping: linters know the rest. Code in strings is a worker's and may take its time."""
+    """Only sleeping, because linters check the rest. Code in strings belongs to a worker, which may
+    sleep."""
     for number, line in enumerate(source.python_code(text).split('\n'), 1):
         if re.search(r'\bsleep\s*\(|\bimport sleep\b', line):
             report.add('sleep', path, number, 'wait for the event itself, with a deadline')
@@ -168,7 +169,7 @@ def check_words(path, text, report):
 
 
 def read_arrows(root):
-    """The table of lib/README.md: room → (rooms and headers it may include, third-party rows)."""
+    """The table in lib/README.md: room → (rooms and headers it may include, third-party rows)."""
     arrows = {}
     text = (root / 'lib/README.md').read_text()
     for line in text[text.index('## Who may include whom'):].split('\n'):
@@ -193,7 +194,7 @@ def check_quoted(path, number, name, context, report):
         report.add('arrow', path, number, f'"{name}" is not written from a root')
         return
     bases = ['lib/', '', 'tests/', 'apps/']
-    if path.startswith(('tests/', 'apps/', 'examples/')):  # nobody includes these from outside
+    if path.startswith(('tests/', 'apps/', 'examples/')):  # no other file includes these
         bases.append(os.path.dirname(path) + '/')
     targets = [base + name for base in bases if (root / (base + name)).is_file()]
     target = targets[0] if targets else None

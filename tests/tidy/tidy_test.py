@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tidy test tested: each rule must catch a violation that is planted in a small tree, and must
-find nothing in the same tree without it."""
+"""Tests the tidy test: each rule must detect a violation planted in a small tree, and must find
+nothing in the same tree without it."""
 import os
 import shutil
 import sys
@@ -40,7 +40,7 @@ class Planted(unittest.TestCase):
         target.write_text(text)
 
     def expect(self, path, text, *wanted):
-        """The planted file gives exactly these rules' violations, and none without it."""
+        """The planted file violates exactly these rules, and the tree without it violates none."""
         self.assertEqual(tidy.check_tree(self.root), [])
         self.write(path, text)
         found = tidy.check_tree(self.root)

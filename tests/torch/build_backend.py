@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the compiled half of the back end "muster" for the tests that use it: twice, of which the
-second time finds it built."""
+"""Builds the compiled half of the backend "muster" twice for the tests that use it. The second
+build finds the result of the first."""
 import os
 import subprocess
 import sys

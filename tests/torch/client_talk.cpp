@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client_talk PORT queues|no-queues: the blocking client asks a server for everything it can, while
-// PyTorch's client (test_client.py) is its partner on the same server. Exit code 0 if all is right.
+// client_talk PORT queues|no-queues: the blocking client uses every operation that it supports,
+// with PyTorch's client (test_client.py) as a partner on the same server. Exits with 0 on success.
 #include "base/text.hpp"
 #include "rendezvous/client/blocking_store.hpp"
 #include "rendezvous/client/prefix_store.hpp"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's own tests of torch.distributed on CPUs, over gloo, or with MUSTER_TORCH_REPLACES=gloo
-over "muster". By hand, not part of scripts/test; the counts are in tests/CONTRACT.md.
+over "muster". Must be started by hand; tests/CONTRACT.md lists the counts.
 
     python -m pip install --no-deps --target FOLDER expecttest hypothesis sortedcontainers
     PYTHONPATH=FOLDER:lib/python [MUSTER_TORCH_REPLACES=gloo MUSTER_TORCH_BACKEND=compiled] \\
         tests/torch/with_torch current pytorch_tests.py [MODULE [CLASS.test_NAME ...]]
 
-with MUSTER_COLLECTIVE_LIBRARY set. MODULE is distributed_test, which is in PyTorch's wheel, or one
-of test/distributed of PyTorch's source, below which PYTORCH_TESTS names the folder: test_c10d_gloo,
-test_c10d_common. Ranks are forked from this process: the imports take 10 s each."""
+with MUSTER_COLLECTIVE_LIBRARY set. MODULE is distributed_test, which is in PyTorch's wheel, or
+test_c10d_gloo or test_c10d_common from test/distributed in PyTorch's source; PYTORCH_TESTS is the
+path of that folder. Ranks are forked from this process, because importing takes 10 s each."""
 import importlib
 import os
 import sys
@@ -57,7 +57,7 @@ def sources(name):
 
 
 def create(case, store, rank, size, options):
-    """Where they make a ProcessGroupGloo themselves, without a group of torch.distributed."""
+    """Replaces the tests' direct creation of a ProcessGroupGloo outside torch.distributed."""
     from muster.torch import bootstrap
     seconds = options._timeout
     if not isinstance(seconds, timedelta):
@@ -68,7 +68,7 @@ def create(case, store, rank, size, options):
 
 
 def without_devices():
-    """gloo's network devices, which some cases choose, are gloo's own: nothing follows from it."""
+    """Some cases choose gloo's network devices, which muster does not have. Ignores the choice."""
     from muster.torch import compiled
     from muster.torch.group import ProcessGroup
     for kind in (ProcessGroup, getattr(compiled.module(), "Backend", None)):

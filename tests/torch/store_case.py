@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of PyTorch's TCPStore class share: a server for each test, clients, threads that
-wait."""
+"""Code shared by the tests of PyTorch's TCPStore class: a server for each test, clients, threads
+that wait."""
 import time
 import unittest
 from datetime import timedelta
@@ -11,7 +11,7 @@ from torch.distributed import TCPStore
 import support
 from support import Background
 
-IS_OLD = int(torch.__version__.split(".")[0]) < 2  # the dialect of PyTorch 2.0 and before
+IS_OLD = int(torch.__version__.split(".")[0]) < 2  # the dialect of PyTorch 2.0 and earlier
 OLD_SERVER = IS_OLD and support.serves_itself()
 LONG = timedelta(seconds=support.DEADLINE)
 
@@ -21,7 +21,7 @@ def milliseconds(number):
 
 
 class StoreTest(unittest.TestCase):
-    """Each test has a server of its own, and as many clients of it as it asks for."""
+    """Each test has its own server, and as many clients as it requests."""
 
     def setUp(self):
         server = support.store_server()
@@ -32,8 +32,8 @@ class StoreTest(unittest.TestCase):
         return TCPStore("127.0.0.1", self.port, None, False, timeout)
 
     def starts_waiting(self, call, *args):
-        """Runs a call that must block, and gives it the time to get there."""
+        """Starts a call that must block, and gives it time to reach that point."""
         waiter = Background(call, *args)
-        time.sleep(0.02)  # only makes the interesting order likely; each order must pass
+        time.sleep(0.02)  # makes the interesting order likely; any order must pass
         self.assertTrue(waiter.running(), "the call did not wait")
         return waiter

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the PyTorch tests share: programs under test, servers, events with a deadline.
+"""Code shared by the PyTorch tests: programs under test, servers, events with a deadline.
 
-MUSTER_PROGRAMS lists the programs. MUSTER_TORCH_SERVER=torch serves the store
-tests from PyTorch's own TCPStore in place of muster-store: they must pass there as well, which
-shows that the tests ask for what PyTorch does.
+MUSTER_PROGRAMS lists the programs. With MUSTER_TORCH_SERVER=torch, the store tests use PyTorch's
+own TCPStore instead of muster-store. They must pass with it as well, which shows that they test
+PyTorch's behaviour.
 """
 import contextlib
 import os
@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 from ports import free_port  # noqa: E402, F401: of those who import this
 
 EXAMPLES = os.path.join(ROOT, "examples")
-DEADLINE = 120.0  # seconds; far beyond what any of this takes, also on a loaded machine
+DEADLINE = 120.0  # seconds; far more than any step takes, even on a loaded machine
 
 
 def program(name):
@@ -31,7 +31,7 @@ def program(name):
 
 
 def wait_until(condition, what):
-    """Returns the condition's first true value; for events that nobody reports."""
+    """Returns the condition's first true value; for events without a notification."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         value = condition()
@@ -52,7 +52,7 @@ def _read_port(path):
 
 @contextlib.contextmanager
 def muster_store():
-    """A muster-store of its own; gives the port."""
+    """A separate muster-store; returns the port."""
     with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
         port_file = os.path.join(folder, "port")
         command = [program("muster-store"), "--bind", "127.0.0.1", "--port", "0",
@@ -67,13 +67,13 @@ def muster_store():
             finally:
                 server.terminate()
                 code = server.wait(DEADLINE)
-        if code != 0:  # a crash, or what a sanitizer found
+        if code != 0:  # a crash, or a sanitizer's report
             raise RuntimeError(f"muster-store ended with {code}")
 
 
 @contextlib.contextmanager
 def torch_store(**options):
-    """PyTorch's own server, inside this process; gives the port."""
+    """PyTorch's own server, in this process; returns the port."""
     from torch.distributed import TCPStore
     server = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False, **options)
     yield server.port
@@ -91,7 +91,7 @@ def serves_itself():
 
 
 class Background:
-    """Runs a function in a thread; result() waits for it and passes its exception on."""
+    """Runs a function in a thread; result() waits for it and raises its exception."""
 
     def __init__(self, function, *args):
         self._value, self._error = None, None
@@ -117,7 +117,7 @@ class Background:
 
 
 def run(command, env=None, unset=(), **options):
-    """Runs a command to its end; the environment without launcher variables, plus `env`."""
+    """Runs a command until it exits; the environment has no launcher variables, plus `env`."""
     options.setdefault("timeout", DEADLINE)
     options.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run(command, env=clean_environment(env, unset), capture_output=True,
@@ -125,7 +125,7 @@ def run(command, env=None, unset=(), **options):
 
 
 def clean_environment(extra=None, unset=()):
-    """This environment without what a launcher sets or reads."""
+    """This environment without variables that a launcher sets or reads."""
     prefixes = ("PET_", "MUSTER_", "TORCHELASTIC_", "TORCH_")
     names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
              "PYTHON_EXEC", "VIRTUAL_ENV", *unset}
@@ -135,13 +135,13 @@ def clean_environment(extra=None, unset=()):
 
 
 def half():
-    """Of the back end "muster": "python" or "compiled", as MUSTER_TORCH_BACKEND says; the same of
-    its variables, which say where the compiled one was built and how it works."""
+    """The variables that select the half of the backend "muster" ("python" unless
+    MUSTER_TORCH_BACKEND is set), and those for the location and mode of the compiled half."""
     names = ("MUSTER_TORCH_BACKEND", "MUSTER_TORCH_ASYNC", "XDG_CACHE_HOME")
     given = {name: os.environ[name] for name in names if name in os.environ}
     return {"MUSTER_TORCH_BACKEND": "python", **given}
 
 
 def torchrun(*args):
-    """The command line of PyTorch's launcher of the running interpreter."""
+    """The command line of the PyTorch launcher for the running interpreter."""
     return [sys.executable, "-m", "torch.distributed.run", *args]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.torch.attach and operations on tensors of GPUs, with real autograd, over the strict fakes
-of CUDA and NCCL (tests/fakes). FAKES names the fakes' folder.
+"""muster.torch.attach and operations on GPU tensors, with real autograd, over the strict fakes of
+CUDA and NCCL (tests/fakes). FAKES is the folder of the fakes.
 
-PyTorch has no GPU here: workers/fake_gpu.py says what is pretended. Shown is what the package does
-with parameters on cuda:N: where gradients lie, on which streams they are marked and waited for, and
-that sums, copies and frees come after what uses the memory. Not shown is PyTorch's own CUDA
-runtime: its kernels, its allocator, and that its engine sets the stream for hooks as is said there.
+PyTorch has no GPU here; workers/fake_gpu.py describes what is simulated. The tests show what the
+package does with parameters on cuda:N: where gradients are, on which streams they are marked and
+waited for, and that sums, copies and frees follow earlier uses of the memory. They do not cover
+PyTorch's own CUDA runtime: its kernels, its allocator, and how its engine sets the stream for
+hooks.
 """
 import os
 import re

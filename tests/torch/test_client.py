@@ -77,7 +77,7 @@ class Control(unittest.TestCase):
 
     @unittest.skipUnless(IS_OLD, "a newer server is understood")
     def test_a_server_of_an_old_pytorch_is_refused_in_a_sentence(self):
-        # That server hangs on words it does not know: it must not be this process's own.
+        # That server hangs on unknown words, so it must not be this process's own.
         serve = ("import torch.distributed as d; s = d.TCPStore('127.0.0.1', 0, None, True, "
                  "wait_for_workers=False); print(s.port, flush=True); input()")
         with subprocess.Popen([sys.executable, "-c", serve], stdin=subprocess.PIPE, text=True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker sees under muster and under PyTorch's own torchrun, variable by variable."""
+"""A worker's environment under muster and under PyTorch's own torchrun, variable by variable."""
 import json
 import os
 import re
@@ -12,9 +12,9 @@ import support
 DUMP = os.path.join(support.HERE, "workers", "dump_environment.py")
 RANKS = 3
 
-# The only variables whose values may differ, and what each must look like under muster.
+# The only variables whose values may differ, with the expected pattern under muster.
 FREE = {
-    "MASTER_ADDR": r"127\.0\.0\.1",  # torchrun: the machine's name, which may not resolve
+    "MASTER_ADDR": r"127\.0\.0\.1",  # torchrun: the machine's name, which may be unresolvable
     "MASTER_PORT": r"[1-9]\d{3,4}",
     "TORCHELASTIC_RUN_ID": r".+",
     "MUSTER_AGENT": r"muster-agent-[0-9a-f]{16}",  # torchrun has neither
@@ -51,7 +51,7 @@ class EnvironmentTest(unittest.TestCase):
         return list(zip(ours, reference))
 
     def compare(self, args, env=None, free=FREE):
-        """Equal names and values; the free ones of muster match their pattern."""
+        """Equal names and values; under muster, the variables with patterns match them."""
         for rank, (mine, theirs) in enumerate(self.both(args, env)):
             self.assertEqual(mine["arguments"], theirs["arguments"])
             mine, theirs = mine["environment"], theirs["environment"]

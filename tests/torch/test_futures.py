@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads that complete futures (futures.py), with operations and callbacks that a test
-finishes by hand."""
+completes explicitly."""
 import os
 import sys
 import threading
@@ -15,7 +15,7 @@ PATIENCE = 30.0  # seconds that any step may take on a busy machine
 
 
 class Step:
-    """An operation and the future that belongs to it: both block until they are released."""
+    """An operation and its future: both block until they are released."""
 
     def __init__(self, is_over=False):
         self.over, self.called, self.returned = (threading.Event() for _ in range(3))
@@ -44,14 +44,15 @@ class Completer(unittest.TestCase):
         return step
 
     def idle(self, count):
-        """Waits until this number of threads wait for a turn, those that were woken again."""
+        """Waits until this number of threads wait for a turn, including those that were woken in
+        between."""
         lane, = self.completer._lanes
         support.wait_until(lambda: len(lane._condition._waiters) == count, "threads that are idle")
         return lane._threads
 
     def test_after_close_no_thread_waits_once_the_last_entry_is_taken(self):
         called_back = [self.add(is_over=True) for _ in range(4)]
-        for step in called_back:  # a thread for each, since none of these callbacks returns
+        for step in called_back:  # one thread each, because none of these callbacks returns
             self.assertTrue(step.called.wait(PATIENCE))
         under_way = self.add()
         support.wait_until(lambda: not self.completer._lanes[0]._entries, "a thread to take it")
@@ -60,7 +61,7 @@ class Completer(unittest.TestCase):
         threads = self.idle(4)
         last = self.add()
         self.completer.close()
-        self.idle(4)  # close() wakes them, and they wait again: an entry is left
+        self.idle(4)  # close() wakes them, and they wait again, because an entry is left
         for step in (under_way, last):
             step.over.set()
             step.returned.set()
@@ -77,8 +78,8 @@ class Completer(unittest.TestCase):
         futures.EXIT_PATIENCE = 1.0
         joined = []
         for thread in self.completer._lanes[0]._threads:
-            thread.join = joined.append  # what it may wait for this thread
-        clock, futures.time = futures.time, self  # each look at the clock is half a second later
+            thread.join = joined.append  # the time that it may wait for this thread
+        clock, futures.time = futures.time, self  # each reading adds half a second
         self.addCleanup(setattr, futures, "time", clock)
         self.now = 0.0
         self.completer.end()
@@ -93,7 +94,7 @@ class Completer(unittest.TestCase):
 
     def test_a_forked_child_completes_in_the_call_since_it_has_no_threads(self):
         self.add(is_over=True).returned.set()
-        self.completer._pid += 1  # as a child sees it
+        self.completer._pid += 1  # as in a forked child
         step = Step(is_over=True)
         step.returned.set()
         self.completer.add(step, step)

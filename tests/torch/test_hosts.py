@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's own clients on two hosts, each with a network of its own: they reach the workers' store
+"""PyTorch's own clients on two hosts with separate networks: they reach the workers' store
 directly, vouched for by their node, and through the launchers."""
 import os
 import re

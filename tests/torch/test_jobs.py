@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real PyTorch jobs under muster, with the PyTorch of the interpreter that runs this."""
+"""Real PyTorch jobs under muster, with the PyTorch of the interpreter that runs this file."""
 import json
 import os
 import re
@@ -43,7 +43,7 @@ class JobTest(unittest.TestCase):
 
 
 class Digits(JobTest):
-    """The example on real data, in each of the ways that a user launches it."""
+    """The example on real data, launched in each of the ways that users do."""
 
     def assert_learned(self, done):
         losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", done.stdout)]
@@ -52,7 +52,7 @@ class Digits(JobTest):
         self.assertLess(losses[-1], losses[0] / 5)
         self.assertGreater(accuracies[-1], 90)
         self.assertIn(", 2 workers,", done.stdout)
-        self.assertNotIn("muster", done.stderr)  # a success is not talked about
+        self.assertNotIn("muster", done.stderr)  # success prints no message
 
     def test_standalone(self):
         self.assert_learned(self.succeed("--standalone", "--nproc-per-node=2", DIGITS))
@@ -108,7 +108,7 @@ class Store(JobTest):
 
 
 class Names(JobTest):
-    """One program with the names of PyTorch's launchers."""
+    """One program under the names of PyTorch's launchers."""
 
     def ranks_got(self, done):
         return sorted(re.findall(r"rank \d got .*", done.stdout))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script that sets MASTER_PORT itself: what the launcher says, and that what it advises helps."""
+"""A script that sets MASTER_PORT itself: the launcher's message, and a check that its advice
+helps."""
 import os
 import subprocess
 import sys
@@ -26,7 +27,7 @@ class MasterPort(unittest.TestCase):
         env = support.clean_environment(self.environment)
         with subprocess.Popen(self.command(port), env=env, text=True, stdin=subprocess.DEVNULL,
                               stderr=subprocess.PIPE) as launcher:
-            line = launcher.stderr.readline()  # PyTorch says nothing before its own time-out
+            line = launcher.stderr.readline()  # PyTorch prints nothing before its own timeout
             launcher.terminate()
             launcher.communicate(timeout=support.DEADLINE)
         self.assertEqual(launcher.returncode, 143)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which send meets which receive (matching.py), and the connections by which ranks agree on it
+"""Which send matches which receive (matching.py), and the connections over which ranks agree on it
 (control.py), in one process."""
 import os
 import queue
@@ -22,7 +22,7 @@ TOKEN = bytes(range(32))
 
 
 class Group:
-    """What a message asks of its group before it starts."""
+    """What a message queries from its group before it starts."""
 
     comm = types.SimpleNamespace(error=None)
     seconds = 600.0
@@ -31,7 +31,7 @@ class Group:
 class MessageTest(unittest.TestCase):
     def test_a_forked_child_does_not_wait_for_what_only_the_parent_starts(self):
         message = Message(Group(), c.RECV, torch.ones(1), 1, 5)
-        message._pid += 1  # as a child sees it
+        message._pid += 1  # as in a forked child
         with self.assertRaisesRegex(errors.InvalidState, "forked while recv from rank 1 with tag"):
             message.wait()
 
@@ -77,7 +77,7 @@ class MatchingTest(unittest.TestCase):
         self.matching.receive(None, 0, "any")
         self.assertFalse(self.matching.receives_at_once(1))  # it might take the other's message
         self.matching.receive(1, 0, "named")
-        self.matching.announced(1, 0, 1)  # that of the receive which has begun
+        self.matching.announced(1, 0, 1)  # that of the receive that has started
         self.assert_effects()
         self.matching.announced(1, 0, 2)
         self.assert_effects(Start("any", 1), Start("named", 1))
@@ -101,7 +101,7 @@ class MatchingTest(unittest.TestCase):
 
 
 class Heard:
-    """Writes down what a Control hears."""
+    """Records what a Control receives."""
 
     def __init__(self, control, is_good=True):
         self.events, self.is_good = queue.Queue(), is_good
@@ -167,7 +167,7 @@ class ControlTest(unittest.TestCase):
         self.assertEqual(self.heard.next(), ("subscribed", 1))
         half.sendall(_HELLO.pack(TOKEN, 2)[20:])
         self.assertEqual(self.heard.next(), ("subscribed", 2))
-        self.assert_closed(self.connect(_HELLO.pack(TOKEN, 2)))  # there is one already
+        self.assert_closed(self.connect(_HELLO.pack(TOKEN, 2)))  # one exists already
 
     def test_only_so_many_may_say_nothing(self):
         silent = [self.connect() for _ in range(65)]

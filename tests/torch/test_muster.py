@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torch.distributed back end "muster" with the PyTorch of the interpreter that runs this: under
-muster, under torchrun, and in processes started by hand."""
+"""The torch.distributed backend "muster" with the PyTorch of the interpreter that runs this file:
+under muster, under torchrun, and in processes started by hand."""
 import os
 import re
 import socket
@@ -40,15 +40,16 @@ class MusterTest(unittest.TestCase):
         return done.stdout
 
     def by_hand(self, ranks, *words):
-        """Without a launcher: rank 0's PyTorch serves the store. Output of each rank."""
-        with socket.socket() as held:  # rank 0 sets the same option; nobody else gets the port
+        """Without a launcher: rank 0's PyTorch serves the store. Returns the output of each
+        rank."""
+        with socket.socket() as held:  # rank 0 sets the same option; no other process gets the port
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             held.bind(("127.0.0.1", 0))
             port = held.getsockname()[1]
             started = []
             for rank in range(ranks):
-                # One thread each, as launchers have it: those of OpenMP spin, and where they are
-                # more than processors each step takes whole time slices.
+                # One thread each, as launchers set it. OpenMP threads spin, so with more of them
+                # than CPUs each step takes whole time slices.
                 place = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
                          "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
                 process = subprocess.Popen(
@@ -137,7 +138,7 @@ class Ddp(MusterTest):
         self.assertEqual(len(ours), 2)
         for (loss, accuracy), (our_loss, our_accuracy) in zip(gloo, ours):
             self.assertAlmostEqual(our_loss, loss, delta=0.002)
-            self.assertAlmostEqual(our_accuracy, accuracy, delta=0.6)  # two of 359 pictures
+            self.assertAlmostEqual(our_accuracy, accuracy, delta=0.6)  # two of 359 images
 
 
 class Deaths(MusterTest):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch on several nodes under muster: a training goes on when nodes die, its host among them."""
+"""PyTorch on several nodes under muster: training continues when nodes die, including its host."""
 import os
 import re
 import sys
@@ -20,7 +20,7 @@ import train_together  # noqa: E402
 TRAIN = os.path.join(support.HERE, "workers", "train_together.py")
 DIGITS = os.path.join(support.EXAMPLES, "digits_ddp.py")
 GROUPS = os.path.join(support.HERE, "workers", "groups.py")
-# No restart is allowed: what follows from a node's death must not count as a failure.
+# No restart is allowed, because consequences of a node's death must not count as failures.
 CONF = "last_call_timeout=500,lease=5"
 
 
@@ -46,7 +46,7 @@ class Training(TorchNodes):
         return list(parse_lines(self.job.folder / "steps"))
 
     def trained(self, world, steps=2 * train_together.SAVE_EACH + 1):
-        """Waits until the latest round is of that world and has trained so many steps."""
+        """Waits until the latest round has this world size and has trained this number of steps."""
         def look():
             lines = self.lines()
             starts = [i for i, line in enumerate(lines) if "from" in line]
@@ -63,7 +63,8 @@ class Training(TorchNodes):
         self.check_steps()
 
     def check_steps(self):
-        """Every round began after the last checkpoint, and the losses are the undisturbed ones."""
+        """Every round continued from the last checkpoint, and the losses equal those of an
+        undisturbed run."""
         lines, saved, step = self.lines(), 0, 0
         losses = train_together.reference(max(line.get("step", 0) for line in lines))
         for line in lines:
@@ -115,7 +116,7 @@ class Jobs(TorchNodes):
                          [f"rank {rank} of 4 is done" for rank in range(4)])
 
     def test_groups_over_the_store_by_address(self):
-        # tcp:// in place of env://: each worker is a client of the store that the agent serves.
+        # tcp:// instead of env://: each worker is a client of the store that the agent serves.
         script = self.python(
             "import os, torch, torch.distributed as dist\n"
             "env = os.environ\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back end "muster" gives what gloo gives, in cases that PyTorch and programs on top of it make
-use of; it can stand in for gloo; and processes end without an abort whatever is under way."""
+"""The backend "muster" gives the same results as gloo in cases that PyTorch and programs based on
+it use. It can replace gloo, and processes exit without an abort whatever is in progress."""
 import os
 import re
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's TCPStore class, of the version that runs this, as the client of muster-store."""
+"""The TCPStore class of the running PyTorch as the client of muster-store."""
 import multiprocessing
 import os
 import signal
@@ -110,7 +110,7 @@ class Waiting(StoreTest):
     def test_get_waits_for_the_value(self):
         store, other = self.client(), self.client()
         wakes = [lambda k: other.set(k, "7"), lambda k: other.add(k, 7)]
-        if not OLD_SERVER:  # whose compare_set woke nobody
+        if not OLD_SERVER:  # whose compare_set woke no client
             wakes.append(lambda k: other.compare_set(k, "", "7"))
         for number, wake in enumerate(wakes):
             waiter = self.starts_waiting(store.get, f"k{number}")
@@ -195,7 +195,7 @@ class Prefixes(StoreTest):
         mine = PrefixStore("mine", store)
         self.assertEqual(mine.add("n", 5), 5)
         self.assertEqual(mine.compare_set("c", "", "v"), b"v")
-        self.assertEqual(mine.num_keys(), 2)  # of the whole store
+        self.assertEqual(mine.num_keys(), 2)  # for the whole store
         store.set("other", "v")
         self.assertEqual(mine.num_keys(), 3)
         self.assertTrue(mine.delete_key("n"))
@@ -204,7 +204,7 @@ class Prefixes(StoreTest):
 
 
 def meet(port, rank, count):
-    """One of many clients: tells its number, waits for all others, adds itself up."""
+    """One of many clients: announces its number, waits for all others, adds itself to the sum."""
     store = TCPStore("127.0.0.1", port, None, False, LONG)
     store.set(f"rank/{rank}", str(rank))
     store.wait([f"rank/{peer}" for peer in range(count)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's TCPStore class has learnt since 1.13, as the client of muster-store: operations on
-many keys, queues, barriers, connections that live on after a time-out, limits."""
+"""Features that PyTorch's TCPStore class has gained since 1.13, as the client of muster-store:
+operations on several keys, queues, barriers, connections that survive a timeout, limits."""
 import os
 import socket
 import struct
@@ -66,7 +66,7 @@ class NewOperations(StoreTest):
     def test_list_keys(self):
         store = TCPStore("127.0.0.1", self.port, 2, False, LONG)
         prefixed = PrefixStore("p", store)
-        self.assertEqual(store.list_keys(), [])  # init/ is not the user's
+        self.assertEqual(store.list_keys(), [])  # keys in init/ are not the user's
         store.set("a", "")
         prefixed.set("b", "")
         self.assertEqual(sorted(store.list_keys()), ["a", "p/b"])
@@ -212,7 +212,7 @@ class QueuesAndBarriers(StoreTest):
         self.client().barrier("b", 4)
         for call in early:
             call.result()
-        self.client().barrier("b", 4)  # the count is never reset: a used barrier is open
+        self.client().barrier("b", 4)  # the count is never reset, so a used barrier stays open
         self.assertEqual(self.client().get("b"), b"5")
 
     def test_a_barrier_through_a_prefix(self):
@@ -224,7 +224,7 @@ class QueuesAndBarriers(StoreTest):
 class Limits(StoreTest):
     def assert_closed(self, store):
         with self.assertRaises(DistNetworkError):
-            for _ in range(3):  # the first write may still go into the closing socket
+            for _ in range(3):  # the first write may still go to the closing socket
                 store.num_keys()
 
     def test_what_is_just_allowed(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/torch_env, tried on a tree of its own with a PyTorch of a few bytes and no network."""
+"""scripts/torch_env, in a separate tree with a PyTorch of a few bytes and no network."""
 import os
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ import support
 
 
 def make_wheel(folder, name, version, files):
-    """A wheel is a zip file with the modules and three files about them."""
+    """A wheel is a zip file with the modules and three files that describe them."""
     info = f"{name}-{version}.dist-info"
     about = {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
              f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that PyTorch's own torchrun started, which meet through its store: workers in Python and in
+"""Ranks started by PyTorch's own torchrun that meet through its store: workers in Python and in
 C++, restarts, two agents."""
 import os
 import subprocess

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// muster-transcript FILE…: plays the script above the line "----" of each file and compares what
-// the nodes hear, say and do with the text below it. MUSTER_REWRITE=1 writes that text anew: look
-// at the difference as at code. The verbs are those of Stage::perform.
+// muster-transcript FILE…: plays the script above the line "----" in each file, and compares what
+// the nodes receive, send and do with the text below that line. MUSTER_REWRITE=1 rewrites that
+// text; review the changes like code. Stage::perform defines the verbs.
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "sim/nodes/nodes_world.hpp"
@@ -42,7 +42,7 @@ Duration duration_of(const std::string& word) {
 
 class Stage {
  public:
-  // False: no such verb.
+  // False if there is no such verb.
   bool perform(const std::vector<std::string>& words);
 
   [[nodiscard]] std::string text() const {
@@ -142,7 +142,7 @@ std::optional<std::string> play(const std::string& script) {
   return stage.text();
 }
 
-// False: the text differs.
+// False if the text differs.
 bool check(const std::string& path) {
   std::ifstream in(path);
   std::stringstream whole;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collective library for arm64, as far as a machine of another kind can tell: every source
+"""The collective library for arm64, as far as another architecture can test it: every source file
 compiles, and the arithmetic becomes NEON instructions. arm64_test.py SOURCE-TREE"""
 import concurrent.futures
 import glob
@@ -13,13 +13,13 @@ ROOT = sys.argv.pop(1)
 ROOM = os.path.join(ROOT, "lib", "collective")
 COMPILE = ["clang++-19", "--target=aarch64-linux-gnu", "-std=c++23", "-Wall", "-Wextra", "-Werror",
            "-I", os.path.join(ROOT, "lib"), "-I", ROOT, "-DASIO_STANDALONE", "-DASIO_NO_DEPRECATED"]
-# Back ends and planted errors of nccl/ need NCCL's headers, which are not everywhere.
+# Backends and planted errors of nccl/ need NCCL's headers, which are not always installed.
 SOURCES = sorted(source for source in glob.glob(os.path.join(ROOM, "**", "*.cpp"), recursive=True)
                  if "/nccl/" not in source)
 
 
 def compiled(*args):
-    """(exit code, what the compiler says, its output)."""
+    """(exit code, the compiler's messages, its output)."""
     done = subprocess.run([*COMPILE, *args], capture_output=True, text=True, timeout=200)
     return done.returncode, done.stderr, done.stdout
 

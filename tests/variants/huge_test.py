@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of more elements and bytes than 32 bits can count, each element compared with what it must
-be. huge_test.py BENCH-RANKS"""
+"""Sums of more elements and bytes than 32 bits can count. Each element is compared with its
+expected value. huge_test.py BENCH-RANKS"""
 import os
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import unittest
 
 RANKS = sys.argv.pop(1)
 ELEMENTS = 2 ** 32 + 4096
-NEEDED = 2.5 * ELEMENTS  # bytes: a buffer for each of two ranks, and room
+NEEDED = 2.5 * ELEMENTS  # bytes: a buffer for each of two ranks, and some room
 
 
 def available():

@@ -107,7 +107,7 @@ class Mesh final : public PeerWatch {
   mutable std::vector<Peer> peers_;
   mutable std::optional<Error> fault_;
   bool is_starting_ = true;
-  mutable std::optional<Error> lost_;  // during startup: a peer closed silently
+  mutable std::optional<Error> lost_;  // during startup: a peer closed its end silently
 };
 
 }  // namespace muster::collective

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices, contexts, errors, capture mode. Knob: MUSTER_FAKE_CUDA_DEVICES, how many devices there
-// are (default 1).
+// Devices, contexts, errors, capture mode. Knob: MUSTER_FAKE_CUDA_DEVICES, the number of devices
+// (default 1).
 #include "fakes/cuda/capture.hpp"
 #include "fakes/cuda/extra.h"
 #include "fakes/cuda/world.hpp"

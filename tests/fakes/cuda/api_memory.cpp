@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, copies and kernels: each declares what it uses, and what is not ordered breaks a rule.
-// What the host knows when a call returns is what CUDA promises ("API synchronization behavior"),
-// not what happens here.
+// Memory, copies and kernels: each call declares its memory uses, and unordered uses break a rule.
+// What the host knows when a call returns follows CUDA's guarantees ("API synchronization
+// behavior"), not what happens here.
 #include "fakes/cuda/extra.h"
 #include "fakes/cuda/world.hpp"
 #include "fakes/violation.hpp"
@@ -19,13 +19,13 @@ using muster::fake::World;
 
 namespace {
 
-// What is in new memory: a page that a process has just got is zero, the device's is not.
+// The contents of new memory: a process's new pages are zero, but device memory is not.
 constexpr int kRubbish = 0xcb;
 
-// When a copy returns, of memory of the host that is not pinned.
+// When a copy to or from unpinned host memory returns.
 enum class Return {
   at_once,
-  taken,  // its source is free: the rest goes on in the stream, and the host does not know its end
+  taken,  // its source is free; the rest runs in the stream, unknown to the host
   done
 };
 
@@ -33,7 +33,7 @@ struct Copy {
   void* to;
   const void* from;
   std::size_t bytes;
-  std::uintptr_t device;  // the side that is device memory
+  std::uintptr_t device;  // the side in device memory
   bool writes_device;
 };
 
@@ -77,7 +77,8 @@ CUresult cuMemAlloc(CUdeviceptr* memory, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// Waits until the device is idle. No rule of CUDA's says so, so the host learns nothing by it.
+// Waits until the device is idle. CUDA does not guarantee this, so it does not count as the host's
+// knowledge.
 CUresult cuMemFree(CUdeviceptr memory) {
   World& world = World::get();
   auto lock = world.lock();
@@ -174,7 +175,7 @@ void muster_fake_call_it(const void* data, unsigned type, unsigned managed) {
   found.managed = managed;
 }
 
-// `spans` ends with one of a null address.
+// `spans` ends with an entry whose address is null.
 CUresult muster_fake_launch(
     CUstream handle, const char* what, CUhostFn body, void* data, const muster_fake_span* spans) {
   World& world = World::get();

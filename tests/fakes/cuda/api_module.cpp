@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules and kernels: PTX is read when it is loaded and really run, by the interpreter of ptx_run,
-// on the stream's thread. What memory a kernel uses is found by a dry run at its launch. That a
-// launch passes as many parameters as the kernel has cannot be seen: kernelParams has no length.
+// Modules and kernels: PTX is parsed when it is loaded, and the interpreter in ptx_run really
+// executes it on the stream's thread. A dry run at launch finds the memory that a kernel uses. The
+// number of parameters passed to a launch cannot be checked, because kernelParams has no length.
 #include "fakes/cuda/extra.h"
 #include "fakes/cuda/ptx_parse.hpp"
 #include "fakes/cuda/ptx_run.hpp"
@@ -40,7 +40,7 @@ struct Module {
 constexpr unsigned kBlockThreadsMax = 1024;
 constexpr unsigned kGridBlocksMax = 0x7fffffff;
 
-// Under the World's lock. Kept after their end, so that a later use is seen.
+// Guarded by the World's lock. Kept after unloading, so that a later use is detected.
 std::vector<std::unique_ptr<Module>>& modules() {
   static auto* all = new std::vector<std::unique_ptr<Module>>;
   return *all;
@@ -80,8 +80,8 @@ std::vector<std::uint64_t> copied(void** parameters, std::size_t count) {
   return values;
 }
 
-// The dry run is made without the lock: other threads need not wait for it. Meanwhile the launch
-// is counted, so the module stays.
+// The dry run happens without the lock, so that other threads need not wait for it. Meanwhile the
+// launch is counted, so the module stays loaded.
 CUresult launch(CUfunction kernel_handle,
                 muster::fake::Launch grid,
                 void** parameters,
@@ -148,7 +148,7 @@ CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name)
   return CUDA_ERROR_NOT_FOUND;
 }
 
-// CUDA's own names say less.
+// CUDA's own names are less clear.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name,readability-function-size)
 CUresult cuLaunchKernel(CUfunction handle,
                         unsigned int blocks,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events. An event that was recorded twice stands for its last record, as in CUDA.
+// Streams and events. An event that was recorded twice represents its last record, as in CUDA.
 #include "fakes/cuda/capture.hpp"
 #include "fakes/cuda/extra.h"
 #include "fakes/cuda/world.hpp"
@@ -60,7 +60,7 @@ CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-// Its memory is kept, so that a later use is seen.
+// Its memory is kept, so that a later use is detected.
 CUresult cuEventDestroy(CUevent event) {
   World& world = World::get();
   const auto lock = world.lock();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The capture mode of each thread: a query of an event by a thread in global mode spoils a graph
-// that another thread captures.
+// The capture mode of each thread: if a thread in global mode queries an event, it invalidates a
+// graph that another thread is capturing.
 #pragma once
 
 #include <cuda.h>

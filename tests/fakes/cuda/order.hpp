@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order: which uses of device memory are ordered by streams, events and waits of the host, and
-// which are not, kept as vector clocks. Finds the reuse of a buffer before the event even where the
-// timing of this run was lucky. The host counts as one thread: what one of its threads has waited
-// for, all know. Pure; guarded by the World's mutex.
+// which are not, tracked with vector clocks. Detects the reuse of a buffer before its event even if
+// the timing of this run was lucky. The host counts as one thread: if one of its threads has waited
+// for something, all threads know about it. Pure; guarded by the World's mutex.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace muster::fake {
 
-// How much of each stream (by its number) has happened before a point.
+// How much of each stream (by its number) happened before a point.
 using Clock = std::vector<std::uint64_t>;
 
 struct Span {
@@ -25,7 +25,8 @@ struct Span {
 class Order {
  public:
   [[nodiscard]] int add_stream();
-  // A new operation: after all that this stream has done or waited for, and that the host knows.
+  // A new operation, ordered after everything that this stream has done or waited for and that the
+  // host knows.
   void enqueue(int stream);
 
   [[nodiscard]] Clock at(int stream) const { return streams_[static_cast<std::size_t>(stream)]; }
@@ -33,9 +34,10 @@ class Order {
   void stream_waits(int stream, const Clock& clock);
   void host_knows(const Clock& clock);
 
-  // The stream's newest operation uses memory. A sentence if another use is not ordered before it.
+  // The stream's newest operation uses memory. Returns an error if another use is not ordered
+  // before it.
   [[nodiscard]] std::optional<std::string> touch(int stream, Span span, const std::string& what);
-  // The host frees memory; the same.
+  // The same when the host frees memory.
   [[nodiscard]] std::optional<std::string> release(Span span);
 
  private:
@@ -52,7 +54,7 @@ class Order {
 
   std::vector<Clock> streams_;
   Clock host_;
-  std::vector<Use> uses_;  // that the host does not know to be over
+  std::vector<Use> uses_;  // that the host does not know to have completed
 };
 
 }  // namespace muster::fake

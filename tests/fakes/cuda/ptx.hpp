@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel in PTX, decoded once so that it runs quickly: made by ptx_parse, run by ptx_run. All
-// that an instruction can name is a slot: registers, and what never changes within a thread (its
-// place in the grid, parameters, constants). Values; pure.
+// A kernel in PTX, decoded once so that it runs quickly: created by ptx_parse, run by ptx_run.
+// Operands of instructions are slots: registers, and values that never change within a thread (its
+// position in the grid, parameters, constants). Values; pure.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ enum class Op : std::uint8_t {
   end,
 };
 
-// The letters of SlotKind also stand in the table of instructions (ptx_forms.hpp).
+// The table of instructions (ptx_forms.hpp) uses the letters of SlotKind, too.
 enum class SlotKind : char {
   predicate = 'P',
   b16 = 'H',
@@ -55,7 +55,7 @@ struct Slot {
 
 using SlotNumber = std::uint16_t;
 
-// Slots that each kernel has, before its parameters, which come next.
+// Slots that every kernel has. Its parameters follow them.
 enum SpecialSlot : SlotNumber { tid, ntid, ctaid, nctaid, special_slots };
 
 inline constexpr std::array kSpecialNames = {"%tid.x", "%ntid.x", "%ctaid.x", "%nctaid.x"};
@@ -63,20 +63,20 @@ inline constexpr std::array kSpecialNames = {"%tid.x", "%ntid.x", "%ctaid.x", "%
 struct Instruction {
   Op op = Op::end;
   std::uint8_t bytes = 0;               // of one element in memory
-  std::uint8_t sources = 0;             // how many of `from`
-  std::uint8_t targets = 0;             // how many of `to`
-  std::uint32_t next = 0;               // where a branch goes
-  std::uint32_t line = 0;               // of the text
+  std::uint8_t sources = 0;             // number of entries in `from`
+  std::uint8_t targets = 0;             // number of entries in `to`
+  std::uint32_t next = 0;               // target of a branch
+  std::uint32_t line = 0;               // in the text
   std::uint64_t mask = 0;               // the bits that a result keeps
   std::array<SlotNumber, 4> to = {};    //
-  std::array<SlotNumber, 5> from = {};  // of memory: the address, then what is stored
+  std::array<SlotNumber, 5> from = {};  // for memory: the address, then the values to store
 };
 
 struct Kernel {
   std::string name;
   std::size_t parameters = 0;
   std::vector<Slot> slots;
-  std::vector<Instruction> code;  // the last one is an end or a branch
+  std::vector<Instruction> code;  // the last one is an exit or a branch
 };
 
 }  // namespace muster::fake

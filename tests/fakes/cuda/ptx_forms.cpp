@@ -59,7 +59,7 @@ const Form* find_form(std::string_view name) {
   return nullptr;
 }
 
-// A register without a type (.b32) may hold an f32; an integer may not.
+// A register without a type (.b32) may hold an f32, but an integer register may not.
 bool fits(char operand, SlotKind kind) {
   switch (capital(operand)) {
     case 'X':

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of instructions that the fake driver runs: those of our kernels, and no others, so that
-// a kernel which uses more is noticed when it is loaded. Used by ptx_parse. Pure.
+// The table of instructions that the fake driver runs: exactly those in our kernels, so that any
+// other instruction is detected when a kernel is loaded. Used by ptx_parse. Pure.
 #pragma once
 
 #include "fakes/cuda/ptx.hpp"
@@ -13,18 +13,18 @@ namespace muster::fake {
 struct Form {
   std::string_view name;
   Op op;
-  // A letter for each operand, the result first: those of SlotKind, and X for any 32 bits. A small
-  // letter: an integer constant as well; s: also a special register. Of load and store: the letter
-  // of what is moved.
+  // One letter per operand, the result first: those of SlotKind, and X for any 32 bits. A
+  // lower-case letter also permits an integer constant, and s also a special register. For load and
+  // store: the letter of the data.
   std::string_view operands;
-  std::uint8_t bytes = 0;  // of load and store: of an element
-  std::uint8_t count = 0;  // and how many
+  std::uint8_t bytes = 0;  // for load and store: per element
+  std::uint8_t count = 0;  // and their number
 };
 
 [[nodiscard]] std::span<const Form> all_forms();
-// Null: there is none of that name.
+// Null if there is no form with this name.
 [[nodiscard]] const Form* find_form(std::string_view name);
-// Whether what is in the slot may stand there.
+// Whether the slot is permitted as this operand.
 [[nodiscard]] bool fits(char operand, SlotKind kind);
 [[nodiscard]] bool takes_constant(char operand);
 // The bits of the operand's type.

@@ -15,7 +15,7 @@ struct Token {
   unsigned line = 0;
 };
 
-// Marks stand alone. The last token is "the end".
+// Punctuation forms separate tokens. The last token is "the end".
 std::vector<Token> split_tokens(std::string_view text) {
   constexpr std::string_view kMarks = "(){}[]<>,;:@";
   std::vector<Token> tokens;
@@ -53,7 +53,7 @@ SlotKind register_kind(std::string_view type) {
   return found == kKinds.end() ? SlotKind::constant : found->second;
 }
 
-// After the first error all tokens but the end are taken, so that each loop ends.
+// After the first error, all tokens except the end are consumed, so that every loop terminates.
 class Parser {
  public:
   explicit Parser(std::string_view text) : tokens_(split_tokens(text)) {}
@@ -76,7 +76,7 @@ class Parser {
     return token.text;
   }
 
-  // Goes past the token if it is this one.
+  // Consumes the token if it is this one.
   bool skip(std::string_view text) {
     const bool is_it = tokens_[at_].text == text;
     if (is_it) {
@@ -98,7 +98,7 @@ class Parser {
     at_ = tokens_.size() - 1;
   }
 
-  // ".version 6.0", ".target sm_53", ".address_size 64": which ones, ptxas looks at.
+  // ".version 6.0", ".target sm_53", ".address_size 64"; ptxas checks the values.
   void head() {
     need(".version");
     take();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the text of a program in PTX to its kernels. Strict: what the table of instructions
-// (ptx_forms) does not have, and any operand of another type than the instruction's, is an error.
-// Called when a module is loaded. Pure.
+// Parses the text of a PTX program into kernels. Strict: an instruction that is not in the table
+// (ptx_forms), or an operand of a different type, is an error. Called when a module is loaded.
+// Pure.
 #pragma once
 
 #include "fakes/cuda/ptx.hpp"

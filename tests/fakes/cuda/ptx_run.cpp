@@ -11,10 +11,10 @@ namespace {
 
 enum class Trouble { none, unwritten, shift, misaligned, unforeseen, endless };
 
-// __extension__: it is no type of ISO C++.
+// __extension__: it is not an ISO C++ type.
 __extension__ using Half = _Float16;
 
-// As PTX says, what is no number becomes one pattern.
+// As in PTX, every NaN becomes the same bit pattern.
 std::uint16_t narrow_to_f16(std::uint32_t bits) {
   const auto value = std::bit_cast<float>(bits);
   return std::isnan(value) ? 0x7fff : std::bit_cast<std::uint16_t>(static_cast<Half>(value));
@@ -25,7 +25,8 @@ std::uint32_t widen_from_f16(std::uint16_t bits) {
   return std::isnan(value) ? 0x7fffffff : std::bit_cast<std::uint32_t>(value);
 }
 
-// One thread of the grid at a time. Dry: it notes the uses of memory, loads zeros, stores nothing.
+// Runs one thread of the grid at a time. A dry run records memory uses, loads zeros and stores
+// nothing.
 class Machine {
  public:
   // `allowed` is null in a dry run.
@@ -116,8 +117,8 @@ class Machine {
     return Trouble::none;
   }
 
-  // Values are kept without sign and with zeros above their type's bits, so that one comparison
-  // does for all types.
+  // Values are stored unsigned and zero-extended from their type's width, so that one comparison
+  // serves all types.
   [[nodiscard]] std::uint64_t result(const Instruction& now) const {
     const std::uint64_t a = from(now, 0);
     const std::uint64_t b = from(now, 1);
@@ -200,7 +201,7 @@ class Machine {
   const Uses* allowed_;
   std::vector<ThreadUse> noted_;
   std::vector<std::uint64_t> values_;
-  std::vector<std::uint8_t> never_written_;  // of each slot, when a thread begins
+  std::vector<std::uint8_t> never_written_;  // for each slot, at the start of a thread
   std::vector<std::uint8_t> unwritten_;
   std::uint64_t number_ = 0;
   const Instruction* at_ = nullptr;

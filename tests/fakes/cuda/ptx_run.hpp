@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a kernel, one thread of the grid after the other. First dry: what memory it
-// would use, with zeros for what it loads, since our kernels compute no address from data; then for
-// real, within what the dry run said. Called by api_module: dry when the kernel is launched, for
-// real on the stream's thread. Errors are sentences. Pure but for the memory that the kernel uses.
+// Runs a kernel, one thread of the grid after the other. First a dry run finds the memory that it
+// would use; loads return zeros, because our kernels compute no addresses from data. The real run
+// then stays within that memory. Called by api_module: the dry run at launch, the real run on the
+// stream's thread. Errors are sentences. Pure except for the memory that the kernel uses.
 #pragma once
 
 #include "fakes/cuda/ptx.hpp"
@@ -10,7 +10,7 @@
 
 namespace muster::fake {
 
-// A thread that runs more of them does not end. A thread of the biggest bucket needs thousands.
+// A thread that exceeds this does not terminate. A thread for the largest bucket needs thousands.
 inline constexpr std::uint64_t kInstructionsMax = std::uint64_t{1} << 22;
 
 struct Launch {
@@ -20,7 +20,7 @@ struct Launch {
 };
 
 [[nodiscard]] std::expected<Uses, std::string> foresee(const Kernel& kernel, const Launch& launch);
-// Null: all threads have ended.
+// Null: all threads have exited.
 [[nodiscard]] std::optional<std::string> run_kernel(const Kernel& kernel,
                                                     const Launch& launch,
                                                     const Uses& uses);

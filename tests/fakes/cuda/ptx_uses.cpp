@@ -14,7 +14,8 @@ void extend(std::vector<Span>& spans, const ThreadUse& use) {
   }
 }
 
-// Of the uses so far, by address: which reaches furthest, and which does of all other threads.
+// Among the uses so far, by address: the one that extends furthest, and the furthest from any other
+// thread.
 class Furthest {
  public:
   void add(const ThreadUse& use) {
@@ -28,7 +29,7 @@ class Furthest {
     }
   }
 
-  // Null: no other thread's use reaches into this one.
+  // Null if no other thread's use overlaps this one.
   [[nodiscard]] const ThreadUse* other(const ThreadUse& use) const {
     const ThreadUse& found = first_.thread == use.thread ? second_ : first_;
     return found.bytes > 0 && found.end() > use.begin ? &found : nullptr;

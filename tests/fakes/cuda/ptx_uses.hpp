@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launch of a kernel uses of the device's memory: each use by each thread becomes a few
-// spans. Made by the dry run (ptx_run), declared to Order by api_module. Values; pure.
+// The device memory that a kernel launch uses: the uses of all threads combined into a few spans.
+// Created by the dry run (ptx_run), declared to Order by api_module. Values; pure.
 #pragma once
 
 #include "fakes/cuda/order.hpp"
@@ -19,7 +19,7 @@ struct ThreadUse {
   [[nodiscard]] std::uint64_t end() const { return begin + bytes; }
 };
 
-// In the order of addresses, without overlap.
+// Sorted by address, without overlaps.
 struct Uses {
   std::vector<Span> reads;
   std::vector<Span> writes;
@@ -27,7 +27,8 @@ struct Uses {
   [[nodiscard]] bool allow(const ThreadUse& use) const;
 };
 
-// A sentence where one thread writes what another one uses: nothing orders the threads of a grid.
+// Returns an error if one thread writes what another one uses, because nothing orders the threads
+// of a grid.
 [[nodiscard]] std::expected<Uses, std::string> gather(std::vector<ThreadUse> uses);
 
 }  // namespace muster::fake

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: all that the fake driver knows: devices, contexts, streams (each with a thread), events,
-// memory (plain memory of the host). One lock guards it. Never destroyed, as the real driver.
+// World: the state of the fake driver: devices, contexts, streams (each with a thread), events,
+// memory (ordinary host memory). One lock guards it. Never destroyed, like the real driver.
 #pragma once
 
 #include "fakes/cuda/order.hpp"
@@ -27,17 +27,17 @@ struct Stream {
   int number = 0;  // in Order
   int device = 0;
   std::deque<std::function<void()>> tasks;
-  std::uint64_t given = 0;  // tasks up to now
+  std::uint64_t given = 0;  // number of tasks so far
   std::uint64_t done = 0;
   bool closing = false;
   bool legacy = false;  // the default stream
   bool captures = false;
-  std::string held;  // why it may not be used now
+  std::string held;  // why it must not be used now
 };
 
 struct Event {
   int device = 0;
-  // Of the newest record: whether it was passed. Who waits for an older one has its own.
+  // Whether the newest record has been passed. A waiter for an older record has that one's flag.
   std::shared_ptr<bool> passed = std::make_shared<bool>(true);
   Clock clock;
   bool destroyed = false;
@@ -46,7 +46,7 @@ struct Event {
 struct Allocation {
   std::size_t bytes = 0;
   int device = 0;
-  unsigned type = CU_MEMORYTYPE_DEVICE;  // what is said of it
+  unsigned type = CU_MEMORYTYPE_DEVICE;  // the reported type
   unsigned managed = 0;
 };
 
@@ -59,24 +59,25 @@ class World {
 
   [[nodiscard]] Lock lock() { return Lock(mutex_); }
 
-  // All of these under the lock.
+  // All of these require the lock.
   [[nodiscard]] Stream& stream_of(CUstream handle, int device);
   [[nodiscard]] Stream* make_stream(int device);
   void close_stream(Stream& stream);
   void push(Stream& stream, std::function<void()> task);
-  // Until the stream has done what it has been given by now.
+  // Waits until the stream has completed the work queued so far.
   void await(Lock& lock, Stream& stream);
   // The same; then the host knows its clock.
   void drain(Lock& lock, Stream& stream);
-  // Until all streams of the device have, as by calls that free memory. The host learns nothing.
+  // Waits until all streams of the device have completed their work, like calls that free memory.
+  // The host does not learn that.
   void await_device(Lock& lock, int device);
-  // When the last one lets the device's context go, which would destroy what is in it: a rule is
-  // broken if that is something.
+  // Called when the last holder releases the device's context, which would destroy its contents:
+  // any contents break a rule.
   void check_nothing_is_left(int device) const;
-  // Of the allocation that the address lies in, from there to its end; 0: not device memory.
+  // Bytes from the address to the end of its allocation; 0: not device memory.
   [[nodiscard]] std::size_t bytes_from(std::uintptr_t address) const;
-  // The stream's newest operation uses memory: the device's, and ordered after earlier uses, or a
-  // rule is broken.
+  // The stream's newest operation uses memory, which must be the device's and ordered after earlier
+  // uses; otherwise a rule is broken.
   void touch(const Stream& stream, Span span, const std::string& what);
 
   void wait(Lock& lock) { changed_.wait(lock); }
@@ -89,7 +90,7 @@ class World {
   bool initialised = false;
   bool capturing = false;
   int awaiting = 0;            // threads in await_device
-  std::map<int, int> modules;  // loaded ones, by device
+  std::map<int, int> modules;  // loaded modules, by device
   int pid = 0;
 
  private:
@@ -103,9 +104,9 @@ class World {
 
 // The thread's stack of contexts.
 [[nodiscard]] std::vector<Context*>& context_stack();
-// Of the current context; -1: none.
+// The device of the current context; -1: none.
 [[nodiscard]] int current_device();
-// The same, for calls that need one: without it a rule is broken.
+// The same for calls that need a context; without one, a rule is broken.
 [[nodiscard]] int required_device();
 
 }  // namespace muster::fake

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the unique id to the end of a communicator, and what is asked of the library itself.
+// From the unique id to the end of a communicator, and queries to the library itself.
 #include "fakes/cuda/extra.h"
 #include "fakes/nccl/comm.hpp"
 #include "fakes/violation.hpp"
@@ -55,7 +55,7 @@ LastError& last_error() {
   return *own;
 }
 
-// Never freed, so that a use after the end is seen.
+// Never freed, so that a use after its end is detected.
 Comm& keep(std::unique_ptr<Comm> comm) {
   static auto* mutex = new std::mutex;
   static auto* all = new std::vector<std::unique_ptr<Comm>>;
@@ -71,7 +71,8 @@ void check_config(const ncclConfig_t* config, const char* call) {
   }
 }
 
-// Until all have come and none of them is where another is. The result stays in the communicator.
+// Waits until all ranks have arrived, each with a different rank number. The result stays in the
+// communicator.
 void meet(Comm& comm) {
   Segment& segment = *comm.segment;
   Member& own = segment.own();
@@ -212,8 +213,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* result) {
   return ncclSuccess;
 }
 
-// Says success while it goes on, as the source of 2.28 does: only the parent's asynchronous error
-// tells.
+// Returns success while it is in progress, like the source of 2.28: only the parent's asynchronous
+// error shows the progress.
 ncclResult_t ncclCommSplit(
     ncclComm_t handle, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   Comm& comm = comm_at_rest(handle, "ncclCommSplit");
@@ -269,8 +270,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   return ncclSuccess;
 }
 
-// Frees memory at its end, for which it waits until the device is idle: also until the operations
-// of other communicators are over, which may need aborts of their own. So those must get in.
+// Finally frees memory, and therefore waits until the device is idle, including operations of other
+// communicators, which may need aborts of their own. So other threads must be able to enter.
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   Comm& comm = comm_of(handle, "ncclCommAbort");
   const Inside inside(&comm, "ncclCommAbort", Inside::Whom::same_communicator);
@@ -290,7 +291,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   }
   finish_kernels(comm);
   if (comm.stream != nullptr) {
-    cuStreamSynchronize(comm.stream);  // the host knows now that buffers are free
+    cuStreamSynchronize(comm.stream);  // now the host knows that buffers are free
   }
   muster_fake_await_device(comm.device);
   comm.segment->unlink();
@@ -310,7 +311,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
   return number < kTexts.size() ? kTexts.at(number) : "unknown result code";
 }
 
-// The real one gives out its buffer itself, and a reader may see half of another thread's text.
+// The real library returns its internal buffer, so a reader may see half of another thread's text.
 const char* ncclGetLastError(ncclComm_t /*comm*/) {
   thread_local std::array<char, 1024> copy{};
   const std::scoped_lock lock(last_error().mutex);
@@ -330,7 +331,8 @@ ncclResult_t ncclMemFree(void* memory) {
   return ncclSuccess;
 }
 
-// For tests, that find it by dlsym: buffers that are registered now, in this process.
+// The number of buffers registered in this process now, for tests, which find this function with
+// dlsym.
 int muster_fake_registered() {
   return registered;
 }

@@ -65,7 +65,7 @@ bool is_transfer(const Operation& operation) {
   return operation.what == What::send || operation.what == What::recv;
 }
 
-// The pair of ranks of a send or receive, and which side this rank is.
+// The two ranks of a send or receive, and which side this rank is.
 struct Side {
   std::atomic<std::uint32_t>& pair;
   std::uint32_t own;
@@ -94,8 +94,8 @@ bool must_connect(Comm& comm, const std::vector<Operation>& operations) {
   });
 }
 
-// Until all have come to their first collective of this kind (for NCCL: of its algorithm), or the
-// peers to theirs with this rank.
+// Waits until all ranks have reached their first collective of this kind (in NCCL: of its
+// algorithm), or the peers have reached theirs with this rank.
 Came connect(Comm& comm, const std::vector<Operation>& operations) {
   std::vector<Side> sides;
   Came came = Came::yes;
@@ -116,7 +116,7 @@ Came connect(Comm& comm, const std::vector<Operation>& operations) {
   return came;
 }
 
-// The uses of one kernel are not ordered among themselves, and need not be.
+// The memory uses of one kernel are not ordered among themselves, and need not be.
 ncclResult_t launch(Comm& comm, CUstream stream, std::vector<Operation> operations) {
   const auto spans = spans_of(comm, operations);
   const std::string text = describe(operations.front()) + " of rank " + std::to_string(comm.rank);
@@ -131,7 +131,7 @@ ncclResult_t launch(Comm& comm, CUstream stream, std::vector<Operation> operatio
 }
 
 // From 2.22 on (NCCL_RUNTIME_CONNECT) ranks connect in the first operation that needs it, in a
-// thread of NCCL's: the call goes on until the others have come to theirs.
+// thread of NCCL. The call continues until the other ranks have made theirs.
 void connect_and_launch(Comm& comm, CUstream stream, const std::vector<Operation>& operations) {
   const Came came = connect(comm, operations);
   if (came == Came::peer_gone) {
@@ -192,7 +192,7 @@ void check_type(const Comm& comm, ncclDataType_t type) {
           "fp8 is given to a NCCL before 2.24, which does not know it");
 }
 
-// The two buffers are apart, or one is in the other where NCCL says that it may be.
+// The two buffers do not overlap, or one is inside the other where NCCL permits it.
 void check_places(const Comm& comm, const Operation& operation) {
   const char* in = static_cast<const char*>(operation.in);
   const char* out = static_cast<const char*>(operation.out);

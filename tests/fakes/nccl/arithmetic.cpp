@@ -20,7 +20,7 @@ struct E5m2 {
   __nv_fp8_storage_t bits;
 };
 
-// What a type is computed in.
+// The type used to compute.
 template <class T>
 auto widen(T value) {
   if constexpr (std::is_same_v<T, __half>) {
@@ -114,7 +114,7 @@ constexpr Type type(const char* name) {
 }
 
 const Type& find(ncclDataType_t which) {
-  // In the order of NCCL's numbers.
+  // In the order of NCCL's constants.
   static const std::array<Type, ncclNumTypes> kTypes = {type<std::int8_t>("i8"),
                                                         type<std::uint8_t>("u8"),
                                                         type<std::int32_t>("i32"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of the fake NCCL: all its types and operations, in the order of ranks, narrow floats in f32
-// and rounded once. Pure.
+// The fake NCCL's arithmetic: all its types and operations, in rank order; narrow floats are
+// computed in f32 and rounded once. Pure.
 #pragma once
 
 #include <nccl.h>
@@ -11,9 +11,9 @@
 namespace muster::fake {
 
 struct Reduction {
-  ncclRedOp_t op = ncclSum;  // a built-in one; ncclSum for one with a scalar
+  ncclRedOp_t op = ncclSum;  // a built-in operator; ncclSum if it has a scalar
   double scalar = 1;         // multiplied first
-  bool has_scalar = false;   // it was made by ncclRedOpCreatePreMulSum
+  bool has_scalar = false;   // created by ncclRedOpCreatePreMulSum
 };
 
 [[nodiscard]] std::size_t bytes_of(ncclDataType_t type);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comm: a communicator of the fake NCCL, with what its rules need to know. Never freed, so that a
-// use after its end is seen.
+// Comm: a communicator of the fake NCCL, with the state that its rules need. Never freed, so that a
+// use after its end is detected.
 #pragma once
 
 #include "fakes/nccl/arithmetic.hpp"
@@ -33,16 +33,16 @@ struct Comm {
   int device = -1;
   std::string path;
   Knobs knobs;
-  std::unique_ptr<Segment> segment;  // once the job has made it
+  std::unique_ptr<Segment> segment;  // after the startup job has created it
   std::atomic<Life> life{Life::alive};
 
   std::atomic<int> result{ncclSuccess};  // its asynchronous error
   std::atomic<bool> job_runs{false};     // starting, splitting, finalizing
   std::thread job;
-  std::atomic<long> polls_left{0};  // an operation is in progress for so many polls yet
+  std::atomic<long> polls_left{0};  // an operation remains in progress for this many polls
   std::atomic<bool> aborting{false};
 
-  std::atomic<const char*> inside{nullptr};  // which call is
+  std::atomic<const char*> inside{nullptr};  // the name of that call
   std::atomic<int> kernels{0};               // queued or running
   CUstream stream = nullptr;
   std::set<std::size_t> connected;  // for these collectives
@@ -57,7 +57,7 @@ struct Comm {
   void fail(ncclResult_t with) { result = with; }
 };
 
-// Runs `body` in the communicator's own thread, which its polls wait for.
+// Runs `body` in the communicator's own thread; polls report progress until it ends.
 template <class Body>
 void start_job(Comm& comm, Body body) {
   if (comm.job.joinable()) {
@@ -70,10 +70,11 @@ void start_job(Comm& comm, Body body) {
   });
 }
 
-// Checks, and ends the program where a rule is broken. One lives for the length of each call.
+// Performs the checks, and terminates the program if a rule is broken. Exists for the duration of
+// each call.
 class Inside {
  public:
-  enum class Whom { same_device, same_communicator };  // must not be inside meanwhile
+  enum class Whom { same_device, same_communicator };  // must not be inside at the same time
 
   Inside(Comm* comm, const char* call, Whom alone = Whom::same_device);
   ~Inside();
@@ -86,11 +87,11 @@ class Inside {
 };
 
 [[nodiscard]] Comm& comm_of(ncclComm_t handle, const char* call);
-// And the rules for calls that need the communicator at rest.
+// Also checks the rules for calls that need an idle communicator.
 [[nodiscard]] Comm& comm_at_rest(ncclComm_t handle, const char* call);
 
 void set_last_error(const std::string& text);
-// In ncclGroupStart … ncclGroupEnd of this thread.
+// True between ncclGroupStart and ncclGroupEnd in this thread.
 [[nodiscard]] bool in_group();
 
 }  // namespace muster::fake

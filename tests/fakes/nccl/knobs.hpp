@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the fake NCCL, read from MUSTER_FAKE_NCCL when a communicator starts: words with an
-// optional value, and @RANK where only one rank has the fault:
+// optional value, and @RANK if only one rank has the fault:
 //   hang_at=N          the N-th operation never ends     die_at=N       SIGKILL at the N-th
-//   async_error_at=N:E the N-th fails with result E      init_ms=N      starting takes that long
-//   in_progress=K      K polls until an operation has    init_error=E   starting fails
-//                      been queued (default 1, as NCCL 2.28 and 2.30 queue in a thread)
-//   init_hangs         starting never ends               abort_hangs    ncclCommAbort never returns
-//   call_ms=N                      every call lasts that long
-//   blind              the death of a peer is not seen   version=V      what ncclGetVersion says
+//   async_error_at=N:E the N-th fails with result E      init_ms=N      duration of startup
+//   in_progress=K      K polls until an operation has    init_error=E   startup fails
+//                      been queued (default 1, because NCCL 2.28 and 2.30 queue in a thread)
+//   init_hangs         startup never ends                abort_hangs    ncclCommAbort never returns
+//   call_ms=N          duration of every call
+//   blind              ignores the death of a peer       version=V      result of ncclGetVersion
 #pragma once
 
 #include <cstdlib>
@@ -51,7 +51,7 @@ inline void read_knob(Knobs& knobs, const std::string& name, const std::string& 
   }
 }
 
-// Those of a rank; -1: of the process.
+// The knobs of a rank; -1: of the process.
 [[nodiscard]] inline Knobs read_knobs(int rank) {
   Knobs knobs;
   const char* text = std::getenv("MUSTER_FAKE_NCCL");  // NOLINT(concurrency-mt-unsafe)

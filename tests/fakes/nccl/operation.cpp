@@ -37,7 +37,7 @@ bool is_float(ncclDataType_t type) {
 
 }  // namespace
 
-// An average of floats is a sum of what was multiplied by one over the number of ranks.
+// An average of floats is a sum of values multiplied by one over the number of ranks.
 bool multiplies_on_one_rank(const Operation& operation, const Comm& comm) {
   const Reduction& by = operation.reduction;
   return comm.size == 1 && (by.has_scalar || (by.op == ncclAvg && is_float(operation.type)));
@@ -45,7 +45,7 @@ bool multiplies_on_one_rank(const Operation& operation, const Comm& comm) {
 
 namespace {
 
-// What one rank gives to the others, and what the others make of it.
+// What one rank provides to the others, and what they compute from it.
 class Exchange {
  public:
   Exchange(Comm& comm, const Operation& operation)
@@ -54,7 +54,7 @@ class Exchange {
   [[nodiscard]] Came run() {
     Came came = compare();
     const std::size_t total = bytes_in(op_, comm_);
-    // Ranks without data of their own (a broadcast's) take part in as many rounds.
+    // Ranks without their own data (in a broadcast) take part in the same number of rounds.
     const std::size_t rounds = multiplies_on_one_rank(op_, comm_)
                                    ? taken_by_one_rank()
                                    : std::max<std::size_t>(total, op_.count * width_);
@@ -65,7 +65,7 @@ class Exchange {
   }
 
  private:
-  // NCCL does not compare; our own library must, before it comes here.
+  // NCCL does not compare the calls, so our library must do it first.
   [[nodiscard]] Came compare() {
     auto& text = segment_.own().call;
     std::strncpy(text.data(), describe(op_).c_str(), text.size() - 1);
@@ -80,7 +80,8 @@ class Exchange {
     return came == Came::yes ? segment_.barrier(Where::operation) : came;
   }
 
-  // As NCCL 2.28.9 does (src/device/onerank.cu): what does not divide among its blocks is left out.
+  // As in NCCL 2.28.9 (src/device/onerank.cu): the remainder after division among its blocks is
+  // skipped.
   [[nodiscard]] std::size_t taken_by_one_rank() const {
     const std::size_t blocks =
         std::clamp<std::size_t>((op_.count * width_ + (16UL << 10) - 1) >> 14, 1, 32);
@@ -135,7 +136,7 @@ class Exchange {
     return static_cast<std::size_t>(rank) * op_.count * width_;
   }
 
-  // The part of the round that lies in our block of the input.
+  // The round's part of our input block.
   void take_own_block(std::size_t from, std::size_t bytes) {
     const std::size_t begin = std::max(from, block(comm_.rank));
     const std::size_t end = std::min(from + bytes, block(comm_.rank + 1));
@@ -144,7 +145,7 @@ class Exchange {
     }
   }
 
-  // From each rank the part of the round that lies in our block of its input.
+  // From each rank, the round's part of our block in its input.
   void take_blocks(std::size_t from, std::size_t bytes) {
     const std::size_t begin = std::max(from, block(comm_.rank));
     const std::size_t end = std::min(from + bytes, block(comm_.rank + 1));
@@ -169,7 +170,7 @@ class Exchange {
   std::size_t width_;
 };
 
-// Sends and receives of one group, all of which go on together.
+// The sends and receives of one group, which progress together.
 struct Transfer {
   const Operation* operation;
   std::size_t done = 0;
@@ -212,7 +213,7 @@ void wait_for_abort(Comm& comm) {
   }
 }
 
-// Whether the kernel goes on after the faults of this operation.
+// Whether the kernel continues after the faults of this operation.
 bool survives_faults(Comm& comm, const Operation& operation) {
   const auto number = static_cast<long>(operation.number);
   if (comm.knobs.die_at == number) {
@@ -268,7 +269,7 @@ std::size_t bytes_out(const Operation& operation, const Comm& comm) {
 
 void run_kernel(Comm& comm, std::vector<Operation>& operations) {
   if (comm.segment->abort) {
-    return;  // queued behind one that the abort has ended: its place at the gate is still taken
+    return;  // queued after one that the abort has ended; its place at the gate is still occupied
   }
   Came came = Came::yes;
   std::vector<Transfer> transfers;

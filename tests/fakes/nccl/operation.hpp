@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operation: one collective or one send or receive of the fake NCCL, as it was called; and the
-// kernel that performs what a group holds. The kernel runs on a stream's thread.
+// Operation: one collective, send or receive of the fake NCCL, as it was called; and the kernel
+// that performs the operations of a group. The kernel runs on a stream's thread.
 #pragma once
 
 #include "fakes/nccl/comm.hpp"
@@ -22,7 +22,7 @@ struct Operation {
   What what;
   const void* in;
   void* out;
-  std::size_t count;  // as NCCL counts it for this call
+  std::size_t count;  // as counted by NCCL for this call
   ncclDataType_t type;
   Reduction reduction;
   int root;  // or the peer
@@ -32,15 +32,16 @@ struct Operation {
 // "all_reduce f32[8] op 0 root -1"
 [[nodiscard]] std::string describe(const Operation& operation);
 
-// How much memory it reads and writes on this rank.
+// The amount of memory that it reads and writes on this rank.
 [[nodiscard]] std::size_t bytes_in(const Operation& operation, const Comm& comm);
 [[nodiscard]] std::size_t bytes_out(const Operation& operation, const Comm& comm);
 
-// By the kernel oneRankReduce, which has no fp8 (2.28.9 leaves it out by an #if on the host's
-// side).
+// True for the kernel oneRankReduce, which does not support fp8 (2.28.9 excludes it with #if on the
+// host side).
 [[nodiscard]] bool multiplies_on_one_rank(const Operation& operation, const Comm& comm);
 
-// Performs them; on a fault it leaves the result in the communicator and waits for its abort.
+// Performs the operations. After a fault, leaves the result in the communicator and waits for its
+// abort.
 void run_kernel(Comm& comm, std::vector<Operation>& operations);
 
 }  // namespace muster::fake

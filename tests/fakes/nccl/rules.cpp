@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules that hold for every call.
+// The rules for every call.
 #include "fakes/nccl/comm.hpp"
 #include "fakes/violation.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostDevices = 64;
 
-// Which call of a thread is inside NCCL, by device.
+// The thread's call that is inside NCCL, by device.
 std::array<std::atomic<const char*>, kMostDevices>& all_inside() {
   static std::array<std::atomic<const char*>, kMostDevices> calls{};
   return calls;

@@ -22,7 +22,7 @@ int open_file(const std::string& path) {
   return fd;
 }
 
-// For 1 ms at most.
+// Sleeps for at most 1 ms.
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   const timespec timeout = {.tv_sec = 0, .tv_nsec = 1'000'000};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
@@ -39,7 +39,7 @@ struct flock byte_lock(short type, int rank) {
 
 }  // namespace
 
-// A program that was killed may have left a file of this name, and had our process id.
+// A killed program with our process id may have left a file with this name.
 void Segment::create(const std::string& path) {
   ::unlink(path.c_str());
   close(open_file(path));

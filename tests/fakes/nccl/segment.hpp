@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Segment: a file in shared memory in which the ranks of a fake communicator meet: who has come, a
-// barrier, room for each rank's data, mailboxes for pairs. Ranks may be threads or processes. A
-// rank's death is seen by its lock on the file, which ends with the process.
+// Segment: a file in shared memory in which the ranks of a fake communicator meet. It contains
+// which ranks have arrived, a barrier, space for each rank's data, and mailboxes for pairs. Ranks
+// may be threads or processes. Each rank locks the file; the lock ends with the process and so
+// reveals its death.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ struct Member {
   int color;
   int key;
   std::array<char, 64> host;
-  std::array<char, 128> call;  // the operation that it is at
+  std::array<char, 128> call;  // its current operation
   std::array<unsigned char, kChunk> data;
 };
 
@@ -37,18 +38,18 @@ struct Gate {
   std::atomic<std::uint32_t> turn;
 };
 
-// Ranks meet in operations, elsewhere in the life of the communicator, and where they connect for
-// the first collective of each kind, independently.
+// Ranks meet independently in operations, elsewhere in the life of the communicator, and when they
+// connect for the first collective of each kind.
 enum class Where { operation, life, connection };
 
 inline constexpr std::size_t kCollectives = 6;
 
 struct Meeting {
   std::array<Gate, 2 + kCollectives> gates;
-  std::atomic<std::uint32_t> wake_seq;  // what pauses sleep on
+  std::atomic<std::uint32_t> wake_seq;  // the word on which pauses sleep
   std::array<Member, kMostRanks> members;
   std::array<std::array<Mailbox, kMostRanks>, kMostRanks> mail;  // [from][to]
-  // [from][to]: who has come to the first send and receive: kSender, kReceiver
+  // [from][to]: which side has reached the first send and receive: kSender, kReceiver
   std::array<std::array<std::atomic<std::uint32_t>, kMostRanks>, kMostRanks> connected;
 };
 
@@ -63,7 +64,7 @@ class Segment {
   // An empty file for ranks to meet in.
   static void create(const std::string& path);
 
-  // Creates the file if need be.
+  // Creates the file if necessary.
   Segment(const std::string& path, int rank, int size);
   ~Segment();
   Segment(const Segment&) = delete;
@@ -81,13 +82,13 @@ class Segment {
     return meeting_->mail[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
   }
 
-  // Until all have come; waits end early when our own abort flag is set, or, unless blind, when a
-  // peer has died, aborted or left.
+  // Waits until all have arrived. Returns early if our own abort flag is set, or, unless blind, if
+  // a peer has died, aborted or left.
   [[nodiscard]] Came barrier(Where where, std::size_t collective = 0);
-  // Sleeps for up to 1 ms, less when somebody calls wake; then tells whether to go on.
+  // Sleeps for up to 1 ms, or until wake is called; then returns whether to continue.
   [[nodiscard]] Came pause();
   void wake();
-  // The name may go once all have it open.
+  // Removes the name, which is not needed after all ranks have opened the file.
   void unlink();
 
   std::atomic<bool> abort{false};

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop for Accelerate, as its users write them. Nothing in it knows of the launcher.
-with_accelerate.py [BACKEND]: Accelerate itself refuses all names but gloo on CPUs, and takes a
-group that is there."""
+"""A training loop for Accelerate in the style of its users, without any code for the launcher.
+with_accelerate.py [BACKEND]: on CPUs Accelerate itself accepts only gloo, but uses an existing
+group."""
 import sys
 
 import torch

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lightning's Trainer with strategy "ddp": with_lightning.py MACHINES RANKS [BACKEND]. Its users
-have to write down how many machines there are, and ranks on each."""
+must specify the number of machines, and of ranks on each."""
 import logging
 import sys
 import warnings
@@ -45,7 +45,8 @@ def main(nodes, ranks, backend=None):
                                 enable_model_summary=False)
     trainer.fit(model, data)
     weights = sum(p.detach().double().sum() for p in model.parameters()).item()
-    # Torchrun's workers write what print gets and the line's end apart, and tear lines.
+    # Workers of torchrun write the text of print and the line break separately, and so interleave
+    # lines.
     print(f"rank {trainer.global_rank} of {trainer.world_size} weights {weights!r} "
           f"losses {model.losses}\n", end="")
 

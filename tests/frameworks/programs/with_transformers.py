@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transformers' Trainer on a tiny model that is made from its configuration, without a network.
-with_transformers.py FOLDER [BACKEND], as with_accelerate.py, on which it stands."""
+"""transformers' Trainer on a tiny model that is created from its configuration, without a network.
+with_transformers.py FOLDER [BACKEND], as in with_accelerate.py, on which it is based."""
 import sys
 
 import torch
@@ -32,7 +32,8 @@ def main(folder, backend=None):
     trainer.train()
     losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]
     weights = sum(p.detach().double().sum() for p in model.parameters()).item()
-    # Torchrun's workers write what print gets and the line's end apart, and tear lines.
+    # Workers of torchrun write the text of print and the line break separately, and so interleave
+    # lines.
     print(f"rank {arguments.process_index} of {arguments.world_size} weights {weights!r}\n", end="")
     if trainer.is_world_process_zero():
         print(f"losses {losses}\n", end="")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python imports this at its start. The .pth file of lib/python is read, as Python reads that of
-the wheel. And a bug of PyTorch's is kept out of the tests of others' frameworks:
-DistributedDataParallel leaks its process group, so gloo's threads are still there when the
-interpreter finalizes, and one that releases a tensor then aborts the process, which says "terminate
-called without an active exception" (pytorch/pytorch#190489; seen without any launcher). So a
-process waits at its end until those threads sleep, as they do once they hold nothing."""
+"""Python imports this at startup. Loads the .pth file of lib/python, as Python loads that of the
+wheel. Also works around a bug in PyTorch: DistributedDataParallel leaks its process group, so
+gloo's threads still exist when the interpreter finalizes. A thread that releases a tensor then
+aborts the process, which prints "terminate called without an active exception"
+(pytorch/pytorch#190489; also happens without any launcher). So a process waits at exit until those
+threads sleep, which they do once they hold nothing."""
 import atexit
 import contextlib
 import glob
@@ -13,7 +13,7 @@ import site
 import sys
 import time
 
-LOOKS = 3  # in a row; a thread may also sleep for a moment, waiting for the interpreter's lock
+LOOKS = 3  # in a row; a thread may also sleep briefly while it waits for the interpreter's lock
 LIMIT = 30.0  # seconds
 
 

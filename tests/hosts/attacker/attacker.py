@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks a job, whose doors it reads from its input as JSON: {"job": ID,
-"rounds": [[ADDRESS, PORT, [HEX]]], "stores": [[ADDRESS, PORT]], "user": UID or null}. Prints one
-line for each attack: refused or ACCEPTED, a tab, what it was."""
+"""Attacks a job, whose ports it reads from its input as JSON: {"job": ID, "rounds": [[ADDRESS,
+PORT, [HEX]]], "stores": [[ADDRESS, PORT]], "user": UID or null}. Prints one line for each attack:
+refused or ACCEPTED, a tab, the attack's name."""
 import json
 import os
 import sys
@@ -26,7 +26,7 @@ def doors_of(given):
 
 def main():
     given = json.load(sys.stdin)
-    "".encode("idna")  # connect() loads this; another user may not read Python's folder
+    "".encode("idna")  # connect() loads this; another user may not have access to Python's folder
     if given["user"] is not None:
         os.setgroups([])
         os.setgid(given["user"])

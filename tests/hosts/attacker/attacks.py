@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attacks, each a way to send bytes to a door of a running job and to judge what comes back.
-A stranger knows everything about the job but its token: addresses, ports, id, ids of nodes, what
-its nodes have said to each other as it went over the wire."""
+"""The attacks: each sends bytes to a port of a running job and judges the answer. A stranger knows
+everything about the job except its token: addresses, ports, job id, node ids, and the recorded
+traffic between its nodes."""
 import pathlib
 import random
 import re
@@ -12,18 +12,19 @@ import frames
 import tls
 
 HEADER = pathlib.Path(__file__).resolve().parents[3] / "rendezvous/wire/round_limits.hpp"
-# From the source: in another version than the job's every attack would be refused unseen.
+# From the source: with a different version from the job's, every attack would be refused before the
+# actual check.
 VERSION = int(re.search(r"kRoundVersion = (\d+);", HEADER.read_text())[1])
 OLDER = (1, 2, 3, 4, 5, 6)
-CLOSED_WITHIN = 15.0  # s; longer than any limit on who has not shown that he is of the job
+CLOSED_WITHIN = 15.0  # s; longer than any time limit for unauthenticated clients
 REFUSE = 2
 REASON_MAX = 8
-HANDSHAKE_MAX = 2048  # bytes that a replay may draw
+HANDSHAKE_MAX = 2048  # bytes of answer that a replay may cause
 
 
 class Door:
-    """A port of a job, on which somebody listens: else connecting raises OSError. `job`: its id.
-    `recorded`: what clients of this door have sent, each the bytes of one connection."""
+    """A port of a job, on which a process must listen; otherwise connecting raises OSError. `job`:
+    its id. `recorded`: what clients of this port have sent, as the bytes of each connection."""
 
     def __init__(self, address, port, job, recorded=()):
         self.address, self.port, self.job, self.recorded = address, port, job, recorded
@@ -32,7 +33,8 @@ class Door:
         return socket.create_connection((self.address, self.port), timeout=CLOSED_WITHIN)
 
     def answer_to(self, *pieces, ends=False):
-        """All that comes back until the other side closes. None: it did not, for long."""
+        """Everything received until the other side closes. None if it does not close for a long
+        time."""
         answer = b""
         with self.connect() as stream:
             try:
@@ -45,23 +47,23 @@ class Door:
             except socket.timeout:
                 return None
             except OSError:
-                pass  # a reset is a refusal as well
+                pass  # a reset also counts as a refusal
         return answer
 
 
 def is_refused_by_rounds(answer, secrets=()):
-    """Closed, after a preamble and a refusal at most, or what TLS says before a key is agreed upon;
-    and nothing of the job is named."""
+    """True if the connection was closed after at most a preamble and a refusal, or after TLS
+    messages from before the key agreement; and if the answer reveals nothing about the job."""
     if answer is None or any(secret.encode() in answer for secret in secrets):
         return False
     rest = answer[9:] if answer.startswith(frames.MAGIC) else answer
     return any(tls.is_of(rest[start:], tls.IN_THE_CLEAR) or is_refusal(rest[start:])
-               for start in (0, 1))  # from version 4 on behind a byte that says which
+               for start in (0, 1))  # from version 4 on, after a byte with the kind
 
 
 def is_closed_replay(answer):
-    """Who sends a recorded greeting again gets as much of a handshake as the node whose it was, and
-    cannot read it; then the connection ends."""
+    """A replayed greeting causes at most as much of a handshake as the original node's, which the
+    replayer cannot read; then the connection ends."""
     if answer is None or len(answer) > HANDSHAKE_MAX:
         return False
     return is_refused_by_rounds(answer) or tls.is_of(answer[10:], tls.ALL)
@@ -75,7 +77,7 @@ def is_refusal(rest):
 
 
 def on_rounds(door):
-    """(name, attack) for a door of rounds; an attack gives whether it was refused."""
+    """(name, attack) for a port that accepts nodes; an attack returns whether it was refused."""
     def sends(*pieces, ends=False, secrets=()):
         return lambda: is_refused_by_rounds(door.answer_to(*pieces, ends=ends), secrets)
 
@@ -131,7 +133,7 @@ def on_tls(door, sends, greeting):
 
 
 def on_store(door):
-    """(name, attack) for a workers' store: nothing may be answered at all."""
+    """(name, attack) for a workers' store, which must not answer at all."""
     def sends(*pieces):
         return lambda: door.answer_to(*pieces, ends=True) == b""
 
@@ -147,7 +149,7 @@ def on_store(door):
 
 
 def crowd(door, count=200):
-    """Connections that are held open and say nothing behind an introduction."""
+    """Connections that are kept open and silent after an introduction."""
     held = []
     try:
         for _ in range(count):

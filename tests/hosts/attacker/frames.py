@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents say to each other, and workers to a store, written from rendezvous/PROTOCOL.md alone:
-what a stranger knows who has read it."""
+"""Messages between agents, and from workers to a store, written from rendezvous/PROTOCOL.md alone.
+A stranger who has read that document knows the same."""
 import struct
 
 MAGIC = b"\xa7MUSTER"
 JOIN, ASK = 0, 1
-NODE, ROUND_ID = 0x5712A4E2, (7, 0x5712A4E2)  # of the stranger's own invention
+NODE, ROUND_ID = 0x5712A4E2, (7, 0x5712A4E2)  # invented by the stranger
 GREETING = bytes.fromhex("00cef7853c")
 
 
@@ -14,7 +14,8 @@ def preamble(version):
 
 
 def introduction(job, proofs):
-    """What follows a preamble from version 5 on; proofs: what its sender can prove himself with."""
+    """What follows a preamble from version 5 on; proofs: the kinds of proof that the sender can
+    provide."""
     return u8(proofs) + text(job)
 
 
@@ -65,7 +66,7 @@ def hello(job, purpose=JOIN, number=NODE, coordinates=0, quorum=0, rank=-1, proo
 
 
 def forged(job, number=NODE):
-    """One frame of each kind, by its name, for this job and from this node."""
+    """One frame of each kind, by name, for this job and from this node."""
     me = node(number)
     failed = round_id() + i32(0) + i32(1) + i64(0) + i64(0) + u8(1) + u8(1) + u8(0) + text("x")
     close = (u8(0) + i32(99) + text("over") + i32(0) + name("stranger") + text("x") + blob(b"")
@@ -105,7 +106,7 @@ def key(value):
 
 
 def store_requests():
-    """One request of each kind to a store, by its name; each session begins with the greeting."""
+    """One request of each kind to a store, by name; each session begins with the greeting."""
     some = key(b"/stranger")
     keys = u64(1) + some
     return {
@@ -129,7 +130,7 @@ def store_requests():
 
 
 def older_store_requests():
-    """The same for PyTorch 2.0 and before, without a greeting."""
+    """The same for PyTorch 2.0 and earlier, without a greeting."""
     some = key(b"/stranger")
     keys = u64(1) + some
     return {

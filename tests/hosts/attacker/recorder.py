@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records what this host's network carries to and from a TCP port: recorder.py PORT. Says "ready".
-At the end of its input it prints JSON: {"to": [HEX], "from": [HEX]}, the bytes of each connection
-that came in whole, in the order of the connections. Needs root."""
+"""Records the traffic of this host to and from a TCP port: recorder.py PORT. Prints "ready". At the
+end of its input it prints JSON: {"to": [HEX], "from": [HEX]}, the bytes of each completely recorded
+connection, in the order of the connections. Needs root."""
 import json
 import selectors
 import socket
@@ -14,7 +14,8 @@ IPV4, TCP, SYN = 0x0800, 6, 2
 
 
 def payloads(packet):
-    """(source, target, sequence, is_syn, bytes) of a TCP packet, each end an address and port."""
+    """(source, target, sequence, is_syn, bytes) of a TCP packet; each end is an address and a
+    port."""
     if packet[12:14] != struct.pack(">H", IPV4) or packet[23] != TCP:
         return None
     ip = packet[14:14 + struct.unpack(">H", packet[16:18])[0]]
@@ -25,7 +26,7 @@ def payloads(packet):
 
 
 class Streams:
-    """The bytes of connections, put in order by their sequence numbers."""
+    """The bytes of connections, ordered by their sequence numbers."""
 
     def __init__(self):
         self._parts = {}  # (source, target): {offset: bytes}

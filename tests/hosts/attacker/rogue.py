@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody else at the endpoint of a job who would lead it: rogue.py ADDRESS PORT JOB. Says
-"ready", then for each connection a line with the greeting that it got, another one each time."""
+"""A rogue leader at the endpoint of a job: rogue.py ADDRESS PORT JOB. Prints "ready", then for each
+connection one line with the greeting that it sent, a different one each time."""
 import itertools
 import socket
 import sys
@@ -14,7 +14,7 @@ LEADER = 0xBAD
 
 
 def greetings(job, address):
-    """What a rogue may say first, by its name: all that would make the node follow it."""
+    """The first messages of a rogue, by name. Each of them tries to make the node follow it."""
     me = frames.node(LEADER, address)
     lead = (frames.frame(3, me + frames.i64(10**9)) + frames.frame(10, frames.round_of(me))
             + frames.frame(12, frames.round_id() + frames.name(address) + frames.u16(4711)
@@ -32,8 +32,8 @@ def greetings(job, address):
 
 
 def serve(address, port, lies, begin=lambda stream: None):
-    """Says "ready", then tells each who connects one of these lies, and prints its name. begin:
-    what comes before it."""
+    """Prints "ready", then sends one of these lies to each client, and prints its name. begin: the
+    bytes before it."""
     with socket.create_server((address, port)) as listening:
         print("ready", flush=True)
         for name, said in itertools.cycle(lies):
@@ -47,7 +47,7 @@ def serve(address, port, lies, begin=lambda stream: None):
                     while stream.recv(65536):
                         pass
                 except OSError:
-                    pass  # the node has had enough
+                    pass  # the node has closed the connection
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who has been given a credential by the true leader of a job, and shows it to those who
-connect to him: thief.py ADDRESS PORT JOB LEADER PORT. Says "ready", then for each connection a line
-with what he said behind it, another one each time."""
+"""A thief that has received a credential from the true leader of a job and shows it to clients:
+thief.py ADDRESS PORT JOB LEADER PORT. Prints "ready", then for each connection one line with what
+it sent after the credential, a different one each time."""
 import socket
 import struct
 import sys
@@ -11,11 +11,11 @@ import attacks
 import frames
 import rogue
 
-BY_MUNGE = 2  # what who connects can prove himself with
+BY_MUNGE = 2  # the kinds of proof that the client can provide
 
 
 def steal(leader, port, job):
-    """The reply of the leader to who asks for a credential, whole."""
+    """The leader's complete reply to a request for a credential."""
     with socket.create_connection((leader, port), timeout=attacks.CLOSED_WITHIN) as stream:
         stream.sendall(frames.preamble(attacks.VERSION) + frames.introduction(job, BY_MUNGE))
         reply = b""
@@ -37,7 +37,7 @@ def main():
     def begin(stream):
         stream.sendall(reply)
         stream.recv(65536)  # the introduction
-        stream.recv(65536)  # its first words of TLS
+        stream.recv(65536)  # its first TLS message
     rogue.serve(address, int(port), lies.items(), begin)
 
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS of strangers, by the program openssl, behind the greeting of our protocol."""
+"""TLS from strangers, through the program openssl, after our protocol's greeting."""
 import socket
 import struct
 import subprocess
 import threading
 
 IN_THE_CLEAR = (20, 21, 22)  # change of cipher, alert, handshake
-ALL = (*IN_THE_CLEAR, 23)  # and what is encrypted: a key was agreed upon
+ALL = (*IN_THE_CLEAR, 23)  # and encrypted data, after a key agreement
 REPLY = 10  # bytes of the other side's preamble and reply
 CLOSED_WITHIN = 20.0
 SUITES = ["-ciphersuites", "TLS_AES_128_GCM_SHA256"]
 
 
 def is_of(data, kinds):
-    """Whole records of these kinds, and nothing else."""
+    """Complete records of these types, and nothing else."""
     while data:
         if len(data) < 5 or data[0] not in kinds or data[1] != 3:
             return False
@@ -25,7 +25,7 @@ def is_of(data, kinds):
 
 
 def strangers(job):
-    """Options of openssl s_client for those who have no key, or another one."""
+    """Options of openssl s_client for clients without a key, or with a wrong one."""
     def psk(key, identity=job, *more):
         return [*SUITES, "-tls1_3", "-psk_identity", identity, "-psk", key, *more]
 
@@ -49,7 +49,7 @@ def strangers(job):
 
 def answer_to(connect, greeting, options, request):
     """All bytes that the other side sends to `openssl s_client` with these options, which sends the
-    request when it can. None: it did not close for long."""
+    request as soon as it can. None if the other side does not close for a long time."""
     with socket.create_server(("127.0.0.1", 0)) as local:
         client = subprocess.Popen(
             ["openssl", "s_client", "-quiet", "-connect",
@@ -88,7 +88,7 @@ def carry(source, target):
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
     except OSError:
-        pass  # the other direction says what came
+        pass  # the other direction shows what was received
 
 
 def carried(source, target):
@@ -98,12 +98,12 @@ def carried(source, target):
         try:
             target.sendall(data)
         except OSError:
-            pass  # openssl has given up; what comes is still of interest
+            pass  # openssl has given up, but later bytes are still of interest
     return out
 
 
 def received(source):
-    """Nothing also where the other side resets the connection. May raise TimeoutError."""
+    """Empty if the other side resets the connection. May raise TimeoutError."""
     try:
         return source.recv(65536)
     except ConnectionError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker sees of itself, as JSON in the file that is named first."""
+"""What a worker sees of itself, as JSON in the file given as the first argument."""
 
 import json
 import os

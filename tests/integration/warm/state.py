@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what a module may have changed of its process and of Python."""
+"""Prints the state of its process and of Python that a module may have changed."""
 
 import effect
 import gc

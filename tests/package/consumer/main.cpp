@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// consumer PORT: writes a key into the store of this machine and reads it back.
+// consumer PORT: writes a key to the store on this machine and reads it back.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

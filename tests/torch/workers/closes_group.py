@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 2 fails between two all-reduces and closes its group on the way out, as many trainers do.
-
-It goes on to its end when a peer has lost the connection: the peer says so in the fifo (argument).
+"""Rank 2 fails between two all-reduces and closes its group during cleanup, like many trainers. It
+exits only after a peer has lost the connection; the peer reports that through the fifo (argument).
 """
 import os
 import sys

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch tensors on the GPUs of the fake CUDA driver (tests/fakes), for PyTorch without a GPU.
 
-An OnGpu says that it is on cuda:N; its memory is the fake driver's. Each operation on it is, for
-the driver, a kernel on torch's current stream, which declares what it reads and writes: what no
-stream, event or wait of the host puts in order ends the program. It computes when its stream comes
-to it and no earlier; the host is not told that it is over, unless it asks for values as PyTorch
-does (.cpu(), .item()). Memory is PyTorch's as well: given back to its stream and used again there.
+An OnGpu reports that it is on cuda:N; its memory belongs to the fake driver. For the driver, each
+operation on it is a kernel on torch's current stream, which declares what it reads and writes.
+Memory uses that no stream, event or wait of the host orders terminate the program. The kernel
+computes only when its stream reaches it. The host does not learn that it has completed, unless it
+requests values as in PyTorch (.cpu(), .item()). Memory is managed as in PyTorch: freed memory
+returns to its stream and is reused there.
 
-Autograd, modules and optimizers are PyTorch's own, and hooks run in the engine's thread. Pretended
-are streams, torch.cuda.current_stream and synchronize, from_dlpack, and what the engine does with
-streams: all of a backward pass, hooks included, runs on the stream on which the loss was made, and
-the stream that called for it waits at the end. For the engine the device is a back end in Python
-(private use 1): of CUDA it would ask the real runtime.
+Autograd, modules and optimizers are PyTorch's own, and hooks run in the engine's thread. Simulated
+are streams, torch.cuda.current_stream and synchronize, from_dlpack, and the engine's use of
+streams: the whole backward pass, including hooks, runs on the stream on which the loss was
+computed, and the calling stream waits for it at the end. For the engine the device is a Python
+backend (private use 1); for a CUDA device the engine would use the real runtime.
 """
 import collections
 import contextlib
@@ -26,7 +27,7 @@ from torch.utils import _pytree
 from muster import dlpack, dtypes
 
 if hasattr(torch._C, "_cuda_getDeviceCount"):
-    torch._C._cuda_getDeviceCount()  # once and for all, before there is a fake to be found
+    torch._C._cuda_getDeviceCount()  # once, before there is a fake that it could find
 ENGINES_NAME = "fakegpu"
 torch.utils.backend_registration._setup_privateuseone_for_python_backend(ENGINES_NAME)
 cuda = ctypes.CDLL(os.environ["MUSTER_CUDA_LIBRARY"])
@@ -43,7 +44,7 @@ def check(result, what):
 
 
 def driver(name):
-    """A function by its name in cuda.h, which stands for the newest of its versions."""
+    """A function by its name in cuda.h, where a macro selects the newest version."""
     return getattr(cuda, name + "_v2", None) or getattr(cuda, name)
 
 
@@ -57,7 +58,7 @@ class Device:
         check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(self.context), index), "a context")
 
     def call(self, name, *arguments):
-        """A function of the driver, with this device as the thread's."""
+        """A driver function, with this device as the thread's current one."""
         driver("cuCtxPushCurrent")(self.context)
         try:
             check(driver(name)(*arguments), name)
@@ -71,7 +72,7 @@ class Device:
 
 
 class Stream:
-    """What is used of a torch.cuda.Stream."""
+    """The parts of a torch.cuda.Stream that are used here."""
 
     def __init__(self, device=0, default=False):
         self.device, self._handle = device, ctypes.c_void_p()
@@ -98,7 +99,8 @@ class Stream:
                                   ctypes.cast(body, ctypes.c_void_p), data, declared)
 
     def run(self, what, spans):
-        """The same, until the stream has come to it. The host learns nothing by that."""
+        """The same, and waits until the stream has reached it. The host does not learn that it has
+        completed."""
         if not hasattr(_mine, "arrived"):
             _mine.arrived = ctypes.create_string_buffer(64)
             libc.sem_init(_mine.arrived, 0, 0)
@@ -108,7 +110,7 @@ class Stream:
 
 
 def synchronize(device=None):
-    """Until torch's streams of the device are idle. Those of others it does not know here."""
+    """Waits until torch's streams on the device are idle. Other streams are unknown here."""
     for known in streams:
         if known.device == index_of(device):
             known.synchronize()
@@ -124,8 +126,8 @@ streams = []
 devices = {index: Device(index) for index in range(int(os.environ["MUSTER_FAKE_CUDA_DEVICES"]))}
 _current = {index: Stream(index, default=True) for index in devices}
 _current_device = 0
-_raised = []  # by a hook of this backward pass
-_of_backward = None  # the forward pass's, in the engine's threads
+_raised = []  # from a hook of this backward pass
+_of_backward = None  # that of the forward pass, in the engine's threads
 
 
 def current_stream(device=None):
@@ -138,7 +140,7 @@ def current_stream(device=None):
 
 @contextlib.contextmanager
 def stream(used):
-    """As torch.cuda.stream: also its device is current."""
+    """Like torch.cuda.stream: also makes its device current."""
     global _current_device
     before, device = _current[used.device], _current_device
     _current[used.device], _current_device = used, used.device
@@ -159,7 +161,7 @@ def current_device(index):
 
 
 class Block:
-    """Memory of the allocator; of its stream again when nothing shows it any more."""
+    """Memory from the allocator; returned to its stream when no tensor refers to it any more."""
 
     def __init__(self, of, size):
         self.device, self.stream = of.device, of
@@ -172,7 +174,7 @@ class Block:
 
 
 class Foreign:
-    """Memory of others that a capsule shows."""
+    """Memory of another library, passed in a capsule."""
 
     def __init__(self, address, device, capsule):
         self.address, self.device, self.capsule = address, device, capsule
@@ -190,7 +192,7 @@ def plain(address, shape, dtype):
 
 
 def span_of(inner):
-    """Where a tensor of any strides begins, and its bytes."""
+    """Start and size in bytes of a tensor with any strides."""
     if inner.numel() == 0:
         return inner.data_ptr(), 0
     last = sum((size - 1) * stride for size, stride in zip(inner.shape, inner.stride()))
@@ -198,7 +200,7 @@ def span_of(inner):
 
 
 class OnGpu(torch.Tensor):
-    """inner: the same memory as a tensor on the host. block: what keeps the memory."""
+    """inner: the same memory as a tensor on the host. block: keeps the memory alive."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -229,8 +231,8 @@ class OnGpu(torch.Tensor):
             _of_backward = None
 
     def register_post_accumulate_grad_hook(self, hook):
-        """A hook that raises ends the backward pass, and not, as in a back end in Python, the
-        process: here the rest of its hooks."""
+        """A hook that raises ends the backward pass, here by skipping the remaining hooks. In a
+        real Python backend it would terminate the process."""
         def called(p):
             try:
                 if not _raised:
@@ -289,7 +291,7 @@ class Kernel:
         return [(x, any(x is w for w in written)) for x in self.tensors]
 
     def shown(self, inner):
-        """A result of the operation: one of its arguments, a view of one, or new memory."""
+        """The result of an operation: one of its arguments, a view of one, or new memory."""
         for x in self.tensors:
             if inner is x.inner:
                 return x
@@ -299,7 +301,7 @@ class Kernel:
 
 
 def on_gpu(tensor, device):
-    """A copy of a tensor of the host."""
+    """A copy of a tensor on the host."""
     where = current_stream(device)
     tensor = tensor.detach()
     block = Block(where, max(512, (tensor.nbytes + 511) // 512 * 512))
@@ -317,7 +319,7 @@ def is_dense(tensor):
 
 
 def move(module, device):
-    """What module.to(device) does, for a module on the host."""
+    """Does what module.to(device) does for a module on the host."""
     for part in module.modules():
         for name, p in part._parameters.items():
             if p is not None:
@@ -328,7 +330,7 @@ def move(module, device):
 
 
 def from_dlpack(capsule):
-    """As torch.utils.dlpack.from_dlpack, for capsules that muster makes."""
+    """Like torch.utils.dlpack.from_dlpack, for capsules from muster."""
     tensor, _ = dlpack.read(capsule)
     if tensor.device_type != dlpack.CUDA:
         return _host_from_dlpack(capsule)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job asks of the store: groups, barriers and objects, through env:// and nothing else."""
+"""The operations of a job that use the store: groups, barriers and objects, through env:// only."""
 import os
 
 import torch

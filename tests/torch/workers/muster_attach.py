@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.torch.attach gives the gradients of DDP over gloo, within rounding: many small buckets,
-parameters that some ranks or nobody used, accumulation. Word: which of the functions below."""
+"""muster.torch.attach gives the same gradients as DDP over gloo, within rounding: many small
+buckets, parameters used by some ranks or none, accumulation. Word: selects one of the functions
+below."""
 import os
 import sys
 
@@ -80,7 +81,7 @@ def gradients(comm):
 
 
 def places(comm):
-    """Gradients lie in buckets, whoever zeroes them."""
+    """Gradients stay in buckets, whichever function zeroes them."""
     torch.manual_seed(comm.rank)
     model = nn.Sequential(nn.Linear(20, 30), nn.Conv1d(1, 2, 3), nn.Linear(28, 1))
     attached = muster.torch.attach(model, comm, wire="bf16")
@@ -108,12 +109,12 @@ def places(comm):
     attached.close()
     attached.close()
     assert all(torch.equal(p.grad, grad) for p, grad in zip(parameters, mine))
-    model(torch.ones(4, 1, 20)).sum().backward()  # of this rank alone now
+    model(torch.ones(4, 1, 20)).sum().backward()  # from this rank alone now
     assert not any(torch.equal(p.grad, grad) for p, grad in zip(parameters, mine))
 
 
 def sparse(comm):
-    """Sparse gradients become dense, also where .grad was None."""
+    """Sparse gradients become dense, even if .grad was None."""
     words = nn.Embedding(5, 2, sparse=True)
     attached = muster.torch.attach(words, comm)
     for _ in range(2):
@@ -161,7 +162,7 @@ def main():
      "mistakes": mistakes}[sys.argv[1]](comm)
     comm.barrier()
     os.write(1, f"rank {comm.rank} of {comm.size}: {sys.argv[1]} as they should be\n".encode())
-    os._exit(0)  # the threads that DDP keeps may abort a shutdown: see examples/digits_ddp.py
+    os._exit(0)  # DDP's threads may abort a shutdown: see examples/digits_ddp.py
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""muster.torch.attach and plain operations on tensors of (pretended, see fake_gpu) GPUs, one for
-each rank. Word: which of the functions below."""
+"""muster.torch.attach and plain operations on tensors on GPUs (simulated, see fake_gpu), one per
+rank. Word: selects one of the functions below."""
 import contextlib
 import os
 import sys
@@ -19,7 +19,7 @@ SMALL = {"first_bucket": 64, "bucket_cap": 1024}
 
 
 class Model(nn.Module):
-    """Of layers that are not used in the order in which they are listed."""
+    """With layers that are not used in the order in which they are listed."""
 
     def __init__(self):
         super().__init__()
@@ -60,14 +60,14 @@ def model_of(kind, rank):
 
 
 class Plain:
-    """The same training on the host, of all ranks at once: means of the ranks' own gradients."""
+    """The same training on the host, for all ranks at once: means of the ranks' own gradients."""
 
     def __init__(self, kind, ranks):
         self.model, self.ranks = model_of(kind, 0), ranks
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
     def step(self, parts):
-        """parts: of each rank a list of what its losses are of. The gradients, by names."""
+        """parts: for each rank, a list of inputs for its losses. Returns the gradients by name."""
         sums = {}
         for losses in parts:
             self.model.zero_grad()
@@ -101,12 +101,12 @@ def are_in_buckets(attached, parameters):
 
 
 def gradients(model):
-    """Copies, made by the GPU on torch's current stream: the host waits for nothing."""
+    """Copies made by the GPU on torch's current stream; the host does not wait."""
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
 def write_go():
-    """Rank 0 lets rank 1 go on, by the pipe that the test has made."""
+    """Rank 0 lets rank 1 continue, through the test's pipe."""
     with open(os.path.join(os.environ["TMPDIR"], "go"), "w") as pipe:
         pipe.write("go")
 
@@ -118,17 +118,18 @@ def read_go():
 
 @contextlib.contextmanager
 def on(stream, after):
-    """Work on a stream, after what another one has been given so far."""
+    """Work on a stream, ordered after the work queued so far on another one."""
     if stream is after:
         yield
         return
     stream.wait_stream(after)
-    with fake_gpu.stream(stream), fake_gpu.current_device(0):  # torch's device may be another
+    with fake_gpu.stream(stream), fake_gpu.current_device(0):  # torch's device may differ
         yield
 
 
 def run_steps(comm, model, attached, *, backward_on, wait_on, inputs, uses):
-    """The gradients after each step; steps differ in who zeroes them, one has two parts."""
+    """The gradients after each step. Steps differ in which function zeroes them; one has two
+    parts."""
     own = fake_gpu.current_stream(comm.rank)
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=0.1)
@@ -154,7 +155,8 @@ def run_steps(comm, model, attached, *, backward_on, wait_on, inputs, uses):
 
 def train(comm, kind=Model, uses=lambda rank, step: (), side_backward=False, side_wait=False,
           near=1e-5, **options):
-    """STEPS steps are those of the reference, and the same on all ranks. Gives the gradients."""
+    """STEPS steps equal those of the reference, and are the same on all ranks. Returns the
+    gradients."""
     device = comm.rank
     own = fake_gpu.current_stream(device)
     model = fake_gpu.move(model_of(kind, comm.rank), device)
@@ -177,7 +179,7 @@ def train(comm, kind=Model, uses=lambda rank, step: (), side_backward=False, sid
 
 
 def let_go(comm, model, attached, x):
-    """After close() gradients have the values that they had, and are of this rank alone."""
+    """After close() gradients keep their values, and are those of this rank alone."""
     loss_of(model, x).backward()
     attached.wait()
     mine = {name: value.cpu() for name, value in gradients(model).items()}
@@ -195,7 +197,7 @@ def training(comm):
 
 
 def side(comm):
-    """torch's current stream is another one in backward(), in wait(), in both."""
+    """torch's current stream is a different one in backward(), in wait(), or in both."""
     train(comm, side_backward=True, side_wait=True)
     train(comm, side_backward=True)
     train(comm, side_wait=True)
@@ -209,14 +211,14 @@ def unused(comm):
 
 
 def wire(comm):
-    """Gradients that travel as bf16 are near those of f32, and the same on all ranks."""
+    """Gradients that are sent as bf16 are close to those in f32, and the same on all ranks."""
     for step in train(comm, wire="bf16", near=0.02):
         for value in step.values():
             assert torch.equal(value.cpu(), value.cpu().bfloat16().float())
 
 
 def parts(comm):
-    """Two losses of one step on two streams, waited for on a third."""
+    """Two losses in one step on two streams, waited for on a third."""
     device = comm.rank
     own = fake_gpu.current_stream(device)
     model = fake_gpu.move(nn.ModuleList(model_of(Model, 0) for _ in range(2)), device)
@@ -238,8 +240,8 @@ def parts(comm):
 
 
 def ahead(comm):
-    """wait() leaves the host free: rank 1 begins when rank 0 has given the GPU what reads the
-    sums. That the reading comes after them is what the fake driver watches."""
+    """wait() does not block the host: rank 1 starts after rank 0 has queued the kernels that read
+    the sums. The fake driver checks that these reads come after the sums."""
     device = comm.rank
     model = fake_gpu.move(nn.Linear(8, 2), device)
     attached = muster.torch.attach(model, comm, reorder=False)
@@ -260,7 +262,8 @@ def ahead(comm):
 
 
 def plain(comm):
-    """Operations on tensors, after torch's current stream and before what reads the result."""
+    """Operations on tensors, ordered after torch's current stream and before the kernels that read
+    the result."""
     device = comm.rank
     sums = comm.size * (comm.size + 1) // 2
     for stream in (fake_gpu.current_stream(device), fake_gpu.Stream(device)):
@@ -286,8 +289,8 @@ def plain(comm):
 
 
 def failure(comm):
-    """After an abort training goes on with another communicator. Rank 1 aborts before the others
-    begin their step, then when the operations of their step are under way."""
+    """After an abort training continues with another communicator. Rank 1 aborts before the others
+    start their step, and later while the operations of their step are in progress."""
     for number, is_under_way in enumerate((False, True)):
         first = comm.rebuild(comm.rank, comm.size, comm.epoch + 1 + 2 * number)
         side = fake_gpu.Stream(comm.rank)
@@ -344,7 +347,7 @@ def main():
         comm.barrier()
     os.write(1, f"rank {comm.rank} of {comm.size}: {' '.join(sys.argv[1:])} are as they should be\n"
              .encode())
-    os._exit(0)  # no finalizers: the fake driver's threads go on
+    os._exit(0)  # no finalizers, because the fake driver's threads are still running
 
 
 if __name__ == "__main__":

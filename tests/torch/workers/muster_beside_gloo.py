@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same calls on a group of gloo and on one of muster, in one process: what gloo gives, muster
-gives. Where this PyTorch's gloo refuses a call, muster must give what plain arithmetic does."""
+"""The same calls on a gloo group and on a muster group, in one process, give the same results.
+Where this PyTorch's gloo rejects a call, muster must give the result of plain arithmetic."""
 import os
 from datetime import timedelta
 
@@ -8,17 +8,17 @@ import torch
 import torch.distributed as dist
 
 import muster
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 IS_OLD = int(torch.__version__.split(".")[0]) < 2
 INTEGERS = [torch.uint8, torch.int32, torch.int64]
 FOLDS = {"BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor,
          "SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum}
-LEAST_OF_GLOO = 14  # calls that gloo gives in every version: else nothing would be compared
+LEAST_OF_GLOO = 14  # calls that gloo supports in every version; otherwise nothing would be compared
 
 
 def rows(dtype, *shape):
-    """What each rank hands in."""
+    """The input of each rank."""
     generator = torch.Generator().manual_seed(5)
     return torch.randint(1, 14, (dist.get_world_size(), *shape), generator=generator).to(dtype)
 
@@ -37,7 +37,7 @@ def reduce_case(op, dtype):
     def call(group):
         x = mine[me].clone()
         dist.reduce(x, last, getattr(dist.ReduceOp, op), group=group)
-        return x if me == last else None  # elsewhere nothing is promised
+        return x if me == last else None  # other elements are unspecified
     return call, fold(mine, op) if me == last else None
 
 
@@ -60,7 +60,7 @@ def bool_case(op):
     def call(group):
         x = mine[me].clone()
         dist.all_reduce(x, getattr(dist.ReduceOp, op), group=group)
-        return x.view(torch.uint8) != 0  # a byte may be the number of those who said yes
+        return x.view(torch.uint8) != 0  # a byte may be the number of ranks with a true value
     return call, fold(mine.to(torch.uint8), {"SUM": "MAX", "PRODUCT": "MIN"}.get(op, op)) != 0
 
 
@@ -90,7 +90,8 @@ def object_list_case():
 
 
 def tags_case():
-    """Rank 0 gets what the others sent in another order than they sent it; larger than any ring."""
+    """Rank 0 receives messages in a different order from that in which they were sent; larger than
+    any ring."""
     me, size = dist.get_rank(), dist.get_world_size()
     count = 300000
     wanted = [torch.full((count,), 10. * rank + tag) for rank in range(1, size)
@@ -113,7 +114,8 @@ def tags_case():
 
 
 def crossing_tags_case():
-    """Both directions of a tag at once, receives posted first; only then anybody waits."""
+    """Both directions with one tag at the same time, receives posted first, waits only after
+    that."""
     me, size = dist.get_rank(), dist.get_world_size()
     others = [rank for rank in range(size) if rank != me]
 
@@ -151,7 +153,7 @@ def coalesced_sum_case():
 
 
 def managed_case(what):
-    """PyTorch's manager that makes one call of several."""
+    """PyTorch's context manager that coalesces several calls."""
     me, size = dist.get_rank(), dist.get_world_size()
     gathered, scattered = rows(torch.int64, 5), rows(torch.int64, size, 2)
 
@@ -205,7 +207,7 @@ def compare(gloo, ours):
         total += 1
         try:
             of_gloo = call(gloo)
-        except (RuntimeError, ValueError):  # refused alike on all ranks, before anything is sent
+        except (RuntimeError, ValueError):  # rejected equally on all ranks, before anything is sent
             continue
         assert same(result, of_gloo), (name, result, of_gloo)
         given += 1
@@ -228,7 +230,7 @@ def check_monitored(gloo, ours):
             else:
                 raise AssertionError("nobody was missing")
         dist.barrier(gloo)
-        if me in absent:  # they come when it is over, and are told
+        if me in absent:  # they arrive when it is over, and get an error
             try:
                 ours.monitored_barrier(timedelta(seconds=0.3), wait_all_ranks=wait_all)
             except muster.TimedOut as error:
@@ -237,7 +239,7 @@ def check_monitored(gloo, ours):
                 raise AssertionError("it was over")
         dist.barrier(gloo)
     x = torch.ones(3)
-    dist.all_reduce(x, group=ours)  # nothing of that has harmed the group
+    dist.all_reduce(x, group=ours)  # the group is unaffected
     assert x.sum() == 3 * dist.get_world_size()
     ours.monitored_barrier(timedelta(seconds=60))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDP over the compiled back end: its buckets move into memory of the library, and stay usable when
-the group is gone. Tensors that Python knows stay where they are."""
+"""DDP over the compiled backend: its buckets move to the library's memory, and stay usable after
+the group is destroyed. Tensors that Python refers to stay where they are."""
 import os
 
 import torch
@@ -8,11 +8,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 
 def mapping_of(tensor):
-    """The name of what is mapped at the tensor's memory."""
+    """The name of the mapping that contains the tensor's memory."""
     address = tensor.data_ptr()
     with open("/proc/self/maps") as maps:
         for line in maps:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every collective of the back end "muster" against plain arithmetic; as the default group, or
-("new_group") as a group beside gloo. Each rank knows what every other hands in."""
+"""Every collective of the backend "muster" compared with plain arithmetic; as the default group, or
+("new_group") as a group alongside gloo. Each rank knows all inputs."""
 import sys
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 import muster
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 TYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32,
          torch.float64, torch.bfloat16]
@@ -17,7 +17,7 @@ group = None
 
 
 def inputs(shape, dtype):
-    """Row r is what rank r has; small even numbers, so that every result is exact."""
+    """Row r is the input of rank r; small even numbers, so that every result is exact."""
     generator = torch.Generator().manual_seed(7)
     rows = torch.randint(1, 3, (dist.get_world_size(), *shape), generator=generator)
     return (2 * rows).to(dtype)
@@ -154,7 +154,7 @@ def check_special():
     y = torch.full((3,), float(me))
     dist.all_reduce(y, dist.ReduceOp.AVG, group=group)
     expect(y, torch.full((3,), (size - 1) / 2), "AVG")
-    if hasattr(dist.ReduceOp, "factor"):  # PyTorch 1.13 does not tell it
+    if hasattr(dist.ReduceOp, "factor"):  # PyTorch 1.13 does not report it
         y = torch.full((3,), 2. * me)
         dist.all_reduce(y, dist._make_nccl_premul_sum(0.5), group=group)
         expect(y, torch.full((3,), size * (size - 1) / 2), "PREMUL_SUM")
@@ -204,7 +204,7 @@ def check_refusals():
             raise AssertionError(f"{word}: not refused")
     x = torch.ones(2)
     refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.int16), group=group), "int16")
-    if isinstance(group, muster.torch.ProcessGroup):  # the compiled one gets no other tensors
+    if isinstance(group, muster.torch.ProcessGroup):  # the compiled backend gets no other tensors
         refused(lambda: dist.all_reduce(torch.ones(2, device="meta"), group=group),
                 "supports only CPU tensors")
     refused(lambda: dist.all_reduce(x, dist.ReduceOp.BOR, group=group), "BOR")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 0 starts a sum, then sends what rank 1 receives before it joins the sum: a rank that only
-performed the sum within the call would wait for ever."""
+"""Rank 0 starts a sum, then sends what rank 1 receives before it joins the sum. A backend that
+performed the sum only inside the call would wait forever."""
 import torch
 import torch.distributed as dist
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 
 def main():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDP over the back end "muster" gives the gradients that it gives over gloo, within rounding, and
-the same bits on each rank: many small buckets, unused parameters, accumulation, buffers, sparse
-gradients, a communication hook, a DataLoader with processes of its own."""
+"""DDP over the backend "muster" gives the same gradients as over gloo, within rounding, and the
+same bits on each rank: many small buckets, unused parameters, accumulation, buffers, sparse
+gradients, a communication hook, a DataLoader with worker processes."""
 import os
 
 import torch
@@ -11,7 +11,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 
 class Model(nn.Module):
@@ -83,7 +83,7 @@ def main():
         same_on_all_ranks(seen[-2], ours)
     print(f"rank {dist.get_rank()}: the gradients are those of gloo\n", end="", flush=True)
     dist.destroy_process_group()
-    os._exit(0)  # the threads that DDP keeps may abort a shutdown: see examples/digits_ddp.py
+    os._exit(0)  # DDP's threads may abort a shutdown: see examples/digits_ddp.py
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups with one back end for the CPU and another one for GPUs, which need not be there."""
+"""Groups with one backend for the CPU and another one for GPUs, which need not exist."""
 import torch
 import torch.distributed as dist
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 
 def main():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 1 is killed, and the others say what their operations end with: "collective", "tagged", or
-"ddp", where PyTorch waits in C++. It calls something else: "mismatch". It does not come: "late"."""
+"""Rank 1 is killed, and the others print how their operations end: "collective", "tagged", or
+"ddp", where PyTorch waits in C++. Rank 1 calls a different operation: "mismatch". Rank 1 does not
+arrive: "late"."""
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 import muster
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 
 def say(text):
@@ -49,13 +50,14 @@ def named(call):
 
 
 def mismatch():
-    dist.barrier()  # nobody needs the store of rank 0 any more, which ends with it
+    dist.barrier()  # no rank needs the store, which exits with rank 0
     named(lambda: dist.all_reduce(torch.ones(4 if dist.get_rank() == 1 else 3)))
     named(dist.barrier)  # all is over
 
 
 def late():
-    """Rank 1 comes when the others have told that it was missing, and is told as well."""
+    """Rank 1 arrives after the others have reported that it was missing, and gets an error as
+    well."""
     group = dist.new_group(backend="muster", timeout=timedelta(seconds=1))
     if dist.get_rank() == 1:
         dist.barrier()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that end without destroy_process_group() while something is under way. "callback":
-a future's callback runs, nobody joins an operation, a receive from any source waits. "thread":
-another thread is in an operation. "exception": one leaves main() after an asynchronous operation
-was started. "exit": os._exit. "killed": rank 1 dies in an asynchronous operation. "dropped": rank 0
-lets go of a group with an operation under way, which rank 1 then joins."""
+"""Processes that exit without destroy_process_group() while something is in progress. "callback": a
+future's callback runs, no rank joins an operation, a receive from any source waits. "thread":
+another thread is in an operation. "exception": one leaves main() after starting an asynchronous
+operation. "exit": os._exit. "killed": rank 1 dies in an asynchronous operation. "dropped": rank 0
+drops a group with an operation in progress, which rank 1 then joins."""
 import gc
 import os
 import signal
@@ -14,7 +14,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 from muster.torch import bootstrap
 
 
@@ -24,7 +24,7 @@ def callback():
 
     def in_callback(future):
         begun.set()
-        never.wait(0.5)  # so that the end of the process finds the thread in here
+        never.wait(0.5)  # so that the thread is in here when the process exits
         return future.value()
     chained = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(in_callback)
     dist.barrier()

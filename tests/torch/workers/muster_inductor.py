@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same as muster_parity.py for what torch.compile makes with Inductor, and a C++ compiler: DDP
-in its ways, operations in compiled functions. Words: the cases, none for all."""
+"""Like muster_parity.py, for code that torch.compile generates with Inductor and a C++ compiler:
+the modes of DDP, operations in compiled functions. Words: the cases; none for all."""
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -12,14 +12,14 @@ from muster_parity import gradients, me, size, steps
 
 
 def deep_model():
-    """Of two buckets: the first one is never smaller than 1 MiB."""
+    """With two buckets: the first one is never smaller than 1 MiB."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(40, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU(),
                          nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 4))
 
 
 def trained(group, mode, compile_it=torch.compile, **more):
-    """Gradients of a DDP that is compiled in one of its ways."""
+    """Gradients of a compiled DDP in one of its modes."""
     torch._dynamo.reset()
     with torch._dynamo.config.patch(optimize_ddp=mode, **more):
         ddp = DistributedDataParallel(deep_model(), process_group=group, bucket_cap_mb=1)
@@ -28,7 +28,7 @@ def trained(group, mode, compile_it=torch.compile, **more):
 
 
 def ddp_optimizer(group):
-    """It cuts the compiled graph where DDP's buckets end."""
+    """It splits the compiled graph at DDP's bucket boundaries."""
     seen = []
 
     def counted(graph, inputs):
@@ -48,7 +48,7 @@ def python_reducer(group):
 
 
 def ddp_in_the_function(group):
-    """The whole step is compiled, but for what Dynamo leaves to Python."""
+    """Compiles the whole step, except for what Dynamo leaves to Python."""
     torch._dynamo.reset()
     ddp = DistributedDataParallel(deep_model(), process_group=group)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
@@ -80,7 +80,7 @@ def functional_collectives(group):
 
 
 def ordinary_collectives(group):
-    """As written for eager mode; Dynamo replaces them by functional ones."""
+    """As written for eager mode; Dynamo replaces them with functional ones."""
     torch._dynamo.reset()
 
     @torch.compile

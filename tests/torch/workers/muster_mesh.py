@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch 2 builds on process groups, over the back end "muster": functional collectives,
-DTensor, FSDP2."""
+"""Features that PyTorch 2 builds on process groups, over the backend "muster": functional
+collectives, DTensor, FSDP2."""
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
@@ -8,7 +8,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, distribute_tensor
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 
 def model():

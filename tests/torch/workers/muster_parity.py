@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works over gloo works over "muster": each case is called with a group of gloo and with one
-of muster, in the same processes, and has to give the same. Words: the cases, none for all."""
+"""What works over gloo works over "muster": each case is called with a gloo group and with a muster
+group in the same processes, and must give the same result. Words: the cases; none for all."""
 import os
 import sys
 import traceback
@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 IS_OLD = int(torch.__version__.split(".")[0]) < 2
 SOON = timedelta(seconds=60)
@@ -28,7 +28,7 @@ def size():
 
 
 def refusal(call):
-    """What a call is refused with."""
+    """The error of a rejected call."""
     try:
         call()
     except (RuntimeError, ValueError) as error:
@@ -43,7 +43,7 @@ def options(kind, **values):
     return made
 
 
-# Ways to call a group's methods.
+# The ways to call a group's methods.
 
 
 def overloads(group):
@@ -68,18 +68,18 @@ def overloads(group):
         group.reduce_scatter(part, list(torch.arange(3.).split(1))).wait()
     got = torch.zeros(1)
     gathered = [torch.zeros(1) for _ in range(size())] if me() == 2 else []
-    if not IS_OLD:  # else all ranks would have to pass lists
+    if not IS_OLD:  # otherwise all ranks would have to pass lists
         group.scatter(got, list(torch.arange(3.).split(1)) if me() == 0 else [], 0).wait()
         group.gather(gathered, torch.full((1,), float(me())), 2).wait()
     results = [*tensors, *out, part, got, *gathered]
     for root, of in ((0, 5), (1, 6)):
         if me() != root:
-            results[of] = None  # only the root's is promised
+            results[of] = None  # only the root's result is specified
     return results
 
 
 def refusals(group):
-    """Words that are in gloo's refusal, and in ours."""
+    """Words in gloo's error, and in ours."""
     x, y, z = torch.zeros(1), torch.zeros(1, dtype=torch.float64), torch.zeros(2)
     n, other = size(), (me() + 1) % size()
     said = [
@@ -181,7 +181,7 @@ def sparse(group):
 
 
 def several_inputs(group):
-    """Of one call, also where it has a future."""
+    """Of one call, also if it has a future."""
     sent = [torch.full((2,), me() * 10. + n) for n in range(2)]
     group.broadcast(sent, options("Broadcast", rootRank=1, rootTensor=1)).wait()
     gathered = [[torch.zeros(3) for _ in range(2 * size())] for _ in range(2)]
@@ -191,7 +191,7 @@ def several_inputs(group):
 
 
 def inference(group):
-    """What is made in inference mode is written to by other threads, too."""
+    """Other threads, too, write to tensors that were created in inference mode."""
     with torch.inference_mode():
         rows = [torch.zeros(2) for _ in range(size())]
         work = dist.all_gather(rows, torch.full((2,), float(me())), group=group, async_op=True)
@@ -203,7 +203,7 @@ def inference(group):
 
 
 def any_source(group):
-    """Rank 0 receives from whoever sends; with and without tags, waiting at once and later."""
+    """Rank 0 receives from any sender; with and without tags, waiting immediately and later."""
     if me() != 0:
         for work in [dist.isend(torch.full((4,), me() * 10. + tag), 0, group=group, tag=tag)
                      for tag in (0, 7, 0)]:
@@ -220,7 +220,7 @@ def any_source(group):
 
 
 def several(group):
-    """A list of tensors, which count as if each were another rank's."""
+    """A list of tensors, each of which counts like another rank's tensor."""
     seen = []
     for op in ("SUM", "PRODUCT", "MIN", "MAX", "BXOR"):
         tensors = [torch.tensor([me() + n, 2 - n]) for n in range(3)]
@@ -237,7 +237,7 @@ def several(group):
 
 
 def early_receive_from_any(group):
-    """Others send when the receive has waited for a while, in the middle of other operations."""
+    """Others send after the receive has waited for a while, in the middle of other operations."""
     x = torch.zeros(100000)
     work = dist.irecv(x, group=group) if me() == 0 else None
     total = torch.ones(1)
@@ -267,7 +267,7 @@ def objects_from_any(group):
 
 
 def hundreds_of_tags(group):
-    """Received in another order than sent."""
+    """Received in a different order from that in which they were sent."""
     tags = range(1, 301)
     if me() == 1:
         sent = [dist.isend(torch.full((2,), float(tag)), 0, group=group, tag=tag) for tag in tags]
@@ -285,8 +285,8 @@ def hundreds_of_tags(group):
 
 
 def waiting_callbacks(group):
-    """A callback waits for an operation that it starts, and for one that was started after its
-    own. On ranks 0 and 1 it is there before the operation is over."""
+    """A callback waits for an operation that it starts, and for one that was started after its own.
+    On ranks 0 and 1 it is added before the operation has completed."""
     def started():
         first, later = (dist.all_reduce(torch.full((2,), n), group=group, async_op=True)
                         .get_future() for n in (1., 5.))
@@ -305,7 +305,8 @@ def waiting_callbacks(group):
 
 
 def finished_by_barrier(group):
-    """Results that have to be copied are there after a barrier, without a wait for their Work."""
+    """Results that have to be copied are available after a barrier, without waiting for their
+    Work."""
     x = torch.arange(6.).reshape(2, 3).t()
     work = dist.all_reduce(x, group=group, async_op=True)
     dist.barrier(group=group)
@@ -313,7 +314,7 @@ def finished_by_barrier(group):
     return x.clone()
 
 
-# What PyTorch builds on groups.
+# Features that PyTorch builds on groups.
 
 
 def model():
@@ -341,7 +342,7 @@ def power_sgd(group):
 
 
 def joined(group):
-    """Ranks have different numbers of steps; means are over those that still have some."""
+    """Ranks have different numbers of steps; means are over the ranks that still have some."""
     ddp = DistributedDataParallel(model(), process_group=group, find_unused_parameters=True)
     with ddp.join(divide_by_initial_world_size=False):
         steps(ddp, 2 + me())
@@ -396,7 +397,7 @@ def split(group):
 
 
 def monitored(group):
-    group = dist.new_group(backend=dist.get_backend(group), timeout=SOON)  # gloo's ends by it
+    group = dist.new_group(backend=dist.get_backend(group), timeout=SOON)  # breaks gloo's
     dist.monitored_barrier(group, SOON)
     said = None
     if me() == 0:
@@ -407,14 +408,15 @@ def monitored(group):
 
 
 def one_rank_is_late(group):
-    """Words for which programs look are in what it gets. The group ends: it is one for this."""
+    """The error contains words that programs look for. The group is unusable afterwards, so creates
+    one only for this."""
     group = dist.new_group(backend=dist.get_backend(group), timeout=SOON)
     text = refusal(lambda: dist.barrier(group, timeout=timedelta(seconds=0.2))) if me() == 0 else ""
     return "Timed out" in text
 
 
 def ranges(group):
-    """Names, shapes, and that they end in another thread."""
+    """Names and shapes of profiler ranges, which may end in another thread."""
     with torch.autograd.profiler.profile(record_shapes=True) as profile:
         dist.all_reduce(torch.ones(2, 3), group=group)
         dist.all_reduce(torch.ones(4), group=group, async_op=True).wait()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of any launcher that uses the package muster without torch.distributed. Words: "sums",
-"hosts" (each agent's ranks as a host of their own), "restart" (rank 1 dies in the first epoch)."""
+"""A rank under any launcher that uses the package muster without torch.distributed. Words: "sums",
+"hosts" (each agent's ranks form a separate host), "restart" (rank 1 dies in the first epoch)."""
 import os
 import signal
 import sys
@@ -15,7 +15,7 @@ def say(text):
 
 
 def sums(comm):
-    """Every way to have more than one communicator in a process, all used in turns."""
+    """Every way to have several communicators in one process, all used in turn."""
     same_name = muster.Communicator.from_env()
     other_name = muster.Communicator.from_env(name="other")
     part = comm.split(comm.rank % 2, key=comm.rank)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that asks for gloo and gets muster: it knows neither muster nor the variable. The words
-of the test: "hook" has the import hook installed before PyTorch is imported."""
+"""A program that requests gloo and gets muster, knowing neither muster nor the variable. Words from
+the test: "hook" means that the import hook is installed before PyTorch is imported."""
 import os
 import sys
 
@@ -25,7 +25,7 @@ def main():
     assert dist.get_backend() == dist.get_backend(group) == "gloo"
     names = [each._get_backend(torch.device("cpu")).name() for each in (dist.group.WORLD, group)]
     os.write(1, f"rank {dist.get_rank()}: {names} {x.sum().item():.0f}\n".encode())
-    # PyTorch's logger asks a group that it takes for gloo's for its threads.
+    # PyTorch's logger queries the threads of a group that it mistakes for a gloo group.
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
     assert "gloo_num_threads" not in model._get_ddp_logging_data()
     del model

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified DDP over the back end "muster", until it is told to end; rank $SLOW_RANK has more to
-do before each of its steps."""
+"""Unmodified DDP over the backend "muster", until it is told to stop; rank $SLOW_RANK has more work
+before each step."""
 import os
 import threading
 
@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import muster.torch  # registers the back end
+import muster.torch  # registers the backend
 
 STEP = 0.02  # seconds
 MORE = 0.03

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors through muster.Communicator, without torch.distributed: every type, also those that NumPy
-lacks, sizes that divide by nothing; f16 and bf16 are summed in f32 and rounded once."""
+"""Tensors through muster.Communicator, without torch.distributed: every type, including those that
+NumPy lacks, and sizes without common divisors; f16 and bf16 are summed in f32 and rounded once."""
 import os
 
 import torch
@@ -15,14 +15,14 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def rows(size, count, dtype):
-    """What each rank hands in; thirds where the type has fractions, so that sums are rounded."""
+    """The input of each rank; thirds if the type has fractions, so that sums are rounded."""
     generator = torch.Generator().manual_seed(count)
     whole = torch.randint(1, 9, (size, count), generator=generator)
     return (whole / 3).to(dtype) if dtype.is_floating_point else whole.to(dtype)
 
 
 def summed(all_rows, divisor=1):
-    """In the order of ranks."""
+    """In rank order."""
     wide = all_rows.to(torch.float32) if all_rows.dtype in HALVES else all_rows
     wide = wide.to(torch.int64) if not wide.dtype.is_floating_point else wide
     total = wide[0].clone()
@@ -64,7 +64,7 @@ def check(comm, dtype, count):
 
 
 def check_buckets(comm, dtype):
-    """Memory of the library as a tensor of a type that NumPy need not have."""
+    """The library's memory as a tensor of a type that NumPy may not have."""
     mine = rows(comm.size, 1025, dtype)
     bucket = comm.alloc(1025, str(dtype).rpartition(".")[2])
     bucket.torch().copy_(mine[comm.rank])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 rank 0 serves the store, on a port that was held for
-it; after the first round all meet again."""
+"""With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 rank 0 serves the store, on a port that was reserved
+for it; after the first round all ranks meet again."""
 import os
 
 import torch

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As many tutorials for one machine begin: the script says itself where all ranks meet. The port is
-the argument."""
+"""Like many single-machine tutorials: the script itself sets the address at which all ranks meet.
+The port is the argument."""
 import os
 import sys
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient descent over all workers of all nodes (gloo), with a checkpoint each few steps. The
-gradient is that of the whole data, whatever the number of workers, so that the losses are those of
-a training that nobody disturbed. Writes into $NODE_DIR: events (as muster-node-worker does) and, by
-rank 0, steps: {"from": step}, {"step", "loss", "world"} and {"saved": step}."""
+"""Gradient descent over all workers on all nodes (gloo), with a checkpoint every few steps. The
+gradient covers all data, whatever the number of workers, so that the losses equal those of an
+undisturbed training run. Writes to $NODE_DIR: events (like muster-node-worker) and, on rank 0,
+steps: {"from": step}, {"step", "loss", "world"} and {"saved": step}."""
 import json
 import os
 import sys
@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 SAVE_EACH = 5
-PACE = 0.01  # s a step, so that something can happen between them
+PACE = 0.01  # s per step, so that something can happen between steps
 
 
 def data():
@@ -23,7 +23,7 @@ def data():
 
 
 class Model:
-    """Linear; plain numbers, so that nothing but the sums differs between world sizes."""
+    """Linear; plain numbers, so that only the sums differ between world sizes."""
 
     def __init__(self):
         self.weights = torch.zeros(8, 1, dtype=torch.float64)
@@ -41,7 +41,7 @@ class Model:
 
 
 def reference(steps):
-    """The losses of an undisturbed training."""
+    """The losses of an undisturbed training run."""
     model, (inputs, wanted) = Model(), data()
     return [model.descend(model.gradient(inputs, wanted), len(inputs)) for _ in range(steps)]
 
@@ -98,7 +98,7 @@ def main():
     event("up")
     train(sys.argv[1])
     dist.barrier()
-    dist.destroy_process_group()  # joins gloo's threads: one that outlives the end may abort it
+    dist.destroy_process_group()  # joins gloo's threads, which may abort the exit
 
 
 if __name__ == "__main__":

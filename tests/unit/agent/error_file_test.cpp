@@ -52,7 +52,7 @@ TEST_CASE("error file: an odd time is left out, the rest stays") {
     INFO(time);
     const auto record = parse_error_file(
         std::string(R"({"message": {"message": "m", "extraInfo": {"timestamp": )") + time + "}}}");
-    if (record) {  // 1e999 is no JSON number for the parser
+    if (record) {  // 1e999 is not a valid JSON number for the parser
       CHECK(record->message == "m");
       CHECK_FALSE(record->unix_seconds);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventLog: what is kept, what is written, and when it gives up.
+// EventLog: what it keeps, what it writes, and when it gives up.
 #include "agent/sinks/event_log.hpp"
 
 #include "support/catch.hpp"
@@ -34,11 +34,11 @@ struct Bench {
   std::string folder;
   std::string written;
   std::vector<std::string> trouble;
-  std::size_t room = std::size_t{1} << 30;   // on the disk
-  std::size_t piece = std::size_t{1} << 30;  // that one write takes
+  std::size_t room = std::size_t{1} << 30;   // free space on the disk
+  std::size_t piece = std::size_t{1} << 30;  // maximum bytes per write
   bool can_be_made = true;
   TimePoint now{};
-  Duration delay{};  // of each write
+  Duration delay{};  // duration of each write
   EventLog log;
 
   ssize_t write(std::string_view text) {
@@ -87,7 +87,7 @@ TEST_CASE("event log: a file that was removed is made again with the next round"
   bench.begin("/logs/run");
   bench.begin("/elsewhere/run");
   CHECK(bench.folder == "/elsewhere/run");
-  bench.can_be_made = false;  // it is there
+  bench.can_be_made = false;  // it already exists
   bench.begin("/elsewhere/run");
   CHECK(bench.lines() == 3);
   CHECK(bench.trouble.empty());
@@ -107,7 +107,7 @@ TEST_CASE("event log: a full disk is reported once, and nothing more is written"
   bench.room = 10;
   bench.tell(event::WorkersKilled{});
   bench.tell(event::WorkersKilled{});
-  bench.room = 10'000;  // somebody made room: the file has a hole already
+  bench.room = 10'000;  // space was freed, but the file already has a gap
   bench.tell(event::WorkersKilled{});
   REQUIRE(bench.trouble.size() == 1);
   CHECK(bench.trouble.front() ==

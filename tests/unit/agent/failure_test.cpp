@@ -45,10 +45,11 @@ TEST_CASE("failure: workers that we stopped are no failures") {
 }
 
 TEST_CASE("failure: an error file that proves an earlier exception makes its rank the root cause") {
-  // Rank 1 lost its connection and died at 12.5; rank 0 had raised at 10 and died later.
+  // Rank 1 lost its connection and died at 12.5; rank 0 had raised an exception at 10 and died
+  // later.
   const auto later_death = with_record(seen(0, kTerm, 13, true), 10);
   CHECK(root_cause({seen(1, kExit1, 12.5), later_death}, SIGTERM) == 1U);
-  // Within the same second nothing is proven.
+  // Within the same second, the order proves nothing.
   const auto same_second = with_record(seen(0, kExit1, 13, true), 12);
   CHECK(root_cause({seen(1, kExit1, 12.5), same_second}, SIGTERM) == 0U);
 }

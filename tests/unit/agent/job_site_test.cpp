@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launcher answers about its job, without sockets.
+// The launcher's answers to queries about its job, without sockets.
 #include "agent/web/job_site.hpp"
 
 #include "support/catch.hpp"
@@ -48,7 +48,7 @@ struct Bench {
 
   std::string body(const std::string& path) { return *get(path).body; }
 
-  // All events that a stream with this last id is given.
+  // All events sent to a stream with this last id.
   std::string stream(const std::string& last_id) {
     std::uint64_t cursor = get("/v1/events", last_id).cursor;
     std::string out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalRounds: what the rounds of one node answer to what became of the workers.
+// LocalRounds: how the rounds of a single node react to the fate of its workers.
 #include "agent/rounds/local_rounds.hpp"
 
 #include "support/catch.hpp"
@@ -136,7 +136,7 @@ TEST_CASE("local rounds: nobody is waited for at the end") {
 
 namespace {
 
-// It has ended the worker of each failure because it hung.
+// It killed the worker of each failure because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;

@@ -11,7 +11,8 @@ using namespace muster;
 
 namespace {
 
-// FirstUse makes a key, and so hides /proc/self from others; later tests of this program read it.
+// FirstUse creates a key and therefore makes /proc/self unreadable; later tests in this program
+// read it.
 struct Visible {
   Visible() = default;
   Visible(const Visible&) = delete;
@@ -20,7 +21,7 @@ struct Visible {
   ~Visible() { static_cast<void>(::prctl(PR_SET_DUMPABLE, 1)); }
 };
 
-// The limit of a job with these hosts.
+// The limit for a job with these hosts.
 std::shared_ptr<FirstUse> limited_to(const std::vector<std::string>& names) {
   const Visible afterwards;
   asio::io_context loop;
@@ -37,7 +38,7 @@ std::shared_ptr<FirstUse> limited_to(const std::vector<std::string>& names) {
 
 TEST_CASE("named hosts: the addresses of all of them") {
   std::vector<std::string> names;
-  for (int i = 1; i <= 100; ++i) {  // more than are looked up at the same time
+  for (int i = 1; i <= 100; ++i) {  // more than the number of concurrent lookups
     names.push_back("192.0.2." + std::to_string(i));
   }
   const auto first_use = limited_to(names);

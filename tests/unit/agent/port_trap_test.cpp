@@ -73,7 +73,7 @@ TEST_CASE("port trap: who is connected, but for the launcher itself") {
   CHECK(connects_in(text, 0x3041, {}));
   CHECK(connects_in(text, 0x3041, {"11"}));
   CHECK_FALSE(connects_in(text, 0x3041, {"12"}));
-  CHECK_FALSE(connects_in(text, 0x3040, {}));  // the other end of it
+  CHECK_FALSE(connects_in(text, 0x3040, {}));  // the other end of the connection
   CHECK_FALSE(connects_in(text, 0x3039, {}));  // listens
   CHECK_FALSE(connects_in("", 0, {}));
 }

@@ -118,7 +118,7 @@ TEST_CASE("report: a recorded traceback is not repeated with the frames that std
 
 namespace {
 
-// As Python prints them; PyTorch puts `prefix` before each line.
+// As printed by Python; PyTorch puts `prefix` before each line.
 std::string chain_of(const std::string& prefix, const std::vector<std::string>& links) {
   std::string out;
   for (std::size_t i = 0; i <= links.size(); ++i) {
@@ -150,7 +150,7 @@ TEST_CASE("report: an abort at the end of a PyTorch program is told from one of 
   CHECK(text.find("destroy_process_group()") != std::string::npos);
   root.stderr_tail.clear();
   const auto without = lines_in(render_report(failed({root}), kSite));
-  CHECK(lines_in(text) == without + 8);  // the hint takes the place of a line of evidence
+  CHECK(lines_in(text) == without + 8);  // the hint replaces a line of evidence
   for (const std::string other : {"Traceback (most recent call last):\nE: 1\nterminate called "
                                   "without an active exception\n",
                                   "terminate called after throwing an instance of 'E'\n"}) {
@@ -169,7 +169,7 @@ TEST_CASE("report: a missing module shows which Python ran") {
     CHECK(render_report(failed({root}), kSite)
               .find("\n  hint: the worker ran with /usr/bin/python3;") != std::string::npos);
   }
-  root.python.clear();  // a program that starts Python on its own
+  root.python.clear();  // a program that starts Python itself
   CHECK(render_report(failed({root}), kSite).find("hint") == std::string::npos);
   root.python = "/usr/bin/python3";
   root.stderr_tail +=
@@ -190,7 +190,7 @@ TEST_CASE("report: of a chain of exceptions the message of each is kept") {
     CHECK(text.find("g()\n  | " + prefix + "Error2: no such file\n") != std::string::npos);
     CHECK(lines_in(text) == 11);
     CHECK(traceback_of(root).find("goes on") == std::string::npos);
-    // The same as an error file has it.
+    // The same, as an error file contains it.
     root.record = ErrorRecord{"Error2", chain_of(prefix, {kCause, kDuring}), std::nullopt};
     root.stderr_tail.clear();
     CHECK(render_report(failed({root}), kSite) == text);

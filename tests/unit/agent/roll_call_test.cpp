@@ -58,7 +58,7 @@ TEST_CASE("roll call: a start that waits says so again every 30 s") {
         "muster: after 32 s: 1 of 4 nodes is here: node1; waiting for 3 more\n");
   CHECK(roll.tick(kStart + 61s).empty());
   CHECK(roll.tick(kStart + 62s).starts_with("muster: after 62 s: 1 of 4"));
-  // News start the 30 s anew.
+  // News restarts the 30 s.
   CHECK_FALSE(roll.take(kStart + 80s, call_of(2), "").empty());
   CHECK(roll.tick(kStart + 92s).empty());
   CHECK(roll.tick(kStart + 110s).starts_with("muster: after 110 s: 2 of 4"));
@@ -205,7 +205,7 @@ TEST_CASE("roll call: the lines show when the node gives up") {
         "muster: the job runs on 4 nodes: node1, node2, node3, node4; this node is waiting to be "
         "admitted\n");
   CHECK(roll.take(kStart + 50s, call_of(1), "") ==
-        "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");  // a spare waits on
+        "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");  // a spare keeps waiting
 }
 
 TEST_CASE("roll call: in a regroup the time counts from the end of the last worker") {

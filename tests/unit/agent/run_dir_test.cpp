@@ -26,7 +26,7 @@ Environ with_tmpdir(const std::string& folder) {
   return environ;
 }
 
-// A folder that is empty again at the end, or the test fails.
+// A folder that must be empty again at the end.
 class Parent {
  public:
   Parent() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
@@ -69,7 +69,7 @@ TEST_CASE("run dir: the pipes of PyTorch's flight recorders go, what it dumped b
     REQUIRE(dir->make_attempt(0, 1));
     const std::string attempt = dir->path() + "/attempt_0/";
     CHECK(dir->place_of_pipes(0) + "/" == attempt);
-    CHECK(dir->place_of_pipes(1).empty());  // there is no such folder
+    CHECK(dir->place_of_pipes(1).empty());  // the folder does not exist
     CHECK(RunDir().place_of_pipes(0).empty());
     REQUIRE(::mkfifo((attempt + "nccl_pipe_0.pipe").c_str(), 0600) == 0);
     REQUIRE(::mkfifo((attempt + "torch_flights_12.pipe").c_str(), 0600) == 0);
@@ -109,7 +109,7 @@ TEST_CASE("run dir: below --log-dir it stays, with folders for each attempt and 
   for (const char* folder :
        {"/attempt_0/0", "/attempt_0", "/attempt_1/0", "/attempt_1", "", "/..", "/../.."}) {
     INFO(folder);
-    // Each is there, and empty once those before it are gone.
+    // Each folder exists, and becomes empty once the previous ones are removed.
     const std::string path = std::string(folder) == "/.."      ? logs
                              : std::string(folder) == "/../.." ? parent.path() + "/a"
                                                                : dir->path() + folder;
@@ -157,7 +157,8 @@ TEST_CASE("run dir: one that was removed is made again at its place, else in ano
   auto again = RunDir::make_again(config_of(), parent.as_tmpdir(), "abcdefghij", 1);
   CHECK(again.path() == place);
   CHECK(exists(place + "/attempt_1/0"));
-  // It is there, but takes no more files: another folder, since this one may be somebody else's.
+  // The folder exists but cannot hold more files. Uses another one, because this one may belong to
+  // another user.
   auto elsewhere = RunDir::make_again(config_of(), parent.as_tmpdir(), "abcdefghij", 2);
   CHECK(elsewhere.path() == "/tmp/muster_job_abcdefgh");
   CHECK(exists(elsewhere.path() + "/attempt_2/0"));
@@ -176,13 +177,13 @@ TEST_CASE("run dir: a removed --log-dir is made again, and one that cannot be ha
   CHECK(again.path() == dir->path());
   CHECK(exists(again.path() + "/attempt_1/0"));
   std::filesystem::remove_all(logs);
-  CHECK(again.clean_up(true));  // for the report
+  CHECK(again.clean_up(true));  // kept for the report
   CHECK(exists(again.path()));
   std::filesystem::remove_all(logs);
   REQUIRE(write_file(logs, "a file\n"));
   auto elsewhere = RunDir::make_again(config_of(logs), parent.as_tmpdir(), "abcdefgh", 1);
   CHECK(elsewhere.path() == parent.path() + "/muster_job_abcdefgh");
-  CHECK(elsewhere.clean_up(false));  // logs were asked for: they stay
+  CHECK(elsewhere.clean_up(false));  // logs were requested, so they stay
   std::filesystem::remove_all(elsewhere.path());
   ::unlink(logs.c_str());
 }

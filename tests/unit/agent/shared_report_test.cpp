@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of a job of many nodes: made of the message that ended it.
+// The report of a multi-node job, built from the message that ended it.
 #include "agent/failures/error_file.hpp"
 #include "agent/failures/report.hpp"
 #include "support/catch.hpp"
@@ -92,7 +92,7 @@ TEST_CASE("shared report: without evidence it still says who failed and how") {
         "  40 other ranks failed after it: 0, 2 and 38 more\n");
   const auto story = story_of(result, ReportSite{});
   REQUIRE(story);
-  CHECK(story->root.status.shell_code() == 7);  // what our own caller is told
+  CHECK(story->root.status.shell_code() == 7);  // the exit code for our own caller
 }
 
 TEST_CASE("shared report: at most fifteen lines, whatever was sent") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SharedRounds between a rendezvous that the test plays and a supervisor that it writes down.
+// SharedRounds between a rendezvous that the test plays and a supervisor that records its calls.
 #include "agent/rounds/shared_rounds.hpp"
 
 #include "support/catch.hpp"
@@ -331,11 +331,11 @@ TEST_CASE("shared rounds: without a free descriptor nobody is vouched for, and n
   bench.rounds.find_owner(question);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(bench.told.last<OwnerFound>() == nullptr);
-  // It is asked again, and can be answered then.
+  // The question is asked again and can now be answered.
   bench.rounds.find_owner(question);
   REQUIRE(bench.told.last<OwnerFound>() != nullptr);
   CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
-  // What has been opened once is kept.
+  // Files that were opened once stay open.
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
   bench.told.events.clear();
   bench.rounds.find_owner(question);
@@ -375,14 +375,14 @@ TEST_CASE("shared rounds: a round is an event with its number, and so are those 
   CHECK(std::get<event::RoundBegun>(begun.what).assignment.rank_first == 1);
   CHECK(std::get<event::RoundBegun>(begun.what).logs == "/logs");
   bench.rounds.stop_workers({"node 'b' joins"});
-  CHECK(bench.host.told.size() == 4);  // awaited, begun, the request to regroup, awaited
+  CHECK(bench.host.told.size() == 4);  // awaited, started, the request to regroup, awaited
   CHECK(std::get<event::RegroupAsked>(bench.host.told[2].what).reason == "node 'b' joins");
   CHECK(bench.host.told[2].round == 4);
 }
 
 namespace {
 
-// It has ended the worker of each failure because it hung.
+// It killed the worker of each failure because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node says of a connection to the store from its machine: whose it is, by the kernel.
+// A node's testimony about a connection to the store from its machine: its owner, as reported by
+// the kernel.
 #include "agent/store/store_admission.hpp"
 #include "base/fd.hpp"
 #include "io/socket_address.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int kMayNot = 77;
 
-// A connection over loopback; `client` is the end that somebody is asked about.
+// A connection over loopback; `client` is the end whose owner is queried.
 struct Connection {
   UniqueFd listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   UniqueFd client{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -36,7 +37,7 @@ struct Connection {
   }
 };
 
-// `work` in a child; what it returns is its exit code.
+// Runs `work` in a child process; its result is the exit code.
 int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -48,7 +49,7 @@ int in_child(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// What a witness says while a child of its process has the connection open.
+// The testimony while a child of the witness's process has the connection open.
 VouchAnswer said_with_child(const Connection& connection) {
   std::array<int, 2> pipe{};
   if (::pipe(pipe.data()) != 0) {

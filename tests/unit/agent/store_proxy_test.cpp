@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreProxy with real sockets: who is handed on, and who is not.
+// StoreProxy with real sockets: which connections it forwards, and which it does not.
 #include "agent/store/store_proxy.hpp"
 
 #include "support/catch.hpp"
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Keeps each question until the test answers it.
+// Holds each question until the test answers it.
 class Held final : public Admission {
  public:
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override {
@@ -39,7 +39,7 @@ struct Bench {
     proxy->set_notice([this](const std::string& text) { said.push_back(text); });
   }
 
-  // A worker whose connection was accepted.
+  // A worker whose connection has been accepted.
   UniqueFd worker() {
     UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto there = SocketAddress::parse("127.0.0.1", proxy->port());
@@ -77,7 +77,7 @@ TEST_CASE("store proxy: who is admitted is handed on, and who is not is named") 
                                                local_address(second.get()).describe() + ": no"});
 }
 
-// Its port may be somebody else's by now, and the answer about that one.
+// Another process may have the port by now, and the answer would be about that process.
 TEST_CASE("store proxy: who has ended its connection is not handed on") {
   Bench bench;
   UniqueFd worker = bench.worker();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bench: a SupervisorCore with a clock, for its tests; every step checks the core's invariants. In
-// jobs of one node LocalRounds answers what the core reports; the next round is the test's to give.
+// Bench: a SupervisorCore with a clock, for its tests. Checks the core's invariants after every
+// step. In single-node jobs LocalRounds answers the core's reports; the test provides the next
+// round.
 #pragma once
 
 #include "agent/rounds/local_rounds.hpp"
@@ -16,7 +17,7 @@ namespace muster::testing {
 using State = SupervisorState;
 
 struct BenchSettings : SupervisorSettings {
-  bool shared = false;  // rounds are decided on by other nodes: by the test
+  bool shared = false;  // other nodes, played by the test, decide on rounds
 };
 
 inline BenchSettings settings(int max_restarts = 0, Duration grace = std::chrono::seconds(30)) {
@@ -33,7 +34,7 @@ inline BenchSettings shared_settings() {
   return chosen;
 }
 
-// LocalRounds with its answers and warnings written down.
+// LocalRounds that records its answers and warnings.
 class BenchRounds final : public RoundUser, public LocalRoundsSite {
  public:
   LocalRounds rounds;
@@ -71,14 +72,14 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
   }
 };
 
-// A core with a clock and the effects of the last step, those of the answers included.
+// A core with a clock and the effects of the last step, including those of the answers.
 struct Bench {
   SupervisorCore core;
   TimePoint now{};
   std::vector<SupervisorEffect> effects;
   int nproc = 2;
   int others = 0;                      // workers on other nodes
-  std::unique_ptr<BenchRounds> local;  // none where the rounds are shared
+  std::unique_ptr<BenchRounds> local;  // null if rounds are shared
 
   explicit Bench(const BenchSettings& chosen = settings())
       : core(chosen),
@@ -105,7 +106,7 @@ struct Bench {
     step(Tick{});
   }
 
-  // Nothing that is left behind ends before it is killed.
+  // No leftover process exits before it is killed.
   void wait_for_kill() {
     REQUIRE(core.state() == State::clearing);
     while (core.state() == State::clearing) {
@@ -135,7 +136,7 @@ struct Bench {
     step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 1000});
   }
 
-  // Begins to; its end follows with die().
+  // Starts dying; die() completes its death.
   void begin_to_die(int local_rank, int signo) {
     step(WorkerDying{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 999});
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers leave behind: time to exit by itself, SIGTERM, SIGKILL.
+// Processes that workers leave behind: time to exit on their own, SIGTERM, SIGKILL.
 #include "supervisor_bench.hpp"
 
 #include <csignal>
@@ -108,7 +108,7 @@ TEST_CASE("stopping: the groups of dead workers get no grace once only deaf proc
   CHECK(bench.effects.empty());
   bench.die(1, signo);
   bench.wait(kSelfExitTime);
-  CHECK((bench.asked<LookAtLeftovers>() != nullptr) == (signo == SIGTERM));  // they may heed SIGINT
+  CHECK((bench.asked<LookAtLeftovers>() != nullptr) == (signo == SIGTERM));  // may react to SIGINT
   if (signo == SIGTERM) {
     bench.wait(kSelfExitTime);
     CHECK(bench.asked<LookAtLeftovers>());
@@ -147,7 +147,7 @@ TEST_CASE("clearing: a signal skips what is left of the natural end, a second on
   bench.now += kSameRequestTime;
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.asked<KillWorkers>());
-  CHECK_FALSE(bench.asked<TellKilledEarly>());  // all workers have ended; the rest is named
+  CHECK_FALSE(bench.asked<TellKilledEarly>());  // all workers have exited; names the rest
   bench.step(NothingLeft{});
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
 }
@@ -158,7 +158,7 @@ TEST_CASE("clearing: helpers of a killed worker have their time from its reaping
   bench.exit(0, 7);
   bench.wait(30s);
   CHECK(bench.asked<KillWorkers>());
-  bench.now += 9s;  // its memory is large
+  bench.now += 9s;  // freeing its memory takes long
   bench.step(Tick{});
   bench.die(1, SIGKILL);
   CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A core brought into the state by the shortest way.
+// A core brought into the state by the shortest path.
 Bench in_state(State state) {
   Bench bench{state == State::waiting ? shared_settings() : settings()};
   if (state == State::joining) {
@@ -44,7 +44,7 @@ constexpr std::array kStates{State::joining,
                              State::waiting,
                              State::done};
 
-// One harmless example of each event, in the order of the variant.
+// A harmless example of each event, in the order of the variant.
 std::vector<SupervisorEvent> example_events(State state) {
   const int spawned = 2;
   return {Started{},
@@ -84,7 +84,7 @@ TEST_CASE("supervisor core: every cell of the table acts or is declared impossib
       const auto& never = impossible.at(state);
       const bool expected = std::ranges::find(never, i) != never.end();
       CHECK(SupervisorCore::is_impossible(state, i) == expected);
-      // Spawn answers come only while spawning: the core checks their order itself.
+      // Spawn answers arrive only during spawning, and the core checks their order itself.
       const bool spawn_answer = state == State::running && (i == 3 || i == 4);
       if (!expected && !spawn_answer) {
         Bench bench = in_state(state);
@@ -247,7 +247,7 @@ TEST_CASE("supervisor core: a signal during a restart turns it into an interrupt
   bench.start();
   bench.exit(0, 1);
   bench.step(SignalReceived{SIGTERM, 1});
-  CHECK_FALSE(bench.asked<SignalGroups>());  // they have had a SIGTERM already
+  CHECK_FALSE(bench.asked<SignalGroups>());  // they have already received SIGTERM
   bench.die(1, SIGTERM);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});

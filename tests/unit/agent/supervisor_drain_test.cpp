@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under a scheduler that signals every process of a step itself: each worker gets a signal once,
-// and what dies of it a moment before we hear of it has not failed.
+// Under a scheduler that signals every process of a step itself, each worker receives a signal
+// once. A worker that dies from it just before the launcher receives it has not failed.
 #include "supervisor_bench.hpp"
 
 using namespace muster;

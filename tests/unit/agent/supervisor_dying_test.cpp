@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the core does about workers that are known to be dying, and are not reaped yet.
+// How the core handles workers that are known to be dying but have not been reaped yet.
 #include "supervisor_bench.hpp"
 
 using namespace muster;
@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Rank 1 of 2 is dying, and the other one was told to stop.
+// Rank 1 of 2 is dying, and the other rank has been told to stop.
 Bench dying(const BenchSettings& chosen = settings()) {
   Bench bench{chosen};
   bench.start();
@@ -51,7 +51,7 @@ TEST_CASE("supervisor core: a restart waits until the dying worker was reaped") 
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
   REQUIRE(bench.asked<AwaitRound>());
-  bench.spawn_all();  // nothing of the attempt before is remembered
+  bench.spawn_all();  // nothing is remembered from the previous attempt
   bench.die(1, SIGKILL);
   CHECK(bench.core.result().failures.size() == 1);
 }
@@ -72,7 +72,7 @@ TEST_CASE("supervisor core: facts about memory that were known early are kept") 
   Bench bench;
   bench.start();
   bench.step(WorkerDying{WorkerExit{0, 100, {true, SIGKILL}, true, "peak 1 GiB"}, 999});
-  bench.die(0, SIGKILL);  // by now we may have killed it ourselves, and nobody asked again
+  bench.die(0, SIGKILL);  // we may have killed it ourselves by now, and nothing was requested again
   CHECK(bench.core.result().failures.at(0).memory_usage == "peak 1 GiB");
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   Bench bench = dying(settings(0, 1s));
   bench.die(0, SIGTERM);
   bench.now += 1s;
-  bench.step(Tick{});  // the grace is over
+  bench.step(Tick{});  // the grace period has expired
   bench.wait_for_kill();
   bench.now += kKillTimeout;
   bench.step(Tick{});
@@ -129,7 +129,7 @@ TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one besi
   CHECK(bench.core.result().overdue == std::vector{0});
   bench.wait_for_kill();
   bench.now += kKillTimeout;
-  bench.step(Tick{});  // rank 0 cannot be killed: that is not what takes a dying worker so long
+  bench.step(Tick{});  // rank 0 cannot be killed, which does not explain the dying worker's delay
   CHECK(bench.asked<Finish>());
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("supervisor core: of two that die at once both are waited for") {
   CHECK(bench.core.state() == State::killing);
   bench.now += kKillTimeout;
   bench.step(Tick{});
-  CHECK(bench.asked<Finish>());  // nothing is known of rank 0
+  CHECK(bench.asked<Finish>());  // nothing is known about rank 0
   Bench both = dying(settings(0, 1s));
   both.begin_to_die(0, SIGKILL);
   CHECK(both.effects.empty());

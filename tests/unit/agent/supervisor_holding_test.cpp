@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lost connection is a consequence: the core waits for its cause before it stops the others.
+// A lost connection is a consequence, so the core waits for the cause before it stops the other
+// workers.
 #include "supervisor_bench.hpp"
 
 using namespace muster;
@@ -12,7 +13,7 @@ void lose(Bench& bench, int local_rank) {
       WorkerExited{WorkerExit{local_rank, 100 + local_rank, {false, 1}, false, {}}, 1000, true});
 }
 
-// One node of several; all its workers have lost a connection and are gone.
+// One of several nodes; all its workers have lost a connection and exited.
 Bench bereft(int others) {
   Bench bench{shared_settings()};
   bench.nproc = 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rule of the supervisor core is broken once, alone, and is named.
+// Breaks each rule of the supervisor core once, on its own. The check must name the rule.
 #include "agent/supervisor/supervisor_invariants.hpp"
 
 #include "support/catch.hpp"
@@ -21,7 +21,7 @@ WorkerFailure failed(int local_rank) {
   return failure;
 }
 
-// The second attempt of three workers, all alive.
+// The second attempt, with three live workers.
 SupervisorFacts running() {
   SupervisorFacts facts;
   facts.state = State::running;

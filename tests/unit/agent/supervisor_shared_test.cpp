@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supervisor of one node among many: it reports, stops, and waits for the others' word.
+// The supervisor of one of many nodes: it reports, stops, and waits for the other nodes.
 #include "supervisor_bench.hpp"
 
 using namespace muster;
@@ -30,7 +30,7 @@ RoundClosed closed(int exit_code) {
   return {exit_code == 0 ? Outcome::succeeded : Outcome::failed, close, std::nullopt, {}};
 }
 
-// Workers that were told to stop do so.
+// Workers that were told to stop exit.
 void end_workers(Bench& bench) {
   bench.die(0, SIGTERM);
   bench.die(1, SIGTERM);
@@ -39,7 +39,7 @@ void end_workers(Bench& bench) {
   bench.step(NothingLeft{});
 }
 
-// The place of an effect among those of the last step; -1: it was not asked for.
+// The position of an effect among those of the last step; -1 if it is not among them.
 template <class Effect>
 int place_of(const Bench& bench) {
   for (std::size_t i = 0; i < bench.effects.size(); ++i) {
@@ -77,7 +77,7 @@ TEST_CASE("shared round: a failure is reported at once and stops the workers; no
   bench.step(NothingLeft{});
   CHECK(bench.core.state() == State::joining);
   REQUIRE(bench.asked<TellGone>());
-  // The others wait for that word; our console does not come first.
+  // The other nodes wait for this message, so it precedes output on our console.
   CHECK(place_of<TellGone>(bench) < place_of<CloseAttempt>(bench));
   CHECK(bench.asked<AwaitRound>()->attempt == 1);
   bench.spawn_all();
@@ -184,7 +184,7 @@ TEST_CASE("shared round: the job's end stops the workers and is the exit code of
   bench.step(closed(7));
   CHECK(bench.asked<SignalGroups>());
   end_workers(bench);
-  CHECK_FALSE(bench.asked<TellGone>());  // nobody is there any more who would listen
+  CHECK_FALSE(bench.asked<TellGone>());  // no node is left to receive it
   CHECK(bench.asked<Finish>());
   CHECK(bench.core.result().outcome == Outcome::failed);
   CHECK(exit_code_of(bench.core.result()) == 7);
@@ -299,7 +299,7 @@ TEST_CASE("shared round: where processes cannot be killed, nobody is told that t
   bench.step(told_to_end ? SupervisorEvent{SignalReceived{SIGTERM, 1}}
                          : SupervisorEvent{RegroupNotice{"x"}});
   for (int i = 0; i < 3; ++i) {
-    bench.wait(30s);  // the workers' grace, to exit by themselves, after SIGTERM
+    bench.wait(30s);  // the workers' grace period: exit on their own, or after SIGTERM
   }
   bench.wait(30s);
   CHECK(bench.asked<NameSurvivors>());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supervisor's shell around its core: effects in order, and the rendezvous' answers in between.
+// The supervisor's shell around its core: effects in order, interleaved with the rendezvous'
+// answers.
 #include "agent/supervisor/supervisor.hpp"
 
 #include "support/catch.hpp"
@@ -15,7 +16,7 @@ using namespace muster;
 
 namespace {
 
-// Processes that start at once and end when the test says so; what was asked for is written down.
+// Processes that start immediately and exit when the test says so; records all requests.
 class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
  public:
   std::vector<std::string> asked;
@@ -25,7 +26,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
   std::vector<Leftover> left;
   std::vector<Leftover> killed;
   bool only_deaf = false;
-  std::string said;  // by whoever fails, on its standard error
+  std::string said;  // printed on stderr by a failing worker
 
   template <class Event>
   [[nodiscard]] std::vector<Event> told() const {
@@ -145,7 +146,7 @@ TEST_CASE("supervisor: a round that comes while we say that we are ready begins 
   supervisor.handle(RegroupNotice{"x"});
   supervisor.on_worker_exit(exited(0));
   supervisor.on_groups_empty();
-  // A node alone needs nobody's answer: the next round is formed inside of its own word.
+  // A single node needs no answer from others: the next round is formed within its own call.
   site.on_tell_gone = [&] { supervisor.run_round(round_of(0)); };
   site.asked.clear();
   supervisor.on_nothing_left();

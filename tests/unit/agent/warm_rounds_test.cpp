@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WarmRounds: a round is asked for when the zygote is ready, or is known not to be.
+// WarmRounds: requests a round when the zygote is ready, or is known not to become ready.
 #include "agent/rounds/warm_rounds.hpp"
 
 #include "support/catch.hpp"

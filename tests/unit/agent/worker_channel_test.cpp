@@ -61,7 +61,7 @@ struct Bench {
     events.tell(event::WorkerStarted{1, 3, ::getpid()});
   }
 
-  // Until something has come of it.
+  // Runs the loop until the condition is true.
   template <class Done>
   void run_until(Done done) {
     const TimePoint give_up = steady_now() + kDeadline;
@@ -121,7 +121,7 @@ TEST_CASE("worker channel: steps in the page are progress, and nobody is told of
   REQUIRE(seen.size() == 2);
   CHECK((seen[1].step == 118 && seen[1].time == now));
   CHECK_FALSE(seen[0].step);
-  // The next round's worker has a page of its own; what is written into the old one is nothing.
+  // The next round's worker has its own page; writes to the old page have no effect.
   bench.begin(2);
   page->store(119, steady_now());
   CHECK_FALSE(bench.channel.progress()[1].step);
@@ -193,17 +193,17 @@ TEST_CASE("worker channel: a flood is held back, and goes on when its time has c
   Bench bench("e");
   Caller caller(bench);
   static_cast<void>(caller.hear(bench));
-  std::string flood;  // in one piece, which the socket has room for
+  std::string flood;  // in one piece, which fits into the socket buffer
   for (std::uint64_t step = 0; step < channel::kFramesBurst + 50; ++step) {
     flood += channel::encode(channel::WorkerFrame(channel::ProgressMade{step}));
   }
   caller.send(flood);
   const std::uint64_t last = channel::kFramesBurst + 49;
   bench.run_until([&] { return bench.channel.progress()[1].step == last; });
-  // And is read again.
+  // The page is read again.
   caller.say(channel::ProgressMade{last + 1});
   bench.run_until([&] { return bench.channel.progress()[1].step == last + 1; });
-  // None where this machine took half a second for the first thousand.
+  // None if this machine took half a second for the first thousand.
   CHECK(bench.sink.all<event::Message>().size() <= 1);
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("clock: a thread's CPU time grows by what it computes, and never faste
 TEST_CASE("clock: wall time is after this was written and reads as a date") {
   const double now = wall_now_seconds();
   CHECK(now > 1.7e9);
-  // The shape, digit by digit.
+  // The format, digit by digit.
   std::string shape = describe_wall_time(now);
   for (char& c : shape) {
     c = c >= '0' && c <= '9' ? '9' : c;

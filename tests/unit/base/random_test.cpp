@@ -20,7 +20,7 @@ using namespace muster;
 
 namespace {
 
-// This thread's getrandom(2) fails with EPERM from now on. False where filters are not allowed.
+// Makes getrandom(2) fail with EPERM in this thread. False if seccomp filters are not allowed.
 bool refuse_getrandom() {
   std::array<sock_filter, 4> code{{{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
                                    {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_getrandom},

@@ -37,7 +37,7 @@ Terminal open_terminal() {
   return terminal;
 }
 
-// Bytes that the stream takes until it says that it is full.
+// The number of bytes that the stream accepts until it is full.
 std::size_t fill(const StreamWriter& writer) {
   const std::string chunk(10'000, 'x');
   std::size_t total = 0;
@@ -49,7 +49,7 @@ std::size_t fill(const StreamWriter& writer) {
   return total;
 }
 
-// Runs `body` in a child; its exit code, -1 for a signal.
+// Runs `body` in a child and returns its exit code, or -1 for a signal.
 template <class Body>
 int in_child(Body body) {
   const pid_t pid = ::fork();
@@ -108,7 +108,7 @@ TEST_CASE("stream writer: without /proc a terminal that nobody reads does not ho
 
 TEST_CASE("stream writer: a text that nobody reads is given up after the timeout") {
   auto pipe = *make_pipe();
-  const std::string much(1 << 20, 'x');  // more than the pipe holds
+  const std::string much(1 << 20, 'x');  // more than fits into the pipe
   const TimePoint before = steady_now();
   CHECK_FALSE(write_within(pipe.write.get(), much, 50ms));
   CHECK(steady_now() - before >= 50ms);

@@ -16,7 +16,7 @@ namespace {
 constexpr DType kTypes[]{
     DType::i8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
 
-// What the library's own arithmetic makes of the patterns of so many ranks.
+// The result of summing the patterns of `ranks` ranks with the library's own arithmetic.
 std::vector<char> summed(DType dtype, int ranks, int sums) {
   std::vector<std::vector<char>> inputs;
   for (int rank = 0; rank < ranks; ++rank) {

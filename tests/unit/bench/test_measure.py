@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, goals, rounds and notes of muster-bench: what becomes of figures once they are there."""
+"""Tables, goals, rounds and notes of muster-bench: how measured figures are processed."""
 import csv
 import io
 import tempfile
@@ -192,7 +192,7 @@ class InTurn(unittest.TestCase):
         sum(range(10_000_000))
         busy, _, own = (end - start for start, end in zip(begin, meter._ticks()))
         self.assertGreater(own, 0)
-        self.assertGreaterEqual(busy, own - 2)  # ticks are counted at other moments
+        self.assertGreaterEqual(busy, own - 2)  # ticks are counted at different times
 
     def test_what_ranks_are_asked(self):
         self.assertEqual(Timed(4).word(2, False), 'f32:4:50:200')

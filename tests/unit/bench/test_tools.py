@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tools of muster-bench print figures that the blocks can read: a short run of each."""
+"""The tools of muster-bench print figures that the blocks can read. Runs each tool briefly."""
 import os
 import unittest
 from pathlib import Path
@@ -20,7 +20,7 @@ ABSENT = ('hydra', 'open_mpi', 'torchrun', 'ft_launcher', 'redis', 'torch_python
 
 
 def peers():
-    """Of this build; the peers of others are not there."""
+    """Only programs from this build; the other launchers and servers are not installed."""
     return SimpleNamespace(
         environ=dict(os.environ), tools=os.environ['MUSTER_BENCH'],
         insight=os.environ['BENCH_INSIGHT'], floor=os.environ['BENCH_FLOOR'],
@@ -39,7 +39,7 @@ class Tools(unittest.TestCase):
     def test_time_of_one_of_several_and_of_one_that_fails(self):
         one = tool(peers(), 'time', '--repeat', 3, '--', 'true')
         self.assertEqual(len(one['ms']), 3)
-        # Both run at once: neither ends before the other one has begun.
+        # Both run at the same time: neither exits before the other has started.
         tool(peers(), 'time', '--', 'true', ':::', 'sh', '-c', 'exit 0')
         with self.assertRaises(Failed):
             tool(peers(), 'time', '--', 'true', ':::', 'false')

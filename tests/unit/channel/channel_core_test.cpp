@@ -50,7 +50,7 @@ struct Bench {
 
   void say(ConnectionId id, const WorkerFrame& frame) { say(id, encode(frame)); }
 
-  // Those of one kind since the last call; the others are forgotten, too.
+  // Effects of this kind since the last call; the others are discarded as well.
   template <class Kind>
   std::vector<Kind> take() {
     std::vector<Kind> out;
@@ -86,11 +86,11 @@ TEST_CASE("channel core: a process speaks for the worker that it descends from")
   std::map<pid_t, Family> processes{{100, {9, 100}},
                                     {101, {9, 101}},
                                     {200, {100, 100}},  // a child
-                                    {201, {200, 201}},  // a grandchild in a group of its own
+                                    {201, {200, 201}},  // a grandchild in its own group
                                     {202, {9, 101}},    // an orphan in its worker's group
-                                    {203, {9, 203}},    // one that left everything
+                                    {203, {9, 203}},    // has left its parent and its group
                                     {9, {1, 9}},        // the agent
-                                    {300, {301, 300}},  // a circle of lies
+                                    {300, {301, 300}},  // a false cycle of parents
                                     {301, {300, 301}}};
   const AskFamily family = [&](pid_t pid) {
     const auto found = processes.find(pid);
@@ -104,7 +104,7 @@ TEST_CASE("channel core: a process speaks for the worker that it descends from")
   for (const pid_t nobody : {203, 9, 300, 1, 0, -1, 999}) {
     CHECK(bench.core.worker_of(nobody, family) == std::nullopt);
   }
-  processes.clear();  // a worker that has ended is still known
+  processes.clear();  // a worker that has exited is still known
   CHECK(bench.core.worker_of(101, family) == 1);
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("channel core: who says too much waits, and nobody else does") {
   bench.effects.clear();
   bench.say(2, encode(WorkerFrame(Unhealthy{"x"})));
   CHECK(bench.take<Said>().size() == 1);
-  // One more may pass, then it waits again, without another warning.
+  // One more frame may pass. Then the worker waits again, without another warning.
   bench.core.resumed(hold.until, 1, bench.effects);
   CHECK(bench.effects == Effects{Hold{1, at(10.02)}});
   bench.effects.clear();
@@ -309,7 +309,7 @@ TEST_CASE("channel core: one worker's events do not fill the log") {
   }
   CHECK(told == static_cast<int>(kEventBytesPerWorker / (big.size() + 128)));
   CHECK(warned == 1);
-  // Also not in the next round; its health counts all the same.
+  // Not in the next round either; its health is still reported.
   bench.begin(2);
   bench.open(2, 0);
   bench.say(2, WorkerEvent{big});
@@ -339,7 +339,7 @@ TEST_CASE("channel core: subscribers hear of the round at once, then of what hap
   CHECK(bench.read(2) == std::vector<AgentFrame>{mine});
   const Gone gone{1, 2, 1, true, "killed by SIGKILL"};
   bench.core.tell(gone, bench.effects);
-  bench.core.tell(gone, bench.effects);  // the other nodes say it, too
+  bench.core.tell(gone, bench.effects);  // the other nodes report it, too
   const Gone node{1, 0, 2, true, "node 'a' is gone"};
   bench.core.tell(node, bench.effects);
   bench.core.tell(Stop{30, "x"}, bench.effects);
@@ -350,7 +350,7 @@ TEST_CASE("channel core: subscribers hear of the round at once, then of what hap
   next.rank = 3;
   CHECK(bench.read(2) == std::vector<AgentFrame>{gone, node, Stop{30, "x"}, next});
   CHECK(bench.core.unsent(1).empty());
-  // A rank of the new round may end as well.
+  // A rank of the new round may exit as well.
   const Gone again{2, 2, 1, false, "exited with code 0"};
   bench.core.tell(again, bench.effects);
   CHECK(bench.read(2) == std::vector<AgentFrame>{again});
@@ -417,7 +417,7 @@ TEST_CASE("channel core: fewer workers in the next round: those beyond it are cl
   small.local_world_size = 1;
   bench.core.begin_round(bench.now, small, bench.effects);
   CHECK(bench.take<Close>() == std::vector{Close{1, {}}});
-  // Nothing more is told to it or taken from it.
+  // From now on nothing is sent to it or received from it.
   for (int i = 0; i < 2000; ++i) {
     bench.core.tell(Stop{1, "a reason of some length, as they are"}, bench.effects);
     bench.read(2);

@@ -108,7 +108,7 @@ TEST_CASE("channel frames: size and depth are bounded") {
   CHECK(decode_worker_frame(nested(kDepthMax - 1)));
   CHECK(refusal(nested(kDepthMax)) == "a frame with more than 16 levels");
   CHECK(refusal(nested(4000)) == "a frame with more than 16 levels");
-  // Brackets in a text are none, and a quote behind a backslash does not end it.
+  // Brackets in a string do not count, and an escaped quote does not end it.
   CHECK(decode_worker_frame(
       fmt::format(R"({{"type":"unhealthy","why":"\"{}"}})", std::string(100, '['))));
 }
@@ -133,7 +133,7 @@ TEST_CASE("channel frames: an event that the agent would refuse is not sent") {
   };
   CHECK(event_of(text(0)));
   CHECK_FALSE(event_of(text(1)));
-  std::string longer = "[1e9";  // which is written as 1000000000.0
+  std::string longer = "[1e9";  // which is encoded as 1000000000.0
   while (longer.size() < kFrameBytesMax / 2) {
     longer += ",1e9";
   }

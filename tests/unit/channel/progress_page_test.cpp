@@ -38,7 +38,7 @@ TEST_CASE("progress page: what the worker stores is what the agent loads") {
 TEST_CASE("progress page: a time that cannot be is the nearest that can") {
   auto page = ProgressPage::make();
   REQUIRE(page);
-  page->store(3, TimePoint(Duration(-1)));  // as many nanoseconds as there can be
+  page->store(3, TimePoint(Duration(-1)));  // the maximum number of nanoseconds
   CHECK(page->load(at(1), at(9)) == StepTold{3, at(9)});
   page->store(3, TimePoint(Duration(1)));
   CHECK(page->load(at(1), at(9)) == StepTold{3, at(1)});

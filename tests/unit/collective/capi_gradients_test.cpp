@@ -18,7 +18,7 @@ std::string said() {
   return text;
 }
 
-// Ranks as threads that know the C interface only; `rank_main` gets the communicator.
+// Ranks as threads that use only the C interface; `rank_main` receives the communicator.
 template <class Main>
 void run_ranks(int ranks, const Main& rank_main) {
   muster_store* store = nullptr;
@@ -64,9 +64,9 @@ float* memory_of(muster_gradients* sync, int id) {
 TEST_CASE("capi: gradients are averaged, or summed; stats of any size") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     muster_gradients_options options{};
-    options.size = offsetof(muster_gradients_options, owns_memory);  // an older caller's
+    options.size = offsetof(muster_gradients_options, owns_memory);  // from an older caller
     options.average = MUSTER_OFF;
-    options.owns_memory = MUSTER_OFF;  // beyond what it says it has
+    options.owns_memory = MUSTER_OFF;  // beyond the size that it declares
     for (const auto* given : {static_cast<const muster_gradients_options*>(nullptr),
                               static_cast<const muster_gradients_options*>(&options)}) {
       muster_gradients* const sync = two_gradients(comm, given);
@@ -160,7 +160,7 @@ TEST_CASE("capi: a hook in C performs each bucket, and its error is mark_ready's
       RANK_CHECK(hooked.called == 2);
       RANK_CHECK(memory_of(sync, 1)[2] == 1);
       RANK_CHECK(muster_gradients_begin(sync, 1) == 0);
-      hooked.answer = MUSTER_E_INVALID_ARGUMENT;  // with the sentence of muster_run
+      hooked.answer = MUSTER_E_INVALID_ARGUMENT;  // with the error text of muster_run
       RANK_CHECK(muster_gradients_mark_ready(sync, 1, nullptr) == MUSTER_E_INVALID_ARGUMENT);
       RANK_CHECK(said().find("unknown operation kind") != std::string::npos);
       muster_gradients_free(sync);
@@ -249,7 +249,7 @@ TEST_CASE("capi: gradients go on with another communicator, which hooks then get
     memory_of(sync, 0)[7] = static_cast<float>(rank + 1);
     muster_comm* next = nullptr;
     RANK_REQUIRE(muster_comm_rebuild(comm, rank, 2, 1, &next) == 0);
-    muster_abort(comm, "it is over");  // nothing goes this way any more
+    muster_abort(comm, "it is over");  // this communicator is unusable from now on
     RANK_REQUIRE(muster_gradients_rebind(sync, next) == 0);
     RANK_CHECK(memory_of(sync, 0)[7] == static_cast<float>(rank + 1));
     RANK_CHECK(muster_gradients_begin(sync, 1) == 0);

@@ -134,7 +134,7 @@ TEST_CASE("communicator: two at the same time in one process") {
     RANK_REQUIRE(other.has_value() && other->has_value());
     std::vector<float> a(100, 1);
     std::vector<float> b(100, 2);
-    // In different orders on the two ranks: they do not wait for each other.
+    // In a different order on each rank, but the ranks do not wait for each other.
     Communicator& first = comm.rank() == 0 ? comm : **other;
     Communicator& second = comm.rank() == 0 ? **other : comm;
     auto& x = comm.rank() == 0 ? a : b;
@@ -232,7 +232,8 @@ TEST_CASE("communicator: a message of another size or type than expected is a mi
 
 TEST_CASE("communicator: after abort every operation of every rank ends with the reason") {
   const int per_host = GENERATE(0, 1, 2);
-  // An abort ends what is under way, also a barrier that has ended on the rank that aborts.
+  // An abort ends operations in progress, including a barrier that has already completed on the
+  // aborting rank.
   std::latch started(2);
   World{.ranks = 3, .per_host = per_host}.run([&started](Communicator& comm) {
     std::vector<float> data(10);
@@ -258,8 +259,8 @@ TEST_CASE("communicator: after abort every operation of every rank ends with the
 TEST_CASE("communicator: two threads in a call end it on all ranks, with the rule") {
   const int per_host = GENERATE(0, 1);
   World{.ranks = 2, .per_host = per_host}.run([](Communicator& comm) {
-    RANK_CHECK(comm.barrier().has_value());  // both have made it
-    if (comm.rank() == 1) {  // whichever call of rank 0 is the first, it waits for this rank
+    RANK_CHECK(comm.barrier().has_value());  // both ranks have created it
+    if (comm.rank() == 1) {  // rank 0 waits for this rank in its first call, whichever that is
       while (!comm.error()) {
         std::this_thread::yield();
       }
@@ -395,7 +396,7 @@ TEST_CASE("communicator: who leaves after its last operation takes nothing from 
       Communicator& mine = **part;
       std::vector<float> data(1003, 1);
       RANK_CHECK(error_of(mine.all_reduce(floats(data), floats(data), Op::sum)).text == "");
-      // Some only send or receive at the end; all leave at once.
+      // Some ranks only send or receive last; all finish together.
       const int other = comm.rank() ^ 1;
       const auto last =
           comm.rank() % 2 == 0 ? mine.send(floats(data), other) : mine.recv(floats(data), other);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that disagree about what they call: both sides are named on every rank, whatever the ranks
-// disagree on, whatever the size, over every back end.
+// Ranks that disagree about the operation: every rank's error names both sides, for every kind of
+// difference, every size and every backend.
 #include "collective/communicator.hpp"
 #include "unit/collective/world.hpp"
 
@@ -19,7 +19,7 @@ constexpr std::size_t kLarge = 300000;
 
 using Called = std::function<Result<Work>(Communicator&, void*, std::size_t)>;
 
-// What most ranks call and what the odd ones do; how an error names both.
+// What most ranks call, what the differing ranks call, and how an error names both.
 struct Difference {
   const char* what;
   Called most;
@@ -48,7 +48,7 @@ Called reduction(int root) {
   };
 }
 
-// A block of `each` elements for every rank, of the `count` that there are for all.
+// A block of `each` elements per rank, out of the `count` elements for all ranks.
 Called gather(std::size_t less = 0, DType dtype = DType::f32) {
   return [=](Communicator& comm, void* data, std::size_t count) {
     const auto ranks = static_cast<std::size_t>(comm.size());
@@ -90,7 +90,7 @@ Result<Work> meet(Communicator& comm, void*, std::size_t) {
   return met ? Result<Work>(Work()) : std::unexpected(met.error());
 }
 
-// Both, in another order.
+// Both calls, in a different order.
 Called one_then_other(const Called& one, const Called& other) {
   return [=](Communicator& comm, void* data, std::size_t count) {
     const auto first = one(comm, data, count);
@@ -154,7 +154,7 @@ std::string with_count(std::string text, std::size_t count) {
   return text;
 }
 
-// Without the rank, the communicator and the epoch that an error begins with.
+// Without the rank, communicator and epoch at the beginning of an error.
 std::string without_speaker(const Error& error) {
   const auto at = error.text.find("the ranks disagree");
   return at == std::string::npos ? error.text : error.text.substr(at);
@@ -172,7 +172,7 @@ void check_all_told(const World& world,
     Error& error = errors[static_cast<std::size_t>(comm.rank())];
     error = error_of(call(comm, memory.data(), count));
     if (error.code == Errc::ok) {
-      error = error_of(comm.barrier());  // it had its part before the others found out
+      error = error_of(comm.barrier());  // it had its result before others noticed the difference
     }
   });
   for (const Error& error : errors) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors are taken from our own user only: another one may have bound the name first.
+// Descriptors are accepted only from our own user, because another user may have bound the name
+// first.
 #include "collective/shm/fd_exchange.hpp"
 
 #include "base/clock.hpp"

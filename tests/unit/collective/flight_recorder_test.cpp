@@ -117,7 +117,7 @@ TEST_CASE("flight recorder: ranks of a host share memory, in which all can be re
     const auto first = open(0);
     first->queued(sum(9), steady_now());
   }
-  // Rank 1 has not come; rank 0 has ended.
+  // Rank 1 has not arrived; rank 0 has exited.
   const auto logs = read_flight_recorders(last->path());
   REQUIRE(logs.has_value());
   REQUIRE(logs->size() == 2);
@@ -127,7 +127,7 @@ TEST_CASE("flight recorder: ranks of a host share memory, in which all can be re
   CHECK((*logs)[1].records.at(0).request == sum(8));
 }
 
-// As operations on GPUs are numbered.
+// With numbers as for operations on GPUs.
 Request on_gpu(Kind kind, std::uint64_t seq, int other = -1) {
   Request out = sum(seq);
   out.kind = kind;
@@ -153,7 +153,7 @@ TEST_CASE("flight recorder: what another rank of the host called in the same pla
   const auto theirs = open(1, kEntries);
   const auto called = [&](const Request& at) { return mine->called_by(1, at); };
   CHECK_FALSE(called(on_gpu(Kind::all_reduce, 1)));
-  CHECK_FALSE(mine->called_by(2, on_gpu(Kind::all_reduce, 1)));  // it has not come
+  CHECK_FALSE(mine->called_by(2, on_gpu(Kind::all_reduce, 1)));  // it has not arrived
   for (std::uint64_t seq = 1; seq <= 3; ++seq) {
     theirs->queued(on_gpu(Kind::broadcast, seq, 2), steady_now());
     theirs->queued(on_gpu(Kind::recv, seq, seq == 2 ? 0 : 2), steady_now());
@@ -164,7 +164,7 @@ TEST_CASE("flight recorder: what another rank of the host called in the same pla
   CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // it is behind
   CHECK(called(on_gpu(Kind::send, 2, 1)));
   CHECK_FALSE(called(on_gpu(Kind::send, 1, 1)));  // from another rank
-  CHECK_FALSE(called(on_gpu(Kind::recv, 2, 1)));  // no other side of it
+  CHECK_FALSE(called(on_gpu(Kind::recv, 2, 1)));  // not the matching side
   theirs->queued(sum(4), steady_now());           // on the host
   CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));
   for (std::uint64_t seq = 4; seq <= 12; ++seq) {
@@ -172,7 +172,7 @@ TEST_CASE("flight recorder: what another rank of the host called in the same pla
   }
   CHECK(called(on_gpu(Kind::all_reduce, 5)));
   CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // written anew
-  // Not the memory that all have: it needs more.
+  // Not the memory shared by all ranks, because this needs more.
   const auto alone = open(2, 1000);
   alone->queued(on_gpu(Kind::broadcast, 5, 2), steady_now());
   CHECK_FALSE(mine->called_by(2, on_gpu(Kind::all_reduce, 5)));
@@ -221,7 +221,7 @@ TEST_CASE("flight recorder: a file whose head or size is nonsense is read to an 
   CHECK(newest->front().records[0].request == sum(5));
   CHECK(newest->front().records[1].request == sum(6));
 
-  // A terabyte that nobody has written.
+  // A sparse terabyte.
   std::filesystem::resize_file(path, std::uintmax_t{1} << 40);
   CHECK(read_flight_recorders(path).has_value());
 

@@ -266,7 +266,7 @@ TEST_CASE("gradient sync: what accumulating steps have made is summed, also of o
       const auto first = [&](int id) -> float& {
         return owns ? *static_cast<float*>(*sync.grad(id)) : mine[static_cast<std::size_t>(id)][0];
       };
-      // Rank 0 has used gradient 3 before, nobody gradient 2 ever.
+      // Rank 0 used gradient 3 before; no rank has ever used gradient 2.
       RANK_REQUIRE(sync.begin(false).has_value());
       first(3) = comm.rank() == 0 ? 5 : 70;
       RANK_CHECK((comm.rank() == 0 ? sync.mark_ready(3) : sync.mark_unused(3)).has_value());
@@ -374,7 +374,7 @@ TEST_CASE("gradient sync: after a failure it goes on with another communicator")
     RANK_CHECK(static_cast<float*>(*sync.grad(5))[7] == value(comm.rank(), 5, 7));
     RANK_CHECK(step(sync, comm.rank(), kBackward).has_value());
     RANK_CHECK(static_cast<float*>(*sync.grad(5))[7] == (value(0, 5, 7) + value(1, 5, 7)) / 2);
-    sync = GradientSync(*again);  // before the communicator ends
+    sync = GradientSync(*again);  // before the communicator is destroyed
   });
 }
 

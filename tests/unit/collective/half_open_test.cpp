@@ -61,7 +61,7 @@ TEST_CASE("half open: who greets is served before those who said nothing earlier
     CHECK(hello.rank == rank);
     CHECK(hello.lane == 2);
   }
-  // One after the other they would have had their time each.
+  // One after the other, each would have waited for its own timeout.
   CHECK(steady_now() < begin + HalfOpen::kTimeout);
   CHECK(half_open.count() == 100);
 }

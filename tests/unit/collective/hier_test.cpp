@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts of several ranks: sums in two steps have the same bits wherever a buffer is cut and for
-// every count, and are right for every number of hosts, type and operation.
+// Hosts with several ranks: two-step sums have the same bits for every buffer split and every
+// count, and are correct for every number of hosts, type and operation.
 #include "unit/collective/run_operations.hpp"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ Operation sum_of(const Shape& shape, DType dtype, std::size_t count, Op op = Op:
   return {request, static_cast<std::size_t>(shape.hosts * shape.each), 7};
 }
 
-// The sum as pieces of `cut` elements, called one after the other: of the first rank.
+// The sum computed in pieces of `cut` elements, one call after the other; returns the first rank's
+// result.
 Bytes in_pieces(const Shape& shape, const Operation& operation, std::size_t cut) {
   const std::size_t width = operation.width();
   Bytes result;
@@ -57,7 +58,7 @@ Bytes in_pieces(const Shape& shape, const Operation& operation, std::size_t cut)
   return result;
 }
 
-// Ranks of a host, then hosts; f32 is rounded at each step.
+// Combines the ranks of a host, then the hosts; f32 is rounded at each step.
 Bytes ranks_then_hosts(const Shape& shape, const Operation& operation) {
   Bytes out(operation.inputs[0].size());
   for (std::size_t i = 0; i < operation.request.count; ++i) {
@@ -97,7 +98,7 @@ TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatev
   }
 }
 
-// Where the last elements go another way than those before.
+// If the last elements take a different path from the preceding ones.
 TEST_CASE("hier: the last elements of large buffers have the bits of the same elements elsewhere",
           "[slow]") {
   for (const Shape& shape : shapes()) {
@@ -193,7 +194,7 @@ TEST_CASE("hier: parts of it, on one host, across hosts, and on hosts of differe
     auto turned = comm.split(0, -rank);
     auto three = comm.split(rank == 3 ? -1 : 0, rank);
     RANK_REQUIRE(host && across && turned && three && *host && *across && *turned);
-    RANK_CHECK((*host)->backend() == Backend::hier);  // it was asked for
+    RANK_CHECK((*host)->backend() == Backend::hier);  // it was requested
     check_sum(**host, 3);
     check_sum(**across, 3);
     RANK_CHECK((*turned)->rank() == 3 - rank);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who connects to a rank's port and is no rank: with garbage, with a key of his own, and with the
-// right one after the rank itself.
+// Strangers that connect to a rank's port: with garbage, with a wrong key, and with the right key
+// after the rank itself has connected.
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "collective/tcp/half_open.hpp"
@@ -37,7 +37,7 @@ LaneKey with_other_bit(LaneKey key, std::size_t byte) {
   return key;
 }
 
-// What rank 0 told the others: its port and its key.
+// What rank 0 publishes: its port and its key.
 struct Card {
   explicit Card(const std::string& text) {
     const auto fields = muster::split(text, ' ');
@@ -65,7 +65,7 @@ std::vector<std::string> attacks_on(const Card& card) {
   return out;
 }
 
-// Nothing was said to it; true once it is closed.
+// True once the connection is closed; the rank must not have sent anything.
 bool is_closed_unheard(const UniqueFd& fd) {
   char byte = 0;
   const auto count = ::recv(fd.get(), &byte, 1, 0);
@@ -88,7 +88,7 @@ TEST_CASE("lane key: as text and back, and nothing else") {
   CHECK_FALSE(LaneKey::parse("+" + key->text().substr(1)));
 }
 
-// Ranks here have nobody else who could see a death.
+// These ranks have no other way to detect a death.
 class NoWatch final : public PeerWatch {
  public:
   [[nodiscard]] std::optional<Error> failure() const override { return std::nullopt; }

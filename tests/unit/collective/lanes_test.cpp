@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collective operations over lanes that are no sockets: rings of bytes in memory, between
-// threads. What another network must provide is what MemoryLanes provides, and no more.
+// The collective operations over lanes that are not sockets: ring buffers in memory, between
+// threads. MemoryLanes provides exactly what any other network must provide.
 #include "base/clock.hpp"
 #include "collective/lanes/lane_collectives.hpp"
 #include "support/catch.hpp"
@@ -22,16 +22,16 @@ namespace {
 using testing::Bytes;
 using testing::Operation;
 
-// Small beside the operations, so that bytes move in parts and senders are held up.
+// Small compared with the operations, so that bytes move in parts and senders block.
 constexpr std::size_t kCapacity = 10'007;
 
-// Between all pairs of ranks, and why it is dead, if it is.
+// Rings between all pairs of ranks, and the reason if the network is dead.
 struct Network {
   explicit Network(std::size_t n) : ranks(n), on_the_way(n * n) {}
 
   std::size_t ranks;
   std::mutex mutex;
-  std::vector<std::string> on_the_way;  // from rank × ranks + to rank
+  std::vector<std::string> on_the_way;  // index: from rank × ranks + to rank
   std::optional<Error> fault;
 };
 
@@ -100,7 +100,7 @@ class MemoryLanes final : public Lanes {
       return posted += bytes;
     }
 
-    // Of the first piece.
+    // Removes bytes from the first piece.
     void take(std::size_t bytes) {
       moved += bytes;
       pieces.front().first += bytes;
@@ -151,7 +151,7 @@ struct Ran {
   std::vector<Error> errors;
 };
 
-// `operations[rank]` is what that rank calls.
+// `operations[rank]` is the operation that the rank calls.
 Ran run(const std::vector<Operation>& operations) {
   const std::size_t ranks = operations.size();
   Network network(ranks);

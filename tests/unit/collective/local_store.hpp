@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalStore: a store for ranks that are threads of one process. Thread-safe. What the collective
-// library does not use is refused.
+// LocalStore: a store for ranks that are threads of one process. Thread-safe. Rejects requests that
+// the collective library does not use.
 #pragma once
 
 #include "rendezvous/client/store.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in for functions that glibc 2.28 lacks, against this machine's own.
+// Compares the replacements for functions that glibc 2.28 lacks with this machine's own functions.
 #include "collective/link/old_glibc.hpp"
 
 #include "support/catch.hpp"
@@ -38,7 +38,7 @@ TEST_CASE("an address is found in the object that the loader says", "[collective
     CHECK(found.unwind_table == expected.dlfo_eh_frame);
     CHECK(found.begin <= reinterpret_cast<std::uintptr_t>(address));
     CHECK(reinterpret_cast<std::uintptr_t>(address) < found.end);
-    // The loader rounds to pages.
+    // The loader rounds to page boundaries.
     CHECK(found.begin >= reinterpret_cast<std::uintptr_t>(expected.dlfo_map_start));
     CHECK(found.end <= reinterpret_cast<std::uintptr_t>(expected.dlfo_map_end) + 4096);
   }
@@ -64,7 +64,8 @@ TEST_CASE("a wait ends by its clock, and at once if that time is over", "[collec
       CHECK(std::pair(now.tv_sec, now.tv_nsec) >= std::pair(until.tv_sec, until.tv_nsec));
     }
   }
-  // A far deadline: it wakes up to look at the clock again, and the deadline is not over.
+  // A distant deadline: the thread wakes up to check the clock again before the deadline has
+  // passed.
   CHECK(old_glibc::wait_on_clock(
             condition, mutex, CLOCK_MONOTONIC, after(CLOCK_MONOTONIC, 3'600'000'000'000)) == 0);
   pthread_mutex_unlock(&mutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every back end must do, for tests: the inputs of all ranks of one operation, the buffers of
-// one of them, and whether what came out is right, bit for bit equal on all ranks.
+// What every backend must do, for tests: the inputs of all ranks of one operation, the buffers of
+// one rank, and a check that the results are correct and bitwise equal on all ranks.
 #pragma once
 
 #include "collective/transport/transport.hpp"
@@ -12,12 +12,12 @@
 
 namespace muster::collective::testing {
 
-// One operation among n ranks: made once, read by all of them.
+// One operation among n ranks: created once, read by all of them.
 struct Operation {
   Request request;  // without pointers
   std::size_t ranks = 1;
   bool in_place = false;
-  int hosts = 0;  // of an all-reduce in steps
+  int hosts = 0;  // of a multi-step all-reduce
   std::vector<Bytes> inputs;
 
   Operation(Request r, std::size_t n, std::uint64_t seed, bool place = false)
@@ -39,7 +39,7 @@ struct Operation {
 
   [[nodiscard]] std::size_t width() const { return size_of(request.dtype); }
 
-  // Bytes of memory that one rank needs, and where in it its input and its output begin.
+  // Bytes of memory that one rank needs, and the offsets of its input and output.
   [[nodiscard]] std::size_t room() const {
     return in_place ? std::max(in_count(), out_count()) * width()
                     : (in_count() + out_count()) * width();
@@ -56,7 +56,7 @@ struct Operation {
     return request.kind == Kind::reduce_scatter ? rank * request.count * width() : 0;
   }
 
-  // Puts the rank's input into its memory.
+  // Writes the rank's input to its memory.
   void fill(char* memory, std::size_t rank) const {
     const bool root = static_cast<int>(rank) == request.root;
     if (request.kind == Kind::broadcast) {
@@ -81,7 +81,7 @@ struct Operation {
     return out;
   }
 
-  // "" or what is wrong with the outputs of all ranks.
+  // "" or the error in the outputs of all ranks.
   [[nodiscard]] std::string check(const std::vector<Bytes>& outputs) const {
     for (const Bytes& output : outputs) {
       if (output.size() != out_count() * width()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++17 headers over the C interface, with one rank and a store of this process.
+// The C++17 headers over the C interface, with one rank and a store in this process.
 #include "muster/gradient_sync.hpp"
 #include "muster/store.hpp"
 #include "muster/worker.hpp"

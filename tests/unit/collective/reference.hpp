@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain reference of the collective tests: elements as doubles, operations in rank order in
-// double precision (integers in 64-bit words that wrap), and how far a result may be off. Written
-// without the library's kernels.
+// The simple reference of the collective tests: elements as doubles, operations in rank order in
+// double precision (integers in 64-bit words that wrap), and the permitted error of a result.
+// Written without the library's kernels.
 #pragma once
 
 #include "collective/types.hpp"
@@ -46,7 +46,7 @@ void put(Bytes& bytes, std::size_t index, T value) {
   std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-// The value of a floating format with so many bits of exponent and mantissa.
+// The value of a floating-point format with this number of exponent and mantissa bits.
 inline double decode_small(std::uint16_t bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
@@ -61,7 +61,7 @@ inline double decode_small(std::uint16_t bits, int exponent_bits, int mantissa_b
   return sign * std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
 }
 
-// To nearest, ties to even. NaN gives one.
+// Rounds to nearest, ties to even. Preserves NaN.
 inline std::uint16_t encode_small(double value, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
@@ -105,7 +105,7 @@ inline double element(const Bytes& bytes, DType dtype, std::size_t i) {
   }
 }
 
-// The integer with its sign extended to 64 bits.
+// The integer, sign-extended to 64 bits.
 inline std::uint64_t integer(const Bytes& bytes, DType dtype, std::size_t i) {
   switch (dtype) {
     case DType::i8:
@@ -121,7 +121,7 @@ inline std::uint64_t integer(const Bytes& bytes, DType dtype, std::size_t i) {
   }
 }
 
-// Cut to the width of the type, extended again.
+// Truncated to the width of the type and sign-extended again.
 inline std::uint64_t wrapped(std::uint64_t value, DType dtype) {
   Bytes bytes(8);
   put(bytes, 0, value);
@@ -136,12 +136,12 @@ inline bool less(std::uint64_t a, std::uint64_t b, DType dtype) {
   return is_signed(dtype) ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) : a < b;
 }
 
-// How elements of all ranks become one.
+// How the elements of all ranks are combined.
 struct Fold {
   Op op = Op::sum;
   DType dtype = DType::f32;
   double scale = 1;  // of premul_sum
-  // Hosts whose own results f16 and bf16 are rounded to on the way; 0: there is one rounding only.
+  // The number of hosts whose f16 and bf16 results are rounded on the way; 0: rounded only once.
   int hosts = 0;
 };
 
@@ -184,11 +184,11 @@ inline double unit_of(DType t) {
                             : std::ldexp(1, -11);
 }
 
-// What the results of hosts may be off, in the final one.
+// The permitted error of the final result that comes from rounding each host's result.
 inline double rounding_of_hosts(const Fold& fold, double size, const Expected& result) {
   const bool is_product = fold.op == Op::prod;
   const double off = is_product ? fold.hosts * std::fabs(result.value) : size;
-  // The least numbers of f16 are 2^-24 apart, and other factors are below 4.
+  // The smallest f16 numbers are 2^-24 apart, and other factors are below 4.
   const double least = fold.dtype == DType::f16 ? std::ldexp(fold.hosts, -25) : 0;
   return 1.02 * off * unit_of(fold.dtype) + least * (is_product ? 4 : 1);
 }
@@ -217,14 +217,14 @@ inline Expected fold_floats(const Fold& fold,
   const double steps = wide ? static_cast<double>(ranks.size()) + 1 : 1.01;
   const double base = op == Op::prod || !wide ? std::fabs(all) : size;
   const double inside = wide ? 0 : size * std::ldexp(static_cast<double>(ranks.size()), -23);
-  // The least numbers of f16 are 2^-24 apart.
+  // The smallest f16 numbers are 2^-24 apart.
   const double least = dtype == DType::f16 ? std::ldexp(1, -25) : 0;
   Expected out{all, steps * unit_of(dtype) * base + inside + least};
   out.tolerance += wide || hosts == 0 ? 0 : rounding_of_hosts(fold, size, out);
   return out;
 }
 
-// "" or what is wrong with the first wrong element.
+// "" or a description of the first wrong element.
 inline std::string compare(const Bytes& result,
                            const Fold& fold,
                            const std::vector<const Bytes*>& ranks) {
@@ -253,7 +253,7 @@ inline std::string compare(const Bytes& result,
 // Random elements: floats between -2 and 2, integers of all sizes.
 inline Bytes random_elements(DType dtype, std::size_t count, std::uint64_t seed) {
   std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
-  const auto next = [&state] {  // xorshift64*: buffers are large
+  const auto next = [&state] {  // xorshift64*, because buffers are large
     state ^= state >> 12;
     state ^= state << 25;
     state ^= state >> 27;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations called on the ranks of a World and checked against the reference, one by one or all at
-// once; lists of such operations. For the tests of every back end.
+// Runs operations on the ranks of a World, one by one or all at once, and checks them against the
+// reference; lists of such operations. For the tests of every backend.
 #pragma once
 
 #include "unit/collective/operations.hpp"
@@ -38,7 +38,7 @@ inline Result<Work> call(Communicator& comm, const Operation& operation, char* m
   }
 }
 
-// All at once where they are asynchronous.
+// All at once if they are asynchronous.
 inline std::vector<std::string> run_all(const World& world,
                                         const std::vector<Operation>& operations,
                                         bool async) {

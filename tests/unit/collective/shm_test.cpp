@@ -45,7 +45,7 @@ std::unique_ptr<Segment> join(muster::testing::LocalStore& store,
   return segment ? std::move(*segment) : nullptr;
 }
 
-// Each rank is a thread, with a Shm of its own.
+// Each rank is a thread with its own Shm.
 void with_ranks(std::size_t ranks, const std::function<void(Shm&, Segment&)>& rank_main) {
   muster::testing::LocalStore store;
   std::vector<std::thread> threads;
@@ -64,7 +64,7 @@ void with_ranks(std::size_t ranks, const std::function<void(Shm&, Segment&)>& ra
 
 enum class Memory { own, shared, mixed };
 
-// Runs it on all ranks, in this order, and gives what went wrong.
+// Runs the operations on all ranks in this order and returns the errors.
 std::vector<std::string> run_all(const std::vector<Operation>& operations,
                                  std::size_t ranks,
                                  Memory memory) {
@@ -231,7 +231,7 @@ TEST_CASE("shm: a rank that died while it wrote the reason down does not keep it
     errors[segment.self()] = error_of(shm.run(Step(request)));
     request.seq = 2;
     if (segment.self() == 1) {
-      // As the kernel leaves it when it is killed there.
+      // As the kernel leaves it after a kill at this point.
       char* const base = segment.staging(0) - segment.plan().layout.staging_at(0);
       reinterpret_cast<SegmentHeader*>(base)->fault.store(kFaultWriting + 1);
       segment.me().life.fetch_or(kOwnerDied);
@@ -259,7 +259,7 @@ TEST_CASE("shm: a rank that does not come is named when the time is over") {
       errors[segment.self()] = error_of(shm.run(Step(request)));
       return;
     }
-    while (!segment.failure()) {  // of the others
+    while (!segment.failure()) {  // by the other ranks
       std::this_thread::yield();
     }
     errors[1] = error_of(shm.run(Step(request)));
@@ -302,7 +302,7 @@ TEST_CASE("shm: who has posted completes what the others have completed before t
       }
       const bool come = shm.others_come(Step(request), request.deadline);
       if (count == 1) {
-        ended.wait();  // a large sum needs both until its end
+        ended.wait();  // a large sum needs both ranks until it completes
       }
       good[1] = come && shm.run(Step(request)).has_value() && data.back() == 2;
       ended.wait();
@@ -313,7 +313,7 @@ TEST_CASE("shm: who has posted completes what the others have completed before t
   }
 }
 
-// By that the flight recorder decides whether it asks for the time.
+// The flight recorder uses this to decide whether to read the clock.
 TEST_CASE("shm: only a small operation that finds all others there is prompt") {
   with_ranks(1, [&](Shm& shm, Segment&) {
     std::vector<float> data(300000, 1);

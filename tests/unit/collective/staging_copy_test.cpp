@@ -22,7 +22,7 @@ TEST_CASE("staging copy: streams after a dear copy, and tries a plain one again 
   choice.copied(kBytes, kDear);
   for (int i = 0; i < kStreamedCopies; ++i) {
     CHECK(choice.streams());
-    choice.copied(kBytes, kDear);  // what a streamed copy costs decides nothing
+    choice.copied(kBytes, kDear);  // the cost of a streamed copy affects no decision
   }
   CHECK_FALSE(choice.streams());
   choice.copied(kBytes, kDear);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that only have connections: every operation and type in place; the report of a time-out.
+// Ranks that have only connections: every operation and type in place; the report of a timeout.
 #include "base/clock.hpp"
 #include "collective/tcp/tcp_socket.hpp"
 #include "unit/collective/run_operations.hpp"
@@ -47,7 +47,7 @@ TEST_CASE("tcp: every operation and type in place, small and in slices", "[slow]
   CHECK(run_all(world, operations, false) == std::vector<std::string>{});
 }
 
-// Else a rank that comes late to an operation would be cut off by those who send to it.
+// Otherwise the senders would disconnect a rank that arrives late.
 TEST_CASE(
     "tcp: a connection asks whether the other host is there, and waits for who does not read") {
   const auto listening = listen_at("127.0.0.1", {});
@@ -65,7 +65,8 @@ TEST_CASE(
   CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
 }
 
-// Two sums of all; then one rank does not come. Those who `wait_long` let others find out.
+// Two sums on all ranks; then one rank does not arrive. The ranks in `wait_long` let others report
+// it.
 std::vector<Error> after_two_sums(const World& world,
                                   int hung,
                                   const std::vector<int>& wait_long,
@@ -111,13 +112,13 @@ TEST_CASE("tcp: the report of a time-out tells where the missing rank was last s
 TEST_CASE("hier: the report of a time-out tells it of a rank of this host and of another",
           "[slow]") {
   const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
-  check_report(after_two_sums(world, 3, {0, 1}), 3);  // rank 2 finds out
-  check_report(after_two_sums(world, 3, {0, 2}), 3);  // rank 1, whose partner it is
+  check_report(after_two_sums(world, 3, {0, 1}), 3);  // rank 2 reports it
+  check_report(after_two_sums(world, 3, {0, 2}), 3);  // rank 1, its partner
 }
 
 TEST_CASE("hier: who waits for a rank that waits for the missing one lets that one tell") {
   const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
-  // Rank 0 runs out of time first. Its partner, rank 2, waits for rank 3.
+  // Rank 0 times out first. Its partner, rank 2, waits for rank 3.
   check_report(after_two_sums(world, 3, {1, 2}, std::chrono::milliseconds(500)), 3);
 }
 

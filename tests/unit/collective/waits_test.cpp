@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long operations hold up their callers, as the flight recorder counts it.
+// How long operations block their callers, as counted by the flight recorder.
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "collective/communicator.hpp"
@@ -19,7 +19,7 @@ using testing::World;
 constexpr Duration kLate = std::chrono::milliseconds(5);
 constexpr int kTries = 200;
 
-// Of rank 1, whose recorder is the second one in the memory that the ranks share.
+// From rank 1, whose recorder is the second one in the ranks' shared memory.
 FlightWaits waits_of_rank_1(const Communicator& comm) {
   const std::string dump = comm.dump();
   const std::string mark = "flight recorder: ";
@@ -34,7 +34,7 @@ void compute_for(Duration time) {
   }
 }
 
-// Rank 0 comes late to each operation, and rank 1 waits: on a busy machine perhaps not each time.
+// Rank 0 is late for each operation, and rank 1 waits (on a busy machine perhaps not every time).
 void check_waits(bool async) {
   World{.ranks = 2}.run([async](Communicator& comm) {
     bool stop = false;
@@ -54,7 +54,7 @@ void check_waits(bool async) {
   });
 }
 
-// How a rank learns that an asynchronous operation is over.
+// How a rank learns that an asynchronous operation has completed.
 using Learn = void (*)(const Work&);
 
 void check_no_waits(Learn learn) {
@@ -90,7 +90,7 @@ TEST_CASE("waits: computing beside an operation is no waiting") {
 TEST_CASE("waits: nor is a helper's, as long as the caller computes") {
   World{.ranks = 2}.run([](Communicator& comm) {
     constexpr int kOperations = 20;
-    constexpr Duration kEach = std::chrono::microseconds(200);  // between two readings of clocks
+    constexpr Duration kEach = std::chrono::microseconds(200);  // between two clock readings
     const std::uint64_t before = waits_of_rank_1(comm).waited_ns;
     const TimePoint begun = steady_now();
     const Duration used = thread_cpu_time();
@@ -107,7 +107,7 @@ TEST_CASE("waits: nor is a helper's, as long as the caller computes") {
       }
       helper.join();
     }
-    if (comm.rank() == 1) {  // on a busy machine it did not run all the time
+    if (comm.rank() == 1) {  // on a busy machine it did not always run
       const Duration idle = steady_now() - begun - (thread_cpu_time() - used);
       const auto waited = std::chrono::nanoseconds(waits_of_rank_1(comm).waited_ns - before);
       RANK_CHECK(waited <= idle + kOperations * kEach);
@@ -124,7 +124,7 @@ TEST_CASE("waits: it is, where the caller waits for the helper") {
         compute_for(kLate);
         value = waits_of_rank_1(comm).waited_ns > 2'000'000 ? 1 : 0;
       }
-      // Two at a time: what is waited for both is counted once.
+      // Two at a time: time spent waiting for both counts once.
       const Buffer buffer{&value, 1, DType::f32};
       float other = 0;
       const Buffer more{&other, 1, DType::f32};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// World: ranks as threads of this process, each with a communicator of its own.
+// World: ranks as threads of this process, each with its own communicator.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -15,7 +15,7 @@
 
 namespace muster::collective::testing {
 
-// Catch2's assertions are for one thread at a time.
+// Catch2's assertions are not thread-safe.
 inline bool rank_check(bool good, const char* text, const char* file, int line) {
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
@@ -28,7 +28,7 @@ inline bool rank_check(bool good, const char* text, const char* file, int line) 
   static_cast<void>(::muster::collective::testing::rank_check( \
       static_cast<bool>(__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__))
 
-// Ends the rank.
+// Stops the rank if the check fails.
 #define RANK_REQUIRE(...)                                                        \
   do {                                                                           \
     if (!::muster::collective::testing::rank_check(                              \
@@ -40,7 +40,7 @@ inline bool rank_check(bool good, const char* text, const char* file, int line) 
 struct World {
   int ranks = 2;
   Backend backend = Backend::automatic;
-  // Ranks of a pretended host, one after the other; 0: all on this one.
+  // Ranks on each simulated host, in order; 0: all on this host.
   int per_host = 0;
   Duration timeout = std::chrono::seconds(60);
   std::shared_ptr<muster::testing::LocalStore> store =
@@ -59,7 +59,7 @@ struct World {
 
   using Main = std::function<void(Communicator&)>;
 
-  // Returns when all ranks have ended.
+  // Returns when all ranks have finished.
   void run(const Main& rank_main) const {
     std::vector<std::thread> threads;
     std::vector<std::string> errors(static_cast<std::size_t>(ranks));

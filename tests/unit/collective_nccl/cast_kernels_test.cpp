@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that convert types on GPUs, run by the fake driver as the PTX says, beside the
-// conversions of the host.
+// The kernels that convert types on GPUs: the fake driver runs their PTX, and the results are
+// compared with the conversions on the host.
 #include "collective/nccl/cast_kernels.hpp"
 
 #include "collective/kernels/kernels.hpp"
@@ -20,10 +20,10 @@ namespace {
 
 using collective::DeviceQueue;
 
-constexpr std::size_t kAround = 64;  // bytes before and behind, which nothing may write
+constexpr std::size_t kAround = 64;  // bytes before and after, which must stay unchanged
 constexpr std::byte kUntouched{0x5a};
 
-// Both sides of a conversion on a GPU, and what is around the result.
+// Input and output of a conversion on a GPU, and the bytes around the result.
 class Caster {
  public:
   Caster() { REQUIRE(queue_->load_casts().has_value()); }
@@ -71,7 +71,7 @@ std::vector<float> widened(DType wire, const std::vector<std::uint16_t>& values)
   return out;
 }
 
-// Numbers of every size, halves of the last place, those that overflow, infinities and no numbers.
+// Numbers of every magnitude, halfway cases, overflows, infinities and NaNs.
 std::vector<float> awkward_floats() {
   std::vector<float> out;
   for (std::uint32_t upper = 0; upper < 0x10000; upper += 3) {
@@ -80,7 +80,7 @@ std::vector<float> awkward_floats() {
     }
   }
   std::minstd_rand random(7);
-  for (int i = 0; i < 10000; ++i) {  // f16 rounds lower bits: its own range
+  for (int i = 0; i < 10000; ++i) {  // f16 rounds lower bits, so it needs numbers in its own range
     out.push_back(std::ldexp(static_cast<float>(random()) / 4e9F, i % 44 - 26));
   }
   return out;
@@ -150,7 +150,8 @@ TEST_CASE("casts on GPUs: more elements than threads go round", "[slow]") {
   CHECK(widened(DType::bf16, there) == from);
 }
 
-// So ptxas_test.py is about all that the fake takes, and the results above about all that it runs.
+// Therefore ptxas_test.py covers everything that the fake accepts, and the results above cover
+// everything that it runs.
 TEST_CASE("casts on GPUs: they have each instruction that the fake driver knows") {
   const std::string text = nccl::cast_kernels();
   for (const auto& form : fake::all_forms()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator over the fakes: every operation with every type, in and out of place, streams,
-// split, memory of its own, a new epoch. Ranks are threads.
+// The communicator over the fakes: every operation with every type, in place and out of place,
+// streams, split, its own memory, a new epoch. Ranks are threads.
 #include "support/catch.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 
@@ -66,7 +66,7 @@ struct Outcome {
   std::vector<std::byte> bytes;
 };
 
-// Performs one request on every rank, on fresh memory, and returns each rank's output.
+// Performs one request on every rank, on newly allocated memory, and returns each rank's output.
 using Fill = std::function<std::vector<std::byte>(int rank)>;
 
 class Group {
@@ -98,7 +98,7 @@ class Group {
     return *communicators_[static_cast<std::size_t>(rank)];
   }
 
-  // `what` says the same for all; out_bytes of output; in place where `in_place`.
+  // `what` is the same on all ranks; out_bytes is the size of the output.
   std::vector<Outcome> perform(const Request& what,
                                const Fill& fill,
                                std::size_t out_bytes,
@@ -201,7 +201,7 @@ TEST_CASE("all_gather, reduce_scatter, all_to_all: blocks in the order of ranks"
         elements(DType::f32, 6000, [&](std::size_t i) { return 3 * (rank * 1e4 + double(i)); });
     CHECK(scattered[static_cast<std::size_t>(rank)].bytes == want);
   }
-  // By source and destination.
+  // A value for each source and destination.
   const auto letter = [](int from, int to) {
     return elements(
         DType::f32, 6000, [&](std::size_t i) { return from * 1e5 + to * 1e4 + double(i); });
@@ -240,7 +240,7 @@ TEST_CASE("in place: every operation that NCCL can do so") {
   const auto reduced = group.perform(what, own, kBlock * width, true);
   CHECK(reduced[1].bytes ==
         elements(DType::f32, kBlock, [](std::size_t i) { return 3e4 + 3 * double(i); }));
-  // A rank's own block lies where the result has it.
+  // A rank's own block is at its place in the result.
   std::array<std::vector<std::byte>, 3> gathered;
   std::array<std::vector<std::byte>, 3> scattered;
   on_ranks(3, [&](int rank) {
@@ -262,7 +262,7 @@ TEST_CASE("in place: every operation that NCCL can do so") {
       gathered[at] = memory.download();
       gathered[at].resize(input.size());
     }
-    // By rank and place: a block that came from elsewhere shows.
+    // Values depend on rank and position, so that a misplaced block is noticed.
     memory.upload(elements(DType::f32, 3 * kBlock, [&](std::size_t i) { return number(rank, i); }));
     if (run(Kind::reduce_scatter, base, base + place)) {
       const auto all = memory.download();
@@ -377,7 +377,7 @@ TEST_CASE("memory of the communicator is zeroed, and registered where that is as
     CHECK(bytes == std::vector<std::byte>(1000));
     CHECK((*made)->free(*first));
     CHECK_FALSE((*made)->free(*first));
-    // The second one goes with the communicator.
+    // The second one is freed with the communicator.
   }
 }
 

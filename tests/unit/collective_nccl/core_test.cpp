@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pure parts: polls and clocks, settings, versions, where libraries are looked for, scalars;
-// and the order of uses of memory, on which the fakes' strictness rests.
+// The pure parts: polling and clocks, settings, versions, library search paths, scalars; and the
+// order of memory uses, on which the fakes' strictness depends.
 #include "collective/nccl/library_places.hpp"
 #include "collective/nccl/nccl_bootstrap.hpp"
 #include "collective/nccl/nccl_core.hpp"
@@ -46,7 +46,7 @@ TEST_CASE("an operation is overdue a timeout after its start, or two after it wa
   CHECK_FALSE(clock.overdue(kStart + milliseconds(199)));
   CHECK(clock.overdue(kStart + milliseconds(201)));
   clock.started(kStart + milliseconds(150));
-  clock.started(kStart + milliseconds(250));  // only the first counts
+  clock.started(kStart + milliseconds(250));  // only the first one counts
   CHECK_FALSE(clock.overdue(kStart + milliseconds(250)));
   CHECK(clock.overdue(kStart + milliseconds(251)));
 }
@@ -67,7 +67,7 @@ TEST_CASE("versions: equal ones are no error, whatever else the reports say") {
   REQUIRE(text);
   CHECK(text->find("rank 0 has 2.28.9 (/a) on x, rank 2 has 2.30.7 (/b) on y") !=
         std::string::npos);
-  CHECK(compare_versions({"22809 a", ""}));  // rubbish from the store is a difference
+  CHECK(compare_versions({"22809 a", ""}));  // garbage from the store counts as a difference
   CHECK(describe_nccl_version(22809) == "2.28.9");
   CHECK(describe_nccl_version(2708) == "2.7.8");
 }
@@ -138,7 +138,7 @@ TEST_CASE("an average of halves is scaled first, so that the sum cannot overflow
   CHECK(scalar_before_sum(request, 4) == std::nullopt);
 }
 
-// What NCCL's blocks take of a part, as its source says.
+// The part of the elements that NCCL's blocks process, according to its source.
 std::uint64_t taken_by_blocks(std::uint64_t count, std::size_t width) {
   const std::uint64_t blocks = std::clamp<std::uint64_t>((count * width + 16383) / 16384, 1, 32);
   const std::uint64_t packs = (count / blocks * width + 15) / 16;
@@ -182,7 +182,7 @@ TEST_CASE("memory order: streams, events and the host order uses, nothing else d
   CHECK_FALSE(order.touch(b, read, "B"));  // after an event
   CHECK(order.release(read));
   order.host_knows(order.at(a));
-  CHECK(order.release(read));  // B's read is not known to be over
+  CHECK(order.release(read));  // the host does not know that B's read has completed
   order.host_knows(order.at(b));
   CHECK_FALSE(order.release(read));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a host that call different operations on GPUs: NCCL would hang or mix their data. All of
-// them are told, with both sides quoted, from what they record.
+// Ranks on one host that call different operations on GPUs: NCCL would hang or mix their data. All
+// ranks get an error that quotes both sides, based on their flight recorders.
 #include "support/catch.hpp"
 #include "unit/collective_nccl/gpu_world.hpp"
 
@@ -26,7 +26,7 @@ Error error_of(const Result<Work>& work) {
   return done ? Error{} : done.error();
 }
 
-// What a rank calls, with a buffer that is large enough for all that is called here.
+// The call of one rank, with a buffer that is large enough for all calls in this file.
 using CallOf = std::function<Error(Communicator&, void* data)>;
 
 Buffer part(const Communicator& comm, void* data, std::size_t count, DType dtype = DType::f32) {
@@ -59,7 +59,7 @@ struct Case {
 };
 
 TEST_CASE("ranks of a host that call different operations on GPUs are told at once") {
-  // As NCCL does where ranks differ: nothing ends.
+  // Like NCCL if ranks differ: no operation completes.
   const Faults hang("hang_at=2");
   use_fakes();
   const std::array cases = {
@@ -88,7 +88,7 @@ TEST_CASE("ranks of a host that call different operations on GPUs are told at on
   }
 }
 
-// NCCL connects ranks within their first call of a kind, which then waits for the others.
+// NCCL connects ranks in their first call of a kind, which then waits for the other ranks.
 TEST_CASE("ranks of a host that differ in their first operation on GPUs are told at once") {
   use_fakes();
   const std::array<CallOf, 2> calls = {sum(4), broadcast(0)};
@@ -114,7 +114,7 @@ TEST_CASE("what a rank was refused is not what others compare with") {
       RANK_CHECK(sum(4)(comm, memory.get()).text.empty());
       return;
     }
-    // Time for the watchdog to look at what rank 0 has recorded, which is late.
+    // Gives the watchdog time to read what rank 0 has recorded late.
     const auto work = comm.all_reduce(two, two, Op::sum);
     RANK_REQUIRE(work.has_value());
     const auto early = work->wait(std::chrono::milliseconds(100));

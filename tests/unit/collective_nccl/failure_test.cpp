@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong: ranks that do not come, hang, fail, abort; every wait ends with a message, and a
-// new epoch works again. Ranks are threads; killed and stopped processes are in tests/gpu.
+// Failures: ranks that do not arrive, hang, fail or abort. Every wait ends with an error message,
+// and a new epoch works again. Ranks are threads; tests/gpu covers killed and stopped processes.
 #include "support/catch.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 using collective::Errc;
 using collective::Error;
 
-// One sum of one element on the communicator; how it ended.
+// One sum of one element on the communicator. Returns its error, if any.
 std::optional<Error> sum(nccl::NcclCommunicator& communicator, int device, Duration timeout) {
   DeviceMemory memory(device, 4);
   memory.upload(std::vector<std::byte>(4));
@@ -22,12 +22,13 @@ std::optional<Error> sum(nccl::NcclCommunicator& communicator, int device, Durat
   if (!work) {
     return work.error();
   }
-  // A failure is told when the GPU is free: the memory goes at once here.
+  // Errors are returned only once the GPU no longer uses the memory, which is freed here
+  // immediately.
   const auto done = (*work)->wait(Duration::zero());
   return done ? std::nullopt : std::optional(done.error());
 }
 
-// How each rank's communicator of two ended after `sums` operations.
+// The result of `sums` operations on each rank of a two-rank communicator.
 std::array<std::optional<Error>, 2> run_two(
     int sums, Duration timeout, const std::array<collective::PeerWatch*, 2>& peers = {}) {
   LocalStore store;
@@ -79,7 +80,7 @@ TEST_CASE("an operation that hangs ends on all ranks, and a new epoch works") {
     const auto ended = run_two(3, std::chrono::milliseconds(200));
     REQUIRE(ended[0]);
     REQUIRE(ended[1]);
-    // One of the two is first; the other hears of it as its peer's end.
+    // One of the two is first; the other one sees it as the failure of its peer.
     const bool timed_out = ended[0]->code == Errc::timeout || ended[1]->code == Errc::timeout;
     CHECK(timed_out);
     CHECK(
@@ -213,7 +214,7 @@ TEST_CASE("ranks that call different operations are told so, where that is asked
       ended[static_cast<std::size_t>(rank)] = work ? std::nullopt : std::optional(work.error());
     });
     CAPTURE(one.text, ended[0] ? ended[0]->text : "", ended[1] ? ended[1]->text : "");
-    // The second rank to see it may hear of the first one's abort instead.
+    // The second rank to notice may see the first rank's abort instead.
     CHECK((says(ended[0], one.text) || says(ended[1], one.text)));
     CHECK(ended[0]);
     CHECK(ended[1]);

@@ -93,7 +93,7 @@ void DeviceMemory::upload(const std::vector<std::byte>& bytes) {
   MUSTER_CHECK(bytes.size() <= bytes_);
   const nccl::CudaTable& cuda = device_->cuda();
   MUSTER_CHECK(cuda.copy_to_device(memory_, bytes.data(), bytes.size()) == CUDA_SUCCESS);
-  // The copy may go on, in the null stream, which the library's streams do not follow.
+  // The copy may still be running in the null stream, which the library's streams do not wait for.
   MUSTER_CHECK(cuda.stream_synchronize(nullptr) == CUDA_SUCCESS);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a fake NCCL for tests: threads of this process, each with a device of its own, that meet
-// over a store in memory. A helper says what every rank does; results come back by rank.
+// Ranks of a fake NCCL for tests: threads of this process, each with its own device, that use an
+// in-memory store. A helper specifies what every rank does; results are returned by rank.
 #pragma once
 
 #include "base/check.hpp"
@@ -25,11 +25,11 @@ using collective::Request;
 
 inline constexpr int kFakeDevices = 8;
 
-// The two libraries, opened once.
+// The two libraries, loaded once.
 [[nodiscard]] std::shared_ptr<const nccl::CudaDriver> fake_driver();
 [[nodiscard]] std::shared_ptr<const nccl::NcclLibrary> fake_nccl();
 
-// Faults of communicators that are started while it lives (fakes/nccl/knobs.hpp).
+// Faults for communicators that start during its lifetime (fakes/nccl/knobs.hpp).
 class Faults {
  public:
   explicit Faults(const std::string& text);
@@ -58,7 +58,7 @@ using Joined = collective::Result<std::unique_ptr<nccl::NcclCommunicator>>;
 // Runs `body(rank)` in a thread for each rank.
 void on_ranks(int size, const std::function<void(int)>& body);
 
-// Memory of a device, with uploads and downloads that wait.
+// Device memory with blocking uploads and downloads.
 class DeviceMemory {
  public:
   DeviceMemory(int device, std::size_t bytes);
@@ -77,12 +77,12 @@ class DeviceMemory {
   CUdeviceptr memory_ = 0;
 };
 
-// `count` elements of a type, each made by `value(index)`.
+// `count` elements of a type, each computed by `value(index)`.
 [[nodiscard]] std::vector<std::byte> elements(DType dtype,
                                               std::size_t count,
                                               const std::function<double(std::size_t)>& value);
 
-// As the communicator does: what is refused is not started.
+// Like the communicator: a rejected request is not started.
 [[nodiscard]] collective::Result<std::shared_ptr<collective::Pending>> start_if_possible(
     nccl::NcclCommunicator& communicator, const Request& what);
 
@@ -91,10 +91,10 @@ class DeviceMemory {
 [[nodiscard]] Request request(
     Kind kind, DType dtype, std::uint64_t count, int device, const DeviceMemory& memory);
 
-// Nothing that the stream is given from now on begins before the gate is opened.
+// Work that is queued on the stream from now on starts only after the gate is opened.
 void close_gate(const nccl::CudaTable& cuda, CUstream stream, std::binary_semaphore& gate);
 
-// By name, of what a fake has beyond the real library.
+// A function that only the fake library has, by name.
 template <class Function>
 Function extra_of(const char* library, const char* name) {
   void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainer: a rank with its gradients on its fake GPU, and what goes into them.
+// Trainer: a rank with gradients on its fake GPU, and the values written to them.
 #pragma once
 
 #include "collective/gradient_sync.hpp"
@@ -19,7 +19,7 @@ inline constexpr std::array<std::size_t, 4> kCounts{5, 4001, 33, 700};
 inline constexpr int kGradients = 4;
 inline const std::vector<int> kBackward{3, 2, 1, 0};
 
-// Exact in bf16, also their sums and halves.
+// Exact in bf16, including sums and halves.
 inline float value(int rank, int id, std::size_t i, int step) {
   return static_cast<float>(static_cast<int>(i % 13) + 4 * id + 16 * rank + 2 * step);
 }
@@ -28,7 +28,7 @@ inline float average(int id, std::size_t i, int step) {
   return (value(0, id, i, step) + value(1, id, i, step)) / 2;
 }
 
-// A rank, with gradients in buckets or in memory of its own.
+// A rank whose gradients are in buckets or in its own memory.
 struct Trainer {
   Communicator& comm;
   Gpu gpu;
@@ -72,7 +72,7 @@ struct Trainer {
     }
   }
 
-  // Without a wait, also for an upload of the same step before.
+  // Does not wait, not even for the previous upload of the same step.
   void write(int id, int step) {
     const auto& from = values[static_cast<std::size_t>(id)];
     if (from[0] != value(comm.rank(), id, 0, step)) {
@@ -81,9 +81,9 @@ struct Trainer {
     gpu.upload(where(id), from);
   }
 
-  // Up to the wait, without one.
+  // Everything before wait(), without waiting.
   void backward(int step, const std::vector<int>& order = kBackward) {
-    gpu.settle();  // `values` are free again
+    gpu.settle();  // `values` can be reused now
     RANK_REQUIRE(sync.begin().has_value());
     for (const int id : order) {
       write(id, step);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as threads that use the public interface with buffers on GPUs, over the fakes: each has a
-// fake GPU and a stream of its own. What is not ordered by streams, events or waits ends the
-// program.
+// Ranks as threads that use the public interface with GPU buffers, over the fakes. Each has its own
+// fake GPU and stream. Memory uses that no stream, event or wait orders terminate the program.
 #pragma once
 
 #include "base/check.hpp"
@@ -16,8 +15,8 @@ using collective::Buffer;
 using collective::Communicator;
 using collective::testing::World;
 
-// Before any communicator: which libraries the communicator takes. Opened by one thread first: the
-// locks of dlopen are hidden from the thread sanitizer.
+// Selects the libraries; call this before any communicator exists. One thread loads them first,
+// because the thread sanitizer does not see the locks in dlopen.
 inline void use_fakes() {
   static_cast<void>(fake_driver());
   static_cast<void>(fake_nccl());
@@ -32,9 +31,9 @@ inline void run_on_gpus(int ranks, const World::Main& main) {
   World{.ranks = ranks}.run(main);
 }
 
-// Rank 0 gives up when all have come this far; all meet again in the next epoch.
+// Rank 0 aborts once all ranks have arrived here; all meet again in the next epoch.
 inline collective::Result<Communicator> broken_and_rebuilt(Communicator& comm) {
-  static_cast<void>(comm.barrier());  // the end of it may meet the abort
+  static_cast<void>(comm.barrier());  // its end may coincide with the abort
   if (comm.rank() == 0) {
     comm.abort("test");
   }
@@ -45,7 +44,7 @@ inline collective::Result<Communicator> broken_and_rebuilt(Communicator& comm) {
   return comm.rebuild(next);
 }
 
-// A rank's GPU, with a stream: nothing here waits unless it says so.
+// A rank's GPU with a stream. Functions do not wait unless their comment says so.
 class Gpu {
  public:
   explicit Gpu(int ordinal)
@@ -57,7 +56,7 @@ class Gpu {
 
   [[nodiscard]] const nccl::CudaTable& cuda() const { return device_->cuda(); }
 
-  // The values must stay until the stream is settled.
+  // The values must stay valid until the stream is settled.
   void upload(void* to, const std::vector<float>& values) const {
     MUSTER_CHECK(cuda().copy_to_device_async(reinterpret_cast<CUdeviceptr>(to),
                                              values.data(),
@@ -65,7 +64,7 @@ class Gpu {
                                              stream_->get()) == CUDA_SUCCESS);
   }
 
-  // Ends when all that the stream was given is done.
+  // Waits until all work on the stream is done.
   [[nodiscard]] std::vector<float> download(const void* from, std::size_t count) const {
     std::vector<float> out(count);
     MUSTER_CHECK(cuda().copy_from_device_async(out.data(),

@@ -28,7 +28,7 @@ TEST_CASE("gradients on GPUs: a bucket is summed while the backward pass still r
       RANK_REQUIRE(trainer.sync.begin().has_value());
       trainer.write(3, 0);
       RANK_CHECK(trainer.sync.mark_ready(3, trainer.gpu.stream()).has_value());
-      // The rest of the backward pass: it does not end before we say so.
+      // The rest of the backward pass, which does not finish before the gate is opened.
       close_gate(trainer.gpu.cuda(), static_cast<CUstream>(trainer.gpu.stream()), go_on);
       RANK_REQUIRE(works.size() == 1);
       RANK_CHECK(works[0].wait(std::chrono::seconds(60)).has_value());
@@ -51,7 +51,8 @@ TEST_CASE("gradients on GPUs: an unused one is zeros, written on the stream of t
     Trainer trainer(comm, {.average = false, .has_unused = true, .reorder = false});
     trainer.backward(0);
     RANK_REQUIRE(trainer.sync.wait_stream(trainer.gpu.stream()).has_value());
-    // Rank 1 does not use gradient 2, nobody uses 1; both hold sums of the step before.
+    // Rank 1 does not use gradient 2, and no rank uses 1; both still contain sums of the previous
+    // step.
     RANK_REQUIRE(trainer.sync.begin().has_value());
     for (const int id : kBackward) {
       const bool unused = id == 1 || (id == 2 && comm.rank() == 1);
@@ -130,7 +131,7 @@ TEST_CASE("gradients on GPUs: after a failure they go on with their values") {
     trainer.backward(0);
     RANK_REQUIRE(trainer.sync.wait_stream(trainer.gpu.stream()).has_value());
     RANK_CHECK(trainer.is_average(0));
-    trainer.sync = GradientSync(*again);  // before the communicator ends
+    trainer.sync = GradientSync(*again);  // before the communicator is destroyed
   });
 }
 
@@ -160,7 +161,7 @@ TEST_CASE("gradients on GPUs: what cannot be done is an error, and nothing is se
     RANK_CHECK(refused.error().code == Errc::invalid_argument);
     RANK_CHECK(refused.error().text.find("'g2' was marked on a different stream") !=
                std::string::npos);
-    // It may still be marked as it should be.
+    // The remaining gradients can still be marked as usual.
     for (const int id : {2, 1, 0}) {
       trainer.write(id, 0);
       RANK_CHECK(trainer.sync.mark_ready(id, trainer.gpu.stream()).has_value());

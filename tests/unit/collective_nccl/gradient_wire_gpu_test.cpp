@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSync on GPUs where gradients travel as another type or lie in the caller's memory, over
-// the strict fakes: whatever streams and events do not order ends the program.
+// GradientSync on GPUs with a different wire type or with gradients in the caller's memory, over
+// the strict fakes: memory uses that streams and events do not order terminate the program.
 #include "support/catch.hpp"
 #include "unit/collective_nccl/gpu_trainer.hpp"
 
@@ -14,10 +14,10 @@ int module_loads() {
       extra_of<unsigned long (*)()>(MUSTER_FAKE_CUDA, "muster_fake_module_loads")());
 }
 
-// With every way of the memory, the types and the waiting.
+// With every combination of memory, types and waiting.
 void run_steps(Communicator& comm, const GradientSyncOptions& options, bool host_waits) {
   Trainer trainer(comm, options);
-  RANK_CHECK(comm.barrier().has_value());  // all have loaded what they need
+  RANK_CHECK(comm.barrier().has_value());  // all ranks have loaded what they need
   const int loads = module_loads();
   for (int step = 0; step < 4; ++step) {
     trainer.backward(step);
@@ -104,7 +104,7 @@ TEST_CASE("gradients on GPUs: what nobody used stays as it was in the caller's m
       Trainer trainer(comm, {.wire = DType::f16, .owns_memory = false, .has_unused = true});
       trainer.backward(0);
       RANK_REQUIRE(trainer.wait(host_waits).has_value());
-      // Nobody uses 1, rank 1 does not use 2.
+      // No rank uses 1, and rank 1 does not use 2.
       trainer.gpu.settle();
       RANK_REQUIRE(trainer.sync.begin().has_value());
       for (const int id : {3, 2, 1, 0}) {
@@ -139,7 +139,7 @@ TEST_CASE("gradients on GPUs: with a wire type they go on after a failure") {
       trainer.backward(2);
       RANK_REQUIRE(trainer.wait(false).has_value());
       RANK_CHECK(trainer.is_average(2));
-      trainer.sync = GradientSync(*again);  // before the communicator ends
+      trainer.sync = GradientSync(*again);  // before the communicator is destroyed
     });
   }
 }
@@ -157,7 +157,7 @@ TEST_CASE("gradients on GPUs: one that is let go of before the GPU is done waits
       if (ends) {
         RANK_CHECK(trainer.sync.wait_stream(outer.stream()).has_value());
       }
-      trainer.sync = GradientSync(comm);  // frees the buckets: the fake looks at who uses them
+      trainer.sync = GradientSync(comm);  // frees the buckets; the fake checks that they are unused
       trainer.gpu.settle();
       outer.settle();
     });

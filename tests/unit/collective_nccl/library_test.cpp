@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real libraries, where they are installed: they can be opened, asked and made to fail without
-// a GPU. And what is said where something is missing.
+// The real libraries, if they are installed: without a GPU they can be loaded, queried and made to
+// fail. Also the error messages if something is missing.
 #include "base/environ.hpp"
 #include "collective/nccl/nccl_transport.hpp"
 #include "support/catch.hpp"
@@ -37,7 +37,7 @@ std::vector<std::string> real_libraries() {
   return found;
 }
 
-// Whether NVIDIA's driver is there: not asked through dlopen, which would find the fake here.
+// Whether NVIDIA's driver is installed. Does not use dlopen, which would find the fake here.
 bool has_a_gpu() {
   return std::filesystem::exists("/dev/nvidiactl");
 }
@@ -65,7 +65,7 @@ TEST_CASE("a real NCCL that finds no driver is an error, not a crash") {
     return;
   }
   for (const auto& path : real_libraries()) {
-    // In a process of its own: it would take the fake driver for the real one.
+    // In a separate process, because this one would mistake the fake driver for the real one.
     const auto ended = run_scenario({"real NCCL", path});
     CAPTURE(path, ended.output);
     CHECK(ended.exit_code() == 0);
@@ -132,7 +132,7 @@ TEST_CASE("a device of which the process sees none") {
   const auto ask = fake_driver()->call.pointer_attribute;
   CHECK(nccl::device_of(ask, nullptr) == -1);
   const DeviceMemory memory(3, 10);
-  // What the host can use is the host's, whatever the driver knows of it.
+  // Memory that the host can access counts as host memory, whatever the driver knows about it.
   const auto call_it =
       extra_of<void (*)(const void*, unsigned, unsigned)>(MUSTER_FAKE_CUDA, "muster_fake_call_it");
   for (const auto& [type, managed] :

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fakes see what they are there to see: each error planted in our code, and each misuse by
-// calls of our own, ends a program with the sentence of its rule. Without the planted error the
-// same scenarios go well, so the fakes raise no false alarms either.
+// The fakes detect what they are meant to detect: each error planted in our code, and each misuse
+// by a direct call, terminates the program with the sentence of its rule. Without the planted error
+// the same scenarios succeed, so the fakes raise no false alarms.
 #include "collective/nccl/nccl_state.hpp"
 #include "support/catch.hpp"
 #include "unit/collective_nccl/run_scenario.hpp"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's kernels, printed by the program that is named, are real PTX: NVIDIA's assembler
-takes them, for an old GPU and new ones. Where there is no ptxas the test is skipped."""
+"""The library's kernels, printed by the given program, are valid PTX: NVIDIA's assembler accepts
+them for an old GPU and for new ones. Skipped if ptxas is missing."""
 import os
 import shutil
 import subprocess

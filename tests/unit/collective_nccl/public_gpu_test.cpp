@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public interface with buffers on GPUs, over the strict fakes: beside operations of the host,
-// after a failure, in parts, several at once.
+// The public interface with GPU buffers, over the strict fakes: alongside host operations, after a
+// failure, in parts, several at once.
 #include "base/environ.hpp"
 #include "collective/nccl/nccl_transport.hpp"
 #include "support/catch.hpp"
@@ -18,7 +18,7 @@ using collective::Result;
 using collective::Work;
 using collective::testing::error_of;
 
-// What `ranks` ranks with numbers of powers of two add up to, on this communicator's GPU.
+// The sum over `ranks` ranks of powers of two, on this communicator's GPU.
 float sum_on_gpu(Communicator& comm, int device, float mine) {
   DeviceMemory memory(device, 8);
   memory.upload(elements(DType::f32, 2, [mine](std::size_t) { return mine; }));
@@ -38,7 +38,7 @@ TEST_CASE("public interface: operations on GPUs beside those of the host do not 
     Work last;
     for (int round = 1; round <= 400; ++round) {
       float here = 1;
-      // Its end is not waited for, so that the ranks run apart.
+      // Does not wait for completion, so that the ranks diverge.
       const auto queued = comm.all_reduce(there, there, Op::sum);
       RANK_REQUIRE(queued.has_value());
       RANK_CHECK(queued->seq() == static_cast<std::uint64_t>(round));
@@ -63,13 +63,13 @@ TEST_CASE("public interface: one rank alone needs no store on its GPU either") {
 TEST_CASE("public interface: after a failure, ranks of the new epoch sum on their GPUs") {
   run_on_gpus(3, [](Communicator& comm) {
     RANK_CHECK(sum_on_gpu(comm, comm.rank(), static_cast<float>(1 << comm.rank())) == 7);
-    static_cast<void>(comm.barrier());  // all have their sums; the end of it may meet an abort
+    static_cast<void>(comm.barrier());  // all have their sums; its end may coincide with an abort
     comm.abort("the test's reason");
     DeviceMemory memory(comm.rank(), 4);
     const Buffer buffer{memory.get(), 1, DType::f32, comm.rank()};
     RANK_CHECK(error_of(comm.all_reduce(buffer, buffer, Op::sum)).code == Errc::aborted);
     if (comm.rank() == 2) {
-      return;  // it does not come back
+      return;  // it does not return
     }
     collective::Membership next;
     next.rank = 1 - comm.rank();
@@ -173,7 +173,7 @@ TEST_CASE("public interface: where ranks hang, the time-out says who is where", 
     RANK_CHECK(error.code == Errc::timeout || error.code == Errc::peer_failed);
     texts[static_cast<std::size_t>(comm.rank())] = error.text;
   });
-  // One rank is first, and the other is told what it has found.
+  // One rank is first, and the other rank is told what the first one found.
   const std::string& all = texts[0].find("on this host") != std::string::npos ? texts[0] : texts[1];
   CAPTURE(texts[0], texts[1]);
   CHECK(all.find("last completed all_reduce #1 sum f32[2] on a GPU, waiting in broadcast #2 f32[1] "
@@ -186,7 +186,7 @@ TEST_CASE("public interface: a first operation to which a rank does not come say
   std::binary_semaphore over{0};
   World{.ranks = 2, .timeout = std::chrono::milliseconds(500)}.run([&](Communicator& comm) {
     if (comm.rank() == 1) {
-      RANK_CHECK(comm.alloc(4, 1).has_value());  // comes to NCCL's start, and no further
+      RANK_CHECK(comm.alloc(4, 1).has_value());  // reaches NCCL's startup, but no further
       over.acquire();
       return;
     }
@@ -199,11 +199,11 @@ TEST_CASE("public interface: a first operation to which a rank does not come say
   });
 }
 
-// Ranks that differ in their environment: each makes its own transport.
+// Ranks with different environments: each creates its own transport.
 struct Settings {
   std::array<std::vector<std::string>, 2> variables;
 
-  // What each rank ended with, after `body`.
+  // Each rank's error after `body`.
   std::array<collective::Error, 2> run(
       const std::function<collective::Error(collective::Transport&, int rank)>& body) const {
     use_fakes();
@@ -276,7 +276,7 @@ TEST_CASE("settings: NCCL_REGISTER registers what alloc gives, and nothing witho
     const auto errors =
         Settings{{environment, environment}}.run([&](collective::Transport& transport, int rank) {
           const auto memory = transport.alloc(64);
-          // Both have theirs, and neither frees it before the other has counted.
+          // Both ranks have the memory, and neither frees it before the other one has counted.
           auto error = memory ? sum_of(transport, rank, 1) : memory.error();
           seen[static_cast<std::size_t>(rank)] = registered();
           error = error.text.empty() ? sum_of(transport, rank, 1) : error;

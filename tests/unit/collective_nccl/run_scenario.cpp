@@ -19,7 +19,7 @@ int Ended::exit_code() const {
 
 namespace {
 
-// Scenarios that end in the middle leave the files in which their ranks met.
+// Scenarios that are terminated leave the files through which their ranks met.
 class Folder {
  public:
   Folder() {

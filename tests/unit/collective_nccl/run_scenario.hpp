@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs muster-nccl-scenario and keeps what it says on stderr.
+// Runs muster-nccl-scenario and keeps its output on stderr.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct Ended {
   int status = -1;  // of waitpid
   std::string output;
 
-  // -1: ended by a signal.
+  // -1: killed by a signal.
   [[nodiscard]] int exit_code() const;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program muster-nccl-scenario can do: use the back end over the fakes, perhaps with a
-// planted error, or break a rule by calls of its own. Each in a process of its own, because a
-// broken rule ends it.
+// The scenarios of the program muster-nccl-scenario: they use the backend over the fakes, possibly
+// with a planted error, or break a rule by direct calls. Each runs in a separate process, because a
+// broken rule terminates it.
 #pragma once
 
 #include <map>
@@ -9,15 +9,15 @@
 
 namespace muster::testing {
 
-// Exit code 0: all went well; 1: an operation failed. By name.
+// By name. Exit code 0: success; 1: an operation failed.
 using Scenario = int (*)();
 [[nodiscard]] const std::map<std::string, Scenario>& back_end_scenarios();
-// Ends the process by itself, with another code.
+// Scenarios in which the library itself terminates the process, with another code.
 [[nodiscard]] const std::map<std::string, Scenario>& ending_scenarios();
 
 struct Misuse {
   void (*run)();
-  const char* sentence;  // of the rule that it breaks
+  const char* sentence;  // of the broken rule
 };
 
 [[nodiscard]] const std::map<std::string, Misuse>& misuse_scenarios();

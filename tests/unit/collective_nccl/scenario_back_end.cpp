@@ -64,7 +64,7 @@ int sums(const std::string& faults) {
   });
 }
 
-// Without a wait of the host between the upload, the sum and the download.
+// The host does not wait between the upload, the sum and the download.
 int on_a_stream() {
   return two_ranks([](nccl::NcclCommunicator& communicator, int rank) {
     const auto device = *nccl::GpuDevice::open(fake_driver(), rank);
@@ -94,7 +94,7 @@ int with_factor() {
   });
 }
 
-// While a sum is under way: where a split is to wait for none, one that does not end.
+// While a sum is in progress. If a split should not wait for it, the sum never completes.
 int split_in_two() {
   return two_ranks([](nccl::NcclCommunicator& communicator, int rank) -> collective::Result<void> {
     const auto device = *nccl::GpuDevice::open(fake_driver(), rank);
@@ -119,7 +119,7 @@ int registered_memory() {
       true);
 }
 
-// The failure is expected; what is done after it is the test.
+// The failure is expected; the test is about what follows.
 int after_a_failure() {
   const Faults planned("async_error_at=2:3");
   LocalStore store;
@@ -136,7 +136,7 @@ int after_a_failure() {
   return 0;
 }
 
-// The second operation comes after a failure that must not have been overlooked.
+// The second operation follows a failure that must not have been overlooked.
 int operation_after_a_failure() {
   const Faults planned("async_error_at=1:3 in_progress=0");
   LocalStore store;
@@ -149,8 +149,8 @@ int operation_after_a_failure() {
   return !waited && !second ? 0 : 1;
 }
 
-// An error is told when the buffer is free again, so freeing it at once is allowed. The operation
-// is queued at once, as by NCCL 2.18, so that its failure is not one of the call.
+// Errors are reported only once the buffer is no longer in use, so it may be freed immediately. The
+// operation is queued immediately, as in NCCL 2.18, so that the call itself does not fail.
 int free_after_an_error() {
   const Faults planned("async_error_at=1:3 call_ms=20 in_progress=0");
   LocalStore store;
@@ -160,7 +160,7 @@ int free_after_an_error() {
   return sum_once(**made, memory, 0) ? 1 : 0;
 }
 
-// The GPU cannot be stopped: the process ends with a code of its own, and says why.
+// The GPU cannot be stopped, so the process exits with a special code and prints the reason.
 int abort_hangs() {
   const Faults planned("hang_at=1 abort_hangs");
   LocalStore store;
@@ -172,8 +172,8 @@ int abort_hangs() {
   return 1;
 }
 
-// Two communicators of one GPU lack a peer each. NCCL's abort of one waits for the GPU, so for the
-// operation of the other one, too.
+// Two communicators on one GPU lack a peer each. NCCL's abort of one of them waits for the GPU, and
+// therefore for the operation of the other one, too.
 int two_communicators_hang() {
   const Faults planned("hang_at=1");
   LocalStore store;
@@ -191,7 +191,7 @@ int two_communicators_hang() {
   return !first && !second ? 0 : 1;
 }
 
-// One communicator leaves while another one of its GPU lacks a peer, which the abort must end.
+// One communicator is finalized while another one on its GPU lacks a peer and must be aborted.
 int leaves_while_another_hangs() {
   LocalStore store;
   auto leaving = join({.store = store});
@@ -210,8 +210,8 @@ int leaves_while_another_hangs() {
   return !ended ? 0 : 1;
 }
 
-// An abort waits for work of the caller, before the operation or after it, for much longer than for
-// its own: that is no reason to end the process, and not the operation's.
+// An abort waits for the caller's work, before or after the operation, much longer than for its
+// own. This must neither terminate the process nor count as a hang of the operation.
 int abort_behind_the_callers_work(bool work_comes_first) {
   const Faults planned("hang_at=1");
   LocalStore store;
@@ -230,7 +230,7 @@ int abort_behind_the_callers_work(bool work_comes_first) {
     close_gate(device->cuda(), nullptr, gate);
   }
   (*made)->abort({.code = collective::Errc::aborted, .text = "enough"});
-  // As long as the caller's work lasts the memory is not free, but nobody gives up.
+  // The memory stays in use as long as the caller's work runs, but no timeout expires.
   const TimePoint until = steady_now() + 10 * kAbortTimeout;
   while (work_comes_first && steady_now() < until) {
     if ((*work)->done()) {
@@ -246,7 +246,7 @@ int abort_behind_the_callers_work(bool work_comes_first) {
   return !early && !ended && ended.error().code == collective::Errc::aborted ? 0 : 1;
 }
 
-// What alloc() gives may be used on any stream at once.
+// Memory from alloc() may be used on any stream immediately.
 int new_memory() {
   LocalStore store;
   auto made = join({.store = store});
@@ -261,7 +261,7 @@ int new_memory() {
   return back == std::array<char, 64>{} ? 0 : 1;
 }
 
-// An operation cannot be a part of a graph: the stream must stay as it is.
+// An operation cannot be part of a graph, and the stream must stay unchanged.
 int in_a_graph() {
   LocalStore store;
   auto made = join({.store = store});
@@ -283,7 +283,7 @@ int in_a_graph() {
              : 1;
 }
 
-// A NCCL that knows no fp8 moves it all the same.
+// A version of NCCL without fp8 can still transfer it.
 int fp8_of_an_old_nccl() {
   const Faults planned("version=22304");
   auto old = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
@@ -311,12 +311,12 @@ int while_a_graph_is_captured() {
     fake_driver()->call.exchange_capture_mode(&mode);
     DeviceMemory memory(rank, 16);
     memory.upload(ones());
-    // The first operation would wait for both ranks within the call.
+    // The first operation would wait for both ranks inside the call.
     if (auto first = sum_once(communicator, memory, rank); !first) {
       return first;
     }
     capturing(1);
-    // Rank 1 comes late, so that the watchdog of rank 0 has asked for the event by then.
+    // Rank 1 is late, so the watchdog of rank 0 has queried the event by then.
     if (rank == 1) {
       late.acquire();
     }
@@ -331,7 +331,7 @@ int while_a_graph_is_captured() {
   });
 }
 
-// Both ranks die with the process, in the middle of their second operation.
+// Both ranks are killed with the process in the middle of their second operation.
 int killed_inside() {
   const Faults planned("die_at=2@1");
   return two_ranks([](nccl::NcclCommunicator& communicator, int rank) -> collective::Result<void> {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace muster::collective;
 
-// The public interface in a process that has no fakes.
+// The public interface in a process without fakes.
 int without_fakes() {
   const muster::Environ environ;
   TransportContext context;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broken rules that our code has no place to break, by calls of the fakes' own.
+// Breaks the rules that our code has no place to break, by calling the fakes directly.
 #include "collective/nccl/cast_kernels.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 #include "unit/collective_nccl/scenario.hpp"
@@ -13,7 +13,7 @@
 namespace muster::testing {
 namespace {
 
-// The device made current, and a communicator of one rank.
+// Makes the device current and creates a communicator with one rank.
 struct Stage {
   Stage()
       : device(*nccl::GpuDevice::open(fake_driver(), 0)),
@@ -36,7 +36,7 @@ struct Stage {
   std::binary_semaphore gate{0};
 };
 
-// A module with a kernel that reads 2 bytes of each of up to 16 elements and writes 4.
+// A module with a kernel that reads 2 bytes of each of up to 16 elements and writes 4 bytes.
 struct Kernels : Stage {
   explicit Kernels(const std::string& text = nccl::cast_kernels(),
                    const char* name = nccl::kWidenBf16) {
@@ -170,7 +170,7 @@ void id_used_twice() {
   const auto id = new_id();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  // The second rank never comes, so that the first one is still there.
+  // The second rank never arrives, so the first one stays in progress.
   std::array<ncclComm_t, 2> comms{};
   for (auto& comm : comms) {
     fake_nccl()->call.init_rank(&comm, 2, id, 0, &config);
@@ -198,7 +198,7 @@ void cuda_after_fork() {
     static_cast<void>(stage.memory());
     _exit(0);
   }
-  // The child's abort is the test's; this process ends as it did.
+  // The abort in the child is what the test is about; this process exits in the same way.
   int status = 0;
   wait(&status);
   if (WIFSIGNALED(status)) {
@@ -284,7 +284,7 @@ void threads_meet() {
   stage.launch(stage.from, stage.from, stage.stream->get());
 }
 
-// Only the real run sees it, on the stream's thread.
+// Only the real run, on the stream's thread, detects it.
 void address_from_data() {
   Kernels stage(
       ".version 6.0\n.target sm_53\n.address_size 64\n"

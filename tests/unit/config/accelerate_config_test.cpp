@@ -27,7 +27,7 @@ std::string refused(const std::string& text) {
   return out.error().message;
 }
 
-// As accelerate config 1.15 writes it for two machines with four GPUs each.
+// As written by accelerate config 1.15 for two machines with four GPUs each.
 const std::string kTwoMachines =
     "compute_environment: LOCAL_MACHINE\n"
     "debug: true\n"
@@ -88,7 +88,7 @@ TEST_CASE("accelerate config: c10d gives ranks by itself") {
   CHECK(out.values.at(OptionId::rdzv_endpoint) == "head:1");
 }
 
-// As accelerate config 0.20 wrote it, with sections that later versions write.
+// As written by accelerate config 0.20, with sections from later versions.
 const std::string kOldFile =
     "command_file: null\n"
     "commands: null\n"

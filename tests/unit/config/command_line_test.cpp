@@ -13,7 +13,7 @@ Result<CommandLine> parse(const std::vector<std::string>& args,
   return parse_command_line(personality, args);
 }
 
-// What one option got, where the rest of the line is "x.py".
+// The value of one option if the rest of the command line is "x.py".
 std::string value(std::vector<std::string> args, OptionId id) {
   args.emplace_back("x.py");
   const auto line = parse(args);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The completion scripts, as the shells themselves understand them.
+// The completion scripts, as interpreted by the shells themselves.
 #include "config/options/help.hpp"
 #include "support/catch.hpp"
 
@@ -37,7 +37,7 @@ class TextFile {
   std::string path_;
 };
 
-// What a command prints; its exit status must be 0.
+// The output of a command, which must exit with 0.
 std::string output_of(const std::string& command) {
   std::FILE* pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -50,7 +50,7 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
-// What bash offers for these arguments, the last of which is being typed.
+// What bash suggests for these arguments, the last of which is being typed.
 std::string offered(const TextFile& script, const std::string& text) {
   return output_of("bash -c 'source \"$0\"; COMP_WORDS=(" + text +
                    "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _muster; echo \"${COMPREPLY[*]}\"' " +
@@ -87,7 +87,7 @@ TEST_CASE("completion: zsh can read its script") {
   }
   const TextFile script(zsh_completion());
   CHECK(output_of("zsh -n " + script.path()).empty());
-  // What _arguments is given, with and without an underscore typed.
+  // The arguments of _arguments, depending on whether an underscore was typed.
   const auto specs = [&](const std::string& typed) {
     return output_of("zsh -fc 'compdef() { :; }; _arguments() { print -l -- $@; }; words=(muster " +
                      typed + "); source " + script.path() + "; _muster'");

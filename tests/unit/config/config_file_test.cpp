@@ -130,6 +130,6 @@ TEST_CASE("config file: rubbish gives values or one printable line, never an end
       CHECK(std::ranges::none_of(message, [](unsigned char c) { return c < ' ' || c == 0x7f; }));
     }
   }
-  // Deep nesting ends in an error, not in the end of the stack.
+  // Deep nesting causes an error, not a stack overflow.
   CHECK_FALSE(parse_config_file("role = " + std::string(100'000, '['), "job.toml"));
 }

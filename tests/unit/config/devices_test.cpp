@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --devices, --numa-binding, and what is said of GPUs that are too few.
+// --devices, --numa-binding, and the messages if there are too few GPUs.
 #include "config/options/explain.hpp"
 #include "unit/config/launch.hpp"
 
@@ -20,7 +20,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// A Slurm that starts a launcher for each of two workers on this machine.
+// A Slurm step that starts one launcher for each of two workers on this machine.
 const Variables kTwoTasks{{"SLURM_JOB_ID", "7"},
                           {"SLURM_STEP_ID", "0"},
                           {"SLURM_PROCID", "1"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every option and every key of --rdzv-conf changes the configuration, or is documented to have no
-// effect. That the launcher reads each field of the configuration: fields_are_read_test.py.
+// effect. fields_are_read_test.py checks that the launcher reads each field.
 #include "config/options/rdzv_conf.hpp"
 #include "config/options/settings.hpp"
 #include "unit/config/launch.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-// An option with a value that is not its default, and the command line in which that matters.
+// An option with a non-default value, and a command line on which the value matters.
 struct Trial {
   OptionId id;
   Args typed;
@@ -91,7 +91,7 @@ const std::vector<Trial>& trials() {
   return all;
 }
 
-// Without what only says where a setting came from, or how it was typed.
+// Without fields that only contain a setting's source or spelling.
 LaunchConfig effect_of(Args args, const Trial& trial) {
   Launch launch{std::move(args), trial.variables};
   launch.program = {trial.program};
@@ -112,7 +112,7 @@ Args joined(Args first, const Args& second) {
   return first;
 }
 
-// They become a HostsRequest and no LaunchConfig.
+// These options become a HostsRequest and no LaunchConfig.
 bool is_for_hosts(OptionId id) {
   return id >= OptionId::hosts && id <= OptionId::export_variable;
 }

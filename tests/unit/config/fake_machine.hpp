@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A computer as tests want it: 8 processors, 4 GPUs, and only the files that it is told of.
+// A machine for tests: 8 CPUs, 4 GPUs, and only the files that a test adds.
 #pragma once
 
 #include "machine/machine.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each field of the configuration is read by the launcher, outside of lib/config: a setting that is
-parsed, checked and explained, and that nothing acts on, fails here."""
+"""The launcher reads each field of the configuration outside of lib/config. This test fails for a
+setting that is parsed, checked and explained, but not used."""
 import re
 import unittest
 from pathlib import Path
@@ -11,7 +11,7 @@ STRUCTS = (('lib/config/launch_config.hpp', 'LaunchConfig'),
            ('lib/config/rendezvous_config.hpp', 'RendezvousConfig'))
 READERS = ('lib/plan', 'lib/agent', 'apps/muster')
 
-# Fields that are for --explain alone, and where their effect is instead.
+# Fields that are only for --explain, and where their effect is instead.
 EXPLAINED = {
     'nproc_reason': 'says how nproc was counted',
     'usable_cpus_reason': 'says how usable_cpus was counted',

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One launch to resolve: arguments before "train.py", variables, a machine. For the tests of
-// resolve().
+// One launch to resolve: arguments before "train.py", environment variables, a machine. For the
+// tests of resolve().
 #pragma once
 
 #include "base/text.hpp"
@@ -38,7 +38,7 @@ struct Launch {
     return out->config;
   }
 
-  // The error's text; its kind must be usage unless another one is expected.
+  // The error's text. Its kind must be usage unless a different kind is expected.
   [[nodiscard]] std::string error(Errc kind = Errc::usage) const {
     const auto out = resolved();
     if (out) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden tests: each file in tests/fixtures/platforms is an environment, as it was captured or as
-// the platform documents it, and what muster makes of it. To see what has changed after a change on
-// purpose: MUSTER_GOLDEN_WRITE=1 writes the lower halves anew; read the difference.
+// Golden tests: each file in tests/fixtures/platforms contains an environment, captured or as
+// documented by the platform, and the resulting plan. After an intended change,
+// MUSTER_GOLDEN_WRITE=1 rewrites the lower halves; review the differences.
 #include "config/options/explain.hpp"
 #include "unit/config/launch.hpp"
 
@@ -20,7 +20,7 @@ constexpr std::string_view kMiddle = "---\n";
 
 struct Fixture {
   std::filesystem::path path;
-  std::string given;     // up to the middle
+  std::string given;     // the upper half
   std::string expected;  // from there
   Launch launch;
 };
@@ -75,7 +75,7 @@ Fixture read_fixture(const std::filesystem::path& path) {
   return fixture;
 }
 
-// Of --explain: what a platform has a say in, without columns and defaults.
+// From --explain: the lines that a platform affects, without columns and defaults.
 std::string explained(const LaunchConfig& config) {
   static const std::vector<std::string> kSaid{"found", "node", "ends", "problem"};
   static const std::vector<std::string> kSettings{"nnodes",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a platform says against what anybody typed: precedence, conflicts, refusals. What each
-// platform says: the golden tests.
+// The platform's settings against the user's: precedence, conflicts, rejections. The golden tests
+// cover each platform's settings.
 #include "unit/config/launch.hpp"
 
 using namespace muster;
@@ -266,7 +266,7 @@ TEST_CASE("platform: several workers on fewer processors, to which somebody boun
   const auto warnings = bound.warnings();
   REQUIRE(warnings.size() == 1);
   CHECK(warnings.front().starts_with("2 workers share 1 CPU by affinity: "));
-  bound.machine.own_cpus = false;  // a small machine is no mistake
+  bound.machine.own_cpus = false;  // a small machine is not a mistake
   CHECK(bound.warnings().empty());
   bound.machine.own_cpus = true;
   bound.args = {"--nproc-per-node=1"};

@@ -168,7 +168,7 @@ TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken 
   const Words ssh = request({"--hosts=a"}).rsh;
   CHECK(ssh.front() == "ssh");
   CHECK(has(ssh, "-oBatchMode=yes"));
-  CHECK(has(ssh, "-oControlMaster=no"));  // the end of a job would end a master that others use
+  CHECK(has(ssh, "-oControlMaster=no"));  // a shared master connection would end with the job
   CHECK(request({"--hosts=a", "--rsh=ssh -p 22"}).rsh ==
         Words{"ssh", "-p", "22", "-oControlMaster=no"});
   CHECK(request({"--hosts=a", "--rsh=oarsh -p 22"}).rsh == Words{"oarsh", "-p", "22"});

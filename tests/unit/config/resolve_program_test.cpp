@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the user's program is run, and where its output goes.
+// How the user's program is run, and where its output is written.
 #include "config/resolve/resolve.hpp"
 #include "support/catch.hpp"
 #include "unit/config/fake_machine.hpp"
@@ -161,7 +161,7 @@ TEST_CASE("resolve: a launcher in an environment's bin runs the python beside it
   Launch launch{{"train.py"}};
   launch.machine.started_as = "/venv/bin/torchrun";
   launch.machine.kinds["/venv/bin/python3"] = FileKind::executable;
-  CHECK(launch.program().python == "python3");  // no environment: as in /usr/bin
+  CHECK(launch.program().python == "python3");  // not in a virtual environment, as in /usr/bin
   launch.machine.kinds["/venv/bin/../pyvenv.cfg"] = FileKind::plain;
   CHECK(launch.program().python == "/venv/bin/python3");
   CHECK(launch.program().python_origin == "beside /venv/bin/torchrun");
@@ -234,7 +234,7 @@ TEST_CASE(
   CHECK(launch.config().logs_disabled);
   CHECK(launch.resolved()->warnings.empty());
   launch.args = {"--log-dir=/dev/null", "--tee=3", "--local-ranks-filter=0", "true"};
-  CHECK(launch.config().tee.all == 3);  // by prefixes on the console
+  CHECK(launch.config().tee.all == 3);  // on the console, with prefixes
   CHECK(launch.config().local_ranks_filter);
   CHECK(launch.resolved()->warnings.empty());
   launch.args = {"--log-dir=/dev/null", "--redirects=3", "true"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes, back ends and addresses: resolve_rendezvous.cpp and the steps behind it.
+// Nodes, backends and addresses: resolve_rendezvous.cpp and the steps after it.
 #include "config/resolve/resolve.hpp"
 #include "unit/config/launch.hpp"
 
@@ -7,7 +7,7 @@ using namespace muster;
 
 namespace {
 
-// A job of many nodes that has a place to meet.
+// A multi-node job that has an endpoint.
 LaunchConfig many(std::vector<std::string> args) {
   args.insert(args.end(), {"--rdzv-backend=c10d", "--rdzv-endpoint=head"});
   return config(std::move(args));
@@ -298,7 +298,7 @@ TEST_CASE("resolve: the token comes from a file, and one node has none") {
   CHECK(many({"--nnodes=2", "--token=none"}).token.why_none == "--token=none");
   CHECK(token({"--token=auto"}) == token({}));
   CHECK_FALSE(many({"--nnodes=2"}).token.is_required);
-  CHECK_FALSE(token({"--token=require"}).is_required);  // there is a file
+  CHECK_FALSE(token({"--token=require"}).is_required);  // the file exists
   const std::vector<std::string> strict{
       "--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--token=require"};
   CHECK(Launch{strict, {{"HOME", "/home/u"}}}.config().token.is_required);

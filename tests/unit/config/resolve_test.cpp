@@ -66,7 +66,7 @@ TEST_CASE("resolve: each option that has a PET_ variable is read from it") {
     Launch launch{{}, {{pet_variable(row), value}}};
     launch.machine.texts["order"] = "node1\n";
     const std::string origin = launch.config().origins.at(std::string(row.name));
-    // Implied settings say what they are in place of.
+    // Implied settings name what they replace.
     CHECK((origin == pet_variable(row) || origin.find("in place of") != std::string::npos ||
            origin.starts_with("implied")));
   }
@@ -306,6 +306,6 @@ TEST_CASE("resolve: a launcher's option after the program is named in a warning"
             "muster, put it before the program"});
   launch.program = {"train.py", "--role=x", "nnodes"};
   CHECK(launch.warnings().empty());
-  launch.program = {"./solver", "--nnodes=2"};  // may be a launcher itself
+  launch.program = {"./solver", "--nnodes=2"};  // may itself be a launcher
   CHECK(launch.warnings().empty());
 }

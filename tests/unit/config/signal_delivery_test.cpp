@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who signals the workers, and how long they may take where a scheduler does.
+// Who signals the workers, and how long they may take if a scheduler does it.
 #include "unit/config/launch.hpp"
 
 using namespace muster;

@@ -23,7 +23,7 @@ TEST_CASE("suggest: a mistyped variable is named with the one that was meant") {
         std::vector<std::string>{"ignoring unknown variable PET_NNODE; did you mean PET_NNODES?"});
   CHECK(warnings_for("MUSTER_MAX_RESTART").size() == 1);
   CHECK(warnings_for("PET_NODE").front().ends_with("PET_NODE_RANK?"));
-  // The user hears of it, once.
+  // The user gets only one warning.
   CHECK(Launch{{}, {{"PET_NNODE", "2"}}}.warnings().size() == 1);
   CHECK(Launch{{"--nnodes=1"}, {{"PET_NNODES", "1"}}}.warnings().empty());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts that are made from the table.
+// The texts that are generated from the table.
 #include "base/text.hpp"
 #include "config/options/explain.hpp"
 #include "config/options/help.hpp"
@@ -35,7 +35,7 @@ std::string explained(const std::vector<std::string>& args, Personality personal
   return describe_config(out->config);
 }
 
-// The line of one setting, with runs of blanks made one.
+// The line about one setting, with runs of blanks collapsed.
 std::string line_of(const std::string& text, std::string_view name) {
   for (const std::string& line : split(text, '\n')) {
     if (!line.starts_with(std::string(name) + " ")) {

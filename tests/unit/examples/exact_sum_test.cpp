@@ -14,7 +14,7 @@ namespace {
 
 using Terms = std::array<float, 4>;
 
-// The sums of four terms that 1, 2 and 4 ranks make, and those of every other order.
+// The sums of four terms as computed by 1, 2 and 4 ranks, and in every other order.
 std::set<std::uint32_t> sums_of(Terms terms) {
   std::set<std::uint32_t> out;
   std::array<std::size_t, 4> order{0, 1, 2, 3};
@@ -47,7 +47,7 @@ TEST_CASE("examples: sums of terms on a grid do not depend on their order") {
     }
     REQUIRE(sums_of(terms).size() == 1);
   }
-  CHECK(different > 1000);  // without the grid most do
+  CHECK(different > 1000);  // without the grid, most sums do
 }
 
 TEST_CASE("examples: as many terms as were promised cannot leave the grid") {
@@ -57,7 +57,7 @@ TEST_CASE("examples: as many terms as were promised cannot leave the grid") {
     CHECK(most == grid.limit());
     CHECK(grid.nearest(-1e30F) == -most);
     CHECK(grid.nearest(most) == most);
-    // In f64 these sums are exact: f32 must not differ.
+    // In f64 these sums are exact, and f32 must give the same result.
     float sum = 0;
     double exact = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -72,7 +72,7 @@ TEST_CASE("examples: the nearest point of a grid") {
   const Grid<double> grid(0.25, 8);
   CHECK(grid.nearest(1.1) == 1.0);
   CHECK(grid.nearest(-1.2) == -1.25);
-  CHECK(grid.nearest(0.125) == 0.0);  // halves go to the even one
+  CHECK(grid.nearest(0.125) == 0.0);  // ties go to the even neighbour
   CHECK(grid.nearest(0.375) == 0.5);
   CHECK(std::isnan(grid.nearest(std::numeric_limits<double>::quiet_NaN())));
   CHECK(grid.limit() == 0x1p53 / 8 * 0.25);

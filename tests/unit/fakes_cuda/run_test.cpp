@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small kernels run by the interpreter of the fake driver: the sentence for each mistake that a
-// kernel can make, in its text or when it runs. What instructions compute is tested by the kernels
-// of the library (collective_nccl/cast_kernels_test.cpp), which have each of them.
+// Runs small kernels in the interpreter of the fake driver: the error message for each mistake that
+// a kernel can make, in its text or at run time. The library's kernels, which contain every
+// instruction, test the results of instructions (collective_nccl/cast_kernels_test.cpp).
 #include "fakes/cuda/ptx_parse.hpp"
 #include "fakes/cuda/ptx_run.hpp"
 #include "support/catch.hpp"
@@ -11,8 +11,8 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 
-// A kernel, "k", with two parameters in %a and %b; %t<4> (.b32), %h (.b16), %f (.f32), %i (.b64)
-// and %p are declared. The instructions begin in line 11.
+// A kernel "k" with two parameters in %a and %b. Declares %t<4> (.b32), %h (.b16), %f (.f32), %i
+// (.b64) and %p. The instructions begin on line 11.
 std::string kernel_of(const std::string& instructions) {
   return ".version 6.0\n.target sm_53\n.address_size 64\n"
          ".visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
@@ -21,7 +21,7 @@ std::string kernel_of(const std::string& instructions) {
          instructions + "\n}\n";
 }
 
-// Dry and for real. Empty: all threads have ended; else the sentence.
+// A dry run and a real run. Empty if all threads have exited, otherwise the error message.
 std::string run(const std::string& instructions, const fake::Launch& launch) {
   const auto kernels = fake::parse_ptx(kernel_of(instructions));
   if (!kernels) {
@@ -35,7 +35,7 @@ std::uint64_t address_of(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
-// The word of each thread at a is copied to b.
+// Copies each thread's word from a to b.
 constexpr const char* kCopy =
     "mov.u32 %t0, %tid.x; cvt.u64.u32 %i, %t0; shl.b64 %i, %i, 2;\n"
     "add.u64 %a, %a, %i; add.u64 %b, %b, %i;\n"

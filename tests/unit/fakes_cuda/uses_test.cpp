@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of a kernel use becomes spans; where two of them meet is a mistake.
+// The memory uses of a kernel's threads are combined into spans; a conflict between two threads is
+// an error.
 #include "fakes/cuda/ptx_uses.hpp"
 #include "support/catch.hpp"
 
@@ -52,7 +53,7 @@ TEST_CASE("uses: a thread that writes what another one uses") {
         "thread 4 reads (line 1) what thread 3 writes (line 2), and nothing orders the two");
   CHECK(race({read(3, 100, 16), write(4, 112)}) ==
         "thread 4 writes (line 2) what thread 3 reads (line 1), and nothing orders the two");
-  // The writer's own read reaches further than the other's.
+  // The writer's own read extends further than the other thread's.
   CHECK(race({read(3, 100, 16), read(4, 96, 12), write(3, 104)}) ==
         "thread 3 writes (line 2) what thread 4 reads (line 1), and nothing orders the two");
   CHECK(race({read(3, 100, 16), read(4, 102, 8), write(3, 104)}) ==

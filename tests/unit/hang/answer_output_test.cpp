@@ -16,7 +16,7 @@ TEST_CASE("what a rank prints when it is asked does not count, and what it print
   answers.asked(0, 120, kNow);
   CHECK(answers.count(0, 200, kNow + std::chrono::seconds(4)) == 120);
   CHECK(answers.count(0, 220, kNow + kAnswerOutput) == 140);
-  CHECK(answers.count(1, 220, kNow) == 220);  // nobody asked it
+  CHECK(answers.count(1, 220, kNow) == 220);  // it was not queried
 }
 
 TEST_CASE("once the answer is there, output counts again a little later") {

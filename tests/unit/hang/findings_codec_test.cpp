@@ -164,10 +164,10 @@ TEST_CASE("bytes that end too early or go on are refused") {
 TEST_CASE("values out of their range are refused") {
   std::string bytes = encode_findings(findings(1, 0), kRoom);
   std::string bad = bytes;
-  bad.replace(0, 8, 8, '\xff');  // a limit that is no number
+  bad.replace(0, 8, 8, '\xff');  // a limit that is not a number
   CHECK_THAT(fault_of(bad), Catch::EndsWith("time out of range"));
   bad = bytes;
-  bad[19] = '\x7f';  // of how many ranks
+  bad[19] = '\x7f';  // the number of ranks
   CHECK_THAT(fault_of(bad), Catch::EndsWith(" entries; the limit is 4096"));
 }
 

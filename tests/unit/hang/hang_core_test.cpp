@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Two ranks and a clock; looks each second, as the shell does.
+// Two ranks and a clock; polls every second, like the shell.
 struct Bench {
   explicit Bench(std::optional<Duration> limit, bool sees_output = false)
       : core({.limit = limit, .sees_output = sees_output}) {
@@ -26,7 +26,7 @@ struct Bench {
     return out;
   }
 
-  // So many looks at which nothing changes; the effects of the last one.
+  // Polls this many times without any change. Returns the effects of the last poll.
   std::vector<HangEffect> quiet_for(int looks) {
     std::vector<HangEffect> out;
     for (int i = 0; i < looks; ++i) {
@@ -69,7 +69,7 @@ TEST_CASE("quiet for the limit, ranks are inspected once and the verdict is anno
   Bench bench = with_operations();
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<Inspect>(bench.look()));
-  REQUIRE(bench.look().empty());  // the inspection is under way
+  REQUIRE(bench.look().empty());  // the inspection is in progress
   const auto effects = bench.judged(Cause::sleeps, 1);
   REQUIRE(is_one<Announce>(effects));
   REQUIRE(std::get<Announce>(effects.front()).verdict.ranks == std::vector{1});
@@ -286,7 +286,7 @@ TEST_CASE("where all output is seen, silence since the start is no progress") {
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<Inspect>(bench.look()));
   REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
-  Bench automatic(std::nullopt, true);  // nobody said how long it may be silent
+  Bench automatic(std::nullopt, true);  // the user set no limit
   REQUIRE(is_one<SayBlind>(automatic.quiet_for(600)));
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr Duration kWindow = std::chrono::milliseconds(250);
 
-// Without programs that show stacks, so that a test needs none.
+// Without tools that print stacks, so that a test does not need them.
 InspectionTools tools() {
   return {.py_spy = "/nonexistent/py-spy",
           .environment = {"PATH=/nonexistent"},
@@ -85,7 +85,7 @@ TEST_CASE("inspection: it is over in time though a program that shows stacks han
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const std::filesystem::path program = folder + "/eu-stack";
   std::ofstream(program) << "#!/bin/sh\nread line < " << folder << "/fifo\n";
-  REQUIRE(::mkfifo((folder + "/fifo").c_str(), 0600) == 0);  // nobody writes to it
+  REQUIRE(::mkfifo((folder + "/fifo").c_str(), 0600) == 0);  // no process writes to it
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   InspectionTools hanging = tools();
   hanging.environment = {"PATH=" + folder};

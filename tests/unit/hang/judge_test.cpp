@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kQuiet = 30;
 
-// A rank whose one thread waits like this, with one Python frame.
+// A rank whose only thread waits like this, with one Python frame.
 RankEvidence rank_in(int rank, WaitKind kind, const std::string& function, std::string path = "") {
   const pid_t pid = 100 + rank;
   RankEvidence out{.rank = rank, .local_rank = rank, .quiet = kQuiet};
@@ -34,7 +34,7 @@ Operation operation(std::uint64_t number, std::string what) {
   return {.number = number, .what = std::move(what)};
 }
 
-// In the operation `what` as number `number`, after others; "": in none.
+// Places the rank in operation `what` with number `number`, after others; "": in no operation.
 void place(RankEvidence& rank,
            std::uint64_t number,
            const std::string& what,

@@ -50,7 +50,7 @@ TEST_CASE("a flight recorder as a position") {
   REQUIRE(at.group == "world, epoch 0");
   REQUIRE(at.rank == 1);
   REQUIRE(at.size == 2);
-  REQUIRE(at.entered == 4);  // transfers have numbers of their own
+  REQUIRE(at.entered == 4);  // transfers are numbered separately
   REQUIRE(at.recent.size() == 1);
   REQUIRE(at.pending.size() == 2);
   REQUIRE(at.pending[0] ==
@@ -67,7 +67,7 @@ TEST_CASE("operations on a GPU are not compared with those of the host") {
   REQUIRE(positions[1].second.entered == 7);
   REQUIRE(positions[1].second.pending.size() == 1);
   REQUIRE(positions[0].second.group != positions[1].second.group);
-  // Who has called nothing on a GPU has not come to what others call there.
+  // A rank that has called nothing on a GPU has not reached what other ranks call there.
   REQUIRE(positions_of({log_of({record(4, false)})}, 2).at(1).second.entered == 0);
 }
 

@@ -15,7 +15,7 @@
 namespace muster::hang {
 namespace {
 
-// A process that computes, on the first processor that we may use.
+// A busy process on the first CPU that we may use.
 class Spinner {
  public:
   Spinner() {
@@ -69,10 +69,10 @@ Scheduled scheduled(pid_t pid) {
 
 }  // namespace
 
-// Else a rank would seem to be idle where others take the processor from it.
+// Otherwise a rank would seem idle if other processes take its CPU.
 TEST_CASE("proc evidence: who waits for a processor is busy") {
   constexpr double kEnough = 0.2;
-  constexpr double kTicks = 0.03;  // user and system time are told in hundredths
+  constexpr double kTicks = 0.03;  // user and system time have a resolution of 10 ms
   if (!std::ifstream("/proc/self/schedstat")) {
     WARN("skipped: this kernel does not tell how long a process waits for a processor");
     return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dumps are those of tests/fixtures/flights, which says how they were made.
+// Uses the dumps in tests/fixtures/flights, which explains how they were created.
 #include "hang/gather/torch_dump.hpp"
 
 #include "hang/gather/pickle.hpp"
@@ -47,7 +47,7 @@ std::vector<std::string> texts(const std::vector<Operation>& operations) {
   return out;
 }
 
-// A thread that waits in an operation, as one stack with this function shows it.
+// A thread that waits in an operation, represented by one stack with this function.
 RankEvidence rank_in(int rank, const std::string& function, std::vector<Position> positions) {
   const pid_t pid = 100 + rank;
   RankEvidence out{.rank = rank, .local_rank = rank, .quiet = 30};
@@ -102,7 +102,7 @@ TEST_CASE("a dump of gloo's recorder as positions") {
 TEST_CASE("an operation that one rank left out is found in what PyTorch recorded") {
   Evidence evidence{.limit = 10, .world_size = 3};
   for (int rank = 0; rank < 3; ++rank) {
-    // By their stacks alone all do the same.
+    // Judging by their stacks alone, all do the same.
     evidence.ranks.push_back(
         rank_in(rank, "wait", positions("gloo-" + std::to_string(rank), rank, "gloo")));
   }
@@ -142,7 +142,7 @@ TEST_CASE("NCCL: a batch is one operation, and its last entry says how it went")
                                                      "1 send bf16[1024,4] peer 1"});
   CHECK(texts(at.pending) ==
         std::vector<std::string>{"3 all_gather bf16[1024,4]", "4 reduce_scatter bf16[1024,4]"});
-  // Nothing was called there yet, and others may wait for it.
+  // No operation was called there yet, and other ranks may wait for it.
   CHECK(in_group(found, "group 7 (nccl) of 0,1").entered == 0);
 }
 
@@ -204,8 +204,8 @@ TEST_CASE("a pickle that would run code is refused") {
       !Pickle::read("\x80\x02"
                     "cos\nsystem\nX\x02\0\0\0id\x85R."s));
   CHECK(!Pickle::read("\x80\x04}."));       // another protocol
-  CHECK(!Pickle::read("\x80\x02h\x01."s));  // of what it never remembered
-  CHECK(!Pickle::read("\x80\x02(]."));      // a mark is left
+  CHECK(!Pickle::read("\x80\x02h\x01."s));  // a memo entry that was never stored
+  CHECK(!Pickle::read("\x80\x02(]."));      // an unmatched mark
   CHECK(!Pickle::read("\x80\x02]K\x01s."s));
 }
 

@@ -38,7 +38,7 @@ class TempDir {
   std::string path_ = "/tmp/muster-hang-XXXXXX";
 };
 
-// A process with this environment, which does nothing: it waits for more to copy.
+// A process with this environment that does nothing but wait for more input to copy.
 class Idler {
  public:
   explicit Idler(const std::vector<std::string>& environment) {
@@ -58,8 +58,8 @@ class Idler {
       ::execve("/bin/cat", const_cast<char**>(argv.data()), block.data());
       ::_exit(1);
     }
-    // It runs when it answers. Before that, even when exec has closed descriptors, the kernel may
-    // not show its environment yet.
+    // It is running once it answers. Before that, even after exec has closed descriptors, the
+    // kernel may not show its environment yet.
     char byte = 'x';
     input_ = std::move(there->write);
     REQUIRE(::write(input_.get(), &byte, 1) == 1);
@@ -82,7 +82,7 @@ class Idler {
   UniqueFd input_;
 };
 
-// Answers at a named pipe with a dump, as PyTorch's thread does.
+// Answers on a named pipe with a dump, like PyTorch's thread.
 class Answerer {
  public:
   Answerer(asio::io_context& loop, const std::string& pipe, std::string dump, std::string bytes)

@@ -15,7 +15,7 @@ constexpr double kQuiet = 12;
 
 using Nodes = std::vector<std::string>;
 
-// As a node tells of it: it waits in operation 7 of all four ranks.
+// As reported by a node: the rank waits in operation 7 of all four ranks.
 RankEvidence waiting(int rank) {
   RankEvidence out{.rank = rank, .quiet = kQuiet, .lifeless = kQuiet, .strong = true};
   out.own = OwnCause{
@@ -35,7 +35,7 @@ RankEvidence sleeping(int rank) {
   return out;
 }
 
-// Two nodes with two ranks each; rank 2 on the second one sleeps.
+// Two nodes with two ranks each; rank 2, on the second node, sleeps.
 std::vector<NodeFindings> two_nodes() {
   NodeFindings a{.name = "a", .rank_first = 0, .ranks = 2};
   a.evidence = {.limit = kLimit, .progress = kQuiet, .ranks = {waiting(0), waiting(1)}};
@@ -144,7 +144,7 @@ TEST_CASE("who lives is slow, not hung, on any node") {
   nodes[1].evidence.ranks[0].quiet = 10 * kLimit;
   CHECK(judge_all(nodes).counts);
   nodes = two_nodes();
-  nodes[1].evidence.ranks[0].quiet = 1;  // it has just made a step
+  nodes[1].evidence.ranks[0].quiet = 1;  // it has just completed a step
   CHECK_FALSE(judge_all(nodes).counts);
   nodes[1].evidence.ranks[0].own->cause = Cause::stopped;
   CHECK(judge_all(nodes).counts);
@@ -187,7 +187,7 @@ TEST_CASE("a rank that has ended is not acted on") {
 
 TEST_CASE("whoever tells of ranks that are not its own is not believed") {
   auto nodes = two_nodes();
-  nodes[1].evidence.ranks[0].rank = 0;  // of the other node
+  nodes[1].evidence.ranks[0].rank = 0;  // on the other node
   nodes[1].evidence.ranks[1].rank = -7;
   const WholeVerdict whole = judge_all(nodes);
   CHECK(has_gap(whole, "node 'b': reported 0 of its 2 ranks"));

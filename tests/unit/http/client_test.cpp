@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against bytes that a test sends.
+// The client against bytes from a test.
 #include "http/client.hpp"
 
 #include "base/clock.hpp"
@@ -13,7 +13,7 @@ using namespace muster;
 
 namespace {
 
-// An answer that is there before it is asked for.
+// An answer that is available before the request.
 Result<HttpStream> get_from(std::string_view answer, bool ends = true) {
   int ends_of[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_of) == 0);
@@ -22,7 +22,7 @@ Result<HttpStream> get_from(std::string_view answer, bool ends = true) {
   if (ends) {
     ::shutdown(server.get(), SHUT_WR);
   }
-  static_cast<void>(server.release());  // stays open as long as the test's process
+  static_cast<void>(server.release());  // stays open as long as the test process runs
   return HttpStream::get(UniqueFd(ends_of[0]), "h", "/", steady_now() + std::chrono::seconds(5));
 }
 

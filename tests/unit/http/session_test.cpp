@@ -42,7 +42,7 @@ struct Bench {
 
   void take(const std::string& text) { session.take(text, now); }
 
-  // All that there is to send, as if the other side took it.
+  // All pending output, as if the peer had received it.
   std::string send() {
     std::string out;
     while (!session.output().empty()) {
@@ -145,7 +145,7 @@ TEST_CASE("http session: a reader who takes nothing of a stream is dropped in th
   bench.site.lines = {"data: 1\n\n"};
   bench.session.poll_events(bench.now);
   CHECK(bench.session.deadline() == bench.now + kSendTimeout);
-  bench.session.poll_events(bench.now);  // more is not made as long as it has not had this
+  bench.session.poll_events(bench.now);  // no more is generated until the client has received this
   CHECK(bench.session.output() == "data: 1\n\n");
 }
 

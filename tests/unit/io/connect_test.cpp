@@ -34,7 +34,7 @@ SocketAddress loopback(std::uint16_t port = 0) {
   return *SocketAddress::parse("127.0.0.1", port);
 }
 
-// A port of 127.0.0.1 where nobody listens.
+// A port of 127.0.0.1 on which no process listens.
 SocketAddress nobody() {
   return Listener(loopback()).address;
 }
@@ -73,7 +73,7 @@ TEST_CASE("connect: where nobody listens is told at once, and how") {
 }
 
 TEST_CASE("connect: an address that does not answer costs its deadline and no more") {
-  // Its queue is full, so its kernel drops what comes: like a machine that is gone.
+  // Its queue is full, so its kernel drops packets, like a machine that is gone.
   const Listener deaf(loopback(), 0);
   std::vector<Connecting> queue;
   for (int i = 0; i < 4; ++i) {

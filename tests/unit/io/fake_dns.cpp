@@ -21,7 +21,7 @@ constexpr std::size_t kHeaderBytes = 12;
 struct Question {
   std::string name;
   int type = 0;
-  std::size_t end = 0;  // offset behind it
+  std::size_t end = 0;  // offset of the first byte after it
 };
 
 Question read_question(const std::string& packet) {
@@ -49,7 +49,7 @@ std::string records(const std::vector<std::string>& addresses, int type, int& co
     const int family = type == kTypeA ? AF_INET : AF_INET6;
     if (::inet_pton(family, address.c_str(), raw.data()) == 1) {
       const std::size_t bytes = type == kTypeA ? 4 : 16;
-      append_short(out, 0xc00c);  // the name: see the question
+      append_short(out, 0xc00c);  // a pointer to the name in the question
       append_short(out, type);
       append_short(out, 1);  // class IN
       append_short(out, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FakeDns: a small DNS server for tests, on UDP port 53 of a loopback address in the test's own
-// network namespace, in a thread of its own. Answers from a table, or is silent.
+// FakeDns: a small DNS server for tests, in a thread, on UDP port 53 of a loopback address in the
+// test's own network namespace. Answers from a table, or stays silent.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 struct DnsTable {
   std::map<std::string, std::vector<std::string>> addresses = {};  // name → numeric, both kinds
-  bool silent = false;     // reads every question and answers none
-  bool drop_aaaa = false;  // answers A questions only
+  bool silent = false;     // reads all queries and answers none
+  bool drop_aaaa = false;  // answers only A queries
 };
 
 class FakeDns {

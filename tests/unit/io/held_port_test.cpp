@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a held port keeps away, and whom it lets through: sockets of this test beside it.
+// What a held port keeps away and what it lets through, shown with other sockets of this test.
 #include "io/held_port.hpp"
 
 #include "io/socket_address.hpp"
@@ -29,7 +29,7 @@ UniqueFd socket_for(const std::string& address, bool reuse) {
   return fd;
 }
 
-// 0, or the errno.
+// 0 or the errno.
 int bind_to(const UniqueFd& fd, const std::string& address, std::uint16_t port) {
   const auto parsed = SocketAddress::parse(address, port);
   return ::bind(fd.get(), parsed->get(), parsed->size) == 0 ? 0 : errno;
@@ -48,7 +48,7 @@ HeldPort held(PortRange range = {}) {
   return std::move(*port);
 }
 
-// So many ports in a row, of which nobody had one a moment ago.
+// This many consecutive ports, all of which were free a moment ago.
 PortRange free_range(std::uint16_t size) {
   for (std::uint16_t first = 21000; first < 32000;
        first = static_cast<std::uint16_t>(first + size)) {
@@ -67,8 +67,8 @@ PortRange free_range(std::uint16_t size) {
   return {};
 }
 
-// A server on the port, and one connection, which it ends itself: the kernel remembers its port for
-// a minute therefore.
+// A server on the port with one connection, which the server closes first, so that the kernel
+// remembers its port for a minute.
 void serve_one(const HeldPort& port) {
   const UniqueFd server = socket_for("127.0.0.1", true);
   REQUIRE(bind_to(server, "127.0.0.1", port.number()) == 0);
@@ -148,7 +148,7 @@ TEST_CASE("held port: in a range each is given once, also while servers listen o
                                      std::to_string(range.last) +
                                      " are in use. Widen --port-range, or stop the programs that "
                                      "use them");
-  // A listener alone keeps its port, too.
+  // A listener alone keeps its port as well.
   const std::uint16_t last = all.back().number();
   all.pop_back();
   CHECK_FALSE(HeldPort::take({last, last}));
@@ -185,8 +185,8 @@ TEST_CASE("held port: its descriptors are not inherited by programs") {
   CHECK(open == 1);
 }
 
-// Processes of their own, as launchers are: each takes its ports and writes their numbers; none
-// gives one back before all have written.
+// Separate processes, like launchers: each takes its ports and writes their numbers; none releases
+// a port before all have written theirs.
 TEST_CASE("held port: launchers that start together share a small range without a collision") {
   constexpr int kLaunchers = 32;
   constexpr int kPortsOfEach = 8;

@@ -16,7 +16,7 @@ using Found = std::vector<std::string>;
 
 namespace {
 
-// Ticks that only a loop that is not blocked makes.
+// Counts ticks, which happen only if the loop is not blocked.
 struct Ticker {
   asio::steady_timer timer;
   int count = 0;
@@ -63,7 +63,7 @@ TEST_CASE("name lookup: a silent server never stops the loop") {
   lookup.emplace(loop, "a.example", 1h, [&](const auto&) { called = true; });
   Ticker ticker{asio::steady_timer(loop), 0, 200, [&] { lookup.reset(); }};
   ticker.tick();
-  loop.run();  // ends only because the cancelled lookup left nothing on the loop
+  loop.run();  // returns only because the cancelled lookup left nothing on the loop
   CHECK(ticker.count == 200);
   CHECK_FALSE(called);
   CHECK(server.questions() > 0);

@@ -86,8 +86,9 @@ void start_with_empty_etc() {
   }
 }
 
-// A pair of interfaces, since the kernel has no way to link-local addresses of the loopback one.
-// nodad: otherwise it first looks for other owners of the address, and nobody may use it meanwhile.
+// A pair of interfaces, because the kernel has no route to link-local addresses of the loopback
+// interface. nodad: otherwise it would first look for other owners of the address, which would be
+// unusable meanwhile.
 void add_link_local_interface() {
   start_with_empty_etc();
   static bool added = false;

@@ -58,7 +58,7 @@ TEST_CASE("resolver: a DNS server that answers gives both kinds of addresses") {
                                 {"node1.cluster.example", {"10.0.0.11"}}}});
   CHECK(resolve_blocking("a.example", kLong) == Found{"10.0.0.1", "10.0.0.2", "fd00::1"});
   CHECK(resolve_blocking("six.example", kLong) == Found{"fd00::6"});
-  CHECK(resolve_blocking("node1", kLong) == Found{"10.0.0.11"});  // by the search domain
+  CHECK(resolve_blocking("node1", kLong) == Found{"10.0.0.11"});  // through the search domain
   CHECK(error_of("nobody.example") == Errc::not_found);
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("resolver: a server that drops AAAA questions does not lose the answer
 
 TEST_CASE("resolver: no DNS server at all is said at once") {
   start_with_empty_etc();
-  CHECK(error_of("a.example", 1h) == Errc::unreachable);  // nobody on 127.0.0.1, the default
+  CHECK(error_of("a.example", 1h) == Errc::unreachable);  // no server on 127.0.0.1, the default
   write_etc("resolv.conf", "nameserver 10.9.9.9\n");      // no route in this namespace
   CHECK(error_of("a.example", 1h) == Errc::unreachable);
 }

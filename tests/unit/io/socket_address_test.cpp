@@ -18,7 +18,7 @@ using testing::Seed;
 
 namespace {
 
-// Every machine has it, and its number is 1.
+// Every machine has it, as interface number 1.
 const std::string kLoopback = "lo";
 const std::uint32_t kLoopbackIndex = ::if_nametoindex(kLoopback.c_str());
 
@@ -43,7 +43,7 @@ SocketAddress random_v4(Dice& dice) {
   return *SocketAddress::copy_of(reinterpret_cast<const sockaddr&>(raw));
 }
 
-// Every kind that is printed in its own way: runs of zeros, link-local with an interface.
+// Addresses of all kinds with a special notation: runs of zeros, link-local with an interface.
 SocketAddress random_v6(Dice& dice) {
   sockaddr_in6 raw{};
   raw.sin6_family = AF_INET6;
@@ -127,7 +127,7 @@ TEST_CASE("socket address: every address that is printed is parsed to itself") {
     REQUIRE(parsed);
     REQUIRE(parsed->host() == host);
     REQUIRE(parsed->port() == address.port());
-    // An IPv4 address inside IPv6 is printed, and so parsed, as IPv4.
+    // An IPv4-mapped IPv6 address is printed, and therefore parsed, as IPv4.
     REQUIRE((*parsed == address || parsed->family() != address.family()));
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a socket is, by the kernel of this machine: connections over loopback, some of them made by
-// a child that is somebody else.
+// The owner of a socket, according to this machine's kernel: connections over loopback, some of
+// them made by a child process of another user.
 #include "io/socket_owner.hpp"
 
 #include "base/fd.hpp"
@@ -48,7 +48,7 @@ UniqueFd connected_to(const SocketAddress& there) {
   return is_connected ? std::move(fd) : UniqueFd();
 }
 
-// The server's end of a connection is all that who asks has.
+// The process that asks has only the server's end of the connection.
 std::optional<SocketOwner> peer_owner(const UniqueFd& accepted) {
   const auto found =
       SocketDiag().owner_of(peer_address(accepted.get()), local_address(accepted.get()));
@@ -70,7 +70,7 @@ UniqueFd accept_from(const UniqueFd& listener) {
   return fd;
 }
 
-// Runs in a child that ends with it: 0 where `work` was true.
+// Runs `work` in a child process, whose exit code is 0 if it returned true.
 pid_t in_child(const std::function<bool()>& work) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -152,7 +152,7 @@ TEST_CASE("socket owner: a closed socket is nobody's, and never root's by mistak
   const auto accepted = accept_from(listener);
   client.reset();
   const auto owner = peer_owner(accepted);
-  if (owner) {  // kernels that remember who it was
+  if (owner) {  // kernels that remember the owner
     CHECK(owner->inode == 0);
     CHECK(owner->uid == ::geteuid());
     CHECK(owner->uid != 0);
@@ -228,7 +228,7 @@ TEST_CASE("socket owner: a user without a number in our user namespace is nobody
   CHECK(status == 0);
 }
 
-// muster_test_io_connect "[.timing]" of an optimised build.
+// Run with muster_test_io_connect "[.timing]" from an optimised build.
 TEST_CASE("socket owner: what a question costs", "[.timing]") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto client = connected_to(local_address(listener.get()));

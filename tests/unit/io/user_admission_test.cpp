@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which users may connect: the decision for itself, and sockets of this machine.
+// Which users may connect: the decision itself, and sockets on this machine.
 #include "io/user_admission.hpp"
 
 #include "base/fd.hpp"
@@ -26,7 +26,7 @@ PeerVerdict verdict(const Result<Owner>& owner, bool is_here = true, bool can_te
   return judge_peer({owner, is_here, can_tell}, kUser);
 }
 
-// A connection over loopback, with what a listener would ask about it.
+// A connection over loopback, and what a listener would ask about it.
 struct Connection {
   Connection()
       : listener(::socket(AF_INET, SOCK_STREAM, 0)), client(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -44,8 +44,8 @@ struct Connection {
   PeerAddress peer;
 };
 
-// Sockets belong to the user that makes them. Root is admitted everywhere, so it makes them as a
-// user without rights.
+// Sockets belong to the user that creates them. Root is admitted everywhere, so root creates them
+// as an unprivileged user.
 struct UsersConnection {
   UsersConnection() {
     if (::geteuid() == 0) {

@@ -11,7 +11,7 @@ const std::vector<Gpu> kThree{{"0000:01:00.0", "GPU-aaaa-1", "H100"},
                               {"0000:02:00.0", "GPU-aabb-2", "H100"},
                               {"0000:03:00.0", "GPU-cccc-3", "H100"}};
 
-// The addresses of those that a list leaves, by their second number.
+// The addresses of the GPUs that a list leaves, by their second number.
 std::string left(std::string_view list, const std::vector<Gpu>& present = kThree) {
   std::string out;
   for (const Gpu& gpu : visible_among(present, list)) {

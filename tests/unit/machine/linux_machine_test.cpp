@@ -15,7 +15,7 @@ using namespace muster;
 
 namespace {
 
-// A folder that stands for a computer's /proc, /sys and /dev, and is removed at the end.
+// A folder that replaces a machine's /proc, /sys and /dev; removed at the end.
 class FakeRoot {
  public:
   FakeRoot() {
@@ -97,7 +97,7 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
        {"config", "gi1/access", "gi1/ci0/access", "gi2/ci0/access", "gi2/ci1/access"}) {
     root.write(folder + name, "DeviceFileMinor: 3\n");
   }
-  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access", "");  // closed to us
+  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access", "");  // we may not open it
   int asked = 0;
   const LinuxMachine machine(root.path(), [&] {
     ++asked;
@@ -112,7 +112,7 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
   CHECK(asked == 0);
   CHECK(machine.mig_slices() == MigSlices{3, {"MIG-a", "MIG-b"}});
   CHECK(LinuxMachine(root.path()).mig_slices() == MigSlices{3, {}});
-  root.write("/dev/nvidia2", "");  // a whole one beside it
+  root.write("/dev/nvidia2", "");  // a whole GPU as well
   CHECK(machine.usable_gpus({}).count == 2);
   CHECK(LinuxMachine("/nowhere").mig_slices() == MigSlices{});
 }
@@ -164,7 +164,7 @@ TEST_CASE("linux machine: masks are of our own affinity, memory of the cpuset's 
 TEST_CASE("linux machine: processors are our own where others are left") {
   const FakeRoot root;
   const LinuxMachine machine(root.path());
-  CHECK(machine.has_own_cpus(std::nullopt));  // nothing is known of others
+  CHECK(machine.has_own_cpus(std::nullopt));  // nothing is known about other jobs
   root.write("/sys/devices/system/cpu/online", "0-8191\n");
   CHECK(machine.has_own_cpus(std::nullopt));
   CHECK(machine.has_own_cpus(8192));

@@ -5,7 +5,7 @@
 
 namespace muster::testing {
 
-// Two Xeon Platinum 8480C of 56 cores, eight H100.
+// Two Xeon Platinum 8480C with 56 cores each, eight H100.
 const Addresses kDgxH100Gpus{"0000:1b:00.0",
                              "0000:43:00.0",
                              "0000:52:00.0",
@@ -26,7 +26,7 @@ SysfsTree dgx_h100() {
   return tree;
 }
 
-// The same with hyper-threads off: CPUs from 112 on are offline.
+// The same without hyper-threading: CPUs from 112 on are offline.
 SysfsTree dgx_h100_without_threads() {
   SysfsTree tree;
   tree.node(0, "0-55").node(1, "56-111").socket(0, "0-55").socket(1, "56-111");
@@ -37,7 +37,8 @@ SysfsTree dgx_h100_without_threads() {
   return tree;
 }
 
-// Two EPYC 7742 as four nodes each (NPS4), caches for four cores, eight A100 at every other node.
+// Two EPYC 7742 with four nodes each (NPS4), caches shared by four cores, eight A100 at every other
+// node.
 const Addresses kDgxA100Gpus{"0000:07:00.0",
                              "0000:0f:00.0",
                              "0000:47:00.0",
@@ -65,7 +66,7 @@ SysfsTree dgx_a100() {
   return tree;
 }
 
-// Two EPYC 9654 of 96 cores, one node each, caches for eight cores, eight MI300X.
+// Two EPYC 9654 with 96 cores and one node each, caches shared by eight cores, eight MI300X.
 const Addresses kMi300xGpus{"0000:0c:00.0",
                             "0000:22:00.0",
                             "0000:38:00.0",
@@ -88,7 +89,7 @@ SysfsTree mi300x() {
   return tree;
 }
 
-// One EPYC 7A53 as four nodes, eight dies of MI250X, which are not in the nodes' order.
+// One EPYC 7A53 with four nodes, eight MI250X dies, not in the order of the nodes.
 const Addresses kFrontierGpus{"0000:c1:00.0",
                               "0000:c6:00.0",
                               "0000:c9:00.0",
@@ -115,7 +116,8 @@ SysfsTree frontier() {
   return tree;
 }
 
-// Two Grace of 72 cores without hyper-threads, four Blackwell whose memory is nodes of its own.
+// Two Grace with 72 cores each and no hyper-threading, four Blackwell whose memory forms separate
+// nodes.
 const Addresses kGb200Gpus{"0008:01:00.0", "0009:01:00.0", "0018:01:00.0", "0019:01:00.0"};
 
 SysfsTree gb200() {
@@ -135,7 +137,8 @@ SysfsTree gb200() {
   return tree;
 }
 
-// Two POWER9 of 20 cores with four threads: node 8 follows node 0, the GPUs' memory is 252 to 255.
+// Two POWER9 with 20 cores of four threads each: node 8 follows node 0; the GPUs' memory is nodes
+// 252 to 255.
 const Addresses kPower9Gpus{"0004:04:00.0", "0004:05:00.0", "0035:03:00.0", "0035:04:00.0"};
 
 SysfsTree power9() {
@@ -149,7 +152,7 @@ SysfsTree power9() {
   return tree;
 }
 
-// Two sockets of 40 cores, each cut into two nodes (SNC2).
+// Two sockets with 40 cores each, split into two nodes each (SNC2).
 SysfsTree sub_numa_clusters() {
   SysfsTree tree;
   tree.node(0, "0-19,80-99").node(1, "20-39,100-119").node(2, "40-59,120-139");
@@ -159,7 +162,7 @@ SysfsTree sub_numa_clusters() {
   return tree;
 }
 
-// A cloud's machine of 208 virtual CPUs, siblings beside each other, eight GPUs.
+// A cloud instance with 208 virtual CPUs, adjacent siblings, eight GPUs.
 const Addresses kCloudGpus{"0000:04:00.0",
                            "0000:05:00.0",
                            "0000:0a:00.0",
@@ -181,7 +184,7 @@ SysfsTree cloud() {
   return tree;
 }
 
-// Two sockets of four cores whose numbers alternate, as some firmware counts them.
+// Two sockets with four cores each, numbered alternately, as by some firmware.
 SysfsTree alternating() {
   SysfsTree tree;
   tree.node(0, "0,2,4,6").node(1, "1,3,5,7").socket(0, "0,2,4,6").socket(1, "1,3,5,7");
@@ -189,7 +192,7 @@ SysfsTree alternating() {
   return tree;
 }
 
-// Two sockets of four cores with two threads.
+// Two sockets with four cores of two threads each.
 SysfsTree two_sockets() {
   SysfsTree tree;
   tree.node(0, "0-3,8-11").node(1, "4-7,12-15").socket(0, "0-3,8-11").socket(1, "4-7,12-15");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines as their makers document them: nodes, sockets, cores, caches, and where GPUs are. For
-// the tests of binding, which have the expected masks. The .cpp says what each of them is.
+// Machines as documented by their manufacturers: nodes, sockets, cores, caches, and the location of
+// GPUs. For the tests of binding, which contain the expected masks. The .cpp file names each
+// machine.
 #pragma once
 
 #include "unit/machine/sysfs_tree.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The masks of about thirty machines, written by hand from how they are documented.
+// The masks on about thirty machines, written by hand from their documentation.
 #include "machine/numa_binding.hpp"
 
 #include "base/clock.hpp"
@@ -33,7 +33,7 @@ NumaRequest request_of(const Job& job, NumaPolicy policy, int ranks) {
           job.gpus};
 }
 
-// "CPUs @ memory nodes" of each rank, or the error.
+// "CPUs @ memory nodes" for each rank, or the error.
 Masks masks(const Job& job, NumaPolicy policy, int ranks) {
   const NumaRequest request = request_of(job, policy, ranks);
   const auto plan = bind_ranks(request, job.tree.reader());
@@ -402,7 +402,7 @@ TEST_CASE("numa: what a rank owns is its mask, divided by those who have the sam
   CHECK(plan(node, 1).cpus == 8);
 }
 
-// Asked for by its tag only: prints, and never fails for being slow.
+// Runs only if selected by its tag. Prints the time, but never fails for being slow.
 TEST_CASE("numa: how long it takes, with files in memory", "[.timing]") {
   constexpr int kTimes = 100;
   const std::vector<std::pair<std::string, Job>> jobs{

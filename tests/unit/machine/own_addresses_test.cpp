@@ -33,7 +33,7 @@ std::string refused(std::string_view name, const std::vector<OwnAddress>& addres
   return out.error().message;
 }
 
-// Whether the kernel lets a socket be bound there, which it does for its own addresses only.
+// Whether the kernel permits a bind to this address, which it does only for local addresses.
 bool can_bind(const std::string& address) {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in place{};

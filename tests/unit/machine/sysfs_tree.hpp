@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine's /sys as texts by path, from a few lines that say how its CPUs lie. For the tests of
-// topology and binding.
+// A machine's /sys as texts by path, generated from a few lines that describe its CPUs. For the
+// tests of topology and binding.
 #pragma once
 
 #include "base/cpu_set.hpp"
@@ -16,7 +16,7 @@ namespace muster::testing {
 
 class SysfsTree {
  public:
-  // A node with its CPUs that are online; "" for memory alone.
+  // A node with its online CPUs; "" for a node with only memory.
   SysfsTree& node(int id, const std::string& cpus) {
     files_["/sys/devices/system/node/node" + std::to_string(id) + "/cpulist"] = cpus + "\n";
     nodes_.add(id);
@@ -40,7 +40,7 @@ class SysfsTree {
     return each(cpus, "topology/physical_package_id", [&](int) { return std::to_string(id); });
   }
 
-  // Each of `cpus` is a core with the CPUs that lie `stride` behind it, `threads` in all.
+  // Each CPU in `cpus` is a core, whose `threads` CPUs have the distance `stride`.
   SysfsTree& cores(const std::string& cpus, int stride, int threads = 2) {
     for (const int first : CpuSet::parse(cpus).value().numbers()) {
       CpuSet core;
@@ -52,7 +52,7 @@ class SysfsTree {
     return *this;
   }
 
-  // As the kernel has them: two caches of level 1, one of level 2, then the one that is shared.
+  // As in the kernel: two level-1 caches, one level-2 cache, then the shared one.
   SysfsTree& shared_cache(const std::string& cpus) {
     int index = 0;
     for (const auto& [level, type] : {std::pair("1", "Data"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a round, against a plain list of all its workers.
+// Ranks of a round, compared with a plain list of all its workers.
 #include "plan/assignment.hpp"
 
 #include "support/catch.hpp"
@@ -51,7 +51,7 @@ std::vector<Worker> workers_of(const std::vector<NodeShare>& members) {
   return out;
 }
 
-// Whether the ranks that `self` is given are those of the list.
+// Checks that the ranks assigned to `self` are those in the list.
 void check_against_list(const std::vector<NodeShare>& members, std::size_t self) {
   const std::vector<Worker> workers = workers_of(members);
   const Assignment a = assigned(members, self);

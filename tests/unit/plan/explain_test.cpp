@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --explain can say about a round of many nodes before it is formed.
+// What --explain can print about a multi-node round before it is formed.
 #include "plan/explain.hpp"
 
 #include "plan/process_specs.hpp"

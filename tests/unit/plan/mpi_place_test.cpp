@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers keep of the environment that an MPI launcher gave to us.
+// The variables that workers keep from the environment that an MPI launcher gave us.
 #include "plan/mpi_place.hpp"
 
 #include "plan/worker_env.hpp"

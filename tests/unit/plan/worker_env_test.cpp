@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment contract, row by row; each name says the row.
+// The environment contract, row by row; each name contains the row.
 #include "plan/worker_env.hpp"
 
 #include "support/catch.hpp"
@@ -37,7 +37,7 @@ struct Worker {
   }
 };
 
-// Node 1 of 2, with 2 of 5 workers: ranks 3 and 4, of which role ranks 1 and 2.
+// Node 1 of 2, with 2 of 5 workers: ranks 3 and 4, with role ranks 1 and 2.
 Worker second_node() {
   Worker worker;
   Assignment& a = worker.assignment;
@@ -180,7 +180,7 @@ TEST_CASE("worker env: OMP_NUM_THREADS of a bound worker is what it owns, within
   CHECK(node_env(worker.config, worker.environ).get("OMP_NUM_THREADS") == "4");
   worker.local_rank = 0;
   CHECK(worker["OMP_NUM_THREADS"] == "8");
-  worker.config.usable_cpus = 6;  // a quota of 6 for both
+  worker.config.usable_cpus = 6;  // a quota of 6 CPUs for both
   CHECK(worker["OMP_NUM_THREADS"] == "3");
   worker.environ.set("OMP_NUM_THREADS", "7");
   CHECK(worker["OMP_NUM_THREADS"] == "7");
@@ -274,7 +274,7 @@ TEST_CASE("worker env: a worker's place in a Slurm step is its own, or none") {
   CHECK_FALSE(node_env(worker.config, worker.environ).get("SLURM_PROCID"));
   worker.config.platform.nodes.reset();  // an allocation without srun
   CHECK(place() == std::vector<std::string>(4, "none"));
-  worker.config.task = TaskOfNode{};  // it has its launcher's
+  worker.config.task = TaskOfNode{};  // it has its launcher's variables
   CHECK(place() == std::vector<std::string>(4, "0"));
   worker.config.task.reset();
   worker.environ = {};

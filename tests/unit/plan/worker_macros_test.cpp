@@ -7,7 +7,7 @@ using namespace muster;
 
 namespace {
 
-// Local rank 1 of node 1, which has 2 of 5 workers.
+// Local rank 1 on node 1, which has 2 of 5 workers.
 Assignment second_node() {
   Assignment a;
   a.group_rank = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which platform is taken, and how single variables are read. What each platform's variables come
-// to: the golden tests of config.
+// Which platform is detected, and how single variables are read. The golden tests of config cover
+// the results of each platform's variables.
 #include "platform/platforms.hpp"
 #include "support/catch.hpp"
 #include "unit/platform/fake_facts.hpp"

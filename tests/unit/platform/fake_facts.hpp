@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts as tests want them: variables, a name, one address, and only the files that are told.
+// Facts for tests: variables, a host name, one address, and only the files that a test adds.
 #pragma once
 
 #include "platform/facts.hpp"

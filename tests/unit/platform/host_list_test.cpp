@@ -16,7 +16,7 @@ std::string expanded(std::string_view text) {
   return names ? join(*names, " ") : "refused";
 }
 
-// A random list by the grammar, and the names that it stands for, made without the parser.
+// A random list that follows the grammar, and its host names, generated without the parser.
 struct Sample {
   std::string text;
   std::vector<std::string> names;
@@ -62,7 +62,7 @@ class Maker {
     }
   }
 
-  // Names by the order that scontrol prints: the last number first, then from the left.
+  // Names in the order in which scontrol prints them: the last number first, then from the left.
   Sample entry() {
     std::vector<std::pair<std::string, Sample>> groups;
     for (int i = below(4); i > 0; --i) {
@@ -79,7 +79,7 @@ class Maker {
     }
     out.text += suffix;
     std::vector<std::size_t> at(groups.size(), 0);
-    std::vector<std::size_t> order;  // which digit of this odometer turns first
+    std::vector<std::size_t> order;  // which digit of this odometer advances first
     for (std::size_t i = 0; i < groups.size(); ++i) {
       order.push_back(i == 0 ? groups.size() - 1 : i - 1);
     }
@@ -108,8 +108,8 @@ class Maker {
 
 }  // namespace
 
-// The pairs are what `scontrol show hostnames` of Slurm 22.05.8 printed, but for the suffix, which
-// only 23.11 takes.
+// The pairs are output of `scontrol show hostnames` of Slurm 22.05.8, except for the suffix, which
+// only 23.11 accepts.
 TEST_CASE("host list: as scontrol reads it") {
   std::ifstream pairs(MUSTER_FIXTURES "/host_lists.txt");
   int count = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this room is never given: a call that would signal a stranger, or all processes of the
-// machine, ends the program instead.
+// Arguments that this room never receives: a call that would signal a foreign process, or all
+// processes on the machine, aborts the program instead.
 #include "process/guard/lease_timer.hpp"
 #include "process/loop/poller.hpp"
 #include "process/run/worker_table.hpp"
@@ -24,7 +24,7 @@ class NoWatcher final : public Watcher {
 
 }  // namespace
 
-// kill(-1) signals everything on the machine, kill(0) and kill(-0) our own group.
+// kill(-1) signals everything on the machine; kill(0) and kill(-0) signal our own group.
 TEST_CASE("boundaries: a worker has a pid of its own and a local rank") {
   for (const pid_t pid : {-1, 0, 1}) {
     CHECK(aborts([&] { WorkerTable().add(pid, 0); }));
@@ -37,7 +37,7 @@ TEST_CASE("boundaries: a worker has a pid of its own and a local rank") {
   }));
 }
 
-// Without the checks these would kill nothing either: may_kill forbids it.
+// Without the checks these calls would not kill anything either, because may_kill forbids it.
 TEST_CASE("boundaries: processes are killed below a process, in a time") {
   const auto never = [] { return false; };
   CHECK(aborts([&] { static_cast<void>(kill_all_below(0, Duration::zero(), never)); }));

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A pipe for a console, read when a test says so.
+// A pipe as a console, which a test reads when it chooses to.
 struct Reader {
   PipeEnds pipe = *make_pipe();
   Poller poller = *Poller::open();
@@ -24,7 +24,7 @@ struct Reader {
 
   Reader() { REQUIRE(set_nonblocking(pipe.read.get())); }
 
-  // All that is in the pipe and in the queue.
+  // Everything that is in the pipe and in the queue.
   std::string read_all() {
     std::string out;
     std::string buffer(1 << 16, '\0');
@@ -37,7 +37,7 @@ struct Reader {
     return out;
   }
 
-  // The workers' lines, as long as there is room.
+  // Writes workers' lines until there is no more room.
   void fill() {
     while (sink.has_room()) {
       sink.buffer().append(9'999, 'w').append("\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The word that a worker holds for its launcher, with real processes: this one is the launcher, and
-// reaps nobody before it has looked.
+// The death notice that a worker holds for its launcher, with real processes. This process is the
+// launcher, and it checks a child before it reaps it.
 #include "base/fd.hpp"
 #include "base/liveness_page.hpp"
 #include "base/unix_socket.hpp"
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kTimeoutMs = 30'000;
 
-// A worker by itself: it needs no store, and holds its word once it is up.
+// A single worker. It needs no store, and holds its notice once it is up.
 class Worker {
  public:
   explicit Worker(const char* how) {
@@ -58,7 +58,7 @@ class Worker {
 
   void go() const { REQUIRE(::write(go_.get(), "g", 1) == 1); }
 
-  // Has died, but is there.
+  // Waits until the process is dead but not reaped.
   void dies() const {
     siginfo_t info{};
     REQUIRE(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0);
@@ -97,7 +97,7 @@ class Launcher : public Watcher {
   explicit Launcher(bool knows = true)
       : poller_(std::move(*Poller::open())), watch_(poller_, [knows](pid_t) { return knows; }) {}
 
-  // Answers those who ask meanwhile.
+  // Answers requests meanwhile.
   void wait_for(const Worker& worker, const std::string& text) {
     REQUIRE(poller_.watch_input(worker.said_fd(), *this));
     fd_ = worker.said_fd();
@@ -109,7 +109,7 @@ class Launcher : public Watcher {
     poller_.forget(fd_);
   }
 
-  // By the thread's news alone.
+  // Relies on the thread's notification alone.
   Dying wait_for_death() {
     std::vector<Dying> dying;
     while (dying.empty()) {
@@ -123,7 +123,7 @@ class Launcher : public Watcher {
 
   DeathWatch& watch() { return watch_; }
 
-  // The page as any worker gets it: this process asks for a word, too.
+  // The page as any worker receives it; this process requests a notice, too.
   std::unique_ptr<Page> page() {
     const UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const UnixAddress address = liveness_address(::getpid());
@@ -144,7 +144,7 @@ class Launcher : public Watcher {
   }
 
  private:
-  // False: nothing has come.
+  // False: nothing has arrived.
   bool turns() {
     pollfd ready{poller_.fd(), POLLIN, 0};
     const bool any = !ended_ && ::poll(&ready, 1, kTimeoutMs) == 1;
@@ -220,7 +220,7 @@ TEST_CASE("launcher word: also one that was reaped unseen is the first, if it fa
   launcher.watch().reaped(ends.pid(), ExitStatus{.signaled = false, .value = 0});
   CHECK(page->first_dead() == 0);
   const ExitStatus by_signal{.signaled = true, .value = SIGKILL};
-  launcher.watch().reaped(ends.pid(), by_signal);  // holds no word any more
+  launcher.watch().reaped(ends.pid(), by_signal);  // no longer holds a notice
   CHECK(page->first_dead() == 0);
   launcher.watch().reaped(killed.pid(), by_signal);
   CHECK(page->first_dead() == killed.pid());
@@ -247,7 +247,7 @@ TEST_CASE("launcher word: another program in the worker's place is no death") {
   CHECK(launcher.watch().take_dying().empty());
   ::kill(worker.pid(), SIGKILL);
   worker.dies();
-  CHECK(launcher.watch().take_dying().empty());  // it holds no word: it is seen when it is reaped
+  CHECK(launcher.watch().take_dying().empty());  // it holds no notice, so only reaping reveals it
 }
 
 TEST_CASE("launcher word: who is no worker gets none") {

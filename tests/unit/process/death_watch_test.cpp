@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's half alone: what the kernel says of a process. With workers that hold words:
-// tests/unit/collective/death_notice_test.cpp.
+// The launcher's half alone: what the kernel reports about a process.
+// tests/unit/collective/death_notice_test.cpp covers workers that hold notices.
 #include "process/deaths/death_watch.hpp"
 
 #include "support/catch.hpp"
@@ -17,7 +17,7 @@ using namespace muster;
 
 namespace {
 
-// A line as the kernel writes it, with this state and status.
+// A line with this state and status, as written by the kernel.
 std::string line(char state,
                  const std::string& status,
                  const std::string& name = "train",
@@ -44,8 +44,8 @@ TEST_CASE("death watch: the status of a process that is ending is read as wait w
 TEST_CASE("death watch: who does not fail, or does not end, is not dying") {
   CHECK_FALSE(parse_dying(line('Z', "0")));
   CHECK_FALSE(parse_dying(line('R', "0")));
-  CHECK_FALSE(parse_dying(line('T', "19")));  // stopped: the field holds the signal that did it
-  CHECK_FALSE(parse_dying(line('t', "5")));   // held by a debugger
+  CHECK_FALSE(parse_dying(line('T', "19")));  // stopped: the field contains the stop signal
+  CHECK_FALSE(parse_dying(line('t', "5")));   // stopped by a debugger
   CHECK_FALSE(parse_dying(line('R', "-1")));
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("death watch: without descriptors to answer with nobody asks for ever"
   auto poller = Poller::open();
   REQUIRE(poller);
   DeathWatch watch(*poller, [](pid_t) { return true; });
-  watch.on_ready();  // a sanitizer needs descriptors, too, to look at an object for the first time
+  watch.on_ready();  // a sanitizer also needs descriptors when it first inspects an object
   const UniqueFd asker(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const UnixAddress address = liveness_address(::getpid());
   REQUIRE(::connect(asker.get(), address.raw(), address.size) == 0);

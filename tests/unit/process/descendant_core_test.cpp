@@ -92,8 +92,8 @@ TEST_CASE("descendant core: an orphan belongs to the worker that its environment
   Tree tree;
   CHECK(tree.see({row(500, kReaper), row(501, 500)}, 1) == std::vector<pid_t>{500, 501});
   CHECK(tree.core.note_end(tree.now, 501, kKilled)->local_rank == 1);
-  CHECK(tree.see({row(600, kReaper)}, std::nullopt).empty());  // a helper of ours
-  CHECK(tree.see({row(700, kReaper)}, 7).empty());             // of no worker that runs
+  CHECK(tree.see({row(600, kReaper)}, std::nullopt).empty());  // one of our helpers
+  CHECK(tree.see({row(700, kReaper)}, 7).empty());             // belongs to no running worker
 }
 
 TEST_CASE("descendant core: one that is known stays its worker's when its parent ends") {
@@ -121,7 +121,7 @@ TEST_CASE("descendant core: whose one was that nobody has seen alive") {
   CHECK(tree.core.owner_of_dead(500) == 0);
   tree.core.drop_worker(0);
   CHECK(tree.core.owner_of_dead(200) == 1);
-  CHECK_FALSE(tree.core.owner_of_dead(100));  // the one that has ended
+  CHECK_FALSE(tree.core.owner_of_dead(100));  // the one that has exited
   CHECK_FALSE(tree.core.owner_of_dead(500));
 }
 

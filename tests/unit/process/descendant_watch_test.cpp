@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real processes below this one, which plays the agent: it is their subreaper.
+// Real descendants of this process, which plays the agent: it is their subreaper.
 #include "process/deaths/descendant_watch.hpp"
 
 #include "job_probe.hpp"
@@ -41,7 +41,7 @@ class Stage final : public ProcessObserver, public DescendantObserver {
     static_cast<void>(runs_until([&] { return nothing_left_; }));
   }
 
-  // A worker that does these words, with this rank.
+  // A worker with this rank that executes these words.
   pid_t spawn(int rank, std::vector<std::string> words) {
     ProcessSpec spec;
     spec.local_rank = rank;
@@ -61,7 +61,7 @@ class Stage final : public ProcessObserver, public DescendantObserver {
   }
 
   bool runs_until(const std::function<bool()>& done) {
-    // Owned by the handler as well, which runs in the next call if its timer is cancelled.
+    // Also owned by the handler, which runs in the next call if its timer is cancelled.
     const auto late = std::make_shared<bool>(false);
     asio::steady_timer deadline(io_, 30s);
     deadline.async_wait([late](const std::error_code& error) { *late = !error; });
@@ -71,7 +71,7 @@ class Stage final : public ProcessObserver, public DescendantObserver {
     return !*late;
   }
 
-  // Until so many are watched.
+  // Waits until this number of processes is watched.
   [[nodiscard]] bool watches(std::size_t count) {
     return runs_until([&] { return watch_.count() == count; });
   }
@@ -140,7 +140,7 @@ TEST_CASE("descendant watch: a daemon is an orphan, which we reap ourselves") {
 }
 
 TEST_CASE("descendant watch: a child that is dead before it is first looked at still counts") {
-  Stage stage;  // its parent does not wait for it, so it stays as a zombie
+  Stage stage;  // its parent does not reap it, so it stays a zombie
   stage.spawn(0, {"fork", "{", "signal", std::to_string(SIGKILL), "}", "wait"});
   REQUIRE(stage.runs_until([&] { return !stage.failures.empty(); }));
   CHECK(stage.failures.front().status.value == SIGKILL);
@@ -176,7 +176,7 @@ TEST_CASE("descendant watch: children that end well, or are asked to end, are no
   ::kill(rows.back().pid, SIGTERM);
   muster::testing::write_file(go, "");
   REQUIRE(stage.watches(0));
-  stage.spawn(1, {"exit", "0"});  // what was to be told comes before
+  stage.spawn(1, {"exit", "0"});  // an earlier notification would arrive first
   REQUIRE(stage.runs_until([&] { return stage.exits.size() == 1; }));
   CHECK(stage.failures.empty());
 }
@@ -207,7 +207,7 @@ TEST_CASE("descendant watch: what a worker that has ended left behind is not ano
   stage.spawn(2, {"exit", "0"});
   REQUIRE(stage.runs_until([&] { return stage.exits.size() == 2; }));
   REQUIRE(stage.runs_until([&] { return !read_process(left.front().pid); }));
-  stage.spawn(3, {"exit", "0"});  // what was to be told comes before
+  stage.spawn(3, {"exit", "0"});  // an earlier notification would arrive first
   REQUIRE(stage.runs_until([&] { return stage.exits.size() == 3; }));
   CHECK(stage.failures.empty());
 }

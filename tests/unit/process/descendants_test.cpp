@@ -122,7 +122,7 @@ TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {
   ::pthread_sigmask(SIG_BLOCK, &child, nullptr);
   JobProbe held({.argv = {kPuppet, "say", "up", "wait"}});
   REQUIRE(held.says("up"));
-  // The tracer takes the right to reap, and does not.
+  // The tracer takes over the right to reap, but does not reap.
   auto seized = *make_pipe();
   const pid_t tracer = ::fork();
   if (tracer == 0) {

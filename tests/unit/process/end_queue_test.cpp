@@ -48,7 +48,7 @@ TEST_CASE(
   EndQueue queue;
   queue.add(exited(0, 0));
   queue.add(exited(1, 9));
-  queue.add(killed(2, SIGABRT));  // what PyTorch does where a peer is gone
+  queue.add(killed(2, SIGABRT));  // PyTorch's reaction to a lost peer
   queue.add(killed(3, SIGSEGV));
   queue.add(dying(exited(4, 1)));
   queue.add(dying(killed(5, SIGKILL)));
@@ -79,7 +79,7 @@ TEST_CASE(
   CHECK(queue.take(kNow, true).empty());
   CHECK(queue.held_until() == kNow + kUnknownEndTime);
   CHECK(queue.take(kNow + std::chrono::seconds(1), true).empty());
-  CHECK(queue.held_until() == kNow + kUnknownEndTime);  // counted from the first look
+  CHECK(queue.held_until() == kNow + kUnknownEndTime);  // counted from the first check
   SECTION("it is reaped, and began to end earlier") {
     WorkerEnd late = exited(1, 3);
     late.seen_ending = true;

@@ -33,7 +33,7 @@ TEST_CASE("exit status: every signal has a name that leads back to it") {
   for (int signo = 1; signo <= SIGRTMAX; ++signo) {
     const auto name = signal_name(signo);
     if (signo == 32 || signo == 33) {
-      CHECK(name == "signal " + std::to_string(signo));  // the C library's own
+      CHECK(name == "signal " + std::to_string(signo));  // reserved by the C library
     } else {
       CHECK(signal_number(name) == signo);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's half: what it keeps, of whom, and how much. With real workers that were killed:
-// tests/integration/test_flights.py.
+// The launcher's half: what it keeps, for which processes, and how much.
+// tests/integration/test_flights.py covers real workers that were killed.
 #include "process/deaths/flight_recorder_keeper.hpp"
 
 #include "base/liveness_page.hpp"
@@ -49,7 +49,7 @@ TEST_CASE("flight keeper: it keeps what a worker gives, also one that is slow to
   keeper.forget_all();
   CHECK(keeper.count() == 0);
   pollfd ready{poller->fd(), POLLIN, 0};
-  CHECK(::poll(&ready, 1, 0) == 0);  // nobody is served twice
+  CHECK(::poll(&ready, 1, 0) == 0);  // no worker is served twice
 }
 
 TEST_CASE(
@@ -85,7 +85,7 @@ TEST_CASE("flight keeper: it keeps the first and the newest, and no more") {
     poller->dispatch(0);
   }
   CHECK(keeper.count() == kMaxFlightRecorders);
-  // Those who come and say nothing take no more than their places.
+  // Silent clients occupy only their own slots.
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 40; ++i) {
     silent.push_back(guest());

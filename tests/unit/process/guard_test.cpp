@@ -24,8 +24,9 @@ using namespace muster::testing;
 
 namespace {
 
-// A worker with everything that could outlive it: a child in its group, one with a session of its
-// own, a double-forked daemon, all of which ignore what can be ignored.
+// A worker with every kind of process that could outlive it: a child in its group, one in a
+// separate session, and a double-forked daemon. All of them ignore every signal that can be
+// ignored.
 const std::vector<std::string> kClingingWorker = {
     "ignore",      "TERM", "ignore", "INT",    "ignore", "HUP",  "fork", "{",     "wait", "}",
     "fork-setsid", "{",    "daemon", "{",      "say",    "deep", "wait", "}",     "wait", "}",
@@ -37,14 +38,14 @@ std::vector<std::string> clinging_job(const std::string& count = "2") {
   return argv;
 }
 
-// Both workers and their four offspring have spoken.
+// Both workers and their four descendants have printed their lines.
 void wait_for_all(JobProbe& job) {
   REQUIRE(job.says("ready"));
   REQUIRE(job.says("deep"));
   REQUIRE(job.says("daemon"));
 }
 
-// The same with a lease of half a second, which SIGUSR2 to the guard begins.
+// The same with a lease of half a second, which starts when the guard receives SIGUSR2.
 std::vector<std::string> leased_job() {
   auto argv = clinging_job();
   argv.insert(argv.begin() + 1, {"--lease", "500"});
@@ -52,7 +53,7 @@ std::vector<std::string> leased_job() {
   return argv;
 }
 
-// The lease runs from now on. Returns the agent's pid.
+// Starts the lease. Returns the agent's pid.
 pid_t begin_lease(JobProbe& job) {
   wait_for_all(job);
   const pid_t agent = job.number_after(" agent ");
@@ -71,7 +72,8 @@ bool is_refused(int port) {
          errno == ECONNREFUSED;
 }
 
-// As an agent: tells its pid, waits for SIGUSR1; 1 if a SIGCONT has come by then.
+// Plays the agent: reports its pid and waits for SIGUSR1. Returns 1 if it has received SIGCONT by
+// then.
 int was_continued(bool closes_link, UniqueFd& link) {
   if (closes_link) {
     link.reset();
@@ -103,7 +105,7 @@ TEST_CASE("guard: its SIGKILL leaves nothing") {
 }
 
 TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
-  JobProbe job({.argv = clinging_job("1")});  // of two, one might not have started all of its own
+  JobProbe job({.argv = clinging_job("1")});  // with two, one might still be starting
   wait_for_all(job);
   const pid_t agent = job.number_after(" agent ");
   ::kill(agent, SIGKILL);
@@ -170,7 +172,7 @@ TEST_CASE("guard: SIGKILL for its whole process group leaves nothing") {
 
 TEST_CASE("guard: a job of an unprivileged user leaves nothing when either process is killed") {
   if (::geteuid() != 0) {
-    return;  // the other cases are this one then
+    return;  // then the other cases cover this one
   }
   const TempDir dir;
   for (const auto& program : {kMiniJob, kPuppet}) {
@@ -224,7 +226,7 @@ TEST_CASE("guard: a stranger of the same name survives") {
 }
 
 TEST_CASE("guard: a helper that was started before it survives") {
-  // As a shell script that ends with exec: its helper becomes a child of the guard.
+  // Like a shell script that ends with exec: its helper becomes a child of the guard.
   JobProbe job({.argv = {"/bin/sh",
                          "-c",
                          "\"$1\" pids wait & exec \"$0\" 1 \"$1\" say ready daemon '{' wait '}'",
@@ -263,7 +265,7 @@ TEST_CASE("guard: a signal that was ignored at the start stays ignored, also for
   REQUIRE(job.says("ignored: HUP\n"));
   REQUIRE(job.says("ready"));
   job.signal(SIGHUP);
-  job.signal(SIGUSR1);  // comes after, so an answer to HUP would have been seen before
+  job.signal(SIGUSR1);  // arrives later, so a reaction to HUP would have been noticed before
   CHECK(job.says("got USR1"));
   CHECK(job.exit_code() == 0);
   CHECK(job.out().find("notice 1\n") == std::string::npos);
@@ -326,7 +328,7 @@ TEST_CASE("guard: nobody is refused at the agent's socket before its last descen
   stop(job.pid());
   ::kill(agent, SIGKILL);
   REQUIRE(ends(agent));
-  // The agent is gone and the guard has not swept yet.
+  // The agent is dead, and the guard has not yet killed the remaining processes.
   CHECK(read_process(daemon));
   CHECK_FALSE(is_refused(port));
   job.signal(SIGCONT);
@@ -350,7 +352,7 @@ TEST_CASE("guard: when the lease of a stopped agent runs out, its workers are ki
   CHECK(row->state == 'T');
   ::kill(agent, SIGCONT);
   CHECK(job.nothing_is_left());
-  CHECK(job.exit_code() == 128 + SIGKILL);  // the workers', as the agent has seen it
+  CHECK(job.exit_code() == 128 + SIGKILL);  // the workers' code, as seen by the agent
 }
 
 TEST_CASE("guard: its SIGKILL leaves nothing of a job whose agent is stopped") {
@@ -374,7 +376,7 @@ TEST_CASE("guard: a signal that ends the job is handled by an agent that was sto
 
 TEST_CASE("guard: an agent that has closed its end of the link gets no SIGCONT") {
   const bool is_done = GENERATE(true, false);
-  static_cast<void>(std::fflush(nullptr));  // else the child would write what is buffered too
+  static_cast<void>(std::fflush(nullptr));  // else the child would also write buffered output
   JobProbe job({.argv = {kPuppet}, .in_child = [&] {
                   prepare_process();
                   std::_Exit(
@@ -383,7 +385,7 @@ TEST_CASE("guard: an agent that has closed its end of the link gets no SIGCONT")
   const pid_t agent = job.number_after("agent ");
   REQUIRE(agent > 0);
   job.signal(SIGINT);
-  job.signal(SIGTSTP);  // read behind it, as the higher number
+  job.signal(SIGTSTP);  // delivered after it, because its number is higher
   siginfo_t info{};
   REQUIRE(::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WSTOPPED) == 0);
   ::kill(agent, SIGUSR1);
@@ -411,7 +413,7 @@ TEST_CASE("guard: with a lease Ctrl-Z stops it until it is continued", "[slow]")
   job.signal(SIGTSTP);
   siginfo_t info{};
   REQUIRE(::waitid(P_PID, static_cast<id_t>(job.pid()), &info, WSTOPPED) == 0);
-  // A timer that continued it would do so within 25 ms, again and again.
+  // A timer that continued it would do so every 25 ms.
   JobProbe later({.argv = {kPuppet, "sleep", "300"}});
   CHECK(later.exit_code() == 0);
   const auto row = read_process(job.pid());
@@ -429,12 +431,13 @@ TEST_CASE(
     WARN("needs root to take /proc away");
     return;
   }
-#ifdef __SANITIZE_ADDRESS__  // which itself looks for leaks by /proc when a program ends
+#ifdef __SANITIZE_ADDRESS__  // LeakSanitizer itself uses /proc when a program exits
   const bool foreign = GENERATE(true);
 #else
   const bool foreign = GENERATE(true, false);
 #endif
-  // The worker kills the agent. What is left then is looked for by number, in a namespace of pids.
+  // The worker kills the agent. Remaining processes are then searched for by pid, in a PID
+  // namespace.
   const std::string job_and_look =
       "\"$@\"; code=$?; for pid in $(seq 3 40); do kill -0 $pid 2>&- && echo left $pid; done; "
       "exit $code";

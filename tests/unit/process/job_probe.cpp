@@ -46,7 +46,7 @@ bool read_into(UniqueFd& fd, std::string& text) {
   return count > 0;
 }
 
-// Until `text` holds `wanted`.
+// Reads until `text` contains `wanted`.
 bool reads(UniqueFd& fd, std::string& text, const std::string& wanted) {
   const Deadline deadline;
   while (text.find(wanted) == std::string::npos) {

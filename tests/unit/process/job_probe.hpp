@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobProbe: starts a program with pipes on its outputs and waits for a text, for its end and for
-// the end of everything below it: whoever is left holds the write end of standard output, so its
-// end of file proves that nobody is. All waits are for events, with a deadline.
+// JobProbe: starts a program with pipes on its outputs, and waits for text, for its exit and for
+// the exit of all its descendants. Any surviving process holds the write end of standard output, so
+// end-of-file proves that none is left. All waits are for events, with a deadline.
 #pragma once
 
 #include "base/fd.hpp"
@@ -29,16 +29,16 @@ class JobProbe {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  // Reads standard output until it holds `text`; false at the deadline or the end.
+  // Reads standard output until it contains `text`; false at the deadline or at end-of-file.
   [[nodiscard]] bool says(const std::string& text);
 
   // The same for standard error.
   [[nodiscard]] bool warns(const std::string& text);
 
-  // The number behind `text` in the output.
+  // The number after `text` in the output.
   [[nodiscard]] pid_t number_after(const std::string& text);
 
-  // Reads both outputs to their ends; false when somebody still holds one at the deadline.
+  // Reads both outputs to their ends; false if a process still holds one at the deadline.
   [[nodiscard]] bool nothing_is_left();
 
   // Waits for the program itself: the exit code, or 128 + signal; -1 at the deadline.
@@ -62,7 +62,7 @@ class JobProbe {
   std::string err_;
 };
 
-// A folder that is removed with all that is in it.
+// A folder that is removed with its contents.
 class TempDir {
  public:
   TempDir();
@@ -79,7 +79,7 @@ class TempDir {
 [[nodiscard]] std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text, unsigned mode = 0644);
 
-// Ends when the process does (pidfd); false at the deadline.
+// Waits until the process exits (pidfd); false at the deadline.
 [[nodiscard]] bool ends(pid_t pid);
 
 inline const std::string kPuppet = MUSTER_PUPPET;

@@ -99,7 +99,7 @@ TEST_CASE("line assembler: a progress bar becomes lines where there is no termin
   lines.progress(out);
   CHECK(out == "10%\n");
   lines.feed("\r", out);
-  lines.progress(out);  // may be the first half of a line end
+  lines.progress(out);  // may be the first half of a line break
   CHECK(out == "10%\n");
   lines.feed("\n", out);
   CHECK(out == "10%\n20%\r\n");

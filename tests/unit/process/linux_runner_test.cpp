@@ -23,7 +23,7 @@ using namespace muster::testing;
 
 namespace {
 
-// A runner in this very process, with what it told.
+// A runner in this process, and its notifications.
 class Stage final : public ProcessObserver {
  public:
   Stage() : deadline_(io_) {
@@ -44,9 +44,9 @@ class Stage final : public ProcessObserver {
     return *pid;
   }
 
-  // Runs the loop until `done`; false at the deadline.
+  // Runs the loop until `done` is true; false at the deadline.
   bool runs_until(const std::function<bool()>& done) {
-    // Owned by the handler as well, which runs in the next call if its timer is cancelled.
+    // Also owned by the handler, which runs in the next call if its timer is cancelled.
     const auto late = std::make_shared<bool>(false);
     deadline_.expires_after(std::chrono::seconds(30));
     deadline_.async_wait([late](const std::error_code& error) { *late = !error; });
@@ -107,7 +107,7 @@ OutputPlan to_file(const std::string& path) {
 
 constexpr uid_t kNobody = 65534;
 
-// Until the worker has written so much, by a second worker that waits for the file.
+// Waits until a worker has written the file, using a second worker that waits for it.
 void wait_for_file(Stage& stage, const std::string& path) {
   const auto before = stage.exits.size();
   stage.spawn(99, {"wait-file", path});
@@ -155,10 +155,11 @@ TEST_CASE("linux runner: all 256 exit codes and all deadly signals are told as t
 
 namespace {
 
-// Takes the kernel some 30 ms to free, while a small process is gone in less than one.
+// The kernel needs about 30 ms to free this memory, whereas a small process disappears in less than
+// 1 ms.
 constexpr const char* kManyMiB = "300";
 
-// Rank 1 holds memory, and rank 0 kills it and exits with 9 at once.
+// Rank 1 holds memory. Rank 0 kills it and immediately exits with 9.
 struct Killing {
   Stage stage;
   TempDir folder;
@@ -219,7 +220,7 @@ TEST_CASE("linux runner: observers are called from the loop only") {
   CHECK(stage.runs_until([&] { return stage.nothing_left == 1; }));
   CHECK(stage.groups_empty == 1);
   stage.inside_call = true;
-  stage.runner().kill_everything();  // nothing is there: told from the loop all the same
+  stage.runner().kill_everything();  // nothing to kill, but the loop still notifies
   stage.inside_call = false;
   CHECK(stage.runs_until([&] { return stage.nothing_left == 2; }));
 }
@@ -350,12 +351,13 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
   CHECK_FALSE(stage.runner().only_deaf_left());
   stage.runner().kill_workers();
   std::size_t killed = 0;
-  // A child whose parent was just killed may be found by the next pass only.
+  // A child whose parent was just killed may be found only in the next pass.
   REQUIRE(stage.runs_until([&] { return (killed += stage.runner().take_killed().size()) == 3; }));
   REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 2; }));
-  // One pass may miss a process whose parent was just killed, or see one that is being killed.
+  // One pass may miss a process whose parent was just killed, or find one that is already being
+  // killed.
   REQUIRE(stage.runs_until([&] { return stage.runner().only_deaf_left(); }));
-  // The spared helper is no reason to wait for its group.
+  // The spared helper does not delay the notification about its group.
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
   CHECK(stage.nothing_left == 0);
   write_file(go, "");
@@ -412,7 +414,7 @@ TEST_CASE("linux runner: leftovers are asked once, with what their handlers star
 }
 
 TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
-  // In place of Python a shell: it says that it is ready, and waits for the next question.
+  // A shell instead of Python: it reports that it is ready, and waits for the next request.
   struct Observer final : ZygoteObserver {
     void on_zygote_ready() override { ready = true; }
 
@@ -435,7 +437,7 @@ TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
   REQUIRE(own.size() == 1);
   stage.spawn(0, {"daemon", "{", "ignore", "TERM", "wait", "}", "wait"});
   CHECK(stage.ends_all());
-  // Not only killed: reaped, at the moment at which it is said.
+  // Not only killed but also reaped by the time of the notification.
   CHECK(children_of(::getpid()) == own);
 }
 
@@ -473,7 +475,7 @@ TEST_CASE("linux runner: standard input is at its end") {
 
 namespace {
 
-// A memory group of 64 MiB without swap, of either version; none where we may not make one.
+// A memory cgroup of 64 MiB without swap, version 1 or 2; none if we may not create one.
 class SmallMemoryGroup {
  public:
   SmallMemoryGroup() {
@@ -499,7 +501,7 @@ class SmallMemoryGroup {
 
   [[nodiscard]] bool usable() const { return usable_; }
 
-  // Puts the calling process in.
+  // Moves the calling process into the cgroup.
   [[nodiscard]] bool enter() const { return set("cgroup.procs", "0"); }
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x400000;
 
-// Memory that is nothing but these bytes from kBase on.
+// Memory that contains only these bytes, starting at kBase.
 ReadMemory memory(const std::vector<std::byte>& bytes) {
   return [&bytes](std::uint64_t address, std::span<std::byte> to) {
     const bool inside = address >= kBase && address - kBase <= bytes.size() &&
@@ -49,7 +49,7 @@ std::uint32_t hash_of(const std::string& name) {
   return hash;
 }
 
-// A loaded file that defines one symbol, at kBase + 0x900.
+// A mapped file that defines one symbol at kBase + 0x900.
 std::vector<std::byte> object_with(const std::string& symbol) {
   std::vector<std::byte> bytes;
   Elf64_Ehdr header{};
@@ -68,7 +68,7 @@ std::vector<std::byte> object_with(const std::string& symbol) {
   dynamic.p_vaddr = 0x200;
   put(bytes, sizeof(header) + sizeof(load), dynamic);
   put(bytes, 0x200, Elf64_Dyn{DT_SYMTAB, {0x400}});
-  put(bytes, 0x210, Elf64_Dyn{DT_STRTAB, {kBase + 0x600}});  // as glibc leaves it
+  put(bytes, 0x210, Elf64_Dyn{DT_STRTAB, {kBase + 0x600}});  // relocated, as by glibc
   put(bytes, 0x220, Elf64_Dyn{DT_GNU_HASH, {0x700}});
   put(bytes, 0x230, Elf64_Dyn{DT_NULL, {0}});
   Elf64_Sym one{};
@@ -82,7 +82,7 @@ std::vector<std::byte> object_with(const std::string& symbol) {
   }
   put(bytes, 0x710, std::uint64_t{0});
   put(bytes, 0x718, std::uint32_t{1});                     // the bucket begins with symbol 1
-  put(bytes, 0x71c, std::uint32_t{hash_of(symbol) | 1U});  // which is its last one
+  put(bytes, 0x71c, std::uint32_t{hash_of(symbol) | 1U});  // which is also its last one
   put(bytes, 0xfff, char{0});
   return bytes;
 }
@@ -186,5 +186,5 @@ TEST_CASE("live environment: what a child has set since it was started") {
   REQUIRE(found);
   CHECK(found->at("MUSTER_TEST_LIVE") == "set later");
   CHECK_FALSE(found->contains("PATH"));
-  CHECK_FALSE(live_variables(child, {"PATH"}));  // it is gone
+  CHECK_FALSE(live_variables(child, {"PATH"}));  // it has exited
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// mini-job: the smallest agent on top of process/, for its tests: starts workers under the guard,
-// ends them all on a signal or when the guard dies, and returns the first failure's code.
+// mini-job: a minimal agent on top of process/, for its tests: starts workers under the guard,
+// kills them all on a signal or when the guard dies, and returns the first failure's code.
 //   mini-job [--out KIND] [--err KIND] [--dir DIR] [--prefix TEXT] [--filter TEXT] [--more SIGNO]
 //            [--timeout MS] [--tails] [--stdin] [--path PATH] [--quiet] [--plain] [--tell-end]
 //            [--listen] [--lease MS]
 //            COUNT PROGRAM ARGS...
-// KIND is inherit, discard, capture, file or tee. Unless --quiet it tells its own pid, the
+// KIND is inherit, discard, capture, file or tee. Without --quiet it prints its own pid, the
 // agent's and the workers' as lines on standard output. --listen: guard and agent both hold a
-// socket from before the fork; the agent listens there and tells the port. --lease: from each
-// SIGUSR2 on, the workers may run so long.
+// socket from before the fork; the agent listens on it and prints the port. --lease: after each
+// SIGUSR2, the workers may run for this time.
 #include "base/clock.hpp"
 #include "process/guard/guard.hpp"
 #include "process/run/linux_runner.hpp"
@@ -82,7 +82,7 @@ OutputPlan plan_for(const Options& options, const std::string& name, int rank) {
   return plan;
 }
 
-// What main makes before it forks.
+// Created by main before the fork.
 struct Shared {
   UniqueFd socket;
   std::optional<LeaseTimer> lease;

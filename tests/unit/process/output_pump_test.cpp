@@ -26,7 +26,7 @@ std::vector<std::string> quiet_job(std::vector<std::string> args) {
   return mini_job(args);
 }
 
-// What each rank printed, by the prefix of each line, which is taken off.
+// The output of each rank, keyed by the line prefix, which is removed.
 std::map<std::string, std::string> by_prefix(const std::string& console) {
   std::map<std::string, std::string> ranks;
   for (const auto& line : split(console, '\n')) {
@@ -44,7 +44,7 @@ std::string direct_output(const std::string& verb, const std::string& word, int 
   return puppet.out();
 }
 
-// The limits of a user namespace are its own.
+// A user namespace has separate limits.
 void refuse_inotify() {
   if (::unshare(CLONE_NEWUSER) != 0) {
     std::_Exit(1);
@@ -69,7 +69,7 @@ TEST_CASE("output: eight ranks' lines in pieces and rubbish reach the console wh
   REQUIRE(ranks.size() == 8);
   for (int rank = 0; rank < 8; ++rank) {
     const auto expected = direct_output("mix", "10000", rank);
-    // Not compared with CHECK(==): a failure would print megabytes.
+    // Not compared with CHECK(==), because a failure would print megabytes.
     CHECK((ranks.at(std::to_string(rank) + ":") == expected));
     if (kind == "tee") {
       CHECK((read_file(dir.path() + "/" + std::to_string(rank) + "/stdout.log") == expected));
@@ -169,7 +169,8 @@ TEST_CASE("output: a console that is not read never holds workers that write to 
                                    "60000",
                                    "touch",
                                    done})});
-  // Nobody reads the console (it holds 64 KiB of 2 MB) until the worker has written everything.
+  // No process reads the console (which holds 64 KiB of 2 MB) until the worker has written
+  // everything.
   JobProbe waiter({.argv = {kPuppet, "wait-file", done}});
   CHECK(waiter.exit_code() == 0);
   REQUIRE(job.nothing_is_left());
@@ -194,7 +195,7 @@ TEST_CASE("output: a console that takes nothing is given up after the timeout", 
                                    "60000",
                                    "exit",
                                    "6"})});
-  CHECK(job.exit_code() == 6);  // although nobody reads
+  CHECK(job.exit_code() == 6);  // although no process reads
   REQUIRE(job.nothing_is_left());
   CHECK((read_file(dir.path() + "/0/stdout.log") == direct_output("lines", "60000", 0)));
 }
@@ -215,7 +216,7 @@ TEST_CASE("output: one more signal ends the wait for a console that takes nothin
                                    kPuppet,
                                    "lines",
                                    "60000"})});
-  REQUIRE(job.warns("finishing\n"));  // the worker ended; what it wrote waits for the console
+  REQUIRE(job.warns("finishing\n"));  // the worker has exited; its output waits for the console
   const pid_t agent = children_of(job.pid()).at(0);
   job.signal(how);
   CHECK(ends(agent));

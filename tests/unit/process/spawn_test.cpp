@@ -33,7 +33,7 @@ Error refusal(const ProcessSpec& spec) {
   return pid.error();
 }
 
-// What a program writes to its standard output, and how it ends.
+// A program's standard output and exit status.
 std::string output_of(const ProcessSpec& spec, const InheritedState& signals) {
   auto pipe = *make_pipe();
   const auto pid = spawn_process(spec, {.in = -1, .out = pipe.write.get(), .err = -1}, signals);

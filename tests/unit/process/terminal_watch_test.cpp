@@ -32,7 +32,7 @@ TEST_CASE("terminal watch: the descriptor that a process waits to read, by /proc
   CHECK(call(SYS_read, "0x0") == 0);
   CHECK(call(SYS_read, "0x5") == 5);
   CHECK(call(SYS_pselect6, "0x1") == 0);
-  CHECK_FALSE(call(SYS_pselect6, "0x8"));  // for others as well: no program stops for that
+  CHECK_FALSE(call(SYS_pselect6, "0x8"));  // waits for other things, too: no program stops for that
   CHECK_FALSE(call(SYS_write, "0x0"));
   CHECK_FALSE(awaited_descriptor("running"));
   CHECK_FALSE(awaited_descriptor(""));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPlentyOfDescriptors = 1 << 20;
 
-// A log file as a worker has it, and muster's view of it.
+// A log file as seen by a worker, and as seen by muster.
 struct Log {
   explicit Log(int scarce_from = kPlentyOfDescriptors) : file(path, out.get(), scarce_from) {}
 
@@ -43,7 +43,7 @@ struct Log {
   WorkerFile file;
 };
 
-// As logrotate does with "create", and what a user may do.
+// Like logrotate with "create", or a user.
 void rename_and_create(const std::string& path) {
   REQUIRE(::rename(path.c_str(), (path + ".1").c_str()) == 0);
   write_file(path, "somebody else's\n");
@@ -90,10 +90,10 @@ TEST_CASE("worker file: after a truncation it is read from the start, and what w
   log.print("never read\n");
   CHECK(log.file.available() == 11);
   REQUIRE(::truncate(log.path.c_str(), 0) == 0);
-  CHECK(log.file.written() == 23);  // no progress, but none is taken back
+  CHECK(log.file.written() == 23);  // no progress, but it does not go backwards
   log.print("new\n");
   CHECK(log.file.written() == 27);
-  CHECK(log.read() == "new\n");  // the worker appends: no hole before it
+  CHECK(log.read() == "new\n");  // the worker appends, so there is no gap
   CHECK(log.file.take_lost() == 11);
   CHECK(log.file.take_lost() == 0);
 }

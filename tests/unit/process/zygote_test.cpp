@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zygote: what is sent to it, and answers that it should not give. The real one, forking real
-// workers: tests/integration/test_warm.py.
+// Zygote: the messages sent to it, and invalid answers. tests/integration/test_warm.py tests the
+// real one, forking real workers.
 #include "process/warm/zygote.hpp"
 
 #include "process/start/inherited_state.hpp"
@@ -21,8 +21,8 @@ namespace {
 
 using Args = std::vector<std::string>;
 
-// Shell scripts in place of a zygote; their standard input is the socket, read and written by
-// message.
+// Shell scripts in place of a zygote. Their standard input is the socket, which is read and written
+// message by message.
 struct Bench {
   explicit Bench(const std::string& script) : Bench(Args{"sh", "-c", script}) {}
 

@@ -13,7 +13,7 @@ namespace {
 constexpr TimePoint kStart{};
 constexpr auto kGrace = 30s;
 
-// A core of machines a, b, c, …, and what it wants as words: "start", "signal 15", "error: …",
+// A core with hosts a, b, c, …, and its effects as words: "start", "signal 15", "error: …",
 // "close", "finish 3".
 struct Trial {
   explicit Trial(std::size_t count, std::size_t min = 0) : core(settings(count, min), kStart) {}
@@ -61,7 +61,7 @@ struct Trial {
     CHECK(take() == std::vector<std::string>{"start"});
   }
 
-  // To the next deadline, or so far.
+  // Waits until the next deadline, but at most this long.
   void wait() {
     now = core.next_deadline().value();
     core.tick(now, effects);

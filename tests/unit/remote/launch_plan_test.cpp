@@ -24,7 +24,7 @@ HostsRequest request() {
   return out;
 }
 
-// Every machine is started by one other, and by nobody who is not there yet.
+// Exactly one other host starts each host, and it was started earlier.
 void check_tree(std::size_t first, std::size_t end, std::size_t fanout, std::vector<int>& started) {
   const auto parts = branches(first, end, fanout);
   CHECK(parts.size() <= fanout);
@@ -136,7 +136,7 @@ TEST_CASE("launch plan: all meet where the first one was reached, never at a loo
   CHECK(endpoint_of(here, {"", "10.0.0.1", 7}, "") == "10.0.0.1:7");
   here.hosts = {{"127.0.0.1", 1}, {"me@127.0.0.2", 1}};
   CHECK(endpoint_of(here, {"", "", 7}, "") == "127.0.0.1:7");
-  HostsRequest local = request();  // another machine knows our address
+  HostsRequest local = request();  // another host knows our address
   local.hosts[0].is_local = true;
   CHECK(endpoint_of(local, {"", "198.51.100.1", 7}, "10.0.0.1") == "10.0.0.1:7,a:7");
   CHECK(endpoint_of(local, {"", "198.51.100.1", 7}, "") == "a:7");

@@ -11,7 +11,7 @@ namespace {
 constexpr TimePoint kStart{};
 
 struct Trial {
-  // What the console shows of it.
+  // The resulting console output.
   std::string feed(std::size_t host, std::string_view bytes, int stream = 1) {
     std::string out;
     lines.feed(now, host, stream, bytes, out);

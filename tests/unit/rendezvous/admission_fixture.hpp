@@ -21,7 +21,7 @@ inline bool is_ready(int fd) {
   return ::poll(&watched, 1, 0) == 1;
 }
 
-// The soft limit of open files, until the end of its scope.
+// Sets the soft limit on open files for the duration of its scope.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t most) {
@@ -41,14 +41,14 @@ class FileLimit {
   rlimit before_{};
 };
 
-// The limit at which `count` more descriptors can be opened.
+// The limit at which exactly `count` more descriptors can be opened.
 inline rlim_t limit_for(int count) {
   const UniqueFd next(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
   REQUIRE(next);
   return static_cast<rlim_t>(next.get() + count);
 }
 
-// Keeps each question until the test answers it.
+// Holds each question until the test answers it.
 class HeldAdmission : public Admission {
  public:
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override {

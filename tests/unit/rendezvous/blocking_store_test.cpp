@@ -21,7 +21,7 @@ using testing::ServerThread;
 
 namespace {
 
-// Long: reached only when something is broken.
+// Long, because it only expires if something is broken.
 constexpr Duration kTimeout = std::chrono::seconds(30);
 constexpr Duration kShort = std::chrono::milliseconds(50);
 
@@ -199,7 +199,7 @@ TEST_CASE("blocking store: two prefixes share a server without meeting") {
   CHECK(one.barrier("b", 1, kTimeout));
 }
 
-#ifndef __SANITIZE_ADDRESS__  // which has a heap of its own
+#ifndef __SANITIZE_ADDRESS__  // which has its own heap
 namespace {
 
 std::size_t resident_bytes() {
@@ -215,7 +215,7 @@ std::size_t resident_bytes() {
 TEST_CASE("blocking store: a server gives the memory of deleted keys back to the system",
           "[slow]") {
   constexpr int kKeys = 20'000;
-  const std::string value(5000, 'v');  // below what malloc maps by itself
+  const std::string value(5000, 'v');  // below malloc's mmap threshold
   const std::size_t bytes = kKeys * value.size();
   const ServerThread server;
   const auto store = client_of(server);
@@ -223,13 +223,13 @@ TEST_CASE("blocking store: a server gives the memory of deleted keys back to the
   for (int i = 0; i < kKeys; ++i) {
     REQUIRE(store->set("key" + std::to_string(i), value));
   }
-  REQUIRE(store->set("last", "v"));  // at the end of the heap, which so cannot shrink by itself
+  REQUIRE(store->set("last", "v"));  // at the end of the heap, which cannot shrink by itself then
   REQUIRE(*store->num_keys() == kKeys + 1);
   REQUIRE(resident_bytes() > before + bytes * 3 / 4);
   for (int i = 0; i < kKeys; ++i) {
     REQUIRE(*store->delete_key("key" + std::to_string(i)));
   }
-  // The server returns memory when nothing is ready for it.
+  // The server returns memory when it has no work.
   const TimePoint end = steady_now() + kTimeout;
   while (resident_bytes() > before + bytes / 4 && steady_now() < end) {
     std::this_thread::yield();

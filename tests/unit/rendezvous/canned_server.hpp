@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server on a thread that serves connections one after another from a script: for each
-// connection, what it waits to receive and what it answers. Then it closes.
+// A server in a thread that serves connections one after another from a script: what each
+// connection must receive, and what it answers. Then it closes the connection.
 #pragma once
 
 #include "rendezvous/server/listener.hpp"
@@ -43,7 +43,7 @@ class CannedServer {
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
 
-  // What each connection sent; waits for the end of the script.
+  // The bytes that each connection received; waits for the end of the script.
   const std::vector<std::string>& received() {
     join();
     return received_;
@@ -72,7 +72,7 @@ class CannedServer {
     return all;
   }
 
-  // listen_on gives a non-blocking socket; this thread has nothing else to do than wait.
+  // listen_on returns a non-blocking socket, but this thread has nothing to do except wait.
   int blocking() {
     timeval timeout{30, 0};
     static_cast<void>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Store that writes down what it is asked, with canned answers.
+// A Store that records requests and returns canned answers.
 #pragma once
 
 #include "rendezvous/client/store.hpp"

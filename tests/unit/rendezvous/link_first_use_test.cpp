@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links between nodes that may have no shared secret. All are on 127.0.0.1, which FirstUse takes
-// for another machine here.
+// Links between nodes that may have no shared secret. All nodes are on 127.0.0.1, which FirstUse
+// treats as another machine here.
 #include "link_party.hpp"
 #include "rendezvous/node/first_use.hpp"
 #include "support/catch.hpp"
@@ -19,7 +19,7 @@ bool never(const std::string& /*address*/) {
   return false;
 }
 
-// A party of the job "job" with a token of its own.
+// A party in the job "job" with its own token.
 struct Node {
   explicit Node(const std::string& secret, bool trusts_first = true) : token(secret, "job") {
     if (trusts_first) {
@@ -29,7 +29,7 @@ struct Node {
     party.sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
   }
 
-  // Two nodes with one job key, as after Welcome.
+  // Gives both nodes the same job key, as Welcome does.
   void shares_key_of(Node& other) { party.sockets->use_job_key(other.first_use->share()); }
 
   Party party;
@@ -47,7 +47,7 @@ Round round_at(const std::string& address) {
 const std::string kOne = "0123456789abcdef";
 const std::string kTwo = "fedcba9876543210";
 
-// Connects again after each failure, as a node does. True once its first message has arrived.
+// Reconnects after each failure, like a node. True once its first message has arrived.
 bool meets(Node& from, Node& to) {
   static LinkId id = 1;
   for (int tries = 0; tries < 4; ++tries) {
@@ -84,7 +84,7 @@ TEST_CASE("first use: nodes with a token each meet while the job forms, and nobo
   Node right(kTwo);
   CHECK(meets(left, right));
   CHECK(right.first_use->guests() == std::set<std::string>{"127.0.0.1"});
-  CHECK(meets(left, right));  // and at once
+  CHECK(meets(left, right));  // and without delay
   CHECK(right.party.all<TokenRefused>().empty());
   CHECK(left.notices.empty());
   CHECK(right.notices.empty());
@@ -118,7 +118,7 @@ TEST_CASE("first use: after the job has formed only its key opens, for newcomers
   Node stranger(kTwo + "3");
   CHECK_FALSE(meets(stranger, right));
   CHECK_THAT(refusal(stranger), Catch::StartsWith("this job has already formed"));
-  // A node does not trust a stranger that it connects to, either.
+  // Nor does a node trust a stranger that it connects to.
   CHECK_FALSE(meets(right, stranger));
 }
 
@@ -155,10 +155,10 @@ TEST_CASE("first use: a host that the platform does not name is refused, and end
              Catch::StartsWith("refused node at 127.0.0.1: ") && Catch::Contains("--token-file"));
   CHECK(leader.party.all<TokenRefused>().empty());
   CHECK(leader.first_use->guests().empty());
-  // A common secret is enough, from any address.
+  // A common secret is sufficient, from any address.
   Node friendly(kOne);
   CHECK(meets(friendly, leader));
-  // A stranger of another job learns no more than that.
+  // A stranger from another job learns nothing more.
   Node other(kTwo);
   other.party.sockets->set_job("other", &other.token, nullptr, &*other.first_use);
   CHECK_FALSE(meets(other, leader));

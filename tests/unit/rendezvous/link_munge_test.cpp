@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links whose key is told by credentials.
+// Links whose key is sent in MUNGE credentials.
 #include "link_party.hpp"
 #include "rendezvous/node/credential_keys.hpp"
 #include "rendezvous/node/introductions.hpp"
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// MUNGE: who has the same key can open. Answers when it is told to.
+// MUNGE: only services with the same key can decode a credential. Answers when told to.
 class FakeMunge final : public CredentialService {
  public:
   explicit FakeMunge(std::string key) : key_(std::move(key)) {}
@@ -62,7 +62,7 @@ const JobTrust& another_token() {
   return kTrust;
 }
 
-// A node of the job "job" that has MUNGE, and perhaps a token.
+// A node of the job "job" with MUNGE and possibly a token.
 struct Node {
   explicit Node(const JobTrust* token = nullptr, std::string key = "1")
       : munge(std::move(key)), keys(munge, "job", [](const auto& work) { work(); }) {
@@ -223,7 +223,7 @@ TEST_CASE("links by MUNGE: what a stranger can say instead is never believed") {
     write(client, said);
     REQUIRE(testing::until({&node.party}, [&] { return is_closed(client); }));
   }
-  // He who waits for the credential has the wrong key all the same.
+  // A peer that waits for the credential still has the wrong key.
   const UniqueFd client = plain(node.party);
   write(client, asks);
   std::string answer;

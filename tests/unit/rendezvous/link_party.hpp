@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets driven by hand, and plain sockets that connect to them. For tests.
+// LinkSockets that a test drives, and plain sockets that connect to them. For tests.
 #pragma once
 
 #include "base/clock.hpp"
@@ -23,7 +23,7 @@
 
 namespace muster::testing {
 
-// LinkSockets with a listener and what happened to it, driven by hand.
+// LinkSockets with a listener, driven by the test, and their events.
 class Party {
  public:
   explicit Party(const LinkLimits& limits = {}) {
@@ -82,7 +82,7 @@ inline bool until(std::initializer_list<Party*> parties, const std::function<boo
   return condition();
 }
 
-// A plain socket that is connected to the party.
+// A plain socket connected to the party.
 inline UniqueFd plain(const Party& party) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto there = SocketAddress::parse("127.0.0.1", party.port);
@@ -91,11 +91,11 @@ inline UniqueFd plain(const Party& party) {
 }
 
 inline void write(const UniqueFd& fd, std::string_view bytes) {
-  // The other side may have closed already: what it does then is what the test looks at.
+  // The other side may have closed already; the test checks how it reacts.
   static_cast<void>(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-// What can be read without waiting; `closed` if that is all that ever comes.
+// Everything that can be read without waiting; sets `closed` at end-of-file.
 inline std::string read_some(const UniqueFd& fd, bool& closed) {
   std::string out;
   std::array<char, 4096> buffer{};

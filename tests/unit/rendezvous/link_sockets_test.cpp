@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A port where the kernel answers nobody any more, as a lost host would: its queue is full.
+// A port on which the kernel no longer answers, because its queue is full. This simulates a lost
+// host.
 struct Deaf {
   Deaf() : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const auto any = SocketAddress::parse("127.0.0.1", 0);
@@ -79,7 +80,7 @@ TEST_CASE("links: nobody listens, nobody answers, and who ends without a word") 
     dead = port_of(gone->get());
   }
   party.connect(1, dead);
-  // As the guard of a dead agent holds it: connections are made, and end when it goes.
+  // As held by the guard of a dead agent: connections succeed, and end when the guard exits.
   auto held = listen_on("127.0.0.1", 0);
   party.connect(5, port_of(held->get()));
   const Deaf deaf;
@@ -258,7 +259,7 @@ TEST_CASE("links: rubbish on a hundred connections costs no memory") {
   Party party;
   [[maybe_unused]] const std::size_t before = resident_kb();
   const std::string rubbish(100UL * 1024, 'x');
-  // A greeting, then most of a message that is as long as one may be before a welcome.
+  // A greeting and most of a message that has the maximum length before a welcome.
   std::string greedy = hello_bytes();
   greedy.append(std::string("\x00\x40\x00\x00\x16", 5));
   greedy.append(rubbish.substr(0, kMaxShortBody - 1));
@@ -276,7 +277,7 @@ TEST_CASE("links: rubbish on a hundred connections costs no memory") {
     party.events.clear();
     REQUIRE(until({&party}, [&] { return party.sockets->drained(); }));
   }
-  // What a hundred clients left at the same moment, not what a thousand did.
+  // What a hundred concurrent clients leave behind, not a thousand.
 #ifndef __SANITIZE_ADDRESS__  // which keeps freed memory to find its use
   CHECK(resident_kb() < before + 20UL * 1024);
 #endif

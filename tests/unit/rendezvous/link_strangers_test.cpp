@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkSockets and those who connect: who is admitted, what strangers may hold, too few descriptors.
+// LinkSockets and clients: which are admitted, how much strangers may use, and what happens if
+// there are too few descriptors.
 #include "admission_fixture.hpp"
 #include "link_party.hpp"
 
@@ -11,13 +12,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A party that keeps what it would tell its user.
+// A party that records its notices.
 struct Host : Party {
   explicit Host(const LinkLimits& limits = {}) : Party(limits) {
     sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
   }
 
-  // Turns until nothing is left to do.
+  // Runs turns until there is nothing left to do.
   void settle() {
     do {
       turn();
@@ -31,7 +32,7 @@ struct Host : Party {
     return fd;
   }
 
-  // One that has said Hello.
+  // One that has sent Hello.
   UniqueFd member() {
     UniqueFd fd = plain(*this);
     write(fd, hello_bytes());
@@ -54,7 +55,7 @@ TEST_CASE("strangers: nothing is answered, and nobody hears of it, before it is 
   HeldAdmission admission;
   host.sockets->set_admission(&admission);
   const UniqueFd client = host.stranger();
-  CHECK(admission.peers.empty());  // it has said nothing yet
+  CHECK(admission.peers.empty());  // it has sent nothing yet
   write(client, hello_bytes().substr(0, 12));
   host.settle();
   write(client, hello_bytes().substr(12));
@@ -64,7 +65,7 @@ TEST_CASE("strangers: nothing is answered, and nobody hears of it, before it is 
   CHECK(admission.peers[0] == PeerAddress{"127.0.0.1", mine.port(), "127.0.0.1", host.port});
   CHECK_FALSE(was_answered(client));
   CHECK(host.events.empty());
-  // The answer comes between two turns, and makes the next one.
+  // The answer arrives between two turns, and triggers the next one.
   admission.answers[0]({});
   CHECK(host.events.empty());
   REQUIRE(is_ready(host.sockets->fd()));
@@ -90,7 +91,7 @@ TEST_CASE("strangers: who is not admitted is closed without a byte, with the rea
   HeldAdmission admission;
   host.sockets->set_admission(&admission);
   const UniqueFd client = host.stranger();
-  // Another version would be told which ones there are.
+  // A different version would receive the list of supported ones.
   write(client, std::string("\xA7MUSTER\x09\x00", 9));
   host.settle();
   REQUIRE(admission.answers.size() == 1);
@@ -123,7 +124,7 @@ TEST_CASE("strangers: who leaves before the answer is forgotten") {
   host.settle();
   CHECK(host.all<MessageReceived>().size() == 1);
   host.sockets.reset();
-  admission.answers[1]({});  // nobody is there any more
+  admission.answers[1]({});  // the client is gone
 }
 
 TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and time") {
@@ -137,7 +138,7 @@ TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and 
   CHECK(is_closed(fds[0]));
   REQUIRE(host.notices.size() == 1);
   CHECK(host.notices[0].ends_with("too many connections are waiting for admission"));
-  // Six bytes were read of this one; the rest of its Hello was left where it was.
+  // Six bytes of this one were read; the rest of its Hello stayed in the kernel.
   admission.answers[1]({});
   host.settle();
   CHECK(host.all<MessageReceived>().size() == 1);
@@ -148,7 +149,7 @@ TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and 
   host.sockets->settle(steady_now() + 21s);
   CHECK(is_closed(fds[2]));
   CHECK(is_closed(fds[3]));
-  CHECK(host.notices.size() == 1);  // one a minute
+  CHECK(host.notices.size() == 1);  // one per minute
 }
 
 TEST_CASE("strangers: who says more than can be held is closed, also where somebody is asked") {
@@ -185,7 +186,7 @@ TEST_CASE("strangers: a Hello that has not been read yet saves its connection") 
     fds.push_back(plain(host));
     write(fds.back(), hello_bytes());
   }
-  // All of them lie in the backlog: they are accepted before any of them is read.
+  // All of them are in the backlog, and are accepted before any of them is read.
   const FileLimit limit(limit_for(80));
   host.settle();
   CHECK(host.all<LinkAccepted>().size() == 40);
@@ -244,7 +245,8 @@ TEST_CASE("strangers: without descriptors it sleeps, says so once, and goes on w
         std::vector<std::string>{"cannot accept another node: Too many open files; new "
                                  "connections wait until another one closes; raise the limit on "
                                  "open files (ulimit -n)"});
-  // A member that ends makes room at once: for two here, since both of its ends were ours.
+  // A member that disconnects frees descriptors immediately: two here, because both of its ends
+  // were ours.
   fds[0].reset();
   REQUIRE(until({&host}, [&] { return host.all<LinkAccepted>().size() == 4; }));
   limit.lift();

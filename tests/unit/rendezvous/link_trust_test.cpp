@@ -24,7 +24,7 @@ const JobTrust& another_trust() {
   return kTrust;
 }
 
-// A party of the job "job".
+// A party in the job "job".
 struct Member {
   explicit Member(const JobTrust* with, const LinkLimits& limits = {}) : party(limits) {
     party.sockets->set_job("job", with);
@@ -130,7 +130,7 @@ TEST_CASE("trusted links: frames in the clear are never looked at") {
     write(client, bytes);
     static_cast<void>(read_until_closed(right, client));
   }
-  // The second one said that it has no token.
+  // The second one announced that it has no token.
   CHECK(right.party.all<TokenRefused>().size() == 1);
   CHECK(right.party.events.size() == 1);
 }
@@ -153,7 +153,7 @@ TEST_CASE("trusted links: a part of a client's first words takes no place, and i
     return answer.size() > kPreambleBytes + kReplyBytes;
   }));
   REQUIRE(until({&right.party}, [&] { return is_closed(half); }));
-  // A record that says it is all, and holds a part.
+  // A record that claims to be complete, but contains only a part.
   std::string cut = hello.substr(0, 60);
   cut[3] = 0;
   cut[4] = 55;
@@ -169,7 +169,7 @@ TEST_CASE("trusted links: handshakes beyond the limit wait for their turn") {
   limits.handshake = 200ms;
   Member right(&trust(), limits);
   SecureChannel recorded(trust(), SecureChannel::Side::client);
-  // Somebody repeats what an honest node said, and cannot go on.
+  // A replay of what an honest node sent, which cannot continue the handshake.
   const UniqueFd replay = plain(right.party);
   write(replay, kIntroduction + recorded.take_output());
   std::string answer;
@@ -213,7 +213,7 @@ TEST_CASE("trusted links: who says more than one record before the answer is clo
     answer += read_some(holder, closed);
     return answer.size() > kPreambleBytes + kReplyBytes;
   }));
-  // All of it would be kept while it awaits its turn.
+  // All of it would be buffered while it waits.
   const UniqueFd talker = plain(right.party);
   write(talker, hello + std::string(kMaxRecordBytes, 'x'));
   static_cast<void>(read_until_closed(right, talker));
@@ -233,7 +233,7 @@ TEST_CASE("trusted links: who has met its own believes no refusal in the clear")
                   [&] { return right.party.all<MessageReceived>().size() == 1; }));
   }
   REQUIRE(until({&left.party}, [&] { return !left.party.all<LinkClosed>().empty(); }));
-  // Somebody else listens where a node of ours was.
+  // A stranger listens where one of our nodes was.
   for (const std::string& lie :
        {refuse_introduction({Refusal::closed, "the job has ended"}),
         refuse_version(9),

@@ -48,7 +48,7 @@ TEST_CASE("listener: the first free port of a range") {
         "cannot listen on 127.0.0.1: every port from " + port + " to " + port +
             " is in use; widen --port-range, or stop the programs that use them");
   const auto found = listen_in_range("127.0.0.1", {taken, next});
-  // Somebody else may have the other one.
+  // Another process may have the other port.
   CHECK((!found || port_of(found->get()) == next));
   CHECK(listen_in_range("127.0.0.1", {}));
   CHECK_FALSE(listen_in_range("192.0.2.1", {taken, next}));

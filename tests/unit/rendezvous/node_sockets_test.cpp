@@ -36,7 +36,7 @@ TEST_CASE("node sockets: localhost is listened on in both versions of IP") {
 }
 
 TEST_CASE("node sockets: the name of this machine is listened on at all its addresses") {
-  // As Debian's /etc/hosts has it: others know the name by another address.
+  // As in Debian's /etc/hosts: other hosts resolve the name to a different address.
   const EndpointPlace named = place("this-machine", {"127.0.1.1"});
   const EndpointBinding binding = bind_endpoint(named);
   CHECK(binding.state == EndpointState::ours);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real sockets, one process: nodes meet, lose each other and meet again.
+// Real sockets, one process: nodes find each other, lose each other and meet again.
 #include "admission_fixture.hpp"
 #include "rendezvous/client/blocking_store.hpp"
 #include "test_node.hpp"
@@ -20,7 +20,7 @@ bool all_in_world_of(const Nodes& nodes, std::size_t world) {
   return std::ranges::all_of(nodes, [world](const auto& node) { return node->world() == world; });
 }
 
-// Each rank once, and one idea of where the store is.
+// Each rank occurs once, and all nodes agree on the store's address.
 void check_agreement(const Nodes& nodes) {
   std::set<std::int32_t> ranks;
   for (const auto& node : nodes) {
@@ -184,7 +184,7 @@ TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {
   REQUIRE(is_asked(1));
   admission.answers[0]({});
   REQUIRE(job.until([&] { return host->world() == 2 && guest->world() == 2; }));
-  // Through the port of the workers' store, which hands over who is a node.
+  // Through the port of the workers' store, which hands over connections from nodes.
   const auto store = host->node().open_store_on_endpoint();
   REQUIRE(store);
   const auto refused = job.add();
@@ -207,14 +207,14 @@ TEST_CASE("nodes: workers' store and meeting share one port") {
     auto store = host.node().open_store_on_endpoint();
     REQUIRE(store);
     CHECK((*store)->port() == *job.endpoint().port);
-    // A worker, on a thread since it blocks.
+    // A worker, in a separate thread because it blocks.
     auto talk = std::async(std::launch::async, [&job] {
       const auto client = BlockingStore::connect("127.0.0.1", *job.endpoint().port, 10s);
       return client && (*client)->add("ready", 1) == 1;
     });
     REQUIRE(job.until([&] { return talk.wait_for(0s) == std::future_status::ready; }));
     CHECK(talk.get());
-    // A node, by the same port.
+    // A node that uses the same port.
     nodes.push_back(job.add());
     REQUIRE(job.until([&] { return all_in_world_of(nodes, 3); }));
     nodes.pop_back();

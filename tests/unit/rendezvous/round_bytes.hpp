@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the nodes' protocol do with its bytes: decode them in pieces, and make frames.
+// Helpers for the bytes of the protocol between nodes: decode them in pieces, and build frames.
 #pragma once
 
 #include "base/bytes.hpp"
@@ -71,7 +71,7 @@ inline std::string raw_frame(std::uint8_t kind, std::string_view body) {
   return out.append(body);
 }
 
-// Behind what the side says first that connected, and that accepted.
+// Follows the introductions of both sides.
 inline std::string after_introduction(std::string_view bytes) {
   return round_introduction({.proofs = Proofs::none, .job = "job"}).append(bytes);
 }

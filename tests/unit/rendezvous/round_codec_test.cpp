@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames between nodes; what comes before them: round_introduction_test.cpp.
+// The frames between nodes; round_introduction_test.cpp tests what precedes them.
 #include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/round_limits.hpp"
 #include "round_bytes.hpp"
@@ -21,14 +21,14 @@ std::string head_of(std::uint8_t kind, std::uint32_t length) {
   return out;
 }
 
-// The one fault of a frame behind a reply, on a connection that we dialled.
+// The only error from a frame that follows a reply, on a connection that we opened.
 std::string fault_of(std::string_view frame) {
   const Decoded decoded = decode(Side::dialled, after_reply(frame));
   CHECK(decoded.messages.empty());
   return decoded.fault;
 }
 
-// How many fields an aggregate has.
+// The number of fields in an aggregate.
 struct Any {
   template <class T>
   operator T() const;  // NOLINT(google-explicit-constructor): it stands for any field
@@ -153,7 +153,7 @@ TEST_CASE("round codec: reserved ports are at most as many as the limit, and non
   start.offer.ports.assign(kMaxLeaderPorts, 40001);
   CHECK(decode(Side::dialled, after_reply(frame_of(start))).messages.size() == 1);
   std::string body = frame_of(start).substr(kFrameHeadBytes);
-  const std::size_t end = body.size() - 1;  // a flag follows
+  const std::size_t end = body.size() - 1;  // followed by a flag
   const std::size_t count = end - (2 * std::size_t{kMaxLeaderPorts}) - sizeof(std::uint32_t);
   const auto kind = static_cast<std::uint8_t>(frame_of(start)[4]);
   std::string zero = body;
@@ -213,7 +213,7 @@ TEST_CASE("round codec: sums of waiting are bounded, and so are their values") {
     one.at(28 + at) = byte;  // of the first sum
     return fault_of(raw_frame(30, one));
   };
-  CHECK_THAT(fault_with({}, 3, '\xff'), Catch::Contains("a message Waited: "));   // a rank below 0
+  CHECK_THAT(fault_with({}, 3, '\xff'), Catch::Contains("a message Waited: "));   // a negative rank
   CHECK_THAT(fault_with({}, 4, '\x02'), Catch::Contains("a message Waited: "));   // no flag
   CHECK_THAT(fault_with({}, 15, '\n'), Catch::Contains("a message Waited: "));    // in a name
   CHECK_THAT(fault_with({}, 39, '\x7f'), Catch::Contains("a message Waited: "));  // 292 years
@@ -261,7 +261,7 @@ TEST_CASE("round codec: whom we dialled may send long messages after its Welcome
 
 TEST_CASE("round codec: who comes to us sends long messages when it is welcomed and asked") {
   RoundDecoder decoder(Side::accepted, 50'000);
-  // After a Hello, which is itself short.
+  // After a Hello, which itself has a small limit.
   const auto fault = [&decoder](std::uint8_t kind, std::uint32_t length) {
     const std::string bytes = frame_of(followers_samples().front()) + head_of(kind, length);
     return decode(decoder, after_introduction(bytes), 1UL << 20U).fault;
@@ -282,7 +282,7 @@ TEST_CASE("round codec: who comes to us sends long messages when it is welcomed 
 TEST_CASE("round codec: the longest lists of a job fit into its limit, and hardly more") {
   auto round = std::make_shared<Round>();
   for (int i = 0; i < 50; ++i) {
-    // No two neighbours begin alike.
+    // No two neighbours share a prefix.
     const char first = i % 2 == 0 ? 'a' : 'b';
     NodeInfo node = sample_node(i);
     node.name.assign(kMaxNameBytes, first);

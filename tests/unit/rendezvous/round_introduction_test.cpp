@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two nodes say to each other before their first frames.
+// What two nodes send each other before their first frames.
 #include "rendezvous/wire/round_limits.hpp"
 #include "round_bytes.hpp"
 
@@ -119,7 +119,7 @@ TEST_CASE("round codec: the Refuse of another version is understood, and nothing
   std::string bytes(kRoundMagic);
   append_int(bytes, std::uint16_t{9});
   std::string body;
-  append_int(body, std::uint8_t{200});  // a reason of the future
+  append_int(body, std::uint8_t{200});  // a reason from a future version
   append_int(body, std::uint16_t{4});
   body += "oldiand more fields";
   const Decoded refused = decode(Side::dialled, bytes + raw_frame(kRefuse, body));

@@ -76,7 +76,7 @@ TEST_CASE("round record: nobody reads a record whose agent or guard still runs")
   CHECK(number_in(second) == 0);
   REQUIRE(second.write(memory_of(6), true));
   first.reset();
-  CHECK(number_in(folder.open()) == 4);  // not a fresh file
+  CHECK(number_in(folder.open()) == 4);  // not a new file
 }
 
 TEST_CASE("round record: one that was not touched for long is none") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One message between nodes of each kind, every field filled, for the tests of the codec.
+// One message of each kind between nodes, with every field set, for the tests of the codec.
 #pragma once
 
 #include "rendezvous/wire/round_messages.hpp"
@@ -160,7 +160,7 @@ inline std::vector<RoundMessage> all_samples() {
   return out;
 }
 
-// Equal in every field; rounds behind pointers by their values.
+// Compares every field, and rounds behind pointers by value.
 struct SameMessage {
   template <class Left, class Right>
   bool operator()(const Left&, const Right&) const {

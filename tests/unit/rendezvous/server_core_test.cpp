@@ -44,7 +44,7 @@ struct Fixture {
     return id;
   }
 
-  // All that a reading client would get.
+  // All output, as if a client had read it.
   std::string drain(SessionId id) {
     std::string out;
     while (!core.output(id).empty()) {
@@ -172,7 +172,7 @@ TEST_CASE("server core: a session that does not read is not served beyond the hi
   f.core.receive(id, requests);
   CHECK(f.core.output(id).size() == 4UL * 308);
   CHECK_FALSE(f.core.wants_input(id));
-  // Reading makes room, byte by byte, and in the end all has been answered in order.
+  // Each byte that is read makes room, and finally all requests have been answered in order.
   std::string replies;
   while (!f.core.output(id).empty()) {
     REQUIRE(f.core.output(id).size() <= 1'308);

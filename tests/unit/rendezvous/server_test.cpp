@@ -21,7 +21,7 @@ namespace {
 
 constexpr Duration kTimeout = std::chrono::seconds(30);
 
-// A raw connection, for bytes that no client of ours would send.
+// A raw connection, for bytes that our clients would never send.
 UniqueFd raw_connection(std::uint16_t port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -118,7 +118,7 @@ TEST_CASE("server: a connection of a node is handed over with what it sent, a wo
   CHECK(::recv(node.get(), answer.data(), answer.size(), MSG_WAITALL) == 6);
   std::array<char, 4> pong{};
   CHECK(::recv(worker.get(), pong.data(), pong.size(), MSG_WAITALL) == 4);
-  // In the middle of a session that byte is one like any other.
+  // Later in a session that byte has no special meaning.
   send_all(worker, "\xA7MUSTER");
   server->reset();
   CHECK(is_closed_by_server(worker));
@@ -132,7 +132,8 @@ TEST_CASE("server: without descriptors new clients wait and are served when some
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   {
-    // The sockets are made before the limit falls, since the test shares it with the server.
+    // The sockets are created before the limit is lowered, because the test shares the limit with
+    // the server.
     for (int i = 0; i < 4; ++i) {
       waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     }
@@ -147,7 +148,7 @@ TEST_CASE("server: without descriptors new clients wait and are served when some
     CHECK(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
     send_all(fd, from_hex("00CEF7853C 0D 01020304"));
   }
-  // Those who are connected are served as before.
+  // Existing connections are served as before.
   for (int i = 0; i < 100; ++i) {
     CHECK((*first)->add("n", 1) == i + 1);
   }

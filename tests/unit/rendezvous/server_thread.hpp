@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A StoreServer on a loop of its own thread, for tests of clients. Ends with its scope.
+// A StoreServer with a loop in its own thread, for tests of clients. Stops at the end of its scope.
 #pragma once
 
 #include "rendezvous/server/server.hpp"
@@ -30,7 +30,7 @@ class ServerThread {
   }
 
   ~ServerThread() {
-    // The server belongs to the loop's thread until that has ended.
+    // The loop's thread owns the server until the thread exits.
     asio::post(loop_, [this] {
       server_.reset();
       loop_.stop();

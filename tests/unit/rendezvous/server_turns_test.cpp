@@ -96,7 +96,7 @@ struct Fixture {
     return turns;
   }
 
-  // Each wait is a request of its own.
+  // Each wait is a separate request.
   SessionId waiting(const std::string& key, std::size_t count = kMany) {
     const SessionId id = greeted();
     for (std::size_t i = 0; i < count; ++i) {

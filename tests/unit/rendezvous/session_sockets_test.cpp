@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionSockets driven by hand: connections that say nothing, too few descriptors, admission.
+// SessionSockets driven by the test: silent connections, too few descriptors, admission.
 #include "rendezvous/server/session_sockets.hpp"
 
 #include "admission_fixture.hpp"
@@ -42,7 +42,7 @@ struct Store {
     sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
   }
 
-  // Serves until it holds; a test that waits in vain for it fails.
+  // Serves until the condition is true; the test fails if that never happens.
   void until(const std::function<bool()>& holds) {
     const TimePoint end = steady_now() + 30s;
     while (!holds()) {
@@ -53,7 +53,7 @@ struct Store {
     }
   }
 
-  // Serves until nothing is left to do.
+  // Serves until there is nothing left to do.
   void settle() {
     while (is_ready(sockets->fd())) {
       sockets->serve();
@@ -141,7 +141,7 @@ TEST_CASE("session sockets: a greeting that has not been read yet saves its conn
     fds.push_back(store.dial());
     say(fds.back(), kPing);
   }
-  // All of them lie in the backlog: they are accepted before any of them is read.
+  // All of them are in the backlog, and are accepted before any of them is read.
   const FileLimit limit(limit_for(80));
   store.settle();
   for (const UniqueFd& fd : fds) {
@@ -185,7 +185,7 @@ TEST_CASE("session sockets: without descriptors it sleeps, says so once, and goe
   }
   FileLimit limit(limit_for(3));
   store.settle();
-  // Three clients have all descriptors. The others wait, and the loop has nothing to do.
+  // Three clients use all descriptors. The others wait, and the loop has nothing to do.
   CHECK(hear(fds[2]) == kPong);
   CHECK(hear(fds[3]).empty());
   CHECK_FALSE(is_closed(fds[3]));
@@ -198,7 +198,8 @@ TEST_CASE("session sockets: without descriptors it sleeps, says so once, and goe
                              "cannot accept another client: Too many open files; new connections "
                              "wait until another one closes; raise the limit on open files "
                              "(ulimit -n)"});
-  // A client that ends makes room at once; the rest is served once there are descriptors.
+  // A client that disconnects frees its descriptor immediately; the rest are served once there are
+  // descriptors.
   fds[0].reset();
   store.until([&] { return !hear(fds[3]).empty(); });
   limit.lift();
@@ -216,7 +217,7 @@ TEST_CASE("session sockets: nothing is answered before a client is admitted") {
   CHECK(hear(earlier) == kPong);
   store.sockets->set_admission(&admission);
   const UniqueFd client = store.connect();
-  CHECK(admission.peers.empty());  // it has said nothing yet
+  CHECK(admission.peers.empty());  // it has sent nothing yet
   say(client, kPing.substr(0, 7));
   store.settle();
   say(client, kPing.substr(7));
@@ -228,7 +229,7 @@ TEST_CASE("session sockets: nothing is answered before a client is admitted") {
   CHECK(store.sockets->next_deadline());
   say(earlier, kPing.substr(5));
   store.settle();
-  CHECK(hear(earlier) == kPong);  // the others are served meanwhile
+  CHECK(hear(earlier) == kPong);  // others are served meanwhile
   admission.answers[0]({});
   store.settle();
   CHECK(hear(client) == kPong);
@@ -265,7 +266,7 @@ TEST_CASE("session sockets: who leaves before the answer is forgotten") {
   store.settle();
   client.reset();
   store.until([&] { return !store.sockets->next_deadline(); });
-  // The next one has the same descriptor and session; the late answer is not for it.
+  // The next client has the same descriptor and session, but the late answer is not for it.
   const UniqueFd next = store.connect();
   say(next, kPing);
   store.settle();
@@ -276,7 +277,7 @@ TEST_CASE("session sockets: who leaves before the answer is forgotten") {
   admission.answers[1]({});
   CHECK(hear(next) == kPong);
   store.sockets.reset();
-  admission.answers[1]({});  // nobody is there any more
+  admission.answers[1]({});  // the client is gone
 }
 
 TEST_CASE("session sockets: what waits to be admitted is bounded in number, bytes and time") {
@@ -292,7 +293,7 @@ TEST_CASE("session sockets: what waits to be admitted is bounded in number, byte
   CHECK(is_closed(fds[0]));
   REQUIRE(store.notices.size() == 1);
   CHECK(store.notices[0].ends_with("too many connections are waiting for admission"));
-  // Six bytes were read of this one; the rest of its request was left where it was.
+  // Six bytes of this one were read; the rest of its request stayed in the kernel.
   admission.answers[1]({});
   store.settle();
   CHECK(hear(fds[1]) == kPong);
@@ -302,7 +303,7 @@ TEST_CASE("session sockets: what waits to be admitted is bounded in number, byte
   store.sockets->expire(steady_now() + 21s);
   CHECK(is_closed(fds[2]));
   CHECK(is_closed(fds[3]));
-  CHECK(store.notices.size() == 1);  // one a minute
+  CHECK(store.notices.size() == 1);  // one per minute
 }
 
 TEST_CASE("session sockets: an admission is for the connection that was asked about") {
@@ -313,7 +314,7 @@ TEST_CASE("session sockets: an admission is for the connection that was asked ab
   say(client, kSetKey);
   store.settle();
   REQUIRE(admission.answers.size() == 1);
-  // Its port is free at once: somebody else's socket may be what was found there.
+  // Its port is free immediately, so another process's socket may have been found there.
   const linger none{.l_onoff = 1, .l_linger = 0};
   REQUIRE(::setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0);
   client.reset();
@@ -342,7 +343,7 @@ TEST_CASE("session sockets: a node is handed over without being asked about here
 }
 
 TEST_CASE("session sockets: they stay ready until all waits of a key have ended") {
-  constexpr std::size_t kWaits = 5'000;  // more than one turn can end
+  constexpr std::size_t kWaits = 5'000;  // more than one turn can complete
   Store store;
   const UniqueFd waiter = store.connect();
   std::string waits = from_hex("00CEF7853C");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreCarrier between two nodes with real sockets: a worker's bytes reach a store that it cannot
-// reach itself, and come back.
+// StoreCarrier between two nodes with real sockets: a worker's bytes reach a store that the worker
+// cannot reach itself, and the replies come back.
 #include "test_node.hpp"
 
 #include <array>
@@ -20,7 +20,7 @@ UniqueFd without_waiting(int fd) {
   return UniqueFd(fd);
 }
 
-// Reads what is there; true at the end of the connection.
+// Reads all available bytes; true at the end of the connection.
 bool read_all(const UniqueFd& fd, std::string& out) {
   std::array<char, 65536> buffer{};
   while (true) {
@@ -119,7 +119,7 @@ TEST_CASE("carrier: a side that has said all still hears the answer") {
   Carriage carriage;
   carriage.connect();
   carriage.say(carriage.worker, "question");
-  ::shutdown(carriage.worker.get(), SHUT_WR);  // perhaps before the store is reached
+  ::shutdown(carriage.worker.get(), SHUT_WR);  // possibly before the store is reached
   REQUIRE(carriage.reaches_store());
   CHECK(carriage.hears(carriage.store, "question"));
   CHECK(carriage.ends(carriage.store));
@@ -136,7 +136,7 @@ TEST_CASE("carrier: a side that has said all still hears the answer") {
   CHECK(carriage.hears(carriage.store, "as you like"));
   carriage.worker.reset();
   CHECK(carriage.job.until([&] {
-    // Once both have ended, nothing is left that could be written to.
+    // Once both have ended, no open connection is left to write to.
     return ::send(carriage.store.get(), "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE;
   }));
 }
@@ -147,13 +147,13 @@ TEST_CASE("carrier: a side that does not read stops the other one, and nothing i
   REQUIRE(carriage.reaches_store());
   const std::string chunk(65536, 'x');
   std::size_t sent = 0;
-  // Every buffer on the way is full when nothing more is taken, however often the loop runs.
+  // All buffers on the way are full if nothing more is accepted, however often the loop runs.
   int idle = 0;
   REQUIRE(carriage.job.until([&] {
     const auto count = ::send(carriage.worker.get(), chunk.data(), chunk.size(), MSG_NOSIGNAL);
     sent += count > 0 ? static_cast<std::size_t>(count) : 0;
     idle = count > 0 ? 0 : idle + 1;
-    return idle >= 5;  // asked once more when it is over
+    return idle >= 5;  // checked again after the end
   }));
   CHECK(sent < 64UL * 1024 * 1024);
   carriage.worker.reset();

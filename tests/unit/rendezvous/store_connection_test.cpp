@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against servers that are late, old, wrong or absent.
+// The client against servers that are slow, old, wrong or absent.
 #include "rendezvous/client/store_connection.hpp"
 
 #include "base/bytes.hpp"
@@ -60,7 +60,8 @@ TEST_CASE("store connection: a server that starts late is found") {
 }
 
 TEST_CASE("store connection: a server that knows no PING is greeted without it") {
-  // It closes on the first connection, as PyTorch 2.1 to 2.4 do, and answers CHECK on the second.
+  // The server closes the first connection, like PyTorch 2.1 to 2.4, and answers CHECK on the
+  // second.
   CannedServer server({{{10, ""}}, {{14, std::string(1, '\0')}}});
   const auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(store);
@@ -75,7 +76,7 @@ TEST_CASE("store connection: a wrong echo is not a store") {
 }
 
 TEST_CASE("store connection: a server without BARRIER gets ADD and WAIT instead") {
-  // BARRIER is 1 + 8 + 2 + 8 bytes; the server closes on it.
+  // BARRIER is 1 + 8 + 2 + 8 bytes; the server closes the connection when it receives it.
   const std::string two = from_hex("0200000000000000");
   CannedServer server(
       {{{10, pong()}, {19, ""}}, {{10, pong()}, {31, two}, {32, ""}, {31, std::string(1, '\0')}}});
@@ -89,7 +90,7 @@ TEST_CASE("store connection: a server without BARRIER gets ADD and WAIT instead"
 }
 
 TEST_CASE("store connection: an answer that comes just as the wait is cancelled counts") {
-  // The server answers the CANCEL_WAIT with STOP_WAITING first: the key came at that moment.
+  // The server answers CANCEL_WAIT with STOP_WAITING, because the key was set at that moment.
   CannedServer server(
       {{{10, pong()}, {19, ""}, {1, from_hex("00 01")}, {11, from_hex("0700000000000000")}}});
   const auto store = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);

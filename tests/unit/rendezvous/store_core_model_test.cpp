@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreCore against a simple model with random requests of random sessions. The model keeps plain
-// ordered containers and finds out who is woken by looking at every waiter each time.
+// StoreCore against a simple model, with random requests from random sessions. The model keeps
+// plain ordered containers, and checks every waiter each time to find the ones to wake.
 #include "store_fixture.hpp"
 #include "support/seed.hpp"
 
@@ -133,7 +133,7 @@ struct Run {
 
   std::string key(const char* kind) { return kind + std::to_string(dice.below(6)); }
 
-  // Asks both and compares the reply and who was woken, in order.
+  // Runs the request on both, and compares the reply and the woken waiters, in order.
   void both(const std::string& real, const std::string& expected) {
     REQUIRE(store.refusal.empty());
     REQUIRE(testing::to_hex(real) == testing::to_hex(expected));

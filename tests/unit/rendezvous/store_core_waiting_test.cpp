@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits, barriers, queues and watches: the requests of store_core_waiting.cpp.
+// Waits, barriers, queues and watches: the requests in store_core_waiting.cpp.
 #include "store_fixture.hpp"
 
 using namespace muster;

@@ -36,7 +36,7 @@ std::string text_of(const Request& request) {
   return out;
 }
 
-// Feeds the pieces as a server would and returns what was decoded, one line each.
+// Feeds the pieces like a server, and returns the decoded requests, one per line.
 std::vector<std::string> decode(const std::vector<std::string_view>& pieces) {
   StoreDecoder decoder;
   std::vector<std::string> out;
@@ -64,7 +64,7 @@ std::vector<std::string> decode(const std::vector<std::string_view>& pieces) {
   return out;
 }
 
-// One request of every kind that the dialect has.
+// One request of every kind in the dialect.
 std::string every_request(Dialect dialect) {
   std::string out;
   if (dialect == Dialect::current) {
@@ -203,7 +203,7 @@ TEST_CASE("store decoder: random splits of random long conversations give the sa
       RequestWriter(all, Opcode::wait).keys(keys);
       RequestWriter(all, Opcode::barrier).string(key).number(static_cast<std::int64_t>(i));
     }
-    // Some end in rubbish, which must break at the same place with the same text.
+    // Some end in garbage, which must fail at the same place with the same text.
     all += dice.below(2) == 0 ? "" : dice.bytes(64);
     std::vector<std::string_view> pieces;
     for (std::string_view left = all; !left.empty();) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A StoreCore with requests in one call each, for its tests: builds the request as bytes, decodes
-// it as the server does, and gives back the reply.
+// A StoreCore with one call per request, for its tests: encodes the request, decodes it like the
+// server, and returns the reply.
 #pragma once
 
 #include "rendezvous/store/store_core.hpp"
@@ -18,8 +18,8 @@ struct StoreFixture {
   explicit StoreFixture(const ServerLimits& limits = {}) : core(limits) {}
 
   StoreCore core;
-  std::vector<Push> pushes;  // of the last request
-  std::string refusal;       // of the last request; empty if it was served
+  std::vector<Push> pushes;  // from the last request
+  std::string refusal;       // from the last request; empty if it was served
   SessionId session = 1;     // who asks
 
   std::string ask(const std::string& bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The invariants hold in a store that has a bit of everything, and each of them sees an error that
-// is planted.
+// The invariants hold in a store that contains a bit of everything, and each of them detects a
+// planted error.
 #include "rendezvous/server/server_core.hpp"
 #include "store_fixture.hpp"
 #include "support/catch.hpp"
@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Plants what no request can bring about.
+// Plants states that no request can cause.
 struct StateForTests {
   static std::uint64_t& key_count(StoreCore& core) { return core.key_count_; }
 
@@ -44,7 +44,7 @@ namespace {
 using State = StateForTests;
 using testing::StoreFixture;
 
-// A value, a counter, a queue, one that waits for two keys and one that watches.
+// A value, a counter, a queue, a client that waits for two keys, and one that watches.
 std::unique_ptr<StoreFixture> filled_store() {
   auto store = std::make_unique<StoreFixture>();
   store->set("/value", "text");
@@ -53,14 +53,14 @@ std::unique_ptr<StoreFixture> filled_store() {
   store->session = 2;
   store->ask_keys(Opcode::wait, {"/a", "/b"});
   store->session = 3;
-  Request watch;  // of the older dialect only
+  Request watch;  // only in the older dialect
   watch.opcode = Opcode::watch_key;
   watch.key = "/value";
   store->handle(watch);
   return store;
 }
 
-// What is found broken after `plant` has been done to such a store.
+// The violation found after `plant` has been applied to such a store.
 template <class Plant>
 std::string broken_by(const Plant& plant) {
   const auto store = filled_store();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RendezvousNode with an agent around it whose workers are only text: they run until they are
-// told to stop. For tests with real sockets on one loop.
+// A RendezvousNode with an agent whose workers are only text: they run until they are told to stop.
+// For tests with real sockets on one loop.
 #pragma once
 
 #include "base/clock.hpp"
@@ -52,7 +52,7 @@ class TestNode : public NodeOwner {
     node_->tell(StoreOpened{.round = of, .address = node_->address(), .port = 12345});
   }
 
-  // It takes every client from another machine for its own.
+  // Treats every client from another machine as one of its own.
   void find_owner(const FindOwner& question) override {
     node_->tell(OwnerFound{.question = question.question, .answer = VouchAnswer::ours});
   }
@@ -115,7 +115,7 @@ class TestNode : public NodeOwner {
   std::unique_ptr<RendezvousNode> node_;
 };
 
-// Nodes of one job on one loop, and the time until something is so.
+// The nodes of one job on one loop, and the time until a condition is true.
 class TestJob {
  public:
   explicit TestJob(const std::string& host = "127.0.0.1") : endpoint_{host, free_port()} {}
@@ -142,7 +142,7 @@ class TestJob {
     return std::make_unique<TestNode>(loop, settings);
   }
 
-  // Runs the loop until it is so; false after 20 s.
+  // Runs the loop until the condition is true; false after 20 s.
   [[nodiscard]] bool until(const std::function<bool()>& condition) {
     const TimePoint deadline = steady_now() + std::chrono::seconds(20);
     while (!condition() && steady_now() < deadline) {

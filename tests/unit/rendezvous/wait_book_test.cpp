@@ -105,7 +105,7 @@ TEST_CASE("wait book: a cancelled wait whose first key has come leaves nothing b
   CHECK(f.wake("b").empty());
 }
 
-// A cost that grows with the square of the number of waits needs minutes for this.
+// If the cost were quadratic in the number of waits, this would take minutes.
 TEST_CASE("wait book: what a wait costs does not grow with the number of waits") {
   constexpr std::uint64_t kWaits = 131'072;  // ServerLimits::awaited_keys
   constexpr auto kEnough = std::chrono::seconds(20);

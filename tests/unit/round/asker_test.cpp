@@ -21,7 +21,7 @@ NodeInfo node(NodeId id) {
   return made;
 }
 
-// The links that a tick opens.
+// The links opened by a tick.
 std::vector<LinkId> opens(Asker& asker, TimePoint now) {
   NodeEffects out;
   asker.tick(now, out);
@@ -103,7 +103,7 @@ TEST_CASE("asker: an endpoint that refuses is asked again soon, more rarely as t
   Asker asker(3);
   asker.want_endpoint(kStart, 0, Endpoint{"h", 1});
   TimePoint now = kStart;
-  // The pause after the question of now ends like that.
+  // The pause after the current query ends in this way.
   const auto pause_after = [&](LinkEnd how) {
     const auto links = opens(asker, now);
     REQUIRE(links.size() == 1);
@@ -118,7 +118,7 @@ TEST_CASE("asker: an endpoint that refuses is asked again soon, more rarely as t
   CHECK(pause_after(LinkEnd::refused) == 100ms);
   now = kStart + 1h;
   CHECK(pause_after(LinkEnd::refused) == kAskRefusedMost);
-  // A machine that says nothing, or a guard at work, is not asked more often than before.
+  // A silent machine, or a guard that is still working, is not queried more often than before.
   CHECK(pause_after(LinkEnd::unreachable) == kAskInterval);
   CHECK(pause_after(LinkEnd::refused) == kAskRefusedFirst);
   now += 100s;

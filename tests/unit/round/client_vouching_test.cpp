@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is asked whose a client of the workers' store is, what the answers come to, and what happens
-// when one does not come.
+// Which nodes are asked for the owner of a client of the workers' store, how the answers are
+// combined, and what happens if one is missing.
 #include "rendezvous/round/questions/client_vouching.hpp"
 
 #include "made_worlds.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLeader = 0;
 
-// Three nodes; n0 leads and n1 has the first rank, and so the store.
+// Three nodes: n0 leads, and n1 has the first rank and therefore the store.
 constexpr std::size_t kHost = 1;
 
 SmallWorld world_of_three(int restarts = 0) {

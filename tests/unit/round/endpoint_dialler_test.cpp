@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A node with the endpoints a:1 and b:1 that looks for a leader.
+// A node with the endpoints a:1 and b:1 that is looking for a leader.
 struct Seeker {
   NodeCore core;
   TimePoint now{1h};
@@ -30,13 +30,13 @@ struct Seeker {
     core.step(now, event, out);
   }
 
-  // Until the next deadline.
+  // Advances to the next deadline.
   void tick() {
     now = core.next_deadline().value();
     step(NodeTick{});
   }
 
-  // The last connection that was asked for, to this host; 0: none in this step.
+  // The last connection requested to this host; 0: none in this step.
   [[nodiscard]] LinkId dialled(const std::string& host) const {
     LinkId link = 0;
     for (const NodeEffect& effect : out) {

@@ -97,7 +97,7 @@ TEST_CASE("failure proof: who lost a connection is no cause beside another, howe
   lost.lost_connection = true;
   REQUIRE(proof.judge(lost));
   CHECK(lost.message.consequence);
-  CHECK(proof.wants_details(3));  // should the other one have been no failure
+  CHECK(proof.wants_details(3));  // in case the other one was not a failure
 }
 
 TEST_CASE("failure proof: who lost a connection is the cause where nobody tells of another") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first proposal of a job binds its first round, whoever forms it (rendezvous/README.md).
+// The first proposal of a job binds its first round, whichever node forms it
+// (rendezvous/README.md).
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -9,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Four nodes, of which n2 never heard the first proposal; the others have accepted it.
+// Four nodes: n2 never received the first proposal; the others have accepted it.
 SmallWorld proposed_world(NodeSettings made) {
   SmallWorld world(std::move(made));
   world.add("n0", true);
@@ -61,7 +62,7 @@ TEST_CASE("first round: a founder that may split its job goes on alone") {
   CHECK(world.nodes[0].running);
 }
 
-// The founder is silent for so long, and then proven gone, while n1 records its proposal.
+// The founder is silent for this long, and then proven dead, while n1 records its proposal.
 TEST_CASE("first round: a node continues if the founder dies within a lease of its last answer") {
   const Duration silent = GENERATE(Duration(1s), Duration(9s));
   NodeSettings made = settings(1, 3);
@@ -84,7 +85,7 @@ TEST_CASE("first round: a node continues if the founder dies within a lease of i
 
 TEST_CASE("first round: who missed the first proposal is in the next one, without a last call") {
   SmallWorld world = proposed_world(settings(1, 4));
-  world.pass(1500ms);  // n2 does not accept: abandoned
+  world.pass(1500ms);  // n2 does not accept, so it is abandoned
   CHECK(world.nodes[0].core->coordinator().started().number == 1);
   CHECK(ranks(world) == std::vector{-1, -1, -1, -1});
   world.heal(2);

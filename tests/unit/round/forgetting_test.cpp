@@ -17,7 +17,7 @@ int running(const SmallWorld& world) {
   return static_cast<int>(std::ranges::count_if(found, [](int rank) { return rank >= 0; }));
 }
 
-// The first one is silent for a minute, loses its power, and returns without a record.
+// The first node is silent for a minute, loses power, and returns without a record.
 SmallWorld waiting_world() {
   SmallWorld world = running_world(2, 2);
   REQUIRE(running(world) == 2);

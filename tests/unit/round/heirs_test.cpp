@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents that are started again with the record of those before them (rendezvous/round/README.md).
+// Agents that are restarted with the record of their predecessors (rendezvous/round/README.md).
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -23,7 +23,7 @@ SmallWorld world_of(int count, int min) {
   return world;
 }
 
-// The first of two loses its power for so long.
+// The first of two nodes is without power for this long.
 SmallWorld world_without_first(Duration down) {
   SmallWorld world = world_of(2, 2);
   REQUIRE(ranks(world) == std::vector{0, 1});
@@ -63,7 +63,7 @@ TEST_CASE("heirs: all nodes that restart with their records continue the job") {
   }
   world.pass(2s);
   CHECK(ranks(world) == std::vector{-1, -1, -1, 0, 1, 2});
-  CHECK(world.nodes[3].running->round->restart_count == 0);  // no launcher has used one up
+  CHECK(world.nodes[3].running->round->restart_count == 0);  // no launcher has used a restart
   CHECK(world.nodes[3].running->round->id.number == 3);
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("heirs: a majority of which one has not restarted continues without th
   world.kill(0);
   world.add("n0", true, world.nodes[0].record);
   world.pass(5s);
-  CHECK(ranks(world) == std::vector{-1, -1, -1, -1});  // the silent one has its lease
+  CHECK(ranks(world) == std::vector{-1, -1, -1, -1});  // the silent one still has its lease
   world.pass(10s);
   CHECK(ranks(world) == std::vector{-1, 1, -1, 0});
 }
@@ -144,7 +144,7 @@ TEST_CASE("heirs: a record alone yields to the node that founds the job, which t
   CHECK(ranks(world) == std::vector{-1, -1, 1, 0});
 }
 
-// n2 loses its leader before it has recorded the second round and could accept it.
+// n2 loses its leader before it has recorded the second round and can accept it.
 TEST_CASE("heirs: a proposal that was recorded but not accepted does not bind a node") {
   SmallWorld world = world_of(3, 1);
   REQUIRE(ranks(world) == std::vector{0, 1, 2});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds up the job: all nodes are asked, those that do not answer are given up, and everybody
-// hears of one verdict.
+// Which rank blocks the job: all nodes are queried, nodes that do not answer are skipped, and all
+// nodes receive one verdict.
 #include "rendezvous/round/questions/inquiry.hpp"
 
 #include "made_worlds.hpp"
@@ -78,7 +78,7 @@ TEST_CASE("inquiry: who asks before it has heard the verdict is told that one ag
   world.feed(2, StalledHere{});
   CHECK(world.nodes[2].verdicts == Texts{"once"});
   CHECK(world.nodes[0].judged.size() == 1);
-  // Who knows it asks for another one.
+  // A node that knows the cause requests another inquiry.
   world.nodes[0].judges = true;
   world.feed(2, StalledHere{});
   world.pass(1s);
@@ -120,7 +120,7 @@ TEST_CASE("inquiry: a node that beats and does not answer is given up later") {
   world.pass(1s);
   CHECK(answer_of(world, 1).presence == Presence::late);
   CHECK(answer_of(world, 2).presence == Presence::answered);
-  // Its answer comes too late, and the next inquiry is another one.
+  // Its answer arrives too late, and the next inquiry has a different number.
   const RoundId round = world.nodes[1].running->round->id;
   world.feed(1, LookedHere{{round, 1, "too late"}});
   world.nodes[1].looks = true;
@@ -174,7 +174,7 @@ TEST_CASE("inquiry: a node dies while the others are asked") {
   world.feed(1, StalledHere{});
   world.kill(2);
   world.pass(5s);
-  // It is proven gone: the others go on without it, and ask anew if they have to.
+  // It is proven dead: the others continue without it, and start a new inquiry if necessary.
   CHECK(world.nodes[0].judged.empty());
   REQUIRE(world.nodes[1].running);
   CHECK(world.nodes[1].running->round->members.size() == 2);

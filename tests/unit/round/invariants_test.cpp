@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks of rendezvous/round/invariants.cpp find an error that a test plants; and counters that
-// were once wrong are right.
+// The checks in rendezvous/round/invariants.cpp detect an error that a test plants. Also, counters
+// that used to be wrong are right.
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -80,7 +80,8 @@ TEST_CASE("invariants: an error that is planted in a follower is found") {
   Tamper::check_follower();
 }
 
-// The store's host stays when its workers are done, and says so again on each new connection.
+// The store's host stays when its workers have finished, and reports this again on each new
+// connection.
 TEST_CASE("invariants: a node that says twice that it has finished counts once") {
   SmallWorld world(settings(1, 3));
   world.add("b", true);
@@ -100,7 +101,7 @@ TEST_CASE("invariants: a node that says twice that it has finished counts once")
   REQUIRE(world.nodes[0].close);
 }
 
-// Between the end of its lease and the moment at which somebody looks.
+// Between the end of its lease and the next check.
 TEST_CASE("invariants: a member that comes back late is awaited once") {
   const auto member = [](NodeId id) {
     return NodeInfo{id, "n" + std::to_string(id), "10.0.0.1", 1, 1, "", -1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proof that a node is gone tells nothing of what it did before: when it counts for a quorum, and
-// when not (rendezvous/README.md, "The rule").
+// Proof that a node is dead shows nothing about what it did before: when it counts towards a
+// quorum, and when it does not (rendezvous/README.md, "The rule").
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// n1 is cut off, n0 goes on with a newcomer and dies.
+// n1 is cut off; n0 continues with a newcomer and dies.
 SmallWorld world_with_heir() {
   SmallWorld world(settings(1, 3));
   world.add("n0", true);
@@ -31,7 +31,7 @@ SmallWorld world_with_heir() {
   return world;
 }
 
-// The first of two is silent for so long, and then proven gone.
+// The first of two nodes is silent for this long, and then proven dead.
 SmallWorld world_of_one(Duration silent, const NodeSettings& made) {
   SmallWorld world(made);
   world.add("n0", true);

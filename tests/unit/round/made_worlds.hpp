@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worlds that most tests of rounds begin with, and what they look at.
+// The worlds with which most tests of rounds begin, and functions to inspect them.
 #pragma once
 
 #include "small_world.hpp"
@@ -17,7 +17,7 @@ inline NodeSettings settings(int min, int max, int restarts = 0) {
   return made;
 }
 
-// Group ranks of the nodes that run; -1: does not.
+// Group ranks of the running nodes; -1: not running.
 inline std::vector<int> ranks(const SmallWorld& world) {
   std::vector<int> found;
   for (const SmallNode& node : world.nodes) {

@@ -99,7 +99,7 @@ TEST_CASE("node core: the earliest failure is the root cause though its report c
   fail_worker(world, 2, 1);
   CHECK(world.nodes[0].ended.empty());
   world.heal(1);
-  // Its connection carried nothing meanwhile; it fails now and was told before.
+  // Its connection carried no data meanwhile. Now it fails, and the failure was reported before.
   world.kill(2);
   CHECK(world.nodes[2].ended.empty());
   CHECK(seen < world.now());
@@ -120,7 +120,7 @@ TEST_CASE(
   fail_worker(world, 2, 4);
   CHECK(world.nodes[0].ended.empty());
   world.pass(100ms);
-  world.feed(1, WorkerFailedHere{first, world.now(), seen, true});  // its error file says when
+  world.feed(1, WorkerFailedHere{first, world.now(), seen, true});  // its error file has the time
   world.feed(1, DetailsKnown{Details{first.round, 1, "earlier"}});
   world.feed(1, WorkersGone{});
   for (const SmallNode& node : world.nodes) {
@@ -211,7 +211,7 @@ TEST_CASE("node core: a second node waits for a first that fell silent") {
   SmallWorld world = running_world(2, 1);
   world.cut(0);
   world.pass(60s);
-  // The one that is cut off is the first of two, so it is the half that goes on.
+  // The node that is cut off is the first of two, so it is the half that continues.
   REQUIRE(ranks(world) == std::vector{0, -1});
   world.heal(0);
   world.pass(10s);
@@ -231,9 +231,9 @@ TEST_CASE("node core: a spare knows what it waits for, waits without end, and en
   SmallWorld world = running_world(2, 2);
   const std::size_t spare = world.add("spare");
   CHECK(world.nodes[spare].roll_call.names == std::vector<std::string>{"n0", "n1"});
-  world.pass(2000s);  // more than it would wait for a first round
+  world.pass(2000s);  // longer than it would wait for a first round
   CHECK(world.nodes[spare].ended.empty());
-  world.kill(0);  // it knows whom to ask now
+  world.kill(0);  // now it knows which node to ask
   REQUIRE(ranks(world) == std::vector{-1, 0, 1});
 }
 
@@ -300,7 +300,7 @@ TEST_CASE("node core: who has succeeded does not come back, and nobody waits lon
   world.pass(9s);  // the lease
   REQUIRE(world.nodes[0].ended.empty());
   CHECK(ranks(world)[0] == -1);
-  world.pass(29s);  // the last call: a newcomer would be taken
+  world.pass(29s);  // the last call: a newcomer would be accepted
   CHECK(world.nodes[0].ended.empty());
   world.pass(2s);
   REQUIRE(world.nodes[0].close);
@@ -341,7 +341,7 @@ TEST_CASE("node core: a newcomer takes the place of a lost member though others 
 
 TEST_CASE("node core: the end of a job waits for a member that is coming back") {
   SmallWorld world = running_world(3, 1);
-  world.nodes[1].obedient = false;  // its workers end late
+  world.nodes[1].obedient = false;  // its workers exit late
   fail_worker(world, 2, 7);
   world.reset(1);
   world.pass(500ms);

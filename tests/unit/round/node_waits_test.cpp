@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks wait: each node tells its coordinator, which believes members of the running round
-// only, each about its own.
+// Wait times of ranks: each node reports them to its coordinator, which accepts them only from
+// members of the running round, and only about their own ranks.
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 

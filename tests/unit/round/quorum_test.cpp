@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// h here, r started again, g gone, m missing.
+// h: here, r: restarted, g: gone, m: missing.
 std::vector<Standing> standings_of(std::string_view members) {
   std::vector<Standing> standings;
   for (const char c : members) {
@@ -54,8 +54,8 @@ TEST_CASE("quorum: agents that were started again count, but not by themselves")
   CHECK_FALSE(quorum("gg"));
 }
 
-// Of each member either side may know less than there is: one that lives on the other side is
-// missing here, one that was started again there may be known to be gone here.
+// Each side may know less about a member than is true: a member that is alive on the other side is
+// missing here, and one that was restarted there may be known to be gone here.
 TEST_CASE("quorum: of two sides with agents that were started again at most one has it") {
   const std::string_view left = "hmrgggmmrm";
   const std::string_view right = "mhgrgmrgmm";
@@ -113,8 +113,8 @@ TEST_CASE("quorum time: the latest moment at which the heard members were a quor
   const MemberEvidence never{};
   CHECK(quorum_time({heard(5)}) == at(5));
   CHECK(quorum_time({heard(9), heard(5), heard(7)}) == at(7));
-  CHECK(quorum_time({heard(9), heard(5)}) == at(9));  // half with the first
-  CHECK(quorum_time({heard(5), heard(9)}) == at(5));  // the second alone is none
+  CHECK(quorum_time({heard(9), heard(5)}) == at(9));  // half, including the first
+  CHECK(quorum_time({heard(5), heard(9)}) == at(5));  // the second alone is not enough
   CHECK(quorum_time({heard(9), never, never}) == std::nullopt);
   CHECK(quorum_time({heard(9), gone, gone}) == at(9));
   CHECK(quorum_time({heard(9), gone, never}) == std::nullopt);

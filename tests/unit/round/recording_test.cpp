@@ -84,7 +84,7 @@ TEST_CASE("recording: a newcomer withdraws a proposal and asks the members of th
   CHECK(hello->accepted == RoundId{});
 }
 
-// It may lead the job, and must then know that there is a round before its own.
+// It may lead the job, and must then know the previous round.
 TEST_CASE("recording: a member of the round before keeps the only proposal that it knows") {
   Recorder node(2);
   node.lose_leader(round_of({1, 2}, {2, 1}), round_of({2, 2}, {2, 1}));

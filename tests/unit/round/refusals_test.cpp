@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of which two have one place, and endpoints of which another job has one.
+// Two nodes with the same place, and endpoints that belong to another job.
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -21,7 +21,7 @@ NodeSettings numbering(const std::string& backend = "c10d", bool by_platform = t
   return made;
 }
 
-// One node with what it says to others.
+// One node and its messages to others.
 struct Alone {
   NodeCore core;
   TimePoint now{1h};
@@ -41,7 +41,7 @@ struct Alone {
     step(MessageReceived{link, std::make_shared<const RoundMessage>(std::move(message))});
   }
 
-  // Of a node that comes: what it was refused for; empty where it was not.
+  // Why a new node was refused; empty if it was accepted.
   std::string greet(LinkId link, const NodeSettings& theirs, const NodeInfo& node) {
     step(LinkAccepted{link, node.address});
     Hello hello;
@@ -70,7 +70,7 @@ struct Alone {
   }
 };
 
-// Node 2 lives on meanwhile.
+// Node 2 stays alive meanwhile.
 std::string greeted_as(const NodeSettings& chosen, std::int32_t first, std::int32_t second) {
   Alone host(chosen, numbered(1, 0), true);
   CHECK(host.greet(2, chosen, numbered(2, first)).empty());
@@ -80,7 +80,7 @@ std::string greeted_as(const NodeSettings& chosen, std::int32_t first, std::int3
   return at_once.empty() ? host.greet(6, chosen, numbered(3, second)) : at_once;
 }
 
-// A node that looks for a job at these endpoints; its first one has just refused it.
+// A node that is looking for a job at these endpoints; the first one has just refused it.
 Alone refused_by_first(const std::vector<Endpoint>& endpoints, Refusal why) {
   NodeSettings chosen = settings(2, 2);
   chosen.endpoints = endpoints;
@@ -218,7 +218,7 @@ TEST_CASE(
     REQUIRE(host.asked<CloseLink>() != nullptr);
     CHECK(host.asked<CloseLink>()->link == link);
   }
-  host.now += 2s;  // more than half of a lease since the other one was heard
+  host.now += 2s;  // more than half a lease since the last message from the other one
   CHECK(host.greet(10, numbering(), numbered(3, 1)).empty());
   CHECK(host.asked<CloseLink>() == nullptr);
 }

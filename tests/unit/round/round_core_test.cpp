@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator alone, for what no small world brings about: nodes that come from other rounds.
+// The coordinator alone, in situations that small worlds do not produce: nodes that come from other
+// rounds.
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -27,7 +28,7 @@ RoundPtr round_of(RoundId id, const std::vector<NodeId>& members) {
   return round;
 }
 
-// Node 1 leads; the link of each other node has its id, its own is 0.
+// Node 1 leads. The link of each other node has the node's id; its own link is 0.
 struct Leader {
   NodeSettings made;
   RoundCore core;
@@ -55,13 +56,13 @@ struct Leader {
     core.receive(now, link_of(id), message, out);
   }
 
-  // It has heard our answer to its last one.
+  // It has received our answer to its previous beat.
   void beat(NodeId id) {
     const std::uint64_t heard = beats[id]++;
     hear(id, Beat{beats[id], heard});
   }
 
-  // All of them beat meanwhile.
+  // All of these nodes send beats meanwhile.
   void pass(Duration duration, const std::set<NodeId>& nodes) {
     const TimePoint until = now + duration;
     while (now < until) {
@@ -95,7 +96,7 @@ Lead successor(RoundPtr started, RoundPtr accepted) {
 
 }  // namespace
 
-// Nodes 1 and 2 were in the round that ran, node 3 in one that was proposed after it; there is room
+// Nodes 1 and 2 were in the round that ran, node 3 in one that was proposed later; there is room
 // for two.
 TEST_CASE("round core: who was granted something is not left out for a lease") {
   Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of(kSecond, {1, 3})));
@@ -204,10 +205,10 @@ TEST_CASE("round core: a proposal replaces an earlier one of which a quorum has 
   CHECK(leader.core.phase() == (has_quorum ? Phase::proposing : Phase::gathering));
 }
 
-// Node 2 is fresh. Node 3 has accepted the first proposal of another founder, and says so while the
-// proposal of this one is on its way.
+// Node 2 is new. Node 3 has accepted the first proposal of another founder, and reports that while
+// this founder's proposal is on its way.
 TEST_CASE("round core: a founder that learns of another first proposal abandons its own") {
-  for (const NodeId other : {0U, 9U}) {  // an earlier or later id than our proposal's
+  for (const NodeId other : {0U, 9U}) {  // an id before or after that of our proposal
     const RoundId elsewhere{1, other};
     const RoundPtr none = round_of({}, {});
     Leader leader(settings(2, 2), Lead{none, none, none, true, true, TimePoint::min(), {}});
@@ -226,7 +227,7 @@ TEST_CASE("round core: a founder that learns of another first proposal abandons 
   }
 }
 
-// Its answer to a question would end the wait sooner; here it cannot be reached.
+// Its answer to a query would end the wait earlier; here it cannot be reached.
 TEST_CASE("round core: a founder waits for a leader that claims the job, for a limited time") {
   const RoundPtr none = round_of({}, {});
   NodeSettings made = settings(2, 3);

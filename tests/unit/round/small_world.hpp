@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmallWorld: a few NodeCores that talk without delay, for tests of their rules. Workers obey at
-// once. No faults but those that a test makes by hand; the simulator (tests/sim) does the rest.
+// SmallWorld: a few NodeCores that communicate without delay, for tests of their rules. Workers
+// obey immediately. The only faults are those that a test causes; the simulator (tests/sim) covers
+// the rest.
 #pragma once
 
 #include "rendezvous/round/node_core.hpp"
@@ -19,25 +20,25 @@ struct SmallNode {
   std::unique_ptr<NodeCore> core;
   NodeInfo info;
   bool alive = true;
-  bool obedient = true;  // its workers end when they are told to
+  bool obedient = true;  // its workers exit when told to
   std::optional<RunRound> running;
   int runs = 0;
   std::string ended;  // "closed", "failed: …", "left", "finished"
   std::optional<Close> close;
   RollCall roll_call;
   std::string trouble;
-  std::optional<VouchAnswer> owner = VouchAnswer::ours;  // of connections; none: it is slow
+  std::optional<VouchAnswer> owner = VouchAnswer::ours;  // of connections; none: slow to answer
   int asked_for_owner = 0;
-  std::map<std::uint64_t, std::string> vouched;  // client: "" if it is let in, or why not
+  std::map<std::uint64_t, std::string> vouched;  // client: "" if admitted, otherwise the reason
   std::vector<std::string> said;
-  bool looks = true;  // answers at once when it is asked what its workers do
+  bool looks = true;  // answers immediately when asked what its workers do
   int asked_to_look = 0;
-  bool judges = true;  // answers at once with "verdict <n>", n counted by the world
+  bool judges = true;  // immediately answers "verdict <n>", n counted by the world
   std::vector<JudgeNow> judged;
   std::vector<HearWaits> waits;
   std::vector<std::string> verdicts;
-  std::optional<Memory> record;  // what it has recorded last
-  bool records_at_once = true;   // else a test feeds RoundRecorded
+  std::optional<Memory> record;  // its last record
+  bool records_at_once = true;   // otherwise a test feeds RoundRecorded
 };
 
 class SmallWorld {
@@ -45,8 +46,8 @@ class SmallWorld {
   explicit SmallWorld(NodeSettings settings, NodeId first_id = 1000)
       : settings_(std::move(settings)), first_id_(first_id) {}
 
-  // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2.
-  // `memory`: the record of the agents before it.
+  // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2. `memory`: the record
+  // of the previous agents.
   std::size_t add(const std::string& name,
                   bool hosts = false,
                   std::optional<Memory> memory = std::nullopt) {
@@ -96,10 +97,10 @@ class SmallWorld {
     now_ = until;
   }
 
-  // The process dies: its kernel closes what it had and refuses from now on.
+  // The process dies: its kernel closes its connections and refuses new ones.
   void kill(std::size_t index) { kill_all({index}); }
 
-  // Several at once.
+  // Several at the same time.
   void kill_all(const std::set<std::size_t>& indexes) {
     for (const std::size_t index : indexes) {
       nodes[index].alive = false;
@@ -113,7 +114,7 @@ class SmallWorld {
     settle();
   }
 
-  // Its connections end; it lives.
+  // Its connections end, but it stays alive.
   void reset(std::size_t index) {
     for (const auto& [end, other] : std::map(ends_)) {
       if (end.first == index && ends_.contains(end)) {
@@ -124,7 +125,7 @@ class SmallWorld {
     settle();
   }
 
-  // Nothing reaches it or comes from it any more; connections stay as they are.
+  // Nothing reaches it or leaves it any more; connections stay open.
   void cut(std::size_t index) { cut_.insert(index); }
 
   void heal(std::size_t index) { cut_.erase(index); }
@@ -132,10 +133,10 @@ class SmallWorld {
   [[nodiscard]] TimePoint now() const { return now_; }
 
   std::vector<SmallNode> nodes;
-  LeaderOffer offer;  // of whoever opens the store next
+  LeaderOffer offer;  // from the node that opens the store next
 
  private:
-  using End = std::pair<std::size_t, LinkId>;  // node and its id of the connection
+  using End = std::pair<std::size_t, LinkId>;  // a node and its id for the connection
 
   [[nodiscard]] bool is_up(std::size_t index) const {
     return nodes[index].alive && nodes[index].ended.empty();

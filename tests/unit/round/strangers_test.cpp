@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody on the network who is no member of the job cannot do, though there is no key yet.
+// What a process on the network that is not a member of the job cannot do, although there is no key
+// yet.
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -32,7 +33,7 @@ void connect(SmallWorld& world, LinkId link, const std::string& from, const Hell
   say(world, link, hello);
 }
 
-// Of a node that has run a later round than anybody here, so it says.
+// From a node that claims to have run a later round than any node here.
 Hello claim_of(NodeId id) {
   Hello claim = hello_of(id);
   claim.purpose = Purpose::ask;
@@ -42,7 +43,7 @@ Hello claim_of(NodeId id) {
   return claim;
 }
 
-// A node that leads and waits for others; the connection on which it asks about a claim to lead.
+// A node that leads and waits for others, and the connection on which it verifies a claim to lead.
 struct WaitingLeader {
   NodeCore core{settings(2, 3), member(1), 0};
   TimePoint now{1h};
@@ -99,7 +100,7 @@ TEST_CASE("strangers: nobody takes the place of a live member from another addre
   SmallWorld world = running_world(3, 1);
   Hello hello = hello_of(1001);
   hello.started = world.nodes[1].running->round->id;
-  world.cut(1);  // so that it does not come back before we look
+  world.cut(1);  // so that it does not return before we check
   connect(world, kStranger, "10.9.9.9", hello);
   CHECK_FALSE(world.nodes[0].core->coordinator().knows(kStranger));
   world.heal(1);
@@ -201,7 +202,7 @@ TEST_CASE("strangers: an order to start no round starts nothing") {
   CHECK(out.empty());
 }
 
-// n2 lives and beats, and never answers the call to regroup.
+// n2 is alive and sends beats, but never answers the call to regroup.
 TEST_CASE("strangers: a stop that one node does not answer has a deadline") {
   NodeSettings made = settings(1, 2);
   const auto none = std::make_shared<const Round>();

@@ -43,7 +43,7 @@ constexpr const char* kTwoNodes =
     R"("attempt":1,"restarts":0,"group_rank":0,"rank_first":0,"workers":2,"world_size":4,)"
     R"("nodes":[{"name":"a","workers":2},{"name":"c","workers":2}],"left":["b"],"joined":[])";
 
-// A job of three nodes that runs.
+// A running job with three nodes.
 inline JobStatus running_job() {
   JobStatus status;
   add(status,
@@ -57,7 +57,7 @@ inline JobStatus running_job() {
   return status;
 }
 
-// The same, which has lost node b and runs again after 4 s.
+// The same job, which has lost node b and is running again after 4 s.
 inline JobStatus regrouped_job() {
   JobStatus status = running_job();
   add(status, 110, "regroup", 1, R"("reason":"node b is silent")");

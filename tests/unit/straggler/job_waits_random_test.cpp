@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many jobs of two nodes, whose ranks are read at other moments: who is slow is named as soon as on
-// one node, and where all are alike nobody is.
+// Many jobs with two nodes, whose ranks are read at different times: a slow rank is reported as
+// quickly as on one node, and if all ranks are equally fast, none is reported.
 #include "support/catch.hpp"
 #include "support/seed.hpp"
 #include "two_nodes.hpp"

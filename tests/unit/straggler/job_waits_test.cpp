@@ -22,7 +22,7 @@ NodeWaits of_node(const std::string& name, int first, int count) {
 }  // namespace
 
 TEST_CASE("job waits: a node that tells the longest times of all kinds overflows nothing") {
-  constexpr Duration kYear = std::chrono::hours(24 * 366);  // the most that a message can say
+  constexpr Duration kYear = std::chrono::hours(24 * 366);  // the maximum in a message
   NodeWaits told{.node = "liar", .rank_first = 0, .ranks = 1, .waits = {{.rank = 0}}};
   RankWaits& rank = told.waits.front();
   for (int group = 0; group < 2048; ++group) {
@@ -54,7 +54,7 @@ TEST_CASE("job waits: looked at once all nodes have told anew, or are silent") {
   waits.take(now, of_node("a", 0, 2));
   REQUIRE(waits.next(now));
   waits.take(now, of_node("b", 2, 2));
-  CHECK_FALSE(waits.next(now));  // a has told nothing since
+  CHECK_FALSE(waits.next(now));  // a has sent nothing since then
   now += 1s;
   CHECK_FALSE(waits.next(now));
   waits.take(now, of_node("a", 0, 2));
@@ -120,7 +120,7 @@ TEST_CASE("job waits: who leads next begins with what is told to him") {
   TwoNodes nodes{.job = SimulatedJob(shape, 7)};
   nodes.job.slow_down(1, 0.5);
   nodes.play(5);
-  nodes.waits.begin();  // another coordinator, in the middle
+  nodes.waits.begin();  // a new coordinator, in the middle
   nodes.core.begin();
   REQUIRE(nodes.effects.empty());
   nodes.play(20);

@@ -11,7 +11,7 @@ using collective::FlightRecord;
 
 const std::map<pid_t, int> kRanks{{100, 0}, {101, 1}, {102, 2}};
 
-// Milliseconds at which a rank called its operations, from the first one on.
+// The times in milliseconds at which a rank called its operations, starting with the first one.
 FlightLog log_of(int pid, const std::vector<std::uint64_t>& called, std::uint64_t first = 1) {
   FlightLog out;
   out.name = "world";
@@ -37,7 +37,8 @@ TEST_CASE("lateness: where the others come together, all of it is the slow rank'
 }
 
 TEST_CASE("lateness: what the others would wait for each other is not") {
-  // 0 and 1 come 10 ms late in turns, 2 always 30 ms: 20 ms behind the later one, 25 behind each.
+  // 0 and 1 take turns being 10 ms late, 2 is always 30 ms late: 20 ms behind the later one, 25 on
+  // average.
   const auto share = own_share(
       {log_of(100, {110, 200}), log_of(101, {100, 210}), log_of(102, {130, 230})}, kRanks, {2});
   REQUIRE(share);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimulatedJob: ranks that compute for a while and then meet in an operation, step after step, as
-// flight recorders would show their waiting. How long each computes is drawn; so is how the machine
-// disturbs it.
+// SimulatedJob: ranks that compute for a while and then meet in an operation, step after step, with
+// the waits that flight recorders would show. Compute times and disturbances by the machine are
+// random.
 #pragma once
 
 #include "collective/recorder/flight_recorder.hpp"
@@ -20,15 +20,15 @@ namespace muster::straggler {
 
 struct JobShape {
   int ranks = 4;
-  double step = 0.1;         // seconds of a step's own work
-  int operations = 1;        // in a step
-  double exchange = 0.01;    // of an operation's part of the step: its own time
-  double noise = 0;          // standard deviation of the work of each step
-  double drift = 0;          // the same of a disturbance that lasts
-  double drift_lasts = 0.1;  // for so long
+  double step = 0.1;         // seconds of compute time per step
+  int operations = 1;        // per step
+  double exchange = 0.01;    // an operation's own share of its part of the step
+  double noise = 0;          // standard deviation of the work per step
+  double drift = 0;          // the same for a lasting disturbance
+  double drift_lasts = 0.1;  // duration of a disturbance
   bool tells_steps = false;
   bool keeps_calls = false;        // for logs()
-  std::vector<double> extra = {};  // by rank: work beside that of the others, as a share of it
+  std::vector<double> extra = {};  // by rank: additional work, as a fraction of the others'
 };
 
 inline constexpr std::size_t kRecordsKept = 512;
@@ -45,14 +45,14 @@ class SimulatedJob {
 
   [[nodiscard]] double now() const { return now_; }
 
-  // The work of one on average.
+  // The average work per operation.
   [[nodiscard]] double operation() const { return shape_.step / shape_.operations; }
 
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
   void slow_down(std::size_t rank, double extra) { shape_.extra.at(rank) = extra; }
 
-  // Until the next operation is over.
+  // Runs until the next operation has completed.
   void operate() {
     const double part = shape_.step / shape_.operations;
     double last = 0;
@@ -88,7 +88,7 @@ class SimulatedJob {
     return out;
   }
 
-  // As the flight recorders of processes whose pids are their ranks.
+  // Like flight recorders of processes whose pids equal their ranks.
   [[nodiscard]] std::vector<collective::FlightLog> logs() const {
     std::vector<collective::FlightLog> out;
     for (const Rank& rank : ranks_) {
@@ -111,7 +111,7 @@ class SimulatedJob {
   struct Rank {
     GroupWaits waits{.group = "world"};
     double work = 0;
-    double drift = 0;  // a process that forgets itself in drift_lasts
+    double drift = 0;  // mean-reverting with time constant drift_lasts
     std::deque<collective::FlightRecord> records;
   };
 
@@ -132,7 +132,7 @@ class SimulatedJob {
     return std::sqrt(-2 * std::log(1 - part())) * std::cos(kTwoPi * part());
   }
 
-  // What an operation's work is multiplied with: 1 on average, never negative.
+  // The factor for an operation's work: 1 on average, never negative.
   double disturbance(Rank& rank) {
     const double kept = std::exp(-lasted_ / shape_.drift_lasts);
     rank.drift = kept * rank.drift + std::sqrt(1 - kept * kept) * normal();
@@ -160,12 +160,12 @@ inline double seconds(Duration time) {
 
 struct Seen {
   std::vector<StragglerEffect> effects;
-  double at = 0;            // when the first one came
-  std::uint64_t steps = 0;  // how many had been made
+  double at = 0;            // time of the first one
+  std::uint64_t steps = 0;  // number of steps by then
 };
 
-// An agent looks as often as the core says, or a little later, until it has said something or `end`
-// is over.
+// An agent that polls as often as the core requests, or a little later, until it reports something
+// or `end` has passed.
 inline Seen watch(SimulatedJob& job, StragglerCore& core, double end) {
   Seen out;
   double look = job.now() + 0.1;

@@ -23,7 +23,7 @@ TEST_CASE("slow: in a job of many nodes, where they are") {
           "node 'c' (ranks 4, 5) is slow: it costs the job 30 % of its time");
   REQUIRE(describe({.ranks = {3, 4, 5}, .share = 0.3, .places = {rank, node}}) ==
           "rank 3 on 'b', node 'c' (ranks 4, 5) are slow: they cost the job 30 % of its time");
-  // The only rank of its node is named as a rank.
+  // If a rank is the only one on its node, the rank is named.
   REQUIRE(describe(Over{{0}, {{.node = "a", .ranks = {0}, .whole = true}}}) ==
           "rank 0 on 'a' is no longer slow");
   REQUIRE(describe(Over{{1, 2}, {}}) == "ranks 1, 2 are no longer slow");

@@ -9,7 +9,7 @@
 namespace muster::straggler {
 namespace {
 
-// So many looks, a second apart; in each, every rank waits as long as is said here.
+// This many polls, one second apart; in each, every rank waits as long as specified here.
 struct Looks {
   StragglerCore core;
   std::vector<StragglerEffect> effects;
@@ -85,7 +85,7 @@ TEST_CASE("straggler: two of four are named together; the cost is that of the sl
 }
 
 TEST_CASE("straggler: of more than half nobody says that they are slow") {
-  // Two of three wait for nobody: the third one is fast.
+  // Two of three wait for no other rank: the third one is fast.
   Looks looks(3);
   looks.seconds(100, {0.0, 0.01, 0.4});
   REQUIRE(looks.effects.empty());
@@ -194,7 +194,7 @@ TEST_CASE("straggler: numbers that a program made up do no harm") {
 
 TEST_CASE("straggler: ranks are looked at as often as their steps need it") {
   StragglerCore core;
-  CHECK(core.look_after(kStart) == kLookMin);  // they may be about to begin
+  CHECK(core.look_after(kStart) == kLookMin);  // they may be about to start
   CHECK(core.look_after(kStart + Duration(1)) == kLookMax);
   const auto after = [](double step) {
     SimulatedJob job({.ranks = 2, .step = step}, 7);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of jobs that are drawn: where all ranks are alike nobody may be named, however noisy
-// the machine; a slow one must be named, and no other.
+// Thousands of random jobs: if all ranks are alike, none may be reported, however noisy the
+// machine. A slow rank must be reported, and no other.
 #include "simulated_job.hpp"
 #include "straggler/lateness.hpp"
 #include "support/catch.hpp"
@@ -89,7 +89,7 @@ TEST_CASE("straggler: a slow rank is named within a hundred steps, with what it 
     REQUIRE(found.ranks == std::vector<int>{static_cast<int>(slow)});
     REQUIRE((seen.steps <= 100 || seen.at <= 11));
     REQUIRE(found.step_seconds.has_value() == shape.tells_steps);
-    // Against the same job in which that rank is like the others.
+    // Compared with the same job in which that rank is like the others.
     while (alike.steps() < job.steps()) {
       alike.operate();
     }

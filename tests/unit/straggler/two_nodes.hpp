@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TwoNodes: two nodes of two ranks each play a simulated job; each tells what its ranks have waited
-// when its own timer says so, in the middle of an operation, by a clock of its own.
+// TwoNodes: two nodes with two ranks each run a simulated job. Each node reports its ranks' wait
+// times when its timer expires, in the middle of an operation, by its own clock.
 #pragma once
 
 #include "simulated_job.hpp"
@@ -17,16 +17,16 @@ namespace muster::straggler {
 
 struct TwoNodes {
   SimulatedJob job;
-  double each = 1;  // seconds from one word of a node to the next one
+  double each = 1;  // seconds between two reports from a node
   JobWaits waits{};
   StragglerCore core{};
   std::vector<StragglerEffect> effects{};
   std::array<double, 2> next = {0.3 * each, 0.9 * each};
 
-  // Until that time, by the job's clock, or until something is said.
+  // Runs until that time on the job's clock, or until something is reported.
   void play(double until) {
     while (job.now() < until && effects.empty()) {
-      const auto seen = job.look();  // until the operation is over
+      const auto seen = job.look();  // until the operation has completed
       job.operate();
       for (std::size_t node = 0; node < next.size(); ++node) {
         if (job.now() >= next[node]) {

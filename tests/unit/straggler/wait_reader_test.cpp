@@ -26,7 +26,7 @@ TEST_CASE("wait reader: what a rank has waited since its communicator was made")
   (*recorder)->queued(request, steady_now());
   (*recorder)->queued(request, steady_now());
   (*recorder)->waited(3ms);
-  (*recorder)->waited(Duration::zero());  // it found all others there
+  (*recorder)->waited(Duration::zero());  // all others had arrived already
   (*recorder)->waited(4ms);
   const UniqueFd fd(::open((*recorder)->path().c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(

@@ -10,7 +10,7 @@ namespace {
 constexpr uid_t kUser = 1000;
 const std::string kSecret(64, 'a');
 
-// What `unmunge` prints: what is known about the credential, an empty line, what was sealed.
+// The output of `unmunge`: metadata of the credential, an empty line, the payload.
 std::string opened(const std::string& status, const std::string& user, const std::string& sealed) {
   return "STATUS:          " + status + "\nUID:             " + user + "\n\n" + sealed;
 }

@@ -19,12 +19,12 @@ namespace {
 
 constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 
-// Both ends of one connection, and all that went each way.
+// Both ends of one connection, and all bytes sent in each direction.
 struct Pair {
   Pair(const JobTrust& one, const JobTrust& other)
       : client(one, Side::client), server(other, Side::server) {}
 
-  // Until neither has anything more to say.
+  // Runs until neither side has anything left to send.
   void talk(std::size_t piece = 1UL << 20U) {
     for (bool moved = true; moved;) {
       const bool up = pass(client, server, said_by_client, heard_by_server, piece);
@@ -54,7 +54,7 @@ struct Pair {
   std::string heard_by_server;
 };
 
-// What a server answers that has a certificate of its own making, and no key of ours.
+// The answer of a server that has a self-signed certificate and no key of ours.
 std::string certified_answer(const std::string& hello) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
       EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"), EVP_PKEY_free);
@@ -122,7 +122,7 @@ TEST_CASE("secure channel: another token or another job is refused, and the clie
 }
 
 TEST_CASE("secure channel: a server without the key is not believed") {
-  // It can do nothing but repeat what another connection heard.
+  // It can only repeat what it recorded on another connection.
   const JobTrust trust(kToken, "job");
   Pair honest(trust, trust);
   honest.talk();
@@ -136,7 +136,7 @@ TEST_CASE("secure channel: a certificate is no proof") {
   const JobTrust trust(kToken, "job");
   SecureChannel client(trust, Side::client);
   const std::string answer = certified_answer(client.take_output());
-  REQUIRE(answer.size() > 300);  // all of a server's first words, and no alert
+  REQUIRE(answer.size() > 300);  // a server's complete first flight, and no alert
   std::string plain;
   CHECK(client.feed(answer, plain) == State::failed);
   CHECK(plain.empty());
@@ -172,7 +172,7 @@ TEST_CASE("secure channel: one changed byte ends it, wherever it is") {
     changed[at] = static_cast<char>(changed[at] ^ 0x41);
     std::string plain;
     CAPTURE(at);
-    // A length that grew leaves it waiting for more.
+    // After an increased length it waits for more.
     CHECK(server.feed(changed, plain) != State::open);
     CHECK(plain.empty());
   }

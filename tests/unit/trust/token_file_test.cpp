@@ -20,7 +20,7 @@ namespace {
 constexpr uid_t kUs = 1000;
 constexpr uid_t kStranger = 1001;
 
-// A home that is shared memory: the folders of tests may lie on a container's own layer.
+// A home directory in shared memory, because test folders may be on a container's own layer.
 class Home {
  public:
   Home() {
@@ -116,7 +116,7 @@ TEST_CASE("token file: what is in it, and that no error repeats it") {
 TEST_CASE("token file: read as it is named, a pod's links too") {
   const Home home;
   CHECK(read_file(write(home / "t", kSecret + "\n"))->secret == kSecret);
-  // As a secret is mounted: token → ..data/token, ..data → ..2026.
+  // Mounted like a Kubernetes secret: token → ..data/token, ..data → ..2026.
   fs::create_directory(home / "..2026");
   write(home / "..2026/token", kSecret, 0400);
   fs::create_directory_symlink("..2026", home / "..data");

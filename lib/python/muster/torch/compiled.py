@@ -15,8 +15,8 @@ import torch
 from .. import _library, errors
 from .group import ProcessGroup
 
-# "auto": compiled if it has been built for this PyTorch, otherwise Python. "compiled": builds it
-# if missing. "python": never compiled.
+# "auto": compiled if it has been built for this PyTorch, otherwise Python. "compiled": always
+# compiled, after a build if necessary. "python": never compiled.
 VARIABLE = "MUSTER_TORCH_BACKEND"
 # "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": they
 # run in a thread of the library. "auto": inline if no CPUs are idle, otherwise thread.
