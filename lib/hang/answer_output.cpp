@@ -6,6 +6,7 @@
 namespace muster::hang {
 
 void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
+  // The rank may still be answering the previous query. Its output so far belongs to that answer.
   static_cast<void>(count(rank, bytes, now));
   Rank& one = ranks_[rank];
   one.last = bytes;
@@ -14,6 +15,7 @@ void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
 
 void AnswerOutput::answered(TimePoint now) {
   for (auto& [number, rank] : ranks_) {
+    // This only shortens the time. It does not reopen an answer that ended earlier.
     rank.until = std::min(rank.until, now + kAnswerTail);
   }
 }
@@ -33,6 +35,7 @@ std::uint64_t AnswerOutput::count(int rank, std::uint64_t bytes, TimePoint now) 
     one.answers += bytes - one.last;
   }
   one.last = bytes;
+  // The caller's total may start again at zero, so the difference could wrap around.
   return bytes < one.answers ? 0 : bytes - one.answers;
 }
 

@@ -6,6 +6,7 @@
 namespace muster::hang {
 namespace {
 
+// An unset counter counts as 0, so a counter that appears with a value above 0 has grown.
 bool grew(const std::optional<std::uint64_t>& before, const std::optional<std::uint64_t>& now) {
   return now.value_or(0) > before.value_or(0);
 }
@@ -31,6 +32,7 @@ void HangCore::end() {
   judge_after_.reset();
   announced_.reset();
   told_at_.reset();
+  // said_blind_ stays, so that the warning appears only once, not again after each restart.
   steps_seen_ = 0;
   strong_ = false;
   any_source_ = false;
@@ -44,6 +46,8 @@ Duration HangCore::limit() const {
   if (steps_seen_ < kStepsFirst || intervals_.empty()) {
     return kStartLimit;
   }
+  // One long interval, such as an evaluation, raises the limit until it is no longer among the last
+  // kIntervalsKept ones.
   return std::max(kAutoLimitMin, kIntervalFactor * *std::ranges::max_element(intervals_));
 }
 
@@ -57,6 +61,7 @@ Duration HangCore::lifeless(int rank, TimePoint now) const {
   if (found == ranks_.end()) {
     return {};
   }
+  // A rank that waits in an operation may spin there. Only progress then counts as life.
   const Rank& one = found->second;
   return now - (one.waits ? progressed(one) : one.lived);
 }
@@ -71,6 +76,7 @@ TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }
 
+// The job counts as making no progress as soon as one rank does, even if others still do.
 Duration HangCore::longest_quiet(TimePoint now) const {
   Duration out{};
   for (const auto& [number, rank] : ranks_) {
@@ -121,14 +127,19 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
 // compiling. With auto it always is, because the user has not specified how long an evaluation may
 // take.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
+  // Moves the last sign of life along, so that this interval counts neither for nor against the
+  // rank.
   if (sample.answers) {
     rank.lived += now - looked_at_;
     return;
   }
   const double seconds = std::chrono::duration<double>(now - looked_at_).count();
   const bool known = sample.io_bytes && rank.last.io_bytes;
+  // The total may shrink, because used_by() adds up only processes that exist.
   const std::uint64_t bytes =
       known && *sample.io_bytes > *rank.last.io_bytes ? *sample.io_bytes - *rank.last.io_bytes : 0;
+  // If checks are less than a second apart, proportionally less I/O is enough. If a check is late,
+  // the requirement does not grow.
   const bool io =
       static_cast<double>(bytes) >= static_cast<double>(kLiveBytes) * std::min(1.0, seconds);
   const bool cpu = (!strong_ || !settings_.limit) && known &&
@@ -142,18 +153,24 @@ void HangCore::note(TimePoint now, const Sample& sample, Rank& rank) {
   const bool step = grew(rank.last.steps, sample.steps);
   const bool operation = grew(rank.last.operations, sample.operations);
   any_source_ = any_source_ || sample.steps || sample.operations || sample.output.value_or(0) > 0;
+  // Only one rank provides the intervals. Otherwise every step would count once per rank. If the
+  // rank reports steps, its operations do not count.
   if (&rank == &ranks_.begin()->second && (step || (operation && !sample.steps))) {
     note_interval(now, rank.last, sample);
   }
   rank.strong = rank.strong || step || operation;
   strong_ = strong_ || rank.strong;
   rank.waits = rank.waits && !step && !operation && !grew(rank.last.output, sample.output);
+  // A step or an operation is progress of this rank. Output is progress of the whole job, because
+  // often only rank 0 prints. Once a step or an operation is seen, output is only a sign of life.
   if (step || operation) {
     rank.progressed = now;
     progressed_ = now;
   } else if (!strong_ && grew(rank.last.output, sample.output)) {
     progressed_ = now;
   }
+  // The first sample contains totals since the start of the process, not the activity in this
+  // interval.
   if (rank.seen) {
     note_life(now, sample, rank);
   }
@@ -183,6 +200,7 @@ void HangCore::looked(TimePoint now,
                       const std::vector<Sample>& samples,
                       std::vector<HangEffect>& out) {
   forgive_own_pause(now);
+  // GoesOn reports how long the hang has lasted, so this is read before the new samples count.
   const Duration before = longest_quiet(now);
   for (const Sample& sample : samples) {
     if (const auto found = ranks_.find(sample.rank); found != ranks_.end()) {
@@ -203,6 +221,8 @@ void HangCore::looked(TimePoint now,
   }
   if (quiet < limit) {
     judge_after_.reset();
+    // If the verdict arrived before our own limit had passed, `quiet` was below the limit all
+    // along. All ranks must then have made progress since the verdict.
     const bool goes_on = !told_at_ || quiet < now - *told_at_;
     if (announced_ && goes_on) {
       announced_.reset();
@@ -211,7 +231,10 @@ void HangCore::looked(TimePoint now,
     }
     return;
   }
+  // Our own limit has passed, too. From now on `quiet < limit` is enough to show progress.
   told_at_.reset();
+  // An inspection of this node alone ends earlier (kInspectionMax), so the leader's verdict is
+  // missing.
   if (judging_ && now - judging_since_ >= kVerdictMax) {
     judging_ = false;
   }
@@ -246,7 +269,11 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   if (!is_watching() || quiet < limit()) {
     return;  // the job made progress during the inspection
   }
+  // A stopped process makes no progress until it is resumed, so earlier signs of life do not
+  // matter.
   const bool certain = verdict.cause == Cause::stopped;
+  // Without steps and operations, muster does not know which rank waits for which. Any rank that is
+  // alive may then be the one that stalls the others.
   const bool slow =
       strong_ ? std::ranges::any_of(verdict.ranks, [&](int rank) { return is_slow(rank, now); })
               : std::ranges::any_of(ranks_,

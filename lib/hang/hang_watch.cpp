@@ -33,6 +33,7 @@ std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64
 std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
   std::vector<collective::FlightLog> out;
   for (const int fd : runner.flight_recorders()) {
+    // A recorder may be a memfd. Only its descriptor leads to it, and that has a path in /proc.
     auto logs =
         collective::read_flight_recorders("/proc/self/fd/" + std::to_string(fd), kRecordsMax);
     if (logs) {
@@ -114,6 +115,7 @@ void HangWatch::Impl::look() {
 }
 
 std::vector<Sample> HangWatch::Impl::samples() {
+  // A process has one recorder for each communicator, so the counts are added.
   std::map<pid_t, std::uint64_t> operations;
   for (const int fd : runner.flight_recorders()) {
     for (const auto& one : collective::read_flight_progress(fd)) {
@@ -151,6 +153,7 @@ void HangWatch::Impl::perform(std::vector<HangEffect> effects) {
     std::visit(
         [this]<class Effect>(const Effect& asked) {
           if constexpr (std::is_same_v<Effect, Inspect>) {
+            // In a multi-node job the leader then calls look() on every node, including this one.
             if (!site.ask_others()) {
               inspect(kInspectionMax);
             }
@@ -181,6 +184,7 @@ void HangWatch::Impl::inspect(Duration within) {
       rank.steps = step_of(steps, worker);
     }
     known.ranks.push_back(std::move(rank));
+    // The pid of a worker that has exited may already belong to another process.
     pids.push_back(worker.ended ? 0 : worker.pid);
   }
   inspection.begin(std::move(known), std::move(pids), within, [this](Evidence found) {
@@ -188,6 +192,7 @@ void HangWatch::Impl::inspect(Duration within) {
     conclude();
   });
   for (const WatchedWorker& worker : workers) {
+    // begin() has just sent the queries. Output up to now still counts as progress.
     const auto bytes = runner.output_bytes(worker.local_rank);
     if (bytes && inspection.loud().contains(worker.rank)) {
       answers.asked(worker.rank, *bytes, steady_now());
@@ -200,6 +205,7 @@ void HangWatch::Impl::add_progress() {
   const TimePoint now = steady_now();
   evidence.progress = seconds(core.quiet(now));
   for (RankEvidence& rank : evidence.ranks) {
+    // waits() comes first, because lifeless() depends on it.
     if (waits_in_operation(rank)) {
       core.waits(rank.rank);
     }
@@ -212,6 +218,7 @@ void HangWatch::Impl::add_progress() {
 void HangWatch::Impl::conclude() {
   answers.answered(steady_now());
   add_progress();
+  // The leader requested this evidence and judges it together with that of the other nodes.
   if (const Done tell = std::exchange(done, nullptr)) {
     tell(evidence);
     return;
@@ -263,6 +270,7 @@ void HangWatch::begin(std::vector<WatchedWorker> workers, int world_size) {
   impl_->world_size = world_size;
   std::vector<int> ranks;
   for (const WatchedWorker& worker : impl_->workers) {
+    // begin() also follows a Ctrl-Z pause, when some workers may already have exited.
     if (!worker.ended) {
       ranks.push_back(worker.rank);
     }

@@ -33,11 +33,14 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
   done_ = std::move(done);
   stacks_there_ = torch_there_ = window_over_ = false;
   before_.clear();
+  // /proc comes first, because eu-stack pauses processes and thereby changes what /proc shows.
   for (std::size_t i = 0; i < pids_.size(); ++i) {
     evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // empty for pid 0
     before_.merge(thread_use(evidence_.ranks[i].processes));
   }
   before_at_ = steady_now();
+  // The second CPU sample, the dumps and the stacks take their time in parallel. The inspection is
+  // complete when all three have arrived.
   after(kCpuWindow, &Inspection::window_is_over);
   torch_recorders_.ask(evidence_.ranks, [this] {
     torch_there_ = true;
@@ -67,6 +70,7 @@ void Inspection::after(Duration delay, Step step) {
 
 void Inspection::window_is_over() {
   window_over_ = true;
+  // The timer is free again and now limits the dumps and the stacks.
   after(within_ - kCpuWindow, &Inspection::time_is_up);
   conclude_if_all_there();
 }
@@ -85,7 +89,9 @@ void Inspection::conclude_if_all_there() {
 void Inspection::conclude() {
   std::ranges::move(collector_.gaps(), std::back_inserter(evidence_.gaps));
   std::ranges::move(torch_recorders_.gaps(), std::back_inserter(evidence_.gaps));
+  // After time_is_up() some tools may still run.
   cancel();
+  // The window is longer than kCpuWindow if the stacks arrived later.
   const std::chrono::duration<double> window = steady_now() - before_at_;
   add_cpu(evidence_.ranks, before_, window.count());
   add_positions();
@@ -97,6 +103,7 @@ void Inspection::conclude() {
 void Inspection::add_positions() {
   const auto now = static_cast<std::uint64_t>(steady_now().time_since_epoch().count());
   for (auto& [pid, position] : positions_of(tools_.read_recorders(), now)) {
+    // pids_ contains the workers only, so recorders of their child processes are ignored.
     const auto worker = std::ranges::find(pids_, pid);
     if (worker != pids_.end()) {
       const auto at = static_cast<std::size_t>(worker - pids_.begin());

@@ -14,6 +14,8 @@ using Kind = PickleValue::Kind;
 
 namespace {
 
+// Recalling a value from the memo creates no value, so the number of values does not limit the
+// stack.
 constexpr std::size_t kStackMax = 4 * kPickleValuesMax;
 constexpr std::size_t kMarksMax = 1000;  // limit on the nesting depth
 
@@ -26,6 +28,7 @@ class PickleReader {
 
   Result<Pickle> run() {
     while (!done_ && !wrong_) {
+      // An error names the position of its opcode, not that of the arguments.
       const std::size_t before = at_;
       const auto opcode = static_cast<unsigned char>(number(1));
       if (!wrong_ && !push_constant(opcode) && !collect(opcode) && !other(opcode)) {
@@ -96,6 +99,9 @@ class PickleReader {
     return push({.kind = Kind::real, .real = std::bit_cast<double>(bits)});
   }
 
+  // Opcodes: N is None, 0x88 True and 0x89 False. K and M are unsigned integers of 1 and 2 bytes, J
+  // is a signed one of 4 bytes, and 0x8a is LONG1. G is BINFLOAT and X BINUNICODE. The brackets are
+  // an empty dict, list and tuple.
   bool push_constant(unsigned char opcode) {
     switch (opcode) {
       case 'N':
@@ -128,6 +134,7 @@ class PickleReader {
 
   // The last `count` items on the stack. None if there is a mark between them.
   std::optional<std::vector<std::uint32_t>> pop(std::size_t count) {
+    // Items before the last mark belong to an outer container.
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() - floor < count) {
       return std::nullopt;
@@ -152,6 +159,7 @@ class PickleReader {
     if (!items || stack_.size() <= floor || (kind == Kind::dict && items->size() % 2 != 0)) {
       return false;
     }
+    // Now that the items are popped, their container is on top of the stack.
     PickleValue& into = out_.values_[stack_.back()];
     into.items.insert(into.items.end(), items->begin(), items->end());
     return into.kind == kind;
@@ -161,6 +169,8 @@ class PickleReader {
     return items && push({.kind = Kind::list, .items = std::move(*items)});
   }
 
+  // Opcodes: a is APPEND, e APPENDS, s SETITEM, u SETITEMS and t TUPLE. 0x85 to 0x87 are tuples of
+  // 1 to 3 items.
   bool collect(unsigned char opcode) {
     switch (opcode) {
       case 'a':
@@ -190,6 +200,7 @@ class PickleReader {
     return true;
   }
 
+  // A list may contain itself, because it may be remembered before it is filled.
   bool recall(std::uint64_t name) {
     const auto found = memo_.find(name);
     if (found == memo_.end() || stack_.size() == kStackMax) {
@@ -199,6 +210,8 @@ class PickleReader {
     return true;
   }
 
+  // Opcodes: ( is MARK, q and r store the top of the stack in the memo, h and j recall it, and . is
+  // STOP.
   bool other(unsigned char opcode) {
     switch (opcode) {
       case 0x80:  // protocol version

@@ -76,7 +76,8 @@ double cpu_seconds(std::string_view stat) {
   return static_cast<double>(used) / ticks;
 }
 
-// The time for which the main thread was runnable but waited for a CPU.
+// The time for which the main thread was runnable but waited for a CPU. On an overloaded host, a
+// process that computes gets little CPU time and would otherwise seem idle.
 double waited_seconds(std::string_view schedstat) {
   constexpr double kNsInSecond = 1e9;
   const auto fields = split(trim(schedstat), ' ');
@@ -84,7 +85,8 @@ double waited_seconds(std::string_view schedstat) {
                            : static_cast<double>(parse_int(fields[1]).value_or(0)) / kNsInSecond;
 }
 
-// Reads bytes at an address in another process. Returns only the readable part.
+// Reads bytes at an address in another process. Returns only the readable part. Unlike ptrace(2),
+// this does not stop the process.
 std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   std::string out(bytes, '\0');
   const iovec here{out.data(), out.size()};
@@ -94,7 +96,8 @@ std::string read_memory(pid_t pid, std::uint64_t address, std::size_t bytes) {
   return out;
 }
 
-// Reads a path, which may end just before an unreadable page.
+// Reads a path, which may end just before an unreadable page. It reads page by page, because
+// process_vm_readv(2) may refuse a range that is only partly readable.
 std::string read_path(pid_t pid, std::uint64_t address) {
   const std::size_t page = 4096;
   const std::size_t left = page - address % page;
@@ -105,6 +108,7 @@ std::string read_path(pid_t pid, std::uint64_t address) {
   return text.substr(0, text.find('\0'));
 }
 
+// One descriptor must stand for all polled ones, because a Wait holds only one.
 int first_polled(pid_t pid, std::uint64_t address) {
   const std::string bytes = read_memory(pid, address, sizeof(pollfd));
   pollfd first{};
@@ -118,6 +122,7 @@ int first_polled(pid_t pid, std::uint64_t address) {
 int first_in_set(pid_t pid, std::uint64_t address) {
   const std::string bytes = read_memory(pid, address, sizeof(fd_set));
   for (std::size_t i = 0; i < bytes.size() * 8; ++i) {
+    // Descriptor n is bit n of the set. On a little-endian CPU that is bit n % 8 of byte n / 8.
     const unsigned byte = static_cast<unsigned char>(bytes[i / 8]);
     if ((byte >> (i % 8) & 1U) != 0) {
       return static_cast<int>(i);
@@ -128,6 +133,7 @@ int first_in_set(pid_t pid, std::uint64_t address) {
 
 Wait read_wait(pid_t pid, pid_t tid) {
   const auto call = parse_system_call(read_file(fmt::format("/proc/{}/task/{}/syscall", pid, tid)));
+  // The thread is running, or we may not trace the process, which this file requires (proc(5)).
   if (!call) {
     return {};
   }
@@ -159,6 +165,8 @@ std::vector<pid_t> threads_of(pid_t pid) {
       out.push_back(static_cast<pid_t>(*number));
     }
   }
+  // The main thread, whose tid is the pid, comes first. Callers use threads.front() as the main
+  // thread.
   std::ranges::sort(out, {}, [&](pid_t tid) { return std::pair(tid != pid, tid); });
   return out;
 }
@@ -176,6 +184,7 @@ ThreadFacts read_thread(pid_t pid, pid_t tid) {
   if (const auto row = parse_stat(read_file(folder + "stat"))) {
     out.state = row->state;
   }
+  // The kernel writes "0" if the thread is running or if we may not trace the process.
   const std::string function = read_file(folder + "wchan");
   out.kernel_function = function == "0" ? "" : function;
   out.wait = read_wait(pid, tid);
@@ -219,6 +228,7 @@ std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   if (at == std::string::npos) {
     return std::nullopt;
   }
+  // The kernel writes the flags in octal.
   const auto digits = info.find_first_of("01234567", at);
   const char* const begin = digits == std::string::npos ? nullptr : info.data() + digits;
   int flags = 0;
@@ -246,6 +256,7 @@ void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
     const auto pipe = pipes.find(link_target(at->path().string()));
     const auto mode =
         pipe == pipes.end() ? std::nullopt : access_mode(pid, at->path().filename().string());
+    // A descriptor that is open for both reading and writing counts as both ends.
     if (mode && *mode != O_WRONLY) {
       pipe->second.readers.push_back(pid);
     }
@@ -265,6 +276,8 @@ Used used_by(pid_t root) {
   for (const pid_t pid : tree_of(root)) {
     out.cpu_seconds += cpu_seconds(read_file(fmt::format("/proc/{}/stat", pid)));
     out.cpu_seconds += waited_seconds(read_file(fmt::format("/proc/{}/schedstat", pid)));
+    // rchar and wchar include pipes and cached files. read_bytes and write_bytes count only what
+    // reaches the storage device, so a program that reads from the cache would seem idle.
     const std::string io = read_file(fmt::format("/proc/{}/io", pid));
     out.io_bytes += number_after(io, "rchar:") + number_after(io, "wchar:");
   }
@@ -303,8 +316,10 @@ void add_cpu(std::vector<RankEvidence>& ranks,
       for (ThreadFacts& thread : process.threads) {
         const auto then = before.find(thread.tid);
         const auto after = now.find(thread.tid);
+        // A thread that has exited before the second sample keeps a usage of 0.
         if (then != before.end() && after != now.end()) {
           thread.cpu = std::max(0.0, after->second.cpu - then->second.cpu) / seconds;
+          // On an overloaded host a runnable thread may get no CPU time between the samples.
           thread.runs = then->second.state == 'R' && after->second.state == 'R';
         }
       }
@@ -313,6 +328,8 @@ void add_cpu(std::vector<RankEvidence>& ranks,
 }
 
 void find_other_sides(std::vector<RankEvidence>& ranks) {
+  // First collect the pipes on which threads wait, then find the ends of these pipes, then assign
+  // them. Only processes of the ranks are searched. A process outside the job stays unknown.
   std::map<std::string, PipeEnds> pipes;
   const auto each_waiting = [&](const auto& action) {
     for (RankEvidence& rank : ranks) {
@@ -336,6 +353,7 @@ void find_other_sides(std::vector<RankEvidence>& ranks) {
   each_waiting([&](const ProcessFacts& process, Wait& wait) {
     const PipeEnds& ends = pipes[wait.path];
     const auto& others = wait.kind == WaitKind::write ? ends.readers : ends.writers;
+    // A process that has both ends of a pipe open does not wait for another process.
     const auto other = std::ranges::find_if(others, [&](pid_t pid) { return pid != process.pid; });
     wait.holder = other == others.end() ? 0 : *other;
   });

@@ -29,6 +29,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return out;
 }
 
+// Which arguments identify the object for which a call waits, such as a descriptor or a path.
 enum class Names { nothing, fd, path, path_after_fd, polled, fd_set, fcntl };
 
 struct Row {
@@ -39,6 +40,7 @@ struct Row {
 };
 
 // System calls in which a program may block. Calls that exist only on x86-64 are inside #ifdef.
+// epoll_wait names nothing, because it waits for any member of a set.
 constexpr Row kRows[] = {
     {SYS_futex, WaitKind::lock, "futex", Names::nothing},
     {SYS_read, WaitKind::read, "read", Names::fd},
@@ -91,6 +93,7 @@ constexpr Row kRows[] = {
 #endif
 };
 
+// The kernel uses only the lower half of the register for an int. The upper half may be anything.
 int descriptor(std::uint64_t argument) {
   return static_cast<int>(static_cast<std::uint32_t>(argument));
 }
@@ -110,6 +113,7 @@ CallFacts with_arguments(const Row& row, const SystemCall& call) {
       out.path_at = call.arguments[1];
       break;
     case Names::polled:
+      // Programs use poll() and select() without descriptors to sleep.
       out.polled_at = call.arguments[1] > 0 ? call.arguments[0] : 0;
       out.kind = call.arguments[1] > 0 ? row.kind : WaitKind::sleep;
       break;
@@ -118,6 +122,7 @@ CallFacts with_arguments(const Row& row, const SystemCall& call) {
       out.kind = call.arguments[0] > 0 ? row.kind : WaitKind::sleep;
       break;
     case Names::fcntl: {
+      // Only these two commands wait for a lock. F_SETLK and F_OFD_SETLK fail at once instead.
       const std::uint64_t command = call.arguments[1];
       out.fd = descriptor(call.arguments[0]);
       out.kind = command == F_SETLKW || command == F_OFD_SETLKW ? WaitKind::file_lock : row.kind;
@@ -132,6 +137,8 @@ CallFacts with_arguments(const Row& row, const SystemCall& call) {
 std::optional<SystemCall> parse_system_call(std::string_view line) {
   const auto words = words_of(trim(line));
   SystemCall out;
+  // In a system call, the line has its number, six arguments, and the stack and instruction
+  // pointers. Otherwise it is "running", or "-1" and the two pointers (proc(5)).
   if (words.size() < 7) {
     return std::nullopt;
   }
@@ -162,7 +169,8 @@ CallFacts facts_of(const SystemCall& call) {
 }
 
 // A line such as "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" is a held lock. In a line such
-// as "1: -> FLOCK …", the process waits for it.
+// as "1: -> FLOCK …", the process waits for it. Waiters follow the lock that blocks them. An open
+// file description lock has no owner, so its pid is -1.
 pid_t lock_holder(std::string_view locks, pid_t pid) {
   std::int64_t holder = 0;
   for (const std::string& line : split(locks, '\n')) {

@@ -14,6 +14,7 @@
 namespace muster::hang {
 namespace {
 
+// Only the name of the process decides. A program that embeds Python gets a native stack instead.
 bool is_python(const ProcessFacts& process) {
   return process.command.find("python") != std::string::npos ||
          process.command.starts_with("pt_");  // PyTorch's name for DataLoader workers
@@ -38,9 +39,12 @@ bool needs_native(const ProcessFacts& process) {
   }
   const ThreadFacts& main = process.threads.front();
   const Stack* const python = stack_of(process, main.tid, true);
+  // The program does not use Python, or py-spy has failed.
   if (python == nullptr) {
     return true;
   }
+  // A lock that an operation takes needs no explanation: the Python stack already shows the
+  // operation.
   const bool waits_in_c = main.wait.kind == WaitKind::lock && waits_for_lock(*python) &&
                           collective_of(python, nullptr).empty();
   return main.state == 'R' || python->holds_gil || waits_in_c;
@@ -60,6 +64,8 @@ void StackCollector::collect(std::vector<RankEvidence>& ranks, Done done) {
       }
     }
   }
+  // next() calls `done` at once if no process needs a stack, but collect() promises to call it
+  // later.
   asio::post(loop_, [this, alive = std::weak_ptr<int>(alive_)] {
     if (!alive.expired()) {
       next();
@@ -67,6 +73,7 @@ void StackCollector::collect(std::vector<RankEvidence>& ranks, Done done) {
   });
 }
 
+// The second pass: needs_native() depends on the Python stacks from the first one.
 void StackCollector::begin_native() {
   native_ = true;
   for (RankEvidence& rank : *ranks_) {
@@ -99,9 +106,11 @@ void StackCollector::start(const Task& task) {
   HelperSpec spec;
   const std::string pid = std::to_string(task.process->pid);
   if (task.python) {
+    // --nonblocking reads the memory of the running process instead of pausing it.
     spec.argv = {py_spy_, "dump", "--json", "--nonblocking", "-p", pid};
     spec.timeout = kPySpyTimeout;
   } else if (has_python_stack(*task.process)) {
+    // -1 selects the main thread. The Python stacks already show the others.
     spec.argv = {"eu-stack", "-1", "-n", std::to_string(kFramesMax), "-p", pid};
     spec.timeout = kEuStackTimeout;
   } else {
@@ -117,6 +126,8 @@ void StackCollector::start(const Task& task) {
           finished(id, task, output);
         }
       });
+  // If a program is missing, it is missing for every process. gaps_ is a set, so the report has one
+  // line about it. next() continues with the next task.
   if (helper) {
     running_[id] = std::move(*helper);
   } else if (helper.error().code == Errc::not_found) {
@@ -145,6 +156,7 @@ std::vector<std::string> StackCollector::gaps() const {
 void StackCollector::cancel() {
   alive_ = std::make_shared<int>(0);
   waiting_.clear();
+  // The destructor of HelperProcess kills its program.
   running_.clear();
   done_ = nullptr;
 }

@@ -24,6 +24,7 @@ std::string text_at(const DumpJson& object, const char* key) {
   return found->get_ref<const std::string&>().substr(0, kNameMax);
 }
 
+// py-spy writes null for what it cannot determine, such as a thread's id.
 int number_at(const DumpJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) {
@@ -74,6 +75,7 @@ Frame native_frame(std::string_view line) {
 }  // namespace
 
 std::vector<Stack> parse_py_spy(std::string_view text) {
+  // Without exceptions, invalid text becomes a discarded value, which is not an array.
   const DumpJson dump = DumpJson::parse(text, nullptr, false);
   std::vector<Stack> out;
   if (!dump.is_array()) {
@@ -87,6 +89,7 @@ std::vector<Stack> parse_py_spy(std::string_view text) {
   return out;
 }
 
+// Uses what is there: eu-stack may have been killed at its time limit after some threads.
 std::vector<Stack> parse_eu_stack(std::string_view text) {
   std::vector<Stack> out;
   while (!text.empty()) {
@@ -95,6 +98,7 @@ std::vector<Stack> parse_eu_stack(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with("TID ")) {
       const auto tid = parse_int(line.substr(4, line.find(':') - 4));
+      // The frames that follow would be added to the thread before, so stop here.
       if (out.size() == kThreadsMax || !tid || *tid < 0 || *tid > INT32_MAX) {
         break;
       }

@@ -24,6 +24,7 @@ constexpr std::size_t kTensorsShown = 3;
 constexpr std::size_t kDimensionsShown = 8;
 constexpr std::size_t kRanksMax = 100'000;
 constexpr std::size_t kRanksShown = 8;
+// PyTorch's description of the group that contains all ranks.
 constexpr std::string_view kAllRanks = "default_pg";
 
 // The relevant fields of an entry.
@@ -129,6 +130,7 @@ int peer_of(std::string_view name) {
 
 Entry read_entry(const Pickle& dump, const PickleValue& value) {
   Entry out;
+  // process_group is a pair of the group's name and its description.
   const auto names = elements_of(dump, dump.find(value, "process_group"));
   const auto name_at = [&](std::size_t i) {
     return i < names.size() && names[i]->kind == Kind::text
@@ -159,6 +161,8 @@ struct GroupFacts {
   std::vector<Entry> run;  // consecutive entries with the same number; one call may have several
 };
 
+// Parses "[0, 1]". Empty if any part is invalid, because an index in this list is a rank in the
+// group.
 std::vector<int> parse_ranks(std::string_view text) {
   std::vector<int> out;
   const std::string_view inner = text.starts_with('[') ? text.substr(1, text.find(']') - 1) : "";
@@ -194,6 +198,8 @@ class Groups {
       }
       static_cast<void>(find(entry));
     }
+    // Every rank is in the default group, even if the dump does not list it. It is added last,
+    // because find() uses the ranks of a group that are known when it first sees the group.
     static_cast<void>(find({.group = "0", .description = std::string(kAllRanks)}));
   }
 
@@ -202,6 +208,7 @@ class Groups {
     if (group == nullptr) {
       return;
     }
+    // Entries are in the order of the calls, so the first entry of the next call completes the run.
     if (!group->run.empty() && !belongs(group->run.back(), entry)) {
       flush(*group);
     }
@@ -230,6 +237,7 @@ class Groups {
     GroupFacts& group = groups_[title];
     const std::vector<int>& ranks = ranks_[entry.group];
     const auto own = std::ranges::find(ranks, source_.rank);
+    // In the default group, a rank has the same number as in the job.
     const bool all = entry.description == kAllRanks;
     group.position.group = title;
     group.position.size = static_cast<int>(ranks.size());
@@ -243,6 +251,7 @@ class Groups {
     if (entry.description == kAllRanks) {
       return fmt::format("{} ({})", kAllRanks, source_.backend);
     }
+    // PyTorch describes a group as "undefined" if the program passes no description.
     const bool named = !entry.description.empty() && entry.description != "undefined";
     std::string out = fmt::format(
         "group {}{} ({})", named ? entry.description + " " : "", entry.group, source_.backend);
@@ -261,6 +270,8 @@ class Groups {
 
   // The operations of one call share a number. The last one has the state of the whole call.
   static bool belongs(const Entry& before, const Entry& entry) {
+    // PyTorch ends a batch with an entry of this name. Whether the batch consists of transfers is
+    // known only from the entries before it.
     if (entry.operation == "coalesced") {
       return before.is_transfer ? before.transfer == entry.transfer
                                 : before.collective == entry.collective;
@@ -279,6 +290,7 @@ class Groups {
     if (run.empty()) {
       return;
     }
+    // In a batch, only the closing entry learns that the batch has completed.
     const bool coalesced = run.back().operation == "coalesced";
     const bool over = coalesced ? run.back().over
                                 : std::ranges::all_of(run, [](const Entry& e) { return e.over; });
@@ -288,6 +300,7 @@ class Groups {
       return;
     }
     for (const Entry& entry : run) {
+      // The closing entry of a batch has no peer.
       if (entry.peer >= 0) {
         add_operation(group.position, transfer(entry), over);
       }
@@ -296,6 +309,7 @@ class Groups {
 
   [[nodiscard]] Operation collective(const std::vector<Entry>& run, bool coalesced) const {
     const Entry& first = run.front();
+    // The closing entry is not an operation.
     const std::size_t more = run.size() - 1 - (coalesced && run.size() > 1 ? 1 : 0);
     Operation out{.number = first.collective, .what = what_of(first), .age = age(first)};
     out.what += more == 0 ? "" : fmt::format(" and {} more", more);
@@ -318,6 +332,7 @@ class Groups {
       }
       return;
     }
+    // As in positions.cpp, the newest completed and the oldest pending operations remain.
     if (position.recent.size() == kRecentMax) {
       position.recent.erase(position.recent.begin());
     }
@@ -364,6 +379,7 @@ Result<std::vector<Position>> torch_positions(std::string_view bytes, TorchDumpS
   Groups groups(*dump, source);
   groups.add_members();
   for (const PickleValue* const value : entries) {
+    // Without this number, the operations of different ranks cannot be matched.
     if (dump->find(*value, "collective_seq_id") == nullptr) {
       return failure(Errc::protocol, "its entries have no collective_seq_id (an early 2.x format)");
     }

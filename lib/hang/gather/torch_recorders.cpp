@@ -54,6 +54,7 @@ std::string read_up_to(int fd, std::size_t bytes_max) {
 
 // The variable's value when the process started. Empty if it was unset.
 std::string variable_of(const std::string& environment, const std::string& name) {
+  // The NUL prevents a match within a longer name or within a value.
   const std::string wanted = std::string(1, '\0') + name + "=";
   const auto at = environment.find(wanted);
   if (at == std::string::npos) {
@@ -78,7 +79,9 @@ std::string name_of_file(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Opens the write end of a named pipe, if it has a reader.
+// Opens the write end of a named pipe, if it has a reader. Without a reader, open() fails at once
+// because of O_NONBLOCK. The path is from the worker's environment, so it may be a link or a
+// regular file.
 UniqueFd open_pipe(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
 
@@ -112,8 +115,12 @@ std::vector<TorchRecorders::Question> TorchRecorders::questions_for(
     const std::string pipes = variable_of(environment, kNcclPipes);
     std::string dumps = variable_of(environment, kNcclDumpsNewer);
     dumps = dumps.empty() ? variable_of(environment, kNcclDumps) : dumps;
+    // NCCL's files are named by rank, and child processes inherit the variables. Each name is
+    // therefore queried only once.
     if (const std::string stem = dumps + std::to_string(rank.rank);
         !pipes.empty() && !dumps.empty() && seen.insert(stem).second) {
+      // muster puts the dumps of both backends into one directory. A dump elsewhere belongs to the
+      // user.
       const bool ours = !place.empty() && folder_of(place) == folder_of(dumps);
       out.push_back({rank.rank, kNccl, fmt::format("{}{}.pipe", pipes, rank.rank), stem, ours});
     }
@@ -139,6 +146,7 @@ void TorchRecorders::ask(const std::vector<RankEvidence>& ranks, Done done) {
     limit();
     return;
   }
+  // No query was sent, but `done` must still be called later, not now.
   asio::post(loop_, [this, alive = std::weak_ptr<int>(alive_)] {
     if (!alive.expired()) {
       finish();
@@ -161,6 +169,7 @@ bool TorchRecorders::open_events() {
   if (error) {
     return false;
   }
+  // events_ closes the descriptor from now on.
   static_cast<void>(fd.release());
   return true;
 }
@@ -174,6 +183,7 @@ void TorchRecorders::put(Question question) {
   const std::string folder = folder_of(question.dump);
   auto watch = watches_.find(folder);
   if (watch == watches_.end()) {
+    // A dump is complete when its writer closes the file or moves it into place.
     const int id = ::inotify_add_watch(
         events_.native_handle(), folder.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR);
     if (id < 0) {
@@ -183,6 +193,7 @@ void TorchRecorders::put(Question question) {
   }
   if (::write(pipe.get(), "1", 1) == 1) {
     const std::string name = name_of_file(question.dump);
+    // PyTorch logs lines when it dumps NCCL's recorder. gloo's thread prints nothing.
     if (question.backend == kNccl) {
       loud_.insert(question.rank);
     }
@@ -207,6 +218,7 @@ void TorchRecorders::take_events() {
   for (std::size_t at = 0; count > 0 && at < static_cast<std::size_t>(count);) {
     const auto* const event = reinterpret_cast<const inotify_event*>(bytes.data() + at);
     at += sizeof(inotify_event) + event->len;
+    // The directory may contain files that muster did not request.
     const auto found = event->len == 0 ? open_.end() : open_.find({event->wd, event->name});
     if (found != open_.end()) {
       const Question question = std::move(found->second);
@@ -224,7 +236,9 @@ void TorchRecorders::take_events() {
 void TorchRecorders::answered(const Question& question) {
   const UniqueFd file(
       ::open(question.dump.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  // The extra byte makes Pickle::read() report a file that is too large, not one that is cut off.
   const std::string bytes = file ? read_up_to(file.get(), kPickleBytesMax + 1) : "";
+  // The path is from the worker's environment, so delete only files of our own user.
   if (question.ours && is_own(question.dump) && is_own(folder_of(question.dump))) {
     ::unlink(question.dump.c_str());
   }
@@ -261,6 +275,7 @@ void TorchRecorders::finish() {
     gaps_.insert("no answer from PyTorch's flight recorder on " +
                  name_ranks(std::vector<int>(silent.begin(), silent.end())));
   }
+  // cancel() drops done_ and the open queries, whose dumps are then ignored.
   Done call = std::exchange(done_, nullptr);
   cancel();
   if (call) {

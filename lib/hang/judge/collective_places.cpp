@@ -32,6 +32,8 @@ struct Neighbours {
   std::string after;
 };
 
+// A training loop repeats its calls, so earlier rounds show what normally surrounds an operation.
+// If the newest call of the kind is the last record, the successor is that of an earlier call.
 Neighbours neighbours_of(const Position& position, const std::string& what) {
   Neighbours out;
   const auto& recent = position.recent;
@@ -49,6 +51,7 @@ using Sides = std::map<std::string, std::vector<const RankEvidence*>>;
 
 Sides sides_of(const Evidence& evidence, const std::string& group, std::uint64_t number) {
   Sides out;
+  // Transfers have numbers of their own, which do not correspond to those of collectives.
   for (const RankEvidence& rank : evidence.ranks) {
     const Position* const at = position_in(rank, group);
     for (const Operation& operation : at == nullptr ? std::vector<Operation>{} : at->pending) {
@@ -71,8 +74,12 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
   const auto count = [](const auto& side) { return side.second.size(); };
   const auto most = std::ranges::max_element(sides, {}, count);
   auto least = std::ranges::min_element(sides, {}, count);
+  // If all sides are equally large, both searches return the first one.
   least = least == most ? std::next(sides.begin()) : least;
   Differing out{numbers_of(least->second), false, ""};
+  // The history of the majority shows the normal order. If the call of the minority normally
+  // follows that of the majority, the minority has skipped one. If it normally precedes it, the
+  // minority may have repeated one. If it does both, the history proves nothing.
   const Position* const before = position_in(*most->second.front(), group);
   const Neighbours near = neighbours_of(*before, most->first);
   out.skipped = near.after == least->first && near.before != least->first;
@@ -107,6 +114,8 @@ std::string describe_position(const RankEvidence& rank) {
 }
 
 std::string group_of_wait(const RankEvidence& rank) {
+  // Only two ranks take part in a transfer. Ranks in different transfers may still be in step, so
+  // transfers are not compared.
   for (const Position& at : rank.positions) {
     if (!at.pending.empty() && at.pending.front().peer < 0) {
       return fmt::format("{} of {}", named(at.pending.front()), at.group);
@@ -121,9 +130,13 @@ std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank) {
     for (const Operation& operation : mine.pending) {
       for (const RankEvidence& other : evidence.ranks) {
         const Position* const theirs = position_in(other, mine.group);
+        // Without a position, the rank is not a member of the group or its recorder could not be
+        // read.
         if (theirs == nullptr || other.rank == rank.rank) {
           continue;
         }
+        // `entered` does not count transfers, so it cannot show whether the peer has called this
+        // one. The peer counts as behind in any case.
         const bool is_peer = operation.peer >= 0;
         if (is_peer ? theirs->rank == operation.peer : !has_come_to(*theirs, operation)) {
           out.push_back(other.rank);

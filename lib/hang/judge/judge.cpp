@@ -30,7 +30,9 @@ bool is_definite(Cause cause) {
   return cause == Cause::stopped || cause == Cause::blocked_io;
 }
 
-// True if a thread with this cause might be waiting for a collective operation.
+// True if a thread with this cause might be waiting for a collective operation. With async_op an
+// operation may be pending while its rank does something else. A thread that sleeps, reads a file
+// or computes therefore does not count as waiting for it.
 bool may_be_wait(const OwnCause& own) {
   switch (own.cause) {
     case Cause::unknown:
@@ -40,6 +42,8 @@ bool may_be_wait(const OwnCause& own) {
     case Cause::waits_for_rank:
       return true;
     case Cause::spinning:
+      // A wait may spin, too. A known stack outside CUDA's synchronization shows that the thread
+      // computes instead.
       return own.stack.empty() || own.on_gpu;
     default:
       return false;
@@ -55,7 +59,10 @@ bool is_recorded(const Suspect& one) {
 Suspects look_at(const Evidence& evidence) {
   Suspects out;
   for (const RankEvidence& rank : evidence.ranks) {
+    // In a multi-node job each node has judged its own ranks, because processes are not sent.
     Suspect one{rank.rank, &rank, rank.own ? *rank.own : own_cause(rank)};
+    // A stack shows the wait itself. A recorder only shows a pending operation, so the state of the
+    // thread must agree with it.
     one.waits = !one.own.collective.empty() || (is_recorded(one) && may_be_wait(one.own));
     out.push_back(std::move(one));
   }
@@ -97,11 +104,16 @@ void find_waits(const Evidence& evidence, Suspects& suspects) {
     if (one.waits) {
       one.waits_for = behind(evidence, *one.evidence);
       if (one.waits_for.empty()) {
+        // No recorder shows a rank that is behind. If this rank has a recorder, only ranks without
+        // one can be missing. Otherwise any rank outside of operations can be.
         one.waits_for = is_recorded(one) ? unrecorded : others;
       }
     } else if (one.own.holder != 0) {
+      // A pid identifies a process only on its own node. In a multi-node job that node has already
+      // found the rank (summary_of()).
       const int holder =
           one.evidence->own ? one.own.holder_rank : rank_of_process(suspects, one.own.holder);
+      // The holder may be a child process of the same rank.
       if (holder >= 0 && holder != one.rank) {
         one.waits_for = {holder};
       }
@@ -123,6 +135,7 @@ std::vector<const Suspect*> ends_of_chains(const Suspects& suspects) {
     if (at == nullptr) {
       continue;
     }
+    // A rank in an operation is not the cause, even if the rank that it waits for is unknown.
     if (at->waits_for.empty() && !at->waits) {
       out.push_back(at);
     }
@@ -141,6 +154,7 @@ bool waited_for(const Suspects& suspects, int rank) {
 
 Verdict held_up_by(const Suspects& suspects, const Suspect& culprit) {
   Verdict out{culprit.own.cause, {culprit.rank}, culprit.own.reason, {}};
+  // Ranks that are in the same state are blamed together.
   for (const Suspect& one : suspects) {
     if (one.rank != culprit.rank && !one.waits && one.own.cause == culprit.own.cause &&
         one.waits_for.empty() && !culprit.evidence->ended && !one.evidence->ended) {
@@ -173,14 +187,18 @@ Verdict skipped(const Suspects& suspects, const Suspect& culprit) {
 }
 
 // Chooses among the chain ends. A rank whose state is conclusive comes first, then a rank that
-// others wait for, then one that has been quiet for too long.
+// others wait for, then one that has been quiet for too long. A wait on a socket may itself be a
+// wait for another rank, and an unknown state proves nothing, so these two come last.
 const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   auto ends = ends_of_chains(suspects);
+  // A stopped rank may also wait for a lock of another rank. It is then not the end of a chain, but
+  // still to blame.
   for (const Suspect& one : suspects) {
     if (one.own.cause == Cause::stopped) {
       ends.insert(ends.begin(), &one);
     }
   }
+  // A rank that still makes progress is blamed only if another rank waits for it.
   std::erase_if(ends, [&](const Suspect* end) {
     return end->evidence->quiet < evidence.limit && !waited_for(suspects, end->rank);
   });
@@ -228,6 +246,7 @@ Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
         by_name, {}, [](const auto& entry) { return entry.second.size(); });
     const auto most = std::ranges::max_element(
         by_name, {}, [](const auto& entry) { return entry.second.size(); });
+    // If all sides are equally large, min_element and max_element both return the first one.
     const auto& other = odd == most ? *std::next(by_name.begin()) : *most;
     return {Cause::different_collective,
             odd->second,
@@ -245,6 +264,7 @@ Verdict nobody_to_blame(const Evidence& evidence, const Suspects& suspects) {
   for (const Suspect& one : suspects) {
     out.ranks.push_back(one.rank);
   }
+  // Ranks on nodes without --hang-timeout, or with an unreadable answer, are not in the evidence.
   if (evidence.world_size > static_cast<int>(evidence.ranks.size())) {
     out.cause = Cause::waits_for_rank;
     out.reason = "the ranks are waiting for ranks that could not be inspected";
@@ -265,6 +285,7 @@ std::vector<Group> groups_of(const Suspects& suspects, const Verdict& verdict) {
     const std::string position = describe_position(*one.evidence);
     Group& group = groups[{one.own.reason, position}];
     group.ranks.push_back(one.rank);
+    // In an operation, the lock or socket on which the thread waits is only how the library waits.
     group.cause = one.waits ? Cause::waits_for_rank : one.own.cause;
     group.reason = one.own.reason;
     group.position = position;
@@ -275,6 +296,7 @@ std::vector<Group> groups_of(const Suspects& suspects, const Verdict& verdict) {
   for (auto& [key, group] : groups) {
     out.push_back(std::move(group));
   }
+  // The report has room for a few groups only, so groups that stand out come first.
   const auto odd_first = [&](const Group& group) {
     const bool blamed = std::ranges::any_of(group.ranks, [&](int rank) {
       return std::ranges::find(verdict.ranks, rank) != verdict.ranks.end();
@@ -291,6 +313,7 @@ Verdict blame(const Evidence& evidence, const Suspects& suspects) {
     Verdict odd = by_operations(evidence, suspects);
     return odd.ranks.empty() ? nobody_to_blame(evidence, suspects) : odd;
   }
+  // These states do not explain the hang. What the other ranks wait for does.
   const bool elsewhere = culprit->own.cause == Cause::waits_for_socket ||
                          culprit->own.cause == Cause::unknown || culprit->evidence->ended;
   if (elsewhere && waited_for(suspects, culprit->rank)) {
@@ -304,6 +327,8 @@ Verdict blame(const Evidence& evidence, const Suspects& suspects) {
 Verdict judge(const Evidence& evidence) {
   Suspects suspects = look_at(evidence);
   find_waits(evidence, suspects);
+  // A rank that has exited matters only if another rank waits for it. erase_if moves elements while
+  // it runs, so waited_for() reads a copy.
   const Suspects all = suspects;
   std::erase_if(suspects, [&](const Suspect& one) {
     return one.evidence->ended && !waited_for(all, one.rank);

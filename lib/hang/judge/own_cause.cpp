@@ -68,6 +68,8 @@ std::optional<OwnCause> halted(const RankEvidence& rank, const ProcessFacts& pro
     return std::nullopt;
   }
   const View view{rank, process, process.threads.front()};
+  // /proc is read before our own eu-stack attaches (Inspection::begin()), so the tracer is another
+  // program.
   if (process.tracer != 0) {
     return found(view, Cause::stopped, fmt::format("stopped by debugger {}", process.tracer));
   }
@@ -83,6 +85,8 @@ std::optional<OwnCause> uninterruptible(const View& view) {
   if (view.thread.state != 'D') {
     return std::nullopt;
   }
+  // eu-stack does not run on such a process, because it would block, too. The kernel function still
+  // shows where the thread waits.
   const Wait& wait = view.thread.wait;
   const std::string on = wait.path.empty() ? "a device" : wait.path;
   const std::string in = view.thread.kernel_function;
@@ -115,6 +119,7 @@ struct ChildCause {
   OwnCause cause;
 };
 
+// Causes that explain best why the parent waits come first. All other causes rank equally last.
 constexpr std::array kChildOrder{
     Cause::stopped, Cause::blocked_io, Cause::deadlocked, Cause::spinning, Cause::sleeps};
 
@@ -200,11 +205,13 @@ OwnCause deadlocked(const View& view) {
 OwnCause waits_for_thread(const View& view, const std::string& words, int depth) {
   for (const ThreadFacts& thread : view.process.threads) {
     const Stack* const stack = stack_of(view.process, thread.tid);
+    // A pool's idle thread waits for work itself, so it explains nothing.
     if (thread.tid == view.thread.tid || stack == nullptr || idles(*stack)) {
       continue;
     }
     const View other{view.rank, view.process, thread};
     OwnCause cause = thread_cause(other, depth + 1);
+    // The text about a deadlock already names the threads.
     if (cause.cause == Cause::deadlocked) {
       return cause;
     }
@@ -222,9 +229,13 @@ OwnCause waits_for_futex(const View& view, int depth) {
     return found(
         view, Cause::deadlocked, "waiting for a lock (which one is unknown: no stacks available)");
   }
+  // multiprocessing waits for its child processes with locks, so the child processes show the
+  // reason.
   if (in_multiprocessing(*stack)) {
     return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", depth);
   }
+  // Locks, condition variables and joins are all futexes to the kernel. Only the functions on the
+  // stack distinguish a deadlock from a queue that stays empty.
   switch (lock_kind(*stack)) {
     case LockKind::join:
       return waits_for_thread(view, "waiting for a thread to exit", depth);
@@ -257,6 +268,8 @@ OwnCause blocked_io(const View& view, int depth) {
   if (wait.kind == WaitKind::read && wait.fd == 0) {
     return found(view, Cause::waits_for_input, "reading standard input" + where(view));
   }
+  // A program that reads the output of a child process waits for that process, as in
+  // subprocess.check_output().
   const bool child = std::ranges::any_of(view.rank.processes, [&](const ProcessFacts& process) {
     return process.pid == wait.holder && process.pid != view.process.pid &&
            process.parent == view.process.pid;
@@ -277,6 +290,7 @@ OwnCause polls(const View& view, int depth) {
   if (stack != nullptr && in_multiprocessing(*stack)) {
     return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", depth);
   }
+  // Of several descriptors only the first one is known (proc_evidence.cpp). With epoll, none is.
   if (wait.fd == 0) {
     return found(view, Cause::waits_for_input, "waiting for standard input" + where(view));
   }
@@ -301,6 +315,7 @@ OwnCause waiting(const View& view, int depth) {
         return waits_for_child(
             view, Cause::waits_for_child, "waiting for its child processes", depth);
       }
+      // read() and write() work on sockets, too.
       return view.thread.wait.path.starts_with("socket:") ? polls(view, depth)
                                                           : blocked_io(view, depth);
     case WaitKind::poll:
@@ -325,7 +340,8 @@ OwnCause waiting(const View& view, int depth) {
   return found(view, Cause::unknown, "idle" + (call.empty() ? "" : ", in " + call) + where(view));
 }
 
-// Nested process pools are followed up to this depth.
+// Nested process pools are followed up to this depth. The limit also stops the search if threads
+// wait for each other.
 constexpr int kDepthMax = 4;
 
 OwnCause thread_cause(const View& view, int depth) {
@@ -337,6 +353,7 @@ OwnCause thread_cause(const View& view, int depth) {
   }
   const Stack* const python = stack_of(view.process, view.thread.tid, true);
   const Stack* const native = stack_of(view.process, view.thread.tid, false);
+  // Operations come before CPU time, because a thread may spin while it waits for other ranks.
   const std::string operation = collective_of(python, native);
   if (!operation.empty()) {
     OwnCause out =
@@ -344,6 +361,8 @@ OwnCause thread_cause(const View& view, int depth) {
     out.collective = operation;
     return out;
   }
+  // A data loader waits on a pipe, a queue or a lock. That alone would not show that the reason is
+  // in its worker processes.
   if (python != nullptr && in_data_loader(*python)) {
     return waits_for_child(view, Cause::data_loader, "waiting for its data loader", depth);
   }
@@ -380,6 +399,7 @@ OwnCause own_cause(const RankEvidence& rank) {
   OwnCause out = thread_cause({rank, main, thread}, 0);
   if (holds_gil(main, thread) && thread.state != 'R') {
     out.reason += ", holding Python's GIL";
+    // The main thread cannot run Python code before this thread releases the GIL.
     if (thread.tid != main.pid) {
       const Stack* const stack = stack_of(main, thread.tid, true);
       out.cause = Cause::deadlocked;

@@ -26,6 +26,7 @@ Operation operation_of(const collective::FlightRecord& record, std::uint64_t now
   out.number = record.request.seq;
   out.what = what_of(record.request);
   out.peer = collective::is_transfer(record.request.kind) ? record.request.root : -1;
+  // The worker writes the record, so its time is untrusted. It may also be later than `now`.
   out.age = record.queued_ns > 0 && now > record.queued_ns ? now - record.queued_ns : 0;
   return out;
 }

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kStackLinesMax = 12;
 
+// If a path contains one of these, the file counts as library code.
 constexpr std::array<std::string_view, 8> kLibraries{"/lib/python3",
                                                      "/site-packages/",
                                                      "/dist-packages/",
@@ -21,6 +22,8 @@ constexpr std::array<std::string_view, 8> kLibraries{"/lib/python3",
                                                      "/runpy.py",
                                                      "<string>:"};
 
+// Functions of torch.distributed and of muster's Python package. wait() belongs to the handle of an
+// asynchronous operation.
 constexpr std::array<std::string_view, 16> kOperations{"all_reduce",
                                                        "barrier",
                                                        "monitored_barrier",
@@ -83,6 +86,7 @@ bool is_ours(const Frame& native) {
          native.function.starts_with("muster_");
 }
 
+// These functions show how a thread waits, not for what. eu-stack prints no name for some frames.
 bool is_libc(const Frame& frame) {
   static constexpr std::array<std::string_view, 10> names{"pthread_",
                                                           "syscall",
@@ -142,6 +146,7 @@ const Frame* own_frame(const Stack* stack) {
   const auto own = std::ranges::find_if(stack->frames, [&](const Frame& frame) {
     return stack->python ? !is_library(frame) : !is_libc(frame);
   });
+  // If all frames belong to libraries, the innermost one is the best that is known.
   return own == stack->frames.end() ? &stack->frames.front() : &*own;
 }
 
@@ -150,6 +155,7 @@ const Frame* own_native_frame(const Stack* native) {
     return nullptr;
   }
   for (const Frame& frame : native->frames) {
+    // The outer frames are those of Python code, which Python's own stack shows better.
     if (is_interpreter(frame)) {
       return nullptr;
     }
@@ -174,6 +180,8 @@ std::string collective_of(const Stack* python, const Stack* native) {
       }
     }
   }
+  // No Python frame shows the operations that C++ code calls, as in the backward pass of
+  // DistributedDataParallel.
   if (native != nullptr && std::ranges::any_of(kNativeCollectives, [&](std::string_view name) {
         return any_function(*native, name);
       })) {
@@ -194,6 +202,8 @@ LockKind lock_kind(const Stack& stack) {
   }
   bool condition = false;
   for (const Frame& frame : stack.frames) {
+    // The wait consists of the library frames inside the innermost user function. Functions further
+    // out may have the same names for other reasons.
     if (!is_library(frame)) {
       break;
     }
@@ -215,6 +225,8 @@ bool waits_for_lock(const Stack& stack) {
   return lock_kind(stack) == LockKind::lock && !idles(stack);
 }
 
+// Threads of pools, queue feeders, progress bars, compile workers and muster_torch_flights normally
+// wait for work. Such a wait is not a deadlock.
 bool idles(const Stack& stack) {
   if (!stack.python) {
     return any_function(stack, "cond_wait") || any_function(stack, "epoll_wait");
@@ -242,6 +254,8 @@ bool waits_for_gpu(const Stack& native) {
                              [&](std::string_view name) { return any_function(native, name); });
 }
 
+// Only the iterator that uses worker processes has these functions. With num_workers=0 the rank
+// loads the data itself.
 bool in_data_loader(const Stack& stack) {
   return any_frame_in(stack, "/torch/utils/data/dataloader.py") &&
          (any_function(stack, "_try_get_data") || any_function(stack, "_get_data"));
@@ -252,6 +266,8 @@ bool in_multiprocessing(const Stack& stack) {
     if (frame.file.find("/multiprocessing/") != std::string::npos) {
       return true;
     }
+    // In a process that multiprocessing has started, its frames are at the outer end of every
+    // stack, so the search stops at user code.
     if (!is_library(frame)) {
       return false;
     }

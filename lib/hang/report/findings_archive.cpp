@@ -10,6 +10,7 @@ void FindingsReader::seconds(double& value) {
   std::uint64_t raw = 0;
   number(raw);
   value = std::bit_cast<double>(raw);
+  // The negation also rejects NaN, for which both comparisons are false.
   if (!(value >= 0 && value <= kSecondsMax)) {
     fail("time out of range");
     value = 0;
@@ -23,6 +24,8 @@ void FindingsReader::ranks(std::vector<int>& ranks) {
     std::int32_t length = 0;
     number(first);
     number(length);
+    // Checked before the loop: `first + length` must not overflow, and a span of 8 bytes must not
+    // allocate memory for billions of ranks.
     if (first < 0 || length < 1 || first > std::numeric_limits<std::int32_t>::max() - length ||
         static_cast<std::size_t>(length) > ranks_left_) {
       fail("ranks out of range");

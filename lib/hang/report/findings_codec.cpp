@@ -60,6 +60,7 @@ void fields(A& a, Of<A, RankEvidence>& m) {
   a.seconds(m.quiet);
   a.seconds(m.lifeless);
   a.flag(m.strong);
+  // A message always contains a cause, even if the rank has none.
   if constexpr (A::kWrites) {
     fields(a, m.own ? *m.own : OwnCause{});
   } else {
@@ -138,6 +139,7 @@ Evidence reduced(const Evidence& summary, const FindingsDetail& detail) {
   Evidence out = summary;
   for (RankEvidence& rank : out.ranks) {
     for (Position& position : rank.positions) {
+      // describe_position() shows the newest completed and the oldest pending operation.
       keep_newest(position.recent, detail.operations);
       position.pending.resize(std::min(position.pending.size(), detail.operations));
     }
@@ -160,6 +162,7 @@ std::string encode_findings(const Evidence& summary, std::size_t bytes_max) {
       return out;
     }
   }
+  // The leader reports how many ranks of this node are missing.
   while (out.size() > bytes_max && !told.ranks.empty()) {
     told.ranks.resize(told.ranks.size() / 2);
     out = encode(told);
@@ -174,10 +177,12 @@ Result<Evidence> decode_findings(std::string_view bytes) {
 std::string encode_verdict(const WholeVerdict& verdict, std::size_t bytes_max) {
   WholeVerdict told = verdict;
   std::string out = encode(told);
+  // judge() puts the blamed groups first, so the last ones matter least.
   while (out.size() > bytes_max && !told.verdict.groups.empty()) {
     told.verdict.groups.resize(told.verdict.groups.size() / 2);
     out = encode(told);
   }
+  // The first rank always stays. acting_rank is a field of its own.
   while (out.size() > bytes_max && told.verdict.ranks.size() > 1) {
     told.verdict.ranks.resize(told.verdict.ranks.size() / 2);
     told.verdict.nodes.resize(std::min<std::size_t>(told.verdict.nodes.size(), 1));

@@ -99,6 +99,7 @@ std::string stacks_json(const std::vector<Group>& groups, const Evidence& eviden
 }
 
 std::string json_of(const Verdict& verdict, const VerdictFacts& facts) {
+  // In the order of OnHang.
   static constexpr const char* kActions[] = {"report", "restart", "stop"};
   return text_of({{"v", 1},
                   {"cause", name_of(verdict.cause)},

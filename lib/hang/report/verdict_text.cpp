@@ -55,6 +55,7 @@ std::string headline(const Verdict& verdict) {
   if (verdict.ranks.empty()) {
     return "cause unknown";
   }
+  // These reasons are about all ranks, so they need no list of ranks.
   if (verdict.cause == Cause::all_wait || verdict.cause == Cause::waits_for_rank) {
     return verdict.reason;
   }
@@ -71,9 +72,11 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
                   facts.limit,
                   action_text(facts.action))};
   const std::size_t gaps = std::min(kGapLines, facts.gaps.size());
+  // The lines after the groups: gaps, the number of further gaps, and the folder.
   const std::size_t last =
       gaps + (gaps < facts.gaps.size() ? 1 : 0) + (facts.folder.empty() ? 0 : 1);
   for (const Group& group : verdict.groups) {
+    // One more line stays free for "...".
     const std::size_t room = kBlockLinesMax - std::min(kBlockLinesMax, out.size() + last + 1);
     if (room == 0) {
       out.emplace_back("  ...");

@@ -58,6 +58,7 @@ void add_answer(const NodeFindings& node, Evidence& out, Gaps& gaps) {
   std::set<int> seen;
   for (const RankEvidence& rank : node.evidence.ranks) {
     const int place = rank.rank - node.rank_first;
+    // Answers are untrusted. A node can report only its own ranks, and each of them once.
     if (place >= 0 && place < node.ranks && seen.insert(place).second) {
       out.ranks.push_back(rank);
       out.ranks.back().node = node.name;
@@ -69,6 +70,7 @@ void add_answer(const NodeFindings& node, Evidence& out, Gaps& gaps) {
   for (const std::string& gap : node.evidence.gaps) {
     gaps[gap].push_back(node.name);
   }
+  // An answer without ranks contains no valid limit. With a limit of 0, every rank would hang.
   if (!seen.empty() && node.evidence.limit > 0) {
     out.limit = std::min(out.limit, node.evidence.limit);
     out.progress = std::min(out.progress, node.evidence.progress);
@@ -98,6 +100,7 @@ void share_progress(Evidence& evidence) {
 }
 
 Evidence gather(const std::vector<NodeFindings>& nodes, Gaps& gaps) {
+  // If no node reports a limit, it stays at the maximum, and the verdict does not count.
   Evidence out{.limit = std::numeric_limits<double>::max(),
                .progress = std::numeric_limits<double>::max()};
   for (const NodeFindings& node : nodes) {
@@ -109,6 +112,8 @@ Evidence gather(const std::vector<NodeFindings>& nodes, Gaps& gaps) {
     if (const std::string words = words_of(node); !words.empty()) {
       gaps[words].push_back(node.name);
     }
+    // Ranks on nodes that are off or unreadable stay out of the evidence, because nothing is known
+    // about them. judge() detects by world_size that ranks are missing.
     if (node.state != NodeState::off && node.state != NodeState::unreadable) {
       add_unseen(node, out);
     }
@@ -132,6 +137,7 @@ bool is_unseen(const RankEvidence& rank) {
   return rank.own && rank.own->cause == Cause::node_silent;
 }
 
+// The same rule as in HangCore::is_slow().
 bool is_slow(const RankEvidence& rank, double limit) {
   return rank.quiet < limit || (rank.lifeless < limit && rank.quiet < kSlowFactor * limit);
 }
@@ -144,9 +150,11 @@ bool counts(const Evidence& evidence, const Verdict& verdict) {
       seen.push_back(&rank);
     }
   }
+  // The ranks may have made progress while the nodes inspected them.
   const bool hangs = std::ranges::any_of(
       seen, [&](const RankEvidence* rank) { return rank->quiet >= evidence.limit; });
   const bool strong = std::ranges::any_of(seen, &RankEvidence::strong);
+  // Without steps and operations, any rank that is alive may be the one that stalls the others.
   const bool slow = std::ranges::any_of(seen, [&](const RankEvidence* rank) {
     const bool matters =
         !strong || std::ranges::find(verdict.ranks, rank->rank) != verdict.ranks.end();
@@ -161,6 +169,7 @@ std::vector<std::string> nodes_of(const std::vector<int>& ranks,
                                   const std::map<int, std::string>& by_first_rank) {
   std::vector<std::string> out;
   for (const int rank : ranks) {
+    // Each node has consecutive ranks, so the last node that starts at or before `rank` has it.
     const auto next = by_first_rank.upper_bound(rank);
     if (next == by_first_rank.begin()) {
       continue;
@@ -206,6 +215,8 @@ Evidence summary_of(const Evidence& evidence) {
   Evidence out = evidence;
   for (RankEvidence& rank : out.ranks) {
     rank.own = own_cause(rank);
+    // A pid is meaningless on another node, so its rank is found here. `evidence` still has all
+    // processes, while `out` loses them.
     rank.own->holder_rank = rank_of_process(evidence, rank.own->holder);
     rank.processes.clear();
   }
