@@ -27,6 +27,7 @@ bool FailureProof::judge(WorkerFailedHere& failed) {
   if (!proven && failed.was_stopped) {
     return false;
   }
+  // Later failures may be consequences of the first one, even before any stop request.
   stop(failed.seen_at);
   failed.message.consequence = !proven;
   if (proven || failed.lost_connection) {

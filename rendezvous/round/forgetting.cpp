@@ -42,6 +42,7 @@ void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects&
   }
   for (const NodeId id : lost_as(name)) {
     losses_[id].forgotten = true;
+    // judge() and close() no longer wait for a loss that is over.
     losses_[id].over = true;
     note_loss(now, id, fmt::format("node '{}' was declared dead by the user", name), out);
   }

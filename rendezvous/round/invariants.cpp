@@ -40,6 +40,7 @@ std::string RoundCore::check_counts() const {
   const auto in = [&](State state) {
     return count([&](const Node& node) { return node.state == state; });
   };
+  // accepts_ has no meaning outside of a proposal, so it is then compared with itself.
   const std::size_t accepts = phase_ != Phase::proposing ? accepts_ : count([&](const Node& node) {
     return node.accepted && is_in(*proposal_, node.info.id);
   });
@@ -61,6 +62,7 @@ std::string RoundCore::check_node(NodeId id, const Node& node) const {
   if (node.counted != is_eligible(node)) {
     return broken("has a stale eligible flag");
   }
+  // In phase closed, end_closed() may already have removed our own connection from links_.
   const auto link = links_.find(node.link);
   const bool listed = link != links_.end() && link->second == id;
   if (node.attached && !listed && phase_ != Phase::closed) {
@@ -86,10 +88,12 @@ std::string RoundCore::check_losses() const {
   const auto are_placed = [&](const RoundPtr& round) {
     return std::ranges::all_of(round->members, is_placed);
   };
+  // Such a member would be awaited, but never queried, so no round could be formed.
   if (!are_placed(base_) || !std::ranges::all_of(accepted_, are_placed)) {
     return "a member is neither attached nor lost";
   }
   for (const auto& [id, loss] : losses_) {
+    // This detects a loss that was changed without a call of count_expected().
     if (loss.gone && !loss.given_up && is_member(id)) {
       return fmt::format("node '{}' is gone but awaited", name_of(id));
     }
@@ -183,6 +187,7 @@ std::string LinkCore::check_invariants() const {
   if (state_ == State::attached && lost_.id != 0) {
     return "follows a coordinator that it has lost";
   }
+  // tell_work() sends them after the Welcome, unless the node leaves.
   if (state_ == State::attached && !leaving_ && !(untold_.empty() && untold_details_.empty())) {
     return "has unsent failures although it is attached";
   }
@@ -211,6 +216,7 @@ std::string NodeCore::check_invariants() const {
   if (!link_.has_ended() && link_.owns(0) != round_.leads()) {
     return "leading and following itself are inconsistent";
   }
+  // settle() attaches them as soon as this node leads.
   if (!parked_.empty() && round_.leads()) {
     return "leads but has nodes parked";
   }

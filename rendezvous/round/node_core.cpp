@@ -282,6 +282,7 @@ void NodeCore::settle(TimePoint now,
     if (link_out.empty() && round_out.empty() && !lead) {
       break;
     }
+    // Lead first: `link_out` contains the Hello with which this node joins its own coordinator.
     if (lead) {
       round_.lead(now, *lead, from_round);
       if (!lead->founder) {  // a founder has already bound them
@@ -299,17 +300,21 @@ void NodeCore::settle(TimePoint now,
     for (NodeEffect& effect : round_out) {
       const auto* said = std::get_if<SendMessage>(&effect);
       if (said != nullptr && said->link == 0) {
+        // If our follower has left this coordinator during the step, it ignores the message.
         if (link_.owns(0) && !hear_vouching(*said->message, from_link) &&
             !hear_inquiry(*said->message, from_link)) {
           link_.received(now, *said->message, from_link);
         }
       } else {
+        // No LinkClosed follows for a connection that we close.
         if (const auto* closed = std::get_if<CloseLink>(&effect)) {
           addresses_.erase(closed->link);
         }
         out.push_back(std::move(effect));
       }
     }
+    // yield() replaces the coordinator's state, so it is called outside of the coordinator's
+    // functions.
     if (const auto stronger = round_.take_stronger(); stronger && round_.leads()) {
       yield(now, *stronger, from_link, from_round);
     }

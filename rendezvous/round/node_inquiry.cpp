@@ -11,6 +11,7 @@ namespace muster {
 MemberContact RoundCore::contact_of(NodeId id) const {
   MemberContact out{.finished = finished_.contains(id)};
   if (const auto node = nodes_.find(id); node != nodes_.end()) {
+    // This node is never silent to itself.
     out.heard = id == self_.id ? TimePoint::max() : node->second.heard;
     if (node->second.attached) {
       out.link = node->second.link;
@@ -37,6 +38,7 @@ InquiryMembers NodeCore::inquiry_members() const {
 // True if the message belongs to an inquiry. A verdict that arrives twice is delivered only once.
 bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link) {
   if (const auto* look = std::get_if<Look>(&message)) {
+    // A query about another round is stale, and its inquiry ends with that round.
     if (look->round == link_.started()) {
       from_link.emplace_back(LookNow{*look});
     }

@@ -70,6 +70,7 @@ bool NodeCore::pass_vouching(LinkId link, const RoundMessage& message, NodeEffec
     return false;
   }
   const RoundPtr& round = round_.base();
+  // Without a round there is no store yet.
   if (round->members.empty()) {
     return true;
   }
@@ -87,10 +88,13 @@ void NodeCore::pass_question(LinkId asker, const Vouch& question, NodeEffects& f
   make_address_book();
   const std::vector<NodeId> nodes = addresses_of_members_.find(question.client.host);
   Vouch passed = question;
+  // A client is refused once all queried nodes have denied it, so the asking node needs their
+  // number.
   passed.asker = round_.base()->members.front().id;
   passed.asked = static_cast<std::uint32_t>(nodes.size());
   Vouched by_us{
       passed.asker, passed.sequence, passed.asked, VouchAnswer::unknown_address, link_.self().name};
+  // Answer at once, because no node will.
   if (nodes.empty()) {
     send_to(asker, by_us, from_round);
   }

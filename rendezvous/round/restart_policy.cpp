@@ -27,6 +27,7 @@ void RestartPolicy::count_quick(const FailureFacts& first) {
     quick_ = 0;
     return;
   }
+  // Only equal failures in a row show that the program never gets past its startup.
   quick_ = first.end == quick_end_ ? quick_ + 1 : 1;
   quick_end_ = first.end;
 }

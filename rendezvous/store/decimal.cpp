@@ -11,6 +11,8 @@ std::optional<std::int64_t> leading_decimal(std::string_view text) {
     return std::nullopt;
   }
   text.remove_prefix(first);
+  // from_chars accepts no plus sign. After it, strtoll accepts no second sign, but from_chars would
+  // accept a minus sign.
   if (text.starts_with('+')) {
     text.remove_prefix(1);
     if (text.starts_with('-')) {

@@ -88,6 +88,7 @@ Result<void> StoreCore::handle_rare(Request& request, Turn& turn) {
 }
 
 Result<void> StoreCore::set(std::string_view key, std::string_view value, Turn& turn) {
+  // An upper bound: an old value that is replaced, or an existing entry, is not subtracted.
   if (auto room = fits(key.size() + value.size() + kEntryCost); !room) {
     return room;
   }
@@ -116,6 +117,7 @@ Result<void> StoreCore::get(std::string_view key, Turn& turn) const {
   const auto at = keys_.find(key);
   const std::string_view value =
       at == keys_.end() ? std::string_view() : std::string_view(at->second.value);
+  // APPEND can make a value longer than any request.
   if (value.size() > limits_.reply_bytes) {
     return refused("GET of a value", value.size(), limits_.reply_bytes);
   }
@@ -127,6 +129,7 @@ Result<void> StoreCore::add(const Request& request, Turn& turn) {
   if (auto room = fits(request.key.size() + kEntryCost + sizeof(DecimalText)); !room) {
     return room;
   }
+  // Only an existing value can be refused below, so a refusal leaves no empty entry behind.
   auto& node = node_for(request.key);
   std::int64_t number = 0;
   if (node.second.exists) {
@@ -155,14 +158,17 @@ Result<void> StoreCore::append(const Request& request, Turn& turn) {
     assign(node, node.second.value + std::string(request.value), turn);
     return {};
   }
+  // Extend the value in place, because copying it for each APPEND would take quadratic time.
   stored_ += request.value.size();
   node.second.value.append(request.value);
   return {};
 }
 
 Result<void> StoreCore::multi_get(Request& request, Turn& turn) {
+  // If the request is refused, the reply is cut back to this size: an error appends nothing.
   const std::size_t start = turn.reply.size();
   const auto before = partial_.find(turn.session);
+  // The limit applies to the whole reply, of which earlier turns may have sent a part.
   const std::uint64_t sent = before == partial_.end() ? 0 : before->second.reply_bytes;
   for (; request.count > 0 && !budget_.used_up(); --request.count) {
     const std::size_t had = turn.reply.size();
@@ -187,6 +193,8 @@ Result<void> StoreCore::multi_get(Request& request, Turn& turn) {
 }
 
 Result<void> StoreCore::multi_set(Request& request, Turn& turn) {
+  // Check all remaining pairs before the first one is stored, so that a refused turn stores
+  // nothing.
   if (auto room = fits(request.items.size() + request.count * kEntryCost); !room) {
     return room;
   }
@@ -213,6 +221,7 @@ Result<void> StoreCore::list_keys(Turn& turn) const {
   if (size > limits_.reply_bytes) {
     return refused("LIST_KEYS with a reply", size, limits_.reply_bytes);
   }
+  // This takes one long turn (README.md, "Limitations").
   std::ranges::sort(names);
   append_int(turn.reply, static_cast<std::int64_t>(names.size()));
   for (const std::string_view name : names) {
@@ -249,11 +258,13 @@ void StoreCore::delete_key(std::string_view key, Turn& turn) {
   MUSTER_CHECK(key_count_ > 0 && stored_ >= old_value.size());
   --key_count_;
   stored_ -= old_value.size();
+  // The key's queue and waiters remain (PROTOCOL.md), and with them the entry.
   tell_watchers(*at, WatchNotice::deleted, old_value, turn);
   drop_if_empty(at);
 }
 
 KeyMap::value_type& StoreCore::node_for(std::string_view key) {
+  // Look up the view first: a string is allocated only for a new key.
   auto at = keys_.find(key);
   if (at == keys_.end()) {
     at = keys_.emplace(std::string(key), Entry{}).first;
@@ -289,9 +300,11 @@ void StoreCore::assign(KeyMap::value_type& node, std::string_view value, Turn& t
   }
   const WatchNotice notice = entry.exists ? WatchNotice::updated : WatchNotice::created;
   const std::string old_value = entry.extras->watchers.empty() ? std::string() : entry.value;
+  // Store the value at once, although waking many waiters may take several turns.
   assign_silently(entry, value);
   waits_.wake_all(*entry.extras, budget_, turn.pushes);
   tell_watchers(node, notice, old_value, turn);
+  // wake_all() has taken the waiters, so an entry without queue and watchers needs no extras.
   if (entry.extras->empty()) {
     entry.extras.reset();
   }
@@ -303,6 +316,8 @@ void StoreCore::assign_silently(Entry& entry, std::string_view value) {
   stored_ += value.size();
   stored_ -= entry.value.size();
   entry.value.assign(value);
+  // stored_ counts the size and not the capacity, so a short value must not keep the memory of a
+  // long one.
   if (entry.value.capacity() > 2 * value.size() + kSlack) [[unlikely]] {
     entry.value.shrink_to_fit();
   }

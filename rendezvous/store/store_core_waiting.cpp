@@ -14,6 +14,7 @@ namespace muster {
 void StoreCore::forget(SessionId session) {
   waits_.cancel(session);
   clean();
+  // A later session with this number must not continue the request.
   partial_.erase(session);
   const auto mine = watched_.find(session);
   if (mine == watched_.end()) {
@@ -39,6 +40,7 @@ Result<void> StoreCore::wait(Request& request, Turn& turn) {
     partial_.erase(before);
   }
   if (auto waits = wait_for(request, id, turn); !waits) [[unlikely]] {
+    // A refused request leaves no wait behind, although earlier turns may have opened it.
     if (id != 0) {
       waits_.cancel(turn.session, id);
       clean();
@@ -77,12 +79,14 @@ Result<void> StoreCore::add_key(std::string_view key, WaitId& id, Turn& turn) {
                    "a session waits for " + std::to_string(awaited) + " keys; the limit is " +
                        std::to_string(limits_.awaited_keys));
   }
+  // The key is stored twice, in the table and in the wait.
   const std::uint64_t cost =
       kWaitCost + 2 * key.size() + kAwaitedKeyCost + kEntryCost + kExtrasCost;
   if (auto room = fits(cost); !room) {
     return room;
   }
   if (id == 0) {
+    // Only now, so that a refused request opens no wait.
     id = waits_.open(turn.session);
   }
   waits_.add_key(id, node_for(key));
@@ -115,6 +119,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   std::int64_t count = 0;
   if (at != keys_.end() && at->second.exists) {
     const auto before = leading_decimal(at->second.value);
+    // The maximum is refused, because adding 1 to it would overflow.
     if (!before || *before == std::numeric_limits<std::int64_t>::max()) {
       return failure(Errc::protocol, "BARRIER on a value that is not a counter: " + at->first);
     }
@@ -130,9 +135,11 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
     return {};
   }
   WaitId id = 0;
+  // This may be refused, so the counter changes after it.
   if (auto waits = add_key(request.key, id, turn); !waits) {
     return waits;
   }
+  // The wait has just got its only key, so it cannot be over yet.
   static_cast<void>(waits_.seal(id, budget_));
   // Do not use assign: the arrival of another participant must not wake waiters.
   assign_silently(node_for(request.key).second, DecimalText(count).view());
@@ -144,9 +151,12 @@ Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
   if (auto room = fits(cost + request.key.size() + kEntryCost + kExtrasCost); !room) {
     return room;
   }
+  // One element wakes one waiter, which must not be a cancelled one.
   const auto at = keys_.find(request.key);
   if (at != keys_.end() && at->second.extras && !waits_.prune_first(*at->second.extras, budget_))
       [[unlikely]] {
+    // Cancelled waits have used up the budget. The element is not queued yet, and the caller passes
+    // the whole request again.
     turn.served = Served::partly;
     return {};
   }
@@ -184,6 +194,7 @@ Result<void> StoreCore::watch(std::string_view key, Turn& turn) {
   }
   node_for(key).second.make_extras().watchers.push_back(turn.session);
   watched_[turn.session].emplace_back(key);
+  // The copy in watched_. Forgetting the session subtracts it again.
   stored_ += key.size() + kItemCost;
   append_int(turn.reply, static_cast<std::uint8_t>(WatchNotice::registered));
   return {};

@@ -26,6 +26,7 @@ std::string check_entry(std::string_view key, const Entry& entry) {
   if (entry.extras && entry.extras->empty()) {
     return of_key(key, "has extras without queue, waiters or watchers");
   }
+  // Such entries would use memory that no request can free.
   if (!entry.exists && !entry.extras) {
     return of_key(key, "is empty but kept");
   }
@@ -46,6 +47,7 @@ std::string WaitBook::check_invariants(const KeyMap& map) const {
       ++missing[id];
     }
   }
+  // These waiters have left their keys, but their waits still count the keys as missing.
   for (const auto& ids : waking_) {
     for (const WaitId id : ids) {
       ++missing[id];
@@ -59,18 +61,21 @@ std::string WaitBook::check_waits(const std::map<WaitId, std::uint64_t>& missing
   std::map<SessionId, std::uint64_t> awaited;
   std::uint64_t listed = 0;
   for (const auto& [id, wait] : waits_) {
+    // The wait is listed in cancelled_ only, and its remaining keys are freed step by step.
     if (is_cancelled(wait)) {
       ++listed;
       continue;
     }
     const auto found = missing.find(id);
     const std::uint64_t counted = found == missing.end() ? 0 : found->second;
+    // A sealed wait without missing keys should have ended.
     if ((wait.sealed && wait.missing == 0) || wait.missing != counted) {
       return differ("missing keys of a wait", wait.missing, counted);
     }
     if (!by_session_.at(wait.session).waits.contains(id)) {
       return "a wait is not listed for its session";
     }
+    // Keys that have been set since still count: they use memory until the wait ends.
     awaited[wait.session] += wait.keys.size();
   }
   for (const auto& [session, mine] : by_session_) {
@@ -93,6 +98,7 @@ std::string WaitBook::check_bytes() const {
   for (const auto& [id, wait] : waits_) {
     add(wait.keys);
   }
+  // Keys of finished waits count until they are freed.
   std::ranges::for_each(freed_, add);
   std::size_t cancelled = 0;
   for (const auto& ids : cancelled_) {
@@ -107,6 +113,7 @@ std::string WaitBook::check_bytes() const {
 }
 
 std::string StoreCore::check_watchers() const {
+  // A session may watch a key several times, so the numbers must be equal too.
   std::map<std::pair<std::string_view, SessionId>, std::int64_t> balance;
   for (const auto& [session, keys] : watched_) {
     for (const std::string& key : keys) {
@@ -149,6 +156,7 @@ std::string StoreCore::check_invariants() const {
   if (stored != stored_) {
     return differ("stored bytes", stored_, stored);
   }
+  // Each request checks an upper bound of its needs (fits) before it stores anything.
   if (stored_bytes() > limits_.stored_bytes) {
     return "stored data exceeds the limit";
   }

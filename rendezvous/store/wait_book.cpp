@@ -18,6 +18,8 @@ std::uint64_t cost_of(const std::string& key) {
 WaitId WaitBook::open(SessionId session) {
   const WaitId id = next_id_++;
   Mine& mine = by_session_[session];
+  // The session begins to wait, and may be a new client with the id of an earlier one. A new number
+  // tells their waits apart (is_cancelled).
   if (mine.waits.empty()) {
     mine.number = next_number_++;
   }
@@ -36,6 +38,7 @@ void WaitBook::add_key(WaitId id, KeyMap::value_type& node) {
   bytes_ += cost_of(node.first);
   ++wait.missing;
   ++by_session_[wait.session].awaited;
+  // A copy: once the key is set, its entry may be deleted while the wait still needs other keys.
   wait.keys.push_back(node.first);
 }
 
@@ -43,6 +46,7 @@ bool WaitBook::seal(WaitId id, TurnBudget& budget) {
   const auto at = waits_.find(id);
   MUSTER_CHECK(at != waits_.end());
   at->second.sealed = true;
+  // Keys that arrived while the request waited for its turn did not end the wait (arrived).
   const bool over = at->second.missing == 0;
   if (over) {
     finish(at, budget);
@@ -52,6 +56,8 @@ bool WaitBook::seal(WaitId id, TurnBudget& budget) {
 
 void WaitBook::wake_all(Extras& extras, TurnBudget& budget, std::vector<Push>& out) {
   if (!extras.waiters.empty()) {
+    // The waiters leave the entry at once, so the entry may change or disappear before they are
+    // woken.
     waking_.push_back(std::exchange(extras.waiters, {}));
     wake_more(budget, out);
   }
@@ -72,6 +78,8 @@ void WaitBook::wake_more(TurnBudget& budget, std::vector<Push>& out) {
 
 bool WaitBook::prune_first(Extras& extras, TurnBudget& budget) const {
   while (!extras.waiters.empty()) {
+    // The wait still exists: clean_next() erases a cancelled wait only after it has left all of its
+    // keys.
     const auto wait = waits_.find(*extras.waiters.begin());
     MUSTER_CHECK(wait != waits_.end());
     if (!is_cancelled(wait->second)) {
@@ -80,6 +88,7 @@ bool WaitBook::prune_first(Extras& extras, TurnBudget& budget) const {
     if (budget.used_up()) {
       return false;
     }
+    // The wait still lists this key. clean_next() removes it there later.
     extras.waiters.erase(extras.waiters.begin());
     budget.spend(1);
   }
@@ -103,10 +112,12 @@ bool WaitBook::is_cancelled(const Wait& wait) const {
 
 void WaitBook::arrived(WaitId id, TurnBudget& budget, std::vector<Push>& out) {
   const auto at = waits_.find(id);
+  // Waits in waking_ may have been cancelled, and even freed, since their key was set.
   if (at == waits_.end() || is_cancelled(at->second)) {
     return;
   }
   MUSTER_CHECK(at->second.missing > 0);
+  // An unsealed wait does not end: the rest of its request may add further keys.
   if (--at->second.missing > 0 || !at->second.sealed) {
     return;
   }
@@ -115,8 +126,10 @@ void WaitBook::arrived(WaitId id, TurnBudget& budget, std::vector<Push>& out) {
 }
 
 void WaitBook::finish(Waits::iterator at, TurnBudget& budget) {
+  // unlist() needs the number of keys, so it runs before they are moved away.
   unlist(at->second, at->first);
   auto& keys = at->second.keys;
+  // A list of keys may take several turns to free. One key is freed at once.
   if (keys.size() > 1) {
     freed_.push_back(std::move(keys));
     free_keys(budget);
@@ -158,6 +171,8 @@ void WaitBook::free_keys(TurnBudget& budget) {
 void WaitBook::cancel(SessionId session) {
   const auto mine = by_session_.find(session);
   if (mine != by_session_.end()) {
+    // From now on is_cancelled() is true for these waits, so they need no visit before they are
+    // freed.
     cancelled_.push_back(std::move(mine->second.waits));
     by_session_.erase(mine);
   }
@@ -166,6 +181,7 @@ void WaitBook::cancel(SessionId session) {
 void WaitBook::cancel(SessionId session, WaitId id) {
   const auto at = waits_.find(id);
   MUSTER_CHECK(at != waits_.end() && at->second.session == session);
+  // The session may have other waits that remain valid, so this one needs a mark.
   at->second.cancelled = true;
   unlist(at->second, id);
   cancelled_.push_back({id});
@@ -173,6 +189,7 @@ void WaitBook::cancel(SessionId session, WaitId id) {
 
 std::optional<std::string> WaitBook::clean_next(KeyMap& map) {
   while (!cancelled_.empty()) {
+    // Each call returns after one key, so that the caller can stop when its budget is used up.
     auto& ids = cancelled_.front();
     const auto wait = ids.empty() ? waits_.end() : waits_.find(*ids.begin());
     if (ids.empty()) {
@@ -185,6 +202,8 @@ std::optional<std::string> WaitBook::clean_next(KeyMap& map) {
       std::string key = std::move(wait->second.keys.back());
       wait->second.keys.pop_back();
       uncount(cost_of(key));
+      // If the key has been set meanwhile, its waiters are in waking_, where arrived() skips this
+      // wait.
       if (const auto at = map.find(key); at != map.end() && at->second.extras) {
         at->second.extras->waiters.erase(*ids.begin());
       }

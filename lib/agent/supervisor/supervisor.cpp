@@ -21,6 +21,8 @@ Supervisor::Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings
 
 void Supervisor::on_worker_exit(const WorkerExit& exit) {
   site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), true});
+  // The guard may have killed the worker because this process was stopped for longer than its
+  // lease. This call then delivers Fenced before the exit is judged.
   rounds_.check_lease();
   handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
 }
@@ -56,6 +58,7 @@ void Supervisor::on_groups_empty() {
 }
 
 void Supervisor::on_nothing_left() {
+  // Report these processes first, because the event may start the next attempt.
   tell_killed();
   handle(NothingLeft{});
 }
@@ -143,6 +146,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
           tell_killed_early(asked);
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
+          // These processes are listed as survivors, and not also as killed ones.
           core_.add_survivors(site_.runner().survivors());
           names_killed_ = false;
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
@@ -167,6 +171,7 @@ void Supervisor::tell_drain(const TellDrain& drain) {
 }
 
 int Supervisor::rank_of(int local_rank) const {
+  // Without specs, this node cannot run the round (start_worker).
   return specs_ ? specs_->at(static_cast<std::size_t>(local_rank)).rank : local_rank;
 }
 
@@ -216,6 +221,7 @@ void Supervisor::close_attempt(Duration timeout) {
   std::vector<WorkerFailure>& failures = core_.closed_failures();
   site_.close_attempt(failures, timeout);
   for (const WorkerFailure& failure : failures) {
+    // A worker that obeyed our stop request did not fail.
     if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
       site_.tell(event::WorkerFailed{failure});
     }
@@ -223,6 +229,7 @@ void Supervisor::close_attempt(Duration timeout) {
 }
 
 Result<pid_t> Supervisor::start_worker(int local_rank) {
+  // The reason counts as a failure of the first worker on this node (round_source.hpp).
   if (!specs_) {
     return std::unexpected(specs_.error());
   }
@@ -233,6 +240,7 @@ void Supervisor::spawn(int local_rank) {
   const auto pid = start_worker(local_rank);
   if (pid) {
     site_.tell(event::WorkerStarted{local_rank, rank_of(local_rank), *pid});
+    // step() and not handle(): the core gets the result before any queued event.
     step(WorkerSpawned{local_rank, *pid});
   } else {
     step(SpawnFailed{local_rank, pid.error()});

@@ -39,6 +39,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   live_.clear();
   dying_.clear();
   early_.reset();
+  // The shell carries out CloseAttempt after this step, and adds the evidence to these failures.
   failures_before_ = std::exchange(result_.failures, {});
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
@@ -72,6 +73,8 @@ void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal)
   result_.interrupting_sender = signal.sender;
   signalled_at_ = turn.now;
   leave_at_ = turn.now;
+  // The other nodes get the same signal from the scheduler, so the announcement waits
+  // (say_leaving).
   if (signal.reached_workers && others_ > 0 && attempt_open_) {
     leave_at_ = turn.now + kSignalSpread;
     return;
@@ -92,6 +95,7 @@ void SupervisorCore::spawn_next(Turn& turn) {
   live_.emplace(spawned.local_rank, spawned.pid);
   ++spawned_;
   spawned_at_ = turn.now;
+  // One worker at a time: after a failed start, no further worker is started.
   if (spawned_ < result_.nproc) {
     turn.out.emplace_back(SpawnWorker{spawned_});
   }
@@ -105,6 +109,8 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
   failure.attempt = result_.attempt;
   failure.spawn_error = failed.error;
   result_.failures.push_back(std::move(failure));
+  // No worker was started, so spawned_at_ is the time of an earlier attempt. The run time of this
+  // failure, which decides whether it is quick, would be wrong.
   if (live_.empty()) {
     spawned_at_ = turn.now;
   }
@@ -138,6 +144,7 @@ void SupervisorCore::take_signal(Turn& turn) {
     return;
   }
   note_interruption(turn, signal);
+  // Such a signal kills the workers at once, just as it kills a program without a handler.
   if (!settings_.signals_to_forward.contains(signal.signo)) {
     MUSTER_MARK("a signal that is not forwarded ends the workers at once");
     why_ = Why::interrupted;
@@ -161,6 +168,7 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
     clear(turn);
     return;
   }
+  // Helpers have time to exit on their own even without a grace period (LEFTOVERS.md).
   if (settings_.grace <= Duration::zero()) {
     kill(turn, kSelfExitTime);
     return;
@@ -186,6 +194,8 @@ void SupervisorCore::note_late_exit(Turn& turn) {
   }
   if (!exited.exit.status.success()) {
     record(exited.exit, exited.wall_seconds, true);
+    // The verdict on the round is still open: the error file of this worker may show that it failed
+    // first.
     if (why_ == Why::regroup) {
       report_failure(turn, result_.failures.back(), turn.now);
     }
@@ -210,11 +220,13 @@ void SupervisorCore::take_second_signal(Turn& turn) {
   if (result_.interrupting_signal == 0) {
     MUSTER_MARK("interrupted while the workers are being stopped");
     note_interruption(turn, signal);
+    // Once the job has failed or ended, a signal does not change the outcome.
     if (why_ != Why::give_up && why_ != Why::closed) {
       why_ = Why::interrupted;
       deadline_ = signal.reached_workers ? std::max(deadline_, {drained_by(turn.now)}) : deadline_;
       stop_until_ = deadline_;
     }
+    // The workers have already got the signal that is stopping them.
     if (signal.signo != result_.stop_signal && !signal.reached_workers) {
       turn.out.emplace_back(SignalGroups{signal.signo});
     }
@@ -253,6 +265,7 @@ void SupervisorCore::kill_overdue(Turn& turn) {
   }
   MUSTER_MARK("grace over");
   for (const auto& [local_rank, pid] : live_) {
+    // A dying worker obeyed in time. The kernel is still freeing its memory.
     if (!dying_.contains(local_rank)) {
       result_.overdue.push_back(local_rank);
     }
@@ -269,6 +282,8 @@ void SupervisorCore::take_late_signal(Turn& turn) {
     return;
   }
   if (why_ != Why::regroup && why_ != Why::finished) {
+    // A user or scheduler waits for our exit, so we no longer wait until the memory of dying
+    // workers is freed.
     dying_until_ = turn.now;
     hurry(turn);
     return;
@@ -317,6 +332,7 @@ Duration SupervisorCore::console_timeout() const {
 void SupervisorCore::go_on(Turn& turn) {
   kill_all_at_.reset();
   look_at_.reset();
+  // If processes could not be killed by the deadline, muster must exit without further waits.
   const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
     case Why::finished:
@@ -372,6 +388,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
   }
   turn.out.emplace_back(NameSurvivors{});
+  // There is no restart while processes of the last attempt exist.
   if (why_ == Why::regroup) {
     result_.verdict = "not restarted: processes of the last attempt could not be killed";
     why_ = Why::give_up;
@@ -397,6 +414,7 @@ void SupervisorCore::finish(Turn& turn, Outcome outcome) {
 
 std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
   MUSTER_CHECK(!attempt_open_);
+  // If another attempt follows, begin_round() has already set the failures aside.
   return state_ == SupervisorState::joining ? failures_before_ : result_.failures;
 }
 

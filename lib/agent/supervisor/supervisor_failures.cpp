@@ -31,6 +31,7 @@ void SupervisorCore::note_exit(Turn& turn) {
     turn.out.emplace_back(ReportSuccess{});
     clear(turn);
   } else if (!may_hear_of_another()) {
+    // The last success shows that no other worker caused the held failure.
     decide_after_failure(turn);
   }
 }
@@ -96,6 +97,8 @@ void SupervisorCore::complete_early(const WorkerExit& exit) {
         return failure.local_rank;
       });
   MUSTER_CHECK(known != result_.failures.end());
+  // A worker that was killed because of its child has our SIGKILL as its status. The failure keeps
+  // the child's status.
   if (exit.status.success() || !known->lost_child.empty()) {
     return;
   }

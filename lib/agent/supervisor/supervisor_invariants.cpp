@@ -29,6 +29,7 @@ bool is_local(const Facts& f, int local_rank) {
   return local_rank >= 0 && local_rank < f.result.nproc;
 }
 
+// A dying worker's failure is completed when it is reaped (complete_early), and not recorded again.
 bool no_rank_fails_twice(const Facts& f) {
   std::set<int> seen;
   return std::ranges::all_of(f.result.failures, [&](const WorkerFailure& failure) {
@@ -87,6 +88,8 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"running without a live worker",
      [](const Facts& f) {
+       // A failure may be held after the last local worker has exited: its cause may be on another
+       // node, or the signal of a scheduler.
        const bool awaits_others = (f.others > 0 || f.awaits_signal) && holds_failures(f);
        return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
               awaits_others;
@@ -98,11 +101,13 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"a deadline is missing or unexpected",
      [](const Facts& f) {
+       // Without a deadline, such a state could last forever: no event may follow.
        const bool leaves = f.state == State::waiting && f.why == StopReason::interrupted;
        return (ends(f) || holds_failures(f) || leaves) == f.has_deadline;
      }},
     {"stopping or waiting without a reason, or a reason in another state",
      [](const Facts& f) {
+       // The reason decides what follows (go_on), so none may be left over from another state.
        const bool reasoned = ends(f) || f.state == State::waiting;
        return f.state == State::done || reasoned == (f.why != StopReason::nothing);
      }},

@@ -18,6 +18,10 @@ struct SupervisorCore::Table {
   using Core = SupervisorCore;
   using Row = std::array<Action, kEvents>;
 
+  // Most impossible events are answers to effects that the state does not emit. RoundFormed answers
+  // AwaitRound, which only begin_round() emits. WorkerSpawned and SpawnFailed answer SpawnWorker
+  // before any other event. NothingLeft follows only after the state has become clearing or
+  // killing.
   // clang-format off
   static constexpr std::array<Row, kStates> kCells{{
       {{  // joining
@@ -155,6 +159,8 @@ void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& 
   MUSTER_CHECK(now >= now_);
   now_ = now;
   Turn turn{now, event, out};
+  // Any event may be the first one after leave_at_. In state waiting, end_waiting() also reports
+  // that no process is left.
   if (leave_at_ && now >= *leave_at_ && state_ != SupervisorState::waiting) {
     say_leaving(turn);
   }

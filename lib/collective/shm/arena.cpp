@@ -31,13 +31,16 @@ Result<void*> Arena::alloc(std::size_t bytes) {
   if (!start) {
     return std::unexpected(start.error());
   }
+  // This check comes first, because rounding up a huge size would overflow.
   if (bytes > bytes_) {
     return failure(
         Errc::unsupported,
         fmt::format("alloc: {} bytes exceed this rank's arena (CommOptions::arena_bytes)", bytes));
   }
+  // A buffer of 0 bytes gets a page too, so each pointer is unique.
   const std::uint64_t need = std::max<std::uint64_t>((bytes + kPage - 1) / kPage * kPage, kPage);
   std::uint64_t at = first_;
+  // used_ is in order of offsets, so `at` is the end of the previous buffer.
   for (const auto& [place, size] : used_) {
     if (place - at >= need) {
       break;
@@ -62,6 +65,7 @@ Result<void*> Arena::alloc(std::size_t bytes) {
 Result<void> Arena::free(void* memory) {
   const auto place =
       base_ == nullptr ? kOutside : static_cast<std::uint64_t>(static_cast<char*>(memory) - base_);
+  // A pointer below base_ wraps to a large offset, which is not in used_.
   const auto found = used_.find(place);
   if (found == used_.end()) {
     return failure(Errc::invalid_argument, "free: this pointer was not returned by alloc");
@@ -74,6 +78,7 @@ Result<void> Arena::free(void* memory) {
 std::uint64_t Arena::place_of(const void* memory, std::size_t bytes) const {
   const auto address = reinterpret_cast<std::uint64_t>(memory);
   const auto start = reinterpret_cast<std::uint64_t>(base_);
+  // Before the first alloc() the arena is not mapped, so no buffer can be inside.
   if (base_ == nullptr || address < start || address - start + bytes > memory_.size()) {
     return kOutside;
   }

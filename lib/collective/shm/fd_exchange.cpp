@@ -31,6 +31,7 @@ UnixAddress address_of(const std::string& word) {
 
 bool readable(int fd, TimePoint deadline) {
   while (true) {
+    // poll() takes an int, so a long wait takes several calls.
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_now()).count();
     pollfd watched{fd, POLLIN, 0};
     const int count =
@@ -60,6 +61,7 @@ bool same_user(int fd) {
 }  // namespace
 
 Result<FdGiver> FdGiver::open(const std::string& word) {
+  // SOCK_SEQPACKET keeps message boundaries, so a rank number arrives as a whole.
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd) {
     return std::unexpected(system_failure("cannot create a socket", errno));
@@ -94,6 +96,8 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
     if (!taker && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
       return std::unexpected(system_failure("cannot accept a connection from another rank", errno));
     }
+    // A connection of another user, or one without a valid rank, is closed. The rank that we wait
+    // for may still come.
     int rank = -1;
     if (taker && same_user(taker.get()) && readable(taker.get(), context.deadline) &&
         ::recv(taker.get(), &rank, sizeof(rank), 0) == sizeof(rank) && takers.contains(rank) &&
@@ -115,6 +119,8 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
     const int why = errno;
     Error error = system_failure(
         "cannot connect to the rank on this host that created the shared memory", why);
+    // The giver listens before it publishes the word, so a refused connection means that it has
+    // died or failed.
     error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
     return std::unexpected(std::move(error));
   }

@@ -41,6 +41,8 @@ constexpr std::size_t kMemories = 3;
 bool has_processor_each(std::size_t ranks) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
+  // The call fails on hosts with more CPUs than cpu_set_t can hold. We assume that these are
+  // enough.
   const bool known = ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
   return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks;
 }
@@ -292,6 +294,7 @@ std::optional<Error> Segment::look(const Step& step, int missing, bool left) {
 Error Segment::timed_out(const Step& step, int missing) const {
   const auto i = static_cast<std::size_t>(missing);
   Error error{.code = Errc::timeout, .rank = plan_.ranks[i], .seq = step.operation().seq};
+  // Number 0 is the wait in await_all(), before the first operation.
   error.text = step.seq == 0
                    ? fmt::format("rank {} on this host did not arrive in time", error.rank)
                    : fmt::format("{} timed out on rank {}: rank {} is missing; it {}",

@@ -42,9 +42,11 @@ bool Shm::all_in_arena(const Step& request) {
   switch (request.kind) {
     case Kind::broadcast:
       return inside(places_[root].in);
+    // Each rank reads all inputs and writes its slice of the result into all outputs.
     case Kind::all_reduce:
       return std::ranges::all_of(places_,
                                  [&](const Places& p) { return inside(p.in) && inside(p.out); });
+    // All ranks write their slices into the output of the root.
     case Kind::reduce:
       return inside(places_[root].out) &&
              std::ranges::all_of(places_, [&](const Places& p) { return inside(p.in); });
@@ -52,6 +54,7 @@ bool Shm::all_in_arena(const Step& request) {
       return std::ranges::all_of(places_,
                                  [&](const Places& p) { return inside(p.in) && p.in != p.out; });
     default:
+      // A rank writes its own output only, so outputs may be private memory.
       return std::ranges::all_of(places_, [&](const Places& p) { return inside(p.in); });
   }
 }
@@ -119,6 +122,7 @@ void Shm::copy_direct(const Step& request) {
   for (std::size_t step = 0; step < n_; ++step) {
     const std::size_t i = (self_ + step) % n_;  // start with different ranks, to spread the load
     const char* const from = base + places_[i].in + shift;
+    // In place, our own block is already there.
     if (out + i * bytes != from) {
       std::memcpy(out + i * bytes, from, bytes);
     }

@@ -9,6 +9,7 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kMostText = 1024;
+// The last value of Errc. Larger codes are invalid, except for the welcome.
 constexpr std::uint32_t kLastCode = 11;
 constexpr std::uint32_t kWelcome = 0x100;
 
@@ -45,6 +46,7 @@ std::string ControlMessages::encode_welcome() {
 
 void ControlMessages::take(std::span<const char> bytes) {
   while (!bytes.empty() && !is_done()) {
+    // At most one message is buffered, however much a peer sends.
     const auto part = bytes.first(std::min(bytes.size(), kMost - bytes_.size()));
     bytes_.append(part.data(), part.size());
     bytes = bytes.subspan(part.size());
@@ -70,6 +72,7 @@ bool ControlMessages::take_one() {
   if (is_strange_ || bytes_.size() < sizeof(head) + length) {
     return false;
   }
+  // Only the first reason counts. The later ones are still parsed, because a welcome may follow.
   if (!first_) {
     first_ = Error{.code = static_cast<Errc>(head.code),
                    .rank = head.rank,

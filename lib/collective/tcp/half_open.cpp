@@ -18,6 +18,7 @@ namespace muster::collective {
 
 Result<std::optional<HalfOpen::Greeting>> HalfOpen::next(TimePoint deadline) {
   while (true) {
+    // First, because closing silent connections frees slots and descriptors for ranks.
     drop_silent();
     if (auto accepted = accept_all(); !accepted) {
       return std::unexpected(std::move(accepted.error()));
@@ -58,6 +59,7 @@ Result<void> HalfOpen::accept_all() {
 }
 
 std::optional<HalfOpen::Greeting> HalfOpen::read_all() {
+  // A hello may arrive in parts, and other clients may send nothing, so no read blocks.
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     const auto count =
         ::recv(it->fd.get(), it->bytes.data() + it->size, it->bytes.size() - it->size, 0);
@@ -75,6 +77,7 @@ std::optional<HalfOpen::Greeting> HalfOpen::read_all() {
 }
 
 TimePoint HalfOpen::first_timeout() const {
+  // The oldest connection is at the front, so it expires first.
   return waiting_.empty() ? TimePoint::max()
                           : waiting_.front().since + (is_full() ? kTimeoutWhenFull : kTimeout);
 }

@@ -26,6 +26,7 @@ std::optional<LaneKey> LaneKey::parse(std::string_view text) {
   }
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {
     const char* const digits = text.data() + 2 * i;
+    // from_chars stops at the first other character, so check that it used both digits.
     const auto [end, error] = std::from_chars(digits, digits + 2, key.bytes[i], 16);
     if (error != std::errc{} || end != digits + 2) {
       return std::nullopt;
@@ -43,6 +44,7 @@ std::string LaneKey::text() const {
 }
 
 bool LaneKey::matches(const LaneKey& other) const {
+  // volatile keeps the compiler from ending the loop at the first difference.
   volatile std::uint8_t differences = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     differences = static_cast<std::uint8_t>(differences | (bytes[i] ^ other.bytes[i]));

@@ -50,6 +50,8 @@ Mesh::Mesh(int rank, int size, PeerWatch& local)
 
 Mesh::~Mesh() {
   const std::scoped_lock lock(mutex_);
+  // The goodbye: without it, the others would take the end of stream for our death. After a failure
+  // they already know the reason.
   if (!fault_) {
     tell_all(Error{});
   }
@@ -92,6 +94,8 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   if (!cards) {
     return std::unexpected(cards.error());
   }
+  // A connection waits in the backlog of a rank that does not accept yet, so all ranks can connect
+  // before they accept.
   auto formed = reach_lower(context, *cards, place.address);
   formed = formed ? accept_higher(context, listener_.get()) : formed;
   formed = formed ? await_welcomes(context) : formed;
@@ -154,6 +158,8 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
       context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
   std::size_t wanted = static_cast<std::size_t>(context.size - 1 - rank_) * kLanes;
   HalfOpen arrivals(listener);
+  // Wake up once per slice: a rank that dies before it connects makes no descriptor ready here. The
+  // watch learns of its death.
   while (wanted > 0) {
     const TimePoint next_look = std::min(context.deadline, steady_now() + slice);
     while (wanted > 0 && steady_now() < next_look) {
@@ -182,6 +188,7 @@ Result<void> Mesh::await_welcomes(const BootstrapContext& context) {
     if (first_without_welcome() < 0) {
       return {};
     }
+    // This only waits. ended() reads the messages at the start of the loop.
     epoll_event event{};
     static_cast<void>(::epoll_wait(
         poller_.get(), &event, 1, poll_timeout(std::min(context.deadline, steady_now() + slice))));
@@ -212,6 +219,8 @@ std::optional<Error> Mesh::ended(const BootstrapContext& context) const {
 
 void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
   const auto i = static_cast<std::size_t>(rank);
+  // Only control lanes are polled here. Data on the other lanes is read by the operations, and
+  // would keep the poller ready until then.
   if (lane == static_cast<std::uint32_t>(Lane::control)) {
     epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_ADD, fd.get(), &event));
@@ -221,6 +230,8 @@ void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
 
 bool Mesh::take_connection(HalfOpen::Greeting greeting) {
   const Hello& hello = greeting.hello;
+  // Any process that reaches the port can connect, but only ranks of the job know the key. A lane
+  // that exists is never replaced.
   if (hello.magic != Hello::kMagic || !hello.key.matches(key_) || hello.rank <= rank_ ||
       hello.rank >= size() || hello.lane >= kLanes ||
       peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane]) {
@@ -262,6 +273,7 @@ Error Mesh::not_come(const BootstrapContext& context) const {
 std::optional<Error> Mesh::failure() const {
   const std::scoped_lock lock(mutex_);
   if (!fault_) {
+    // Check this host first, because shared memory shows a death earlier than sockets do.
     if (const auto local = local_.failure()) {
       settle(*local);
     } else {
@@ -327,6 +339,8 @@ void Mesh::listen_to(std::size_t rank) const {
     peer.is_gone = true;
     // Otherwise every poll would report the end of stream again.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
+    // A lower rank that closes before its welcome has not accepted us. This counts even if a
+    // failure in an operation is known, because ended() ignores those.
     const bool unwelcome =
         is_starting_ && std::cmp_less(rank, rank_) && !peer.messages.is_welcomed();
     if (unwelcome || (!peer.has_left && !fault_)) {
@@ -345,6 +359,7 @@ void Mesh::lost(std::size_t rank, int why) const {
   if (const auto& told = peers_[rank].messages.first(); told && told->code != Errc::ok) {
     error = *told;
   }
+  // During startup, the store may contain a better reason. ended() checks it before it uses lost_.
   if (!is_starting_) {
     settle(error);
   } else if (!lost_) {
@@ -422,6 +437,7 @@ Error Mesh::closed(const Step& step, int rank) {
   // The reason may arrive on the control lane a moment earlier or later.
   const TimePoint deadline = steady_now() + std::chrono::milliseconds(200);
   while (steady_now() < deadline) {
+    // The end of stream comes after all data, so a goodbye counts at once.
     if (auto error = look(step, rank, Duration::zero())) {
       return *error;
     }

@@ -14,6 +14,7 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kMostPieces = 8;  // per system call
+// A waiting rank first polls, then yields, and then sleeps in poll().
 constexpr int kBusyRounds = 24;
 constexpr int kLaneYieldRounds = 40;
 constexpr int kSleepMs = 20;
@@ -79,6 +80,7 @@ Result<bool> SocketLanes::progress(const Step& step) {
   bool moved = false;
   for (int distance = 1; distance < size(); ++distance) {
     const int other = (rank() + distance) % size();
+    // Both directions move in turn, so two ranks that send to each other cannot deadlock.
     for (const bool out : {true, false}) {
       Direction& way = (out ? out_ : in_)[static_cast<std::size_t>(other)];
       const std::int64_t done =
@@ -106,6 +108,8 @@ std::optional<Error> SocketLanes::wait(const Step& step, int missing, int round)
   std::vector<pollfd> watched;
   for (int other = 0; other < size(); ++other) {
     const auto i = static_cast<std::size_t>(other);
+    // Only lanes with posted memory are watched: data for a later post would make poll() return at
+    // once.
     short events = 0;
     events = static_cast<short>(events | (in_[i].pieces.empty() ? 0 : POLLIN));
     events = static_cast<short>(events | (out_[i].pieces.empty() ? 0 : POLLOUT));

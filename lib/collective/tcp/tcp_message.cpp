@@ -31,10 +31,12 @@ class Message final : public Transfer {
     if (moved < 0 && (errno == EAGAIN || errno == EINTR)) {
       return Step::stuck;
     }
+    // A receive of 0 bytes is the end of the stream.
     if (moved < 0 || (moved == 0 && !sends)) {
       return std::unexpected(mesh_.closed(collective::Step(request_), request_.root));
     }
     at_ += static_cast<std::size_t>(moved);
+    // The length is known from our own call, since both ranks must pass the same count and type.
     if (!sends && at_ >= sizeof(head_) && !fits()) {
       return std::unexpected(mismatch());
     }
@@ -42,9 +44,11 @@ class Message final : public Transfer {
   }
 
  private:
+  // `root` is the other rank of a send or receive.
   [[nodiscard]] int fd() const { return mesh_.fd(request_.root, Lane::message); }
 
   [[nodiscard]] ssize_t send_some() {
+    // One call for header and data. With TCP_NODELAY, two calls would send two packets.
     iovec parts[2] = {};
     int count = 0;
     if (at_ < sizeof(head_)) {

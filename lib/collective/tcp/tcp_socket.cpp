@@ -35,6 +35,7 @@ constexpr KeepAlive kKeepAlive{
 }  // namespace
 
 void prepare_connection(int fd) {
+  // A rank waits for small messages, so the kernel must not delay them to collect more data.
   const int yes = 1;
   static_cast<void>(::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)));
   set_keepalive(fd, kKeepAlive);
@@ -57,6 +58,7 @@ Result<Listening> listen_at(const std::string& address, PortRange ports) {
   if (why == EADDRNOTAVAIL && address != "::") {
     return listen_at("::", ports);
   }
+  // This host has no IPv6.
   if (why == EAFNOSUPPORT && address == "::") {
     return listen_at("0.0.0.0", ports);
   }
@@ -94,6 +96,8 @@ bool send_all(int fd, std::span<const char> bytes, TimePoint deadline) {
 std::string address_towards(const std::string& host, Duration timeout) {
   const auto addresses = resolve_blocking(host, timeout);
   for (std::size_t i = 0; addresses && i < addresses->size(); ++i) {
+    // Take the first address with a route: a name may have addresses of a family that this host
+    // cannot use.
     const auto there = SocketAddress::parse((*addresses)[i], kDiscardPort);
     const auto source = there ? source_towards(*there) : std::nullopt;
     if (source) {

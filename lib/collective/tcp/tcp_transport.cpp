@@ -27,12 +27,14 @@ TcpTransport::TcpTransport(std::unique_ptr<Mesh> mesh)
     : mesh_(std::move(mesh)), lanes_(*mesh_), all_(lanes_, all_ranks(mesh_->size())) {}
 
 TcpTransport::~TcpTransport() {
+  // Memory from alloc() is valid only until the communicator is destroyed.
   for (const auto& [memory, bytes] : allocated_) {
     ::munmap(memory, bytes);
   }
 }
 
 Result<std::shared_ptr<Pending>> TcpTransport::start(const Request& request) {
+  // The operation is complete when run() returns, so no Pending is needed.
   if (auto done = all_.run(Step(request)); !done) {
     return std::unexpected(std::move(done.error()));
   }
@@ -40,6 +42,7 @@ Result<std::shared_ptr<Pending>> TcpTransport::start(const Request& request) {
 }
 
 Result<void*> TcpTransport::alloc(std::size_t bytes) {
+  // mmap() rejects a length of 0. Its memory is zeroed and page-aligned, as alloc() guarantees.
   const std::size_t size = std::max<std::size_t>(bytes, 1);
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -15,6 +15,7 @@ EndpointDialler::EndpointDialler(const std::vector<Endpoint>& endpoints) {
 void EndpointDialler::begin(TimePoint now) {
   for (std::size_t i = 0; i < attempts_.size(); ++i) {
     Attempt& attempt = attempts_[i];
+    // An endpoint that has failed keeps its pause, so that a new search does not retry it at once.
     if (attempt.due == TimePoint::min()) {
       attempt.due = now + kDialStagger * static_cast<Duration::rep>(i);
     }
@@ -25,6 +26,7 @@ void EndpointDialler::tick(TimePoint now, LinkId& next_link, NodeEffects& out) {
   for (Attempt& attempt : attempts_) {
     if (attempt.link == 0 && attempt.due <= now) {
       attempt.link = next_link;
+      // The remaining ids belong to other users of links.
       next_link += 4;
       out.emplace_back(OpenLink{
           attempt.link, attempt.endpoint.host, attempt.endpoint.port.value_or(0), kConnectTimeout});
@@ -43,6 +45,7 @@ std::optional<TimePoint> EndpointDialler::next_deadline() const {
 }
 
 std::optional<std::size_t> EndpointDialler::index_of(LinkId link) const {
+  // 0 marks an attempt without a connection. It is also the id of the link to this node itself.
   const auto found = std::ranges::find(attempts_, link, &Attempt::link);
   return link == 0 || found == attempts_.end()
              ? std::nullopt
@@ -60,6 +63,7 @@ void EndpointDialler::fail(TimePoint now,
   failed.pause = std::min(failed.pause * 2, kSeekPauseMost);
   failed.trouble = why;
   for (Attempt& attempt : attempts_) {
+    // Endpoints that have failed keep their own pauses.
     if (attempt.link == 0 && attempt.trouble.empty()) {
       attempt.due = std::min(attempt.due, now);
     }
@@ -69,6 +73,7 @@ void EndpointDialler::fail(TimePoint now,
 void EndpointDialler::drop(NodeEffects& out) {
   for (Attempt& attempt : attempts_) {
     if (attempt.link != 0) {
+      // This attempt has not failed, so the endpoint is due at once in the next search.
       out.emplace_back(CloseLink{std::exchange(attempt.link, 0)});
       attempt.due = TimePoint::min();
     }

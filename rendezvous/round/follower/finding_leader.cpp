@@ -14,6 +14,7 @@
 namespace muster {
 namespace {
 
+// Nodes whose knowledge is outdated may redirect us to each other.
 constexpr int kRedirectsMax = 8;
 
 // A spare knows the members but is not one. It tries at most this many of them.
@@ -100,6 +101,8 @@ std::vector<LinkCore::Target> LinkCore::make_walk() const {
     walk.push_back(Target{self_.id, self_.name, "", 0});
     return walk;
   }
+  // A node that is not a member does not take over the job. If no member responds, a leader may
+  // have bound one of the endpoints.
   for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
     walk.push_back(endpoint_target(i));
   }
@@ -120,6 +123,8 @@ void LinkCore::seek(TimePoint now, NodeEffects& out) {
     try_next(now, out);
     return;
   }
+  // The rule does not allow us to follow another node yet. The lost coordinator may be alive if
+  // only the connection failed.
   walk_.clear();
   walked_ = 0;
   try_target(Target{lost_.id, lost_.name, lost_.address, lost_.port},
@@ -137,6 +142,8 @@ void LinkCore::turn(TimePoint now, NodeEffects& out) {
 
 void LinkCore::try_next(TimePoint now, NodeEffects& out) {
   const bool is_fresh = members().id.number == 0;
+  // A member that does not respond must not delay the next one for long (rendezvous/README.md, "Who
+  // leads after a loss").
   const Duration timeout = is_fresh ? kConnectTimeout : settings_.lease / 4;
   if (hint_) {
     const NodeInfo leader = *std::exchange(hint_, std::nullopt);
@@ -179,6 +186,8 @@ void LinkCore::endpoint_failed(TimePoint now,
     dialler_.fail(now, index, why, now + jitter(dialler_.pause_of(index)));
     trouble_ = "cannot reach " + dialler_.trouble();
   }
+  // Another program may have used our port at startup. If no node bound it later, all nodes would
+  // wait until join_timeout.
   if (may_host_ && may_found()) {
     out.emplace_back(BindEndpoint{});
   }
@@ -218,6 +227,8 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.started = started_->id;
   hello.accepted = MUSTER_MUTATE("proposals forgotten") ? RoundId{} : accepted_->id;
   hello.lost = lost_.id;
+  // After a release, or a proof of death within the lease, we have not waited: the last coordinator
+  // may have granted leases to other nodes a moment ago.
   const bool has_waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
   hello.waited = has_waited && now >= quiet_at_;
   hello.running = work_ == Work::running || work_ == Work::ending;
@@ -233,6 +244,8 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
   if (target_.id == 0) {
     endpoint_failed(now, target_.endpoint, text, out);
   }
+  // This is proof only for a node's own port, which the guard keeps open until the workers have
+  // exited. GoneNodes makes an exception for small rounds, so it gets the larger size.
   if (how == LinkEnd::refused && target_.id != 0) {
     const auto members = std::max(started_->members.size(), accepted_->members.size());
     gone_.add(now, target_.id, members);
@@ -313,6 +326,7 @@ void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& 
   // The other node has not learned yet that its leader is unreachable.
   redirects_ = 0;
   trouble_ = fmt::format("'{}' follows a node that is unreachable", target_.name);
+  // Retry the same node, which will soon learn it.
   walked_ = walked_ > 0 ? walked_ - 1 : 0;
   pause(now, jitter(kFollowPause));
 }
@@ -323,6 +337,7 @@ void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
 }
 
 void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {
+  // A new coordinator relies on this and sends no Regroup (RoundCore::end_old_round).
   if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
     stop_workers({fmt::format("node '{}' leads the job now", welcome.coordinator.name)}, out);
   }
@@ -341,10 +356,12 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   pause_ = kSeekPauseFirst;
   dialler_.forget_failures();
   trouble_.clear();
+  // The numbers start again: for the new connection, the Welcome is number 0 (RoundCore::attach).
   beats_.clear();
   answered_.reset();
   heard_ = 0;
   beat_ = 0;
+  // The heartbeat first, because Ready counts only for a node that has sent one.
   send_beat(now, out);
   tell_work(now, out);
 }
@@ -386,6 +403,8 @@ void LinkCore::hint(TimePoint now, const NodeInfo& leader, NodeEffects& out) {
 
 void LinkCore::follow(TimePoint now, const NodeInfo& other, NodeEffects& out) {
   link_.reset();
+  // This node is in the position of a follower whose coordinator, this node itself, has released
+  // it.
   coordinator_ = self_;
   last_word_ = now;
   detach(now, out);

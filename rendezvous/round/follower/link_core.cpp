@@ -176,6 +176,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   if (!is_ours || work_ != Work::none || leaving_) {
     return;
   }
+  // The round has started for the other members, even if the order comes too late for us.
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
   replaced_.reset();
@@ -342,6 +343,7 @@ void LinkCore::detach(TimePoint now, NodeEffects& out) {
   lost_ = coordinator_;
   lost_proven_ = false;
   lost_released_ = false;
+  // If a quorum has waited this long, no lease from this coordinator is left.
   turn_at_ = last_word_ + settings_.lease;
   withdraw_proposal(out);
   if (!join_by_ && work_ == Work::none) {

@@ -47,6 +47,7 @@ void RoundCore::question_ended(TimePoint now, LinkId link, LinkEnd how, NodeEffe
 void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects& out) {
   if (result.node == 0) {
     unchecked_endpoints_.erase(result.endpoint);
+    // A founder queries each of the other endpoints once, in case a leader has taken over the job.
     if (founder_) {
       asker_.forget_endpoint(result.endpoint, out);
     }
@@ -134,6 +135,8 @@ bool RoundCore::is_stronger(TimePoint now,
   if (phase_ == Phase::closed || is_outsider(now, other.id)) {
     return false;
   }
+  // The order of precedence: own memory before records, then the later round, a running quorum and
+  // the lower rank (rendezvous/README.md, "Who leads after a loss").
   if (theirs.unconfirmed != is_recalled()) {
     return is_recalled();
   }
@@ -148,6 +151,7 @@ bool RoundCore::is_stronger(TimePoint now,
     const auto found = places_.find(id);
     return found == places_.end() ? places_.size() : found->second;
   };
+  // A restarted leader has the ranks of its predecessors.
   std::size_t first = place(other.id);
   for (const NodeId gone : theirs.ids) {
     first = std::min(first, place(gone));
@@ -169,6 +173,8 @@ std::vector<MemberEvidence> RoundCore::evidence_of(TimePoint now, const Round& r
     MemberEvidence evidence;
     evidence.gone = loss != losses_.end() && loss->second.gone && !loss->second.late;
     evidence.heir = is_heir(member.id, round);
+    // A node whose rounds we do not know yet does not count, because it may have left this round
+    // for a later one.
     if (member.id == self_.id) {
       evidence.heard = now;
     } else if (node != nodes_.end() && node->second.knows_past) {
@@ -202,6 +208,8 @@ bool RoundCore::has_quorum(TimePoint now) {
   if (settings_.allow_split_brain) {
     return true;
   }
+  // A positive result is valid until quorum_until_. Without a quorum every heartbeat would check
+  // again, so the number of checks is limited.
   const bool stale = !quorum_until_ || *quorum_until_ <= now;
   if (stale &&
       (quorum_checked_ == TimePoint::min() || now - quorum_checked_ >= settings_.lease / 64)) {

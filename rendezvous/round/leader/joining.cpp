@@ -13,6 +13,8 @@
 namespace muster {
 namespace {
 
+// Any peer can invent node ids. If the map is cleared, a rival is only in doubt for a little
+// longer.
 constexpr std::size_t kRivalsMax = 256;
 
 }  // namespace
@@ -40,6 +42,7 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
                     job,
                     node)};
   };
+  // This check is the first one, because the other refusals contain our settings.
   if (theirs.job_id != ours.job_id) {
     return other_job(theirs.job_id);
   }
@@ -64,6 +67,7 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   if (theirs.leader_ports != ours.leader_ports) {
     return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
   }
+  // 0 means that a side does not want programs to be compared.
   const bool is_compared =
       theirs.program != 0 && ours.program != 0 && hello.node.role == self_.role;
   if (is_compared && theirs.program != ours.program) {
@@ -191,6 +195,8 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.info = hello.node;
   node.link = link;
   node.attached = true;
+  // The node counts as soon as its first heartbeat arrives. It acknowledges number 0, so the
+  // Welcome is evidence like a Pong.
   node.live = id == self_.id;
   node.heard = now;
   node.pongs = {{0, now}};
@@ -240,6 +246,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
     case Phase::proposing:
       set_state(node, State::unknown);
       end_old_round(node, hello, out);
+      // The proposal or its Accept may have been lost with the old connection.
       if (is_in(*proposal_, node.info.id)) {
         abandon(now, out);
       }
@@ -247,6 +254,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
     case Phase::running:
       if (!is_in_base(node.info.id)) {
         set_state(node, State::unknown);
+        // The node then waits for the running job without a time limit (LinkCore::take_rounds).
         send(node.link, Rounds{base_, std::make_shared<const Round>(), base_}, out);
         return;
       }
@@ -273,6 +281,8 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
 
 // A later round that another coordinator started replaces ours.
 void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
+  // A newcomer that has accepted a proposal, but started no round, knows the last round only as
+  // `base`.
   for (const RoundPtr& round : {rounds.started, rounds.base}) {
     if (round && round->id > base_->id) {
       set_base(inherited(round));

@@ -46,6 +46,8 @@ void keep_order(Nodes& same_place, const Nodes& previous) {
   }
   for (const NodeInfo& node : same_place) {
     if (slot_of(node.id) == std::ssize(slots)) {
+      // The lowest free slot belonged to an agent that is missing now, if there is one. The agents
+      // that stayed keep their order in either case.
       const auto free = std::ranges::find(taken, false) - taken.begin();
       placed.emplace_back(free, node);
       taken[static_cast<std::size_t>(free)] = true;
@@ -58,6 +60,7 @@ void keep_order(Nodes& same_place, const Nodes& previous) {
 }
 
 void sort_by_name(Nodes& nodes, const std::vector<std::string>& order, const Nodes& previous) {
+  // The list of names is searched once for each node, and not for each comparison.
   std::vector<std::pair<std::size_t, NodeInfo>> keyed;
   keyed.reserve(nodes.size());
   for (NodeInfo& node : nodes) {
@@ -72,6 +75,7 @@ void sort_by_name(Nodes& nodes, const std::vector<std::string>& order, const Nod
     }
     return natural_less(a.second.address, b.second.address);
   });
+  // natural_less treats only identical texts as equal, so the agents on one host are adjacent now.
   Nodes sorted;
   sorted.reserve(keyed.size());
   for (std::size_t from = 0; from < keyed.size();) {
@@ -94,10 +98,12 @@ void sort_by_name(Nodes& nodes, const std::vector<std::string>& order, const Nod
 bool names_match(const std::string& listed, const std::string& name) {
   const std::string a = to_lower(listed);
   const std::string b = to_lower(name);
+  // The dot keeps "node1" from matching "node10".
   return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
 }
 
 Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const Nodes& previous) {
+  // Sort first: the first node in this order wins a rank that several nodes request.
   sort_by_name(nodes, rank_order, previous);
   std::vector<std::optional<NodeInfo>> places(nodes.size());
   Nodes others;
@@ -112,6 +118,7 @@ Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const 
   std::ranges::stable_partition(others, [](const NodeInfo& node) { return node.node_rank < 0; });
   Nodes ranked;
   auto next = others.begin();
+  // There are as many nodes as places, so `next` does not pass the end.
   for (auto& place : places) {
     ranked.push_back(place ? std::move(*place) : std::move(*next++));
   }
@@ -119,6 +126,8 @@ Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const 
 }
 
 RankSpan ranks_of(const Round& round, NodeId member) {
+  // The limits for members and workers per node (round_limits.hpp) allow a sum that exceeds 32
+  // bits.
   std::int64_t first = 0;
   for (const NodeInfo& node : round.members) {
     if (node.id == member && first <= std::numeric_limits<std::int32_t>::max()) {

@@ -18,7 +18,11 @@
 namespace muster {
 namespace {
 
+// Queries use the link ids 3, 7, 11, …, and LinkCore uses 1, 5, 9, … The two classes thus assign
+// odd ids independently.
 constexpr LinkId kFirstQuestion = 3;
+// Limits the memory for a follower that acknowledges nothing. With six heartbeats per lease, a
+// dropped entry is older than two leases, which is too old for a quorum or for stays_for().
 constexpr std::size_t kPongsMax = 16;
 
 RoundPtr no_round() {
@@ -69,6 +73,8 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
 
 void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
   MUSTER_MARK("a leader yields to a stronger one");
+  // A follower that its own leader redirects need not wait for a lease before it follows the other
+  // one (LinkCore::released).
   for (const auto& [link, id] : links_) {
     if (link != 0) {
       send(link, Redirect{other}, out);
@@ -142,12 +148,14 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
   const auto is_its_own = [&](const RoundPtr& round) {
     return !round || round->id.number == 0 || is_in(*round, node.info.id);
   };
+  // A node accepts only rounds of which it is a member, so any other answer is false.
   if (!is_its_own(rounds.started) || !is_its_own(rounds.accepted) ||
       (later && is_outsider(now, node.info.id))) {
     return;  // knows_past stays false, so no round includes it
   }
   const bool is_founded =
       base_->id.number == 0 && rounds.accepted && rounds.accepted->id.number > 0;
+  // Our proposal may lack a quorum of this round, because we did not know the round.
   if ((later || is_founded) && phase_ == Phase::proposing) {
     abandon_for_other(now, out);
   }
@@ -162,6 +170,8 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
 void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& out) {
   node.live = true;
   recount(node);
+  // An acknowledged reply reached this node while it followed us. We do not know when, so only the
+  // time at which we sent the reply is certain.
   while (!node.pongs.empty() && node.pongs.front().first <= said.heard) {
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
@@ -205,6 +215,7 @@ void RoundCore::recount(Node& node) {
 void RoundCore::link_ended(TimePoint now, LinkId link, NodeEffects& out) {
   const auto found = links_.find(link);
   if (found == links_.end()) {
+    // The connection of a dismissed node has ended. The end of the job waits for this (evaluate).
     dismissed_.erase(link);
     evaluate(now, out);
     return;
@@ -231,6 +242,7 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   } else if (!losses_.contains(id)) {
     const bool was_told_the_end = phase_ == Phase::closed;  // the job has ended, so we do not wait
                                                             // for it
+    // The lease expires one lease after its last message, and not after the loss of the connection.
     losses_[id] = Loss{false, node.heard, was_told_the_end, false};
     if (!was_told_the_end) {
       asker_.want(now, node.info);
@@ -266,6 +278,7 @@ bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
 
 // The node and its workers are proven dead.
 void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
+  // Both use the node's entry, which forget() erases.
   const std::string name = name_of(id);
   const bool in_time = is_in_time(now, id);
   asker_.forget(id, out);
@@ -273,6 +286,7 @@ void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
   if (found != nodes_.end() && found->second.attached) {
     out.emplace_back(CloseLink{found->second.link});
     lose(now, id, out);
+    // lose() has just requested queries again.
     asker_.forget(id, out);
   }
   forget(id);
@@ -323,6 +337,7 @@ std::optional<LinkId> RoundCore::live_link_of(TimePoint now, NodeId id) const {
 // Finds silent nodes. Checking all nodes a few times per lease is cheap enough.
 void RoundCore::scan(TimePoint now, NodeEffects& out) {
   scan_due_ = now + settings_.lease / 16;
+  // Collect them first, because lose() may erase nodes.
   std::vector<NodeId> silent;
   for (const auto& [id, node] : nodes_) {
     if (node.attached && id != self_.id && node.heard + settings_.lease <= now) {
@@ -357,6 +372,7 @@ bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
       MUSTER_MUTATE("silent members forgotten")) {
     return found != losses_.end();
   }
+  // TimePoint::min(): we waited a whole lease before we began to lead, so no lease is left.
   const TimePoint last = std::max(found->second.silent_since, quiet_since_);
   return last == TimePoint::min() || now >= last + settings_.lease;
 }
@@ -369,6 +385,7 @@ void RoundCore::set_base(RoundPtr base) {
   quorum_checked_ = TimePoint::min();
   places_.clear();
   ranks_first_.clear();
+  // The sum may exceed 32 bits (see ranks_of).
   std::int64_t rank = 0;
   for (const NodeInfo& member : base_->members) {
     places_.emplace(member.id, ranks_first_.size());
@@ -421,6 +438,7 @@ std::optional<TimePoint> RoundCore::next_deadline() const {
   if (phase_ == Phase::idle) {
     return std::nullopt;
   }
+  // The conditions that are not listed here are evaluated with the scan, 16 times per lease.
   TimePoint next = scan_due_;
   const auto also = [&next](std::optional<TimePoint> when) {
     next = when ? std::min(next, *when) : next;

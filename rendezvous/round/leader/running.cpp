@@ -21,6 +21,7 @@ void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, Node
   membership_changed_ = membership_changed_ || membership;
   const auto message = std::make_shared<const RoundMessage>(regroup_);
   for (const auto& [id, node] : nodes_) {
+    // Finished nodes that are still attached (note_finish) take part in the next round.
     if (node.attached && (node.state == State::running || node.state == State::finished)) {
       out.emplace_back(SendMessage{node.link, message});
     }
@@ -67,6 +68,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     note_late_finish(node, out);
     return;
   }
+  // A node sends Finished again after it has reconnected.
   if (node.state != State::running || !finished_.insert(id).second) {
     return;
   }
@@ -79,6 +81,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
   }
   if (id != self_.id && id != base_->members.front().id) {
     send(node.link, Dismiss{}, out);
+    // It counts like a member that is proven dead in time, because it has no workers and exits now.
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);
@@ -92,6 +95,7 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
   const NodeId id = node.info.id;
   const std::string name = node.info.name;
   if (leave.workers_gone) {
+    // Our own Leave is followed by EndLeft, after which this core is not stepped any more.
     if (id != self_.id) {
       bury(now, id, out);
     }
@@ -114,6 +118,8 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
 
 // Nodes that become ready while a round runs join it if there is room, or wait as spares.
 void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
+  // After members have finished, there is no regroup for newcomers, because dismissed members would
+  // be missing in the next round.
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
   if (ready_ == 0 || !finished_.empty() || base_->members.size() >= most || !settings_.join_delay) {
     return;
@@ -123,6 +129,7 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   if (found == nodes_.end()) {
     return;
   }
+  // Further newcomers within `join_delay` join with the same regroup.
   if (!newcomer_since_) {
     newcomer_since_ = now;
   }
@@ -161,6 +168,8 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   if (!everybody_heard()) {
     return;
   }
+  // After a membership change, the failures may be consequences of a loss. They do not reduce the
+  // restart budget.
   if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
     const RestartDecision decision =
@@ -241,6 +250,7 @@ void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
 }
 
 void RoundCore::end_closed(TimePoint /*now*/, NodeEffects& out) {
+  // Our own follower is the last one, because Close ends this node.
   if (const auto self = links_.find(0); self != links_.end()) {
     links_.erase(self);
     send(0, *close_, out);

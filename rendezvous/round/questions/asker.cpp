@@ -129,6 +129,7 @@ std::optional<AskResult> Asker::received(TimePoint now,
   out.emplace_back(CloseLink{link});
   Target& target = targets_.at(key);
   target.link = 0;
+  // Repeat the query: a node that is alive now may die, or follow another leader, later.
   target.due = now + kAskInterval;
   target.soon = kAskSoonFirst;
   target.refused_since.reset();
@@ -182,6 +183,7 @@ std::optional<AskResult> Asker::ended(TimePoint now, LinkId link, LinkEnd how) {
   }
   pause_after(now, key, target, how);
   forget_if_once(key);
+  // A refusal by an endpoint proves nothing about the node that led there.
   const bool gone = how == LinkEnd::refused && key.first != 0;
   return AskResult{
       gone ? AskResult::What::gone : AskResult::What::silent, key.first, key.second, std::nullopt};

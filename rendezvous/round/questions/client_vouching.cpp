@@ -63,6 +63,7 @@ void ClientVouching::want(TimePoint now,
     return;
   }
   if (waiting_.empty()) {
+    // One timer repeats all queries. It starts with the first of them.
     again_ = now + vouch_again_after(lease_);
   }
   Waiting& waiting = waiting_[wanted.client];
@@ -74,6 +75,7 @@ void ClientVouching::want(TimePoint now,
 }
 
 void ClientVouching::ask(Waiting& waiting, std::uint64_t client, LinkId to, NodeEffects& out) {
+  // A repeated query counts refusals from 0, so late answers to the previous one must not count.
   by_sequence_.erase(waiting.sequence);
   waiting.sequence = ++sequence_;
   waiting.noes = 0;
@@ -99,10 +101,12 @@ void ClientVouching::take(const Vouched& said, NodeEffects& out) {
         "can use the workers' store",
         said.node)});
   }
+  // If the kernel cannot report owners, a refusal would lock out all workers on that node.
   if (said.answer == VouchAnswer::ours || said.answer == VouchAnswer::cannot_tell) {
     end(client, std::nullopt, out);
     return;
   }
+  // Keep the most informative answer for the message.
   if (waiting.noes == 0 || says_more(said.answer, waiting.last.answer)) {
     waiting.last = said;
   }

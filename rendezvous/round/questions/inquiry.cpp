@@ -15,6 +15,7 @@ std::optional<TimePoint> Inquiry::next_deadline() const {
 }
 
 void Inquiry::drop() {
+  // number_ stays, because followers ignore a verdict whose number is not higher than the last one.
   state_ = State::idle;
   round_ = nullptr;
   wanted_ = false;
@@ -39,6 +40,7 @@ void Inquiry::stalled(TimePoint now,
     return;
   }
   if (now < not_before_) {
+    // The request belongs to this round, and end_inquiry_with_round() drops it with the round.
     wanted_ = true;
     round_ = members.round;
     return;
@@ -65,6 +67,7 @@ void Inquiry::begin(TimePoint now, const InquiryMembers& members, NodeEffects& o
     if (contact.finished) {
       answer.presence = Presence::finished;
     } else {
+      // A member without a connection is awaited too: it may reconnect (attached).
       awaited_.emplace(member.id, answers_.size());
       if (contact.link) {
         ask(*contact.link, out);
@@ -72,6 +75,7 @@ void Inquiry::begin(TimePoint now, const InquiryMembers& members, NodeEffects& o
     }
     answers_.push_back(std::move(answer));
   }
+  // All members may have finished already.
   conclude(out);
 }
 
@@ -92,6 +96,7 @@ void Inquiry::attached(NodeId id, const InquiryMembers& members, NodeEffects& ou
 // -- answers ----------------------------------------------------------------------------------
 
 void Inquiry::take(NodeId from, const Looked& said, NodeEffects& out) {
+  // Together, the answers must not exceed kFindingsOfAllMax, whatever a member sends.
   const auto found = awaited_.find(from);
   if (state_ != State::asking || said.inquiry != number_ || found == awaited_.end() ||
       said.findings.size() > findings_max(answers_.size())) {
@@ -124,6 +129,7 @@ void Inquiry::scan(TimePoint now, const InquiryMembers& members) {
       answer.presence = Presence::finished;
       return true;
     }
+    // This node's own contact time is TimePoint::max() (contact_of).
     const Duration silent = std::max(now - contact.heard, Duration::zero());
     if (silent < silent_after(lease_) && !over) {
       return false;
@@ -149,6 +155,7 @@ void Inquiry::judged(TimePoint now,
                      const Judged& said,
                      const InquiryMembers& members,
                      NodeEffects& out) {
+  // The inquiry may have been dropped while the agent judged it.
   if (state_ != State::judging || said.inquiry != number_ || said.round != round_->id) {
     return;
   }
