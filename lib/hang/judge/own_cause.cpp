@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace muster::hang {
@@ -111,7 +113,20 @@ OwnCause spinning(const View& view) {
 
 // -- waiting threads -------------------------------------------------------------------------
 
-OwnCause thread_cause(const View& view, int depth);
+// Nested process pools are followed up to this depth.
+constexpr int kDepthMax = 4;
+
+// The search for a cause through threads and child processes.
+struct Search {
+  int depth = 0;
+  // Threads that others wait for are visited once. They may wait for each other, and a process may
+  // have hundreds of them, which would otherwise be visited again on each way.
+  std::set<pid_t>& seen;
+
+  [[nodiscard]] Search deeper() const { return {depth + 1, seen}; }
+};
+
+OwnCause thread_cause(const View& view, const Search& search);
 
 // The child process whose state is most relevant: a stopped one is preferred to a sleeping one.
 struct ChildCause {
@@ -123,7 +138,7 @@ struct ChildCause {
 constexpr std::array kChildOrder{
     Cause::stopped, Cause::blocked_io, Cause::deadlocked, Cause::spinning, Cause::sleeps};
 
-ChildCause worst_child(const RankEvidence& rank, const ProcessFacts& parent, int depth) {
+ChildCause worst_child(const RankEvidence& rank, const ProcessFacts& parent, const Search& search) {
   ChildCause worst;
   auto rank_of_worst = kChildOrder.end();
   for (const ProcessFacts& process : rank.processes) {
@@ -132,7 +147,7 @@ ChildCause worst_child(const RankEvidence& rank, const ProcessFacts& parent, int
     }
     auto halt = halted(rank, process);
     OwnCause cause =
-        halt ? *halt : thread_cause({rank, process, process.threads.front()}, depth + 1);
+        halt ? *halt : thread_cause({rank, process, process.threads.front()}, search.deeper());
     const auto* const order = std::ranges::find(kChildOrder, cause.cause);
     if (worst.process == nullptr || order < rank_of_worst) {
       worst = {&process, std::move(cause)};
@@ -143,8 +158,11 @@ ChildCause worst_child(const RankEvidence& rank, const ProcessFacts& parent, int
 }
 
 // Returns `cause`, unless a lock or I/O in a child process explains the wait.
-OwnCause waits_for_child(const View& view, Cause cause, const std::string& words, int depth) {
-  const ChildCause child = worst_child(view.rank, view.process, depth);
+OwnCause waits_for_child(const View& view,
+                         Cause cause,
+                         const std::string& words,
+                         const Search& search) {
+  const ChildCause child = worst_child(view.rank, view.process, search);
   if (child.process == nullptr) {
     return found(view, cause, words + where(view));
   }
@@ -202,15 +220,19 @@ OwnCause deadlocked(const View& view) {
 }
 
 // The thread waits for another thread of its process, so find out what that thread is doing.
-OwnCause waits_for_thread(const View& view, const std::string& words, int depth) {
+OwnCause waits_for_thread(const View& view, const std::string& words, const Search& search) {
+  search.seen.insert(view.thread.tid);
+  if (search.depth == kDepthMax) {
+    return found(view, Cause::waits_for_thread, words + where(view));
+  }
   for (const ThreadFacts& thread : view.process.threads) {
     const Stack* const stack = stack_of(view.process, thread.tid);
     // A pool's idle thread waits for work itself, so it explains nothing.
-    if (thread.tid == view.thread.tid || stack == nullptr || idles(*stack)) {
+    if (stack == nullptr || idles(*stack) || !search.seen.insert(thread.tid).second) {
       continue;
     }
     const View other{view.rank, view.process, thread};
-    OwnCause cause = thread_cause(other, depth + 1);
+    OwnCause cause = thread_cause(other, search.deeper());
     // The text about a deadlock already names the threads.
     if (cause.cause == Cause::deadlocked) {
       return cause;
@@ -223,7 +245,7 @@ OwnCause waits_for_thread(const View& view, const std::string& words, int depth)
   return found(view, Cause::waits_for_thread, words + where(view));
 }
 
-OwnCause waits_for_futex(const View& view, int depth) {
+OwnCause waits_for_futex(const View& view, const Search& search) {
   const Stack* const stack = stack_of(view.process, view.thread.tid);
   if (stack == nullptr) {
     return found(
@@ -232,17 +254,17 @@ OwnCause waits_for_futex(const View& view, int depth) {
   // multiprocessing waits for its child processes with locks, so the child processes show the
   // reason.
   if (in_multiprocessing(*stack)) {
-    return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", depth);
+    return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", search);
   }
   // Locks, condition variables and joins are all futexes to the kernel. Only the functions on the
   // stack distinguish a deadlock from a queue that stays empty.
   switch (lock_kind(*stack)) {
     case LockKind::join:
-      return waits_for_thread(view, "waiting for a thread to exit", depth);
+      return waits_for_thread(view, "waiting for a thread to exit", search);
     case LockKind::queue:
-      return waits_for_thread(view, "waiting for an item in a queue", depth);
+      return waits_for_thread(view, "waiting for an item in a queue", search);
     case LockKind::condition:
-      return waits_for_thread(view, "waiting on a condition variable", depth);
+      return waits_for_thread(view, "waiting on a condition variable", search);
     case LockKind::lock:
       break;
   }
@@ -263,7 +285,7 @@ std::string io_words(const Wait& wait) {
   }
 }
 
-OwnCause blocked_io(const View& view, int depth) {
+OwnCause blocked_io(const View& view, const Search& search) {
   const Wait& wait = view.thread.wait;
   if (wait.kind == WaitKind::read && wait.fd == 0) {
     return found(view, Cause::waits_for_input, "reading standard input" + where(view));
@@ -275,7 +297,7 @@ OwnCause blocked_io(const View& view, int depth) {
            process.parent == view.process.pid;
   });
   if (wait.kind == WaitKind::read && child) {
-    return waits_for_child(view, Cause::waits_for_child, "waiting for its child process", depth);
+    return waits_for_child(view, Cause::waits_for_child, "waiting for its child process", search);
   }
   const std::string by =
       wait.holder == 0 ? "" : fmt::format(", whose other end is process {}", wait.holder);
@@ -284,27 +306,27 @@ OwnCause blocked_io(const View& view, int depth) {
   return found(view, Cause::blocked_io, io_words(wait) + (lock ? held : by) + where(view));
 }
 
-OwnCause polls(const View& view, int depth) {
+OwnCause polls(const View& view, const Search& search) {
   const Wait& wait = view.thread.wait;
   const Stack* const stack = stack_of(view.process, view.thread.tid);
   if (stack != nullptr && in_multiprocessing(*stack)) {
-    return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", depth);
+    return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", search);
   }
   // Of several descriptors only the first one is known (proc_evidence.cpp). With epoll, none is.
   if (wait.fd == 0) {
     return found(view, Cause::waits_for_input, "waiting for standard input" + where(view));
   }
   if (wait.path.starts_with("pipe:")) {
-    return blocked_io(view, depth);
+    return blocked_io(view, search);
   }
   const std::string on = wait.path.empty() ? "" : ", " + wait.path;
   return found(view, Cause::waits_for_socket, "waiting for a socket" + on + where(view));
 }
 
-OwnCause waiting(const View& view, int depth) {
+OwnCause waiting(const View& view, const Search& search) {
   switch (view.thread.wait.kind) {
     case WaitKind::lock:
-      return waits_for_futex(view, depth);
+      return waits_for_futex(view, search);
     case WaitKind::read:
     case WaitKind::write:
     case WaitKind::open:
@@ -313,16 +335,16 @@ OwnCause waiting(const View& view, int depth) {
       if (const Stack* const stack = stack_of(view.process, view.thread.tid);
           stack != nullptr && in_multiprocessing(*stack)) {
         return waits_for_child(
-            view, Cause::waits_for_child, "waiting for its child processes", depth);
+            view, Cause::waits_for_child, "waiting for its child processes", search);
       }
       // read() and write() work on sockets, too.
-      return view.thread.wait.path.starts_with("socket:") ? polls(view, depth)
-                                                          : blocked_io(view, depth);
+      return view.thread.wait.path.starts_with("socket:") ? polls(view, search)
+                                                          : blocked_io(view, search);
     case WaitKind::poll:
     case WaitKind::socket:
-      return polls(view, depth);
+      return polls(view, search);
     case WaitKind::child:
-      return waits_for_child(view, Cause::waits_for_child, "waiting for its child process", depth);
+      return waits_for_child(view, Cause::waits_for_child, "waiting for its child process", search);
     case WaitKind::sleep:
       return found(view, Cause::sleeps, "sleeping" + where(view));
     case WaitKind::signal:
@@ -340,12 +362,8 @@ OwnCause waiting(const View& view, int depth) {
   return found(view, Cause::unknown, "idle" + (call.empty() ? "" : ", in " + call) + where(view));
 }
 
-// Nested process pools are followed up to this depth. The limit also stops the search if threads
-// wait for each other.
-constexpr int kDepthMax = 4;
-
-OwnCause thread_cause(const View& view, int depth) {
-  if (depth > kDepthMax) {
+OwnCause thread_cause(const View& view, const Search& search) {
+  if (search.depth > kDepthMax) {
     return found(view, Cause::unknown, "waiting");
   }
   if (auto io = uninterruptible(view)) {
@@ -364,9 +382,9 @@ OwnCause thread_cause(const View& view, int depth) {
   // A data loader waits on a pipe, a queue or a lock. That alone would not show that the reason is
   // in its worker processes.
   if (python != nullptr && in_data_loader(*python)) {
-    return waits_for_child(view, Cause::data_loader, "waiting for its data loader", depth);
+    return waits_for_child(view, Cause::data_loader, "waiting for its data loader", search);
   }
-  return is_busy(view.thread) ? spinning(view) : waiting(view, depth);
+  return is_busy(view.thread) ? spinning(view) : waiting(view, search);
 }
 
 // A thread that holds the GIL without running blocks all other Python threads.
@@ -396,7 +414,8 @@ OwnCause own_cause(const RankEvidence& rank) {
     return *halt;
   }
   const ThreadFacts& thread = thread_that_matters(main);
-  OwnCause out = thread_cause({rank, main, thread}, 0);
+  std::set<pid_t> seen;
+  OwnCause out = thread_cause({rank, main, thread}, Search{.seen = seen});
   if (holds_gil(main, thread) && thread.state != 'R') {
     out.reason += ", holding Python's GIL";
     // The main thread cannot run Python code before this thread releases the GIL.

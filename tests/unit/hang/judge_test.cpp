@@ -83,6 +83,36 @@ TEST_CASE("a rank sleeps if only its native stack shows it") {
   CHECK(verdict.ranks == std::vector{1});
 }
 
+// Two hundred threads that wait for an item of the user's own queues, as prefetchers do.
+RankEvidence with_threads(RankEvidence rank) {
+  constexpr int kThreads = 200;
+  ProcessFacts& process = rank.processes[0];
+  process.stacks[0].frames = {{"join", "/usr/lib/python3.11/threading.py", 1119},
+                              {"train", "/job/train.py", 7}};
+  for (int i = 1; i <= kThreads; ++i) {
+    ThreadFacts thread{.tid = process.pid + 1000 + i, .name = "python3", .state = 'S'};
+    thread.wait.kind = WaitKind::lock;
+    process.threads.push_back(thread);
+    process.stacks.push_back(
+        {.tid = thread.tid,
+         .name = "Thread-" + std::to_string(i),
+         .python = true,
+         .frames = {{"get", "/usr/lib/python3.11/queue.py", 171}, {"fetch", "/job/train.py", 9}}});
+  }
+  return rank;
+}
+
+TEST_CASE("many threads that wait for each other are each visited once") {
+  RankEvidence rank = with_threads(rank_in(1, WaitKind::lock, "train"));
+  const Verdict quiet = judge(of({waiting(0), rank}));
+  CHECK(quiet.cause == Cause::waits_for_thread);
+  CHECK(quiet.ranks == std::vector{1});
+  rank.processes[0].threads.back().wait.kind = WaitKind::sleep;
+  const Verdict found = judge(of({waiting(0), rank}));
+  CHECK(found.cause == Cause::sleeps);
+  CHECK(found.ranks == std::vector{1});
+}
+
 TEST_CASE("where the operations of some are known only their names are compared") {
   const auto in_library = [](int rank, const std::string& operation, const std::string& caller) {
     RankEvidence out = rank_in(rank, WaitKind::lock, caller);
