@@ -152,12 +152,17 @@ bool waited_for(const Suspects& suspects, int rank) {
   });
 }
 
-Verdict held_up_by(const Suspects& suspects, const Suspect& culprit) {
+// A rank that still makes progress is blamed only if another rank waits for it.
+bool may_be_blamed(const Evidence& evidence, const Suspects& suspects, const Suspect& one) {
+  return one.evidence->quiet >= evidence.limit || waited_for(suspects, one.rank);
+}
+
+Verdict held_up_by(const Evidence& evidence, const Suspects& suspects, const Suspect& culprit) {
   Verdict out{culprit.own.cause, {culprit.rank}, culprit.own.reason, {}};
   // Ranks that are in the same state are blamed together.
   for (const Suspect& one : suspects) {
     if (one.rank != culprit.rank && !one.waits && one.own.cause == culprit.own.cause &&
-        one.waits_for.empty() && !culprit.evidence->ended && !one.evidence->ended) {
+        one.waits_for.empty() && !one.evidence->ended && may_be_blamed(evidence, suspects, one)) {
       out.ranks.push_back(one.rank);
     }
   }
@@ -175,8 +180,8 @@ std::string place_of_waiting(const Suspects& suspects, int rank) {
   return "";
 }
 
-Verdict skipped(const Suspects& suspects, const Suspect& culprit) {
-  const std::string theirs = place_of_waiting(suspects, culprit.rank);
+// `theirs`: where the other ranks wait.
+Verdict skipped(const Suspect& culprit, const std::string& theirs) {
   const std::string mine = describe_position(*culprit.evidence);
   Verdict out{Cause::skipped_collective, {culprit.rank}, "", {}};
   out.reason = fmt::format("skipped a collective: the others are waiting {}; it {}{}",
@@ -198,10 +203,7 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
       ends.insert(ends.begin(), &one);
     }
   }
-  // A rank that still makes progress is blamed only if another rank waits for it.
-  std::erase_if(ends, [&](const Suspect* end) {
-    return end->evidence->quiet < evidence.limit && !waited_for(suspects, end->rank);
-  });
+  std::erase_if(ends, [&](const Suspect* end) { return !may_be_blamed(evidence, suspects, *end); });
   const auto order = [&](const Suspect* end) {
     return std::tuple(!is_definite(end->own.cause),
                       !waited_for(suspects, end->rank),
@@ -316,10 +318,12 @@ Verdict blame(const Evidence& evidence, const Suspects& suspects) {
   // These states do not explain the hang. What the other ranks wait for does.
   const bool elsewhere = culprit->own.cause == Cause::waits_for_socket ||
                          culprit->own.cause == Cause::unknown || culprit->evidence->ended;
-  if (elsewhere && waited_for(suspects, culprit->rank)) {
-    return skipped(suspects, *culprit);
+  // Empty if the others wait for a lock or a pipe of the culprit, so that it has skipped nothing.
+  const std::string theirs = place_of_waiting(suspects, culprit->rank);
+  if (elsewhere && !theirs.empty()) {
+    return skipped(*culprit, theirs);
   }
-  return held_up_by(suspects, *culprit);
+  return held_up_by(evidence, suspects, *culprit);
 }
 
 }  // namespace

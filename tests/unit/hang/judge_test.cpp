@@ -189,6 +189,16 @@ TEST_CASE("a chain is followed to its end") {
   REQUIRE(verdict.ranks == std::vector{0});
 }
 
+TEST_CASE("who is waited for only because of its lock has skipped no operation") {
+  const RankEvidence holder = rank_in(0, WaitKind::socket, "download", "socket:[7]");
+  RankEvidence other = rank_in(1, WaitKind::file_lock, "save", "/shared/lock");
+  other.processes.front().threads.front().wait.holder = 100;
+  const Verdict verdict = judge(of({holder, other}));
+  CHECK(verdict.cause == Cause::waits_for_socket);
+  CHECK(verdict.ranks == std::vector{0});
+  CHECK(verdict.groups.at(1).waits_for == std::vector{0});
+}
+
 TEST_CASE("operations that differ: both sides are shown, the fewer are blamed") {
   RankEvidence other = rank_in(1, WaitKind::lock, "train");
   place(other, 119, "broadcast f32[1] root 0", {"barrier"});
@@ -227,6 +237,14 @@ TEST_CASE("who makes progress is not blamed for one that hangs by itself") {
   busy.processes.front().threads.front().runs = true;
   const Verdict verdict = judge(of({busy, rank_in(1, WaitKind::sleep, "nap")}));
   REQUIRE(verdict.ranks == std::vector{1});
+}
+
+TEST_CASE("who makes progress is not blamed for a state in which it was seen by chance") {
+  RankEvidence resting = rank_in(0, WaitKind::sleep, "rest");
+  resting.quiet = 0;
+  CHECK(judge(of({resting, rank_in(1, WaitKind::sleep, "nap")})).ranks == std::vector{1});
+  resting.quiet = kQuiet;
+  CHECK(judge(of({resting, rank_in(1, WaitKind::sleep, "nap")})).ranks == std::vector{0, 1});
 }
 
 TEST_CASE("ranks of other nodes are waited for") {
