@@ -157,7 +157,7 @@ TEST_CASE("ranks that do not come are named within the time for starting", "[slo
   REQUIRE_FALSE(root);
   CHECK(root.error().code == Errc::timeout);
   CHECK(root.error().rank == 1);
-  CHECK(says(root.error(), "of 3 ranks, rank 1, 2 did not arrive"));
+  CHECK(says(root.error(), "3 ranks start NCCL, but ranks 1, 2 did not arrive"));
   LocalStore empty;
   const auto other = join({.store = empty, .rank = 1, .size = 2, .init_timeout = soon});
   REQUIRE_FALSE(other);
