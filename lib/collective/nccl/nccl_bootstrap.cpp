@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/nccl/nccl_bootstrap.hpp"
 
-#include "base/text.hpp"
+#include "base/plural.hpp"
 #include "collective/nccl/planted.hpp"
 #include "rendezvous/client/store.hpp"
 
@@ -32,22 +32,20 @@ Error of_store(const BootstrapContext& context, const muster::Error& error) {
 
 // Called when rank 0 timed out. Returns an error that names the missing ranks.
 Error late(const BootstrapContext& context) {
-  std::vector<std::string> missing;
-  int first = -1;
+  std::vector<int> missing;
   for (int rank = 0; rank < context.speaker.size; ++rank) {
     const auto here = context.store->check({version_key(context, rank)});
     if (here && !*here) {
-      first = first < 0 ? rank : first;
-      missing.push_back(std::to_string(rank));
+      missing.push_back(rank);
     }
   }
   return {.code = Errc::timeout,
-          .rank = first,
+          .rank = missing.empty() ? -1 : missing.front(),
           .epoch = context.speaker.epoch,
           .text = fmt::format("{}: {} ranks start NCCL, but {} did not arrive within {}",
                               describe(context.speaker),
                               context.speaker.size,
-                              missing.empty() ? "some" : "rank " + join(missing, ", "),
+                              missing.empty() ? "some" : name_ranks(missing),
                               muster::describe(context.timeout))};
 }
 
