@@ -110,7 +110,7 @@ struct LaunchConfig {
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;    // as typed, exported to workers
   bool watch_hangs = false;              // --hang-timeout is not off
-  std::optional<Duration> hang_timeout;  // none: auto
+  std::optional<Duration> hang_timeout;  // if unset, chosen automatically
   OnHang on_hang = OnHang::report;
   OnChildDeath on_child_death = OnChildDeath::ignore;
   SignalDelivery signal_delivery = SignalDelivery::leader;

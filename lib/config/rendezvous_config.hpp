@@ -20,7 +20,8 @@ struct RendezvousConfig {
   std::optional<Duration> join_delay = Duration::zero();
   bool allow_split_brain = false;  // a side without a majority continues instead of waiting
   bool any_program = false;        // nodes may run different programs
-  std::optional<bool> is_host;  // this node hosts the rendezvous; none: the node that can bind does
+  // Whether this node hosts the rendezvous. If unset, the node that can bind the endpoint does.
+  std::optional<bool> is_host;
   bool operator==(const RendezvousConfig&) const = default;
 };
 

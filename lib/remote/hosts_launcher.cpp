@@ -202,8 +202,8 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
   if (frame.host == 0) {
     first_ = *message;
   }
-  // Only from hosts that were contacted directly. An agent on this host inherits our own
-  // SSH_CONNECTION.
+  // Use the caller's address only from hosts that we contacted directly. An agent on this host
+  // inherits our own SSH_CONNECTION.
   if (frame.host == child.branch().head && !setup_.request.hosts[frame.host].is_local) {
     caller_ = message->caller;
   }

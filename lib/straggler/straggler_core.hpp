@@ -30,8 +30,8 @@ struct SlowRule {
   // and on average by at least this many standard deviations. This excludes ranks that are slow
   // only at times, for example because they take turns on an overloaded machine.
   double deviations = 0;
-  // Measure a block's time in complete operations. If a block has few operations, those cut off at
-  // its ends would add noise.
+  // If true, a block's time covers only complete operations. If a block has few operations, those
+  // cut off at its ends would add noise.
   bool whole_turns = false;
 };
 

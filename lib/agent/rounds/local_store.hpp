@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalStore: provides for the rounds of a single-node job the workers' store, their ports, the
-// address that they connect to, and the processes to start. Owned by the agent; lives on its loop.
-// Resource.
+// LocalStore: for the rounds of a single-node job, provides the workers' store, the workers' ports,
+// the store's address and the processes to start. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"

@@ -75,7 +75,7 @@ void Supervisor::handle(const SupervisorEvent& event) {
 }
 
 // After a spawn, its result is passed to the core before the next effect. Observers are never
-// called from within the runner, and calls of the round source are queued, so no other event can
+// called from within the runner, and calls to the round source are queued, so no other event can
 // intervene.
 void Supervisor::handle_all() {
   while (!events_.empty()) {

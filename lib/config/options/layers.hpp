@@ -61,7 +61,7 @@ class Layers {
 
   [[nodiscard]] bool is_on(OptionId id) const { return text(id) == "1"; }
 
-  // Only for options of kind integer. The text has already been checked.
+  // Call only for options of kind integer. The text has already been checked.
   [[nodiscard]] std::int64_t integer(OptionId id) const;
 
   // A usage error for this setting: "--tee=9 (from PET_TEE): <rule>".

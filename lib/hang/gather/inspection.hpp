@@ -44,7 +44,7 @@ class Inspection {
 
   // Adds its findings to `evidence`, which already contains what is known about the ranks. `pids`
   // are the pids of their workers in the same order, 0 for a worker that has exited. Later calls
-  // `done` once, after the second sample and at the latest after `within`. Discards an earlier
+  // `done` once, after the second sample, or after `within` if that is sooner. Discards an earlier
   // inspection.
   void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
 

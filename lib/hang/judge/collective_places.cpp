@@ -136,7 +136,7 @@ std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank) {
           continue;
         }
         // `entered` does not count transfers, so it cannot show whether the peer has called this
-        // one. The peer counts as behind in any case.
+        // one. Therefore always treat the peer as behind.
         const bool is_peer = operation.peer >= 0;
         if (is_peer ? theirs->rank == operation.peer : !has_come_to(*theirs, operation)) {
           out.push_back(other.rank);

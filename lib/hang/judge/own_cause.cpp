@@ -371,7 +371,7 @@ OwnCause thread_cause(const View& view, const Search& search) {
   }
   const Stack* const python = stack_of(view.process, view.thread.tid, true);
   const Stack* const native = stack_of(view.process, view.thread.tid, false);
-  // Operations come before CPU time, because a thread may spin while it waits for other ranks.
+  // Check for operations before CPU time, because a thread may spin while it waits for other ranks.
   const std::string operation = collective_of(python, native);
   if (!operation.empty()) {
     OwnCause out =

@@ -70,7 +70,8 @@ void add_answer(const NodeFindings& node, Evidence& out, Gaps& gaps) {
   for (const std::string& gap : node.evidence.gaps) {
     gaps[gap].push_back(node.name);
   }
-  // An answer without ranks contains no valid limit. With a limit of 0, every rank would hang.
+  // An answer without ranks contains no valid limit. With a limit of 0, every rank would count
+  // as hung.
   if (!seen.empty() && node.evidence.limit > 0) {
     out.limit = std::min(out.limit, node.evidence.limit);
     out.progress = std::min(out.progress, node.evidence.progress);

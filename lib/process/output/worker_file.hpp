@@ -45,7 +45,7 @@ class WorkerFile {
   [[nodiscard]] std::uint64_t written();
 
   // Bytes known to have been truncated before they were read, since the last call. Data that was
-  // written and truncated between two calls of this class is not detected.
+  // written and truncated between two calls to this class is not detected.
   [[nodiscard]] std::uint64_t take_lost();
 
   // The last `bytes_max` bytes.

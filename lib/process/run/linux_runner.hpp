@@ -71,8 +71,8 @@ class LinuxRunner final : public ProcessRunner {
   // Descriptors of the workers' flight recorders; read them immediately.
   [[nodiscard]] std::vector<int> flight_recorders() const;
 
-  // Handles a signal for the job. SIGWINCH is sent to the worker that has our standard input; this
-  // returns true (handled). SIGCONT triggers a check whether that worker may read the terminal.
+  // Handles a signal for the job; true if it was SIGWINCH. SIGWINCH is sent to the worker that has
+  // our standard input. SIGCONT triggers a check whether that worker may read from the terminal.
   bool take_terminal_signal(int signo);
 
   // Sends SIGKILL to one worker if it is alive, and to its process group like kill_workers.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TerminalWatch: job control for a worker that reads the terminal. Workers have their own sessions.
-// The kernel therefore does not stop one that reads while the job is in the background, and the
-// worker would steal lines typed at the shell. While the guard's group is in the background, this
-// watch polls whether a process of that worker waits for the terminal. If so, it stops the job as
-// the kernel would: SIGTTIN to the guard's group, SIGSTOP to the workers. Part of LinuxRunner;
-// resource.
+// TerminalWatch: job control for a worker that reads from the terminal. Workers have their own
+// sessions. The kernel therefore does not stop a worker that reads while the job is in the
+// background, and the worker would steal lines typed at the shell. While the guard's group is in
+// the background, this watch polls whether a process of that worker waits for the terminal. If so,
+// it stops the job as the kernel would: SIGTTIN to the guard's group, SIGSTOP to the workers. Part
+// of LinuxRunner; resource.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -28,8 +28,8 @@ class TerminalWatch {
 
   TerminalWatch(asio::io_context& io, Parts parts);
 
-  // Handles a signal for the job. SIGWINCH is sent to that worker's group; this returns true
-  // (handled). SIGCONT triggers a check.
+  // Handles a signal for the job; true if it was SIGWINCH. SIGWINCH is sent to that worker's group.
+  // SIGCONT triggers a check.
   bool take_signal(int signo);
 
   // Call at the start and after each SIGCONT for the job: only then can the job be in the

@@ -40,7 +40,7 @@ class Zygote final : public Watcher {
       ready,    // workers can be forked
       stale,    // another zygote must replace it; `detail` is the reason
       refused,  // it must not fork; `detail` is the reason
-      unknown,  // no module with this name on the command line; `detail` names it
+      unknown,  // a module named on the command line does not exist; `detail` is its name
       ended,    // it has exited
     };
     What what = What::ended;

@@ -82,7 +82,8 @@ class NamesFile:
                                  importlib.util.source_hash(os.fsencode(self.key)).hex())
 
     def is_usable(self):
-        """Without a file, a new zygote could not know which modules the last one found unsafe."""
+        """True if the names can be saved. Without a file, a new zygote could not know which modules
+        the previous one found unsafe."""
         if not os.path.isabs(self.folder):
             return False
         try:
