@@ -53,7 +53,8 @@ class FirstUse {
   // Call if the platform names the hosts but their addresses could not be resolved.
   void note_unknown(const std::string& why) { why_unlimited_ = why; }
 
-  // True for addresses in the list (or without a list), and always for addresses of this host.
+  // True if the address is in the list, if there is no list, or if the address belongs to this
+  // host.
   [[nodiscard]] bool is_named(const std::string& peer) const;
 
   [[nodiscard]] const std::string& named_by() const { return named_by_; }

@@ -42,7 +42,7 @@ void RoundCore::forget_node(TimePoint now, const std::string& name, NodeEffects&
   }
   for (const NodeId id : lost_as(name)) {
     losses_[id].forgotten = true;
-    // judge() and close() no longer wait for a loss that is over.
+    // Mark the loss as over, so that judge() and close() no longer wait for this node.
     losses_[id].over = true;
     note_loss(now, id, fmt::format("node '{}' was declared dead by the user", name), out);
   }

@@ -93,7 +93,7 @@ std::string RoundCore::check_losses() const {
     return "a member is neither attached nor lost";
   }
   for (const auto& [id, loss] : losses_) {
-    // This detects a loss that was changed without a call of count_expected().
+    // This detects a loss that was changed without a call to count_expected().
     if (loss.gone && !loss.given_up && is_member(id)) {
       return fmt::format("node '{}' is gone but awaited", name_of(id));
     }

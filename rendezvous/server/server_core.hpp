@@ -32,7 +32,7 @@ class ServerCore {
   [[nodiscard]] SessionId open();
   void receive(SessionId id, std::string_view bytes);
 
-  // The bytes to send next; valid until the next call of a non-const function.
+  // The bytes to send next; valid until the next call to a non-const function.
   [[nodiscard]] std::string_view output(SessionId id) const;
   // Call after sending `count` bytes (possibly 0), when the kernel accepts no more. This frees
   // space, so requests that were held back may be served.

@@ -11,8 +11,8 @@ std::optional<std::int64_t> leading_decimal(std::string_view text) {
     return std::nullopt;
   }
   text.remove_prefix(first);
-  // from_chars accepts no plus sign. After it, strtoll accepts no second sign, but from_chars would
-  // accept a minus sign.
+  // from_chars does not accept a plus sign, so skip it. strtoll rejects a second sign after the
+  // plus sign, but from_chars would accept a minus sign.
   if (text.starts_with('+')) {
     text.remove_prefix(1);
     if (text.starts_with('-')) {

@@ -258,7 +258,7 @@ void StoreCore::delete_key(std::string_view key, Turn& turn) {
   MUSTER_CHECK(key_count_ > 0 && stored_ >= old_value.size());
   --key_count_;
   stored_ -= old_value.size();
-  // The key's queue and waiters remain (PROTOCOL.md), and with them the entry.
+  // The key's queue and waiters remain (PROTOCOL.md), so the entry stays until they are gone too.
   tell_watchers(*at, WatchNotice::deleted, old_value, turn);
   drop_if_empty(at);
 }

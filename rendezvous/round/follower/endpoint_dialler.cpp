@@ -26,7 +26,7 @@ void EndpointDialler::tick(TimePoint now, LinkId& next_link, NodeEffects& out) {
   for (Attempt& attempt : attempts_) {
     if (attempt.link == 0 && attempt.due <= now) {
       attempt.link = next_link;
-      // The remaining ids belong to other users of links.
+      // Ids are allocated in steps of 4. The ids in between belong to other users of links.
       next_link += 4;
       out.emplace_back(OpenLink{
           attempt.link, attempt.endpoint.host, attempt.endpoint.port.value_or(0), kConnectTimeout});

@@ -28,7 +28,7 @@ class LinkCore {
   void begin(TimePoint now, const NodeStarted& started, NodeEffects& out);
   void endpoint_bound(TimePoint now, NodeEffects& out);
 
-  // Only for a connection that this class owns (see owns).
+  // Call these only for a connection that this class owns (see owns).
   void opened(TimePoint now, LinkId link, NodeEffects& out);
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void closed(TimePoint now, const LinkClosed& ended, NodeEffects& out);

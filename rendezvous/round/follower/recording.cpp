@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinkCore's record: a round is recorded before it is accepted, and a restarted agent starts from
-// the record of the agents before it on this host (rendezvous/round/README.md).
+// its predecessors' record on this host (rendezvous/round/README.md).
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "rendezvous/round/follower/link_core.hpp"
@@ -63,8 +63,8 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   accepted_base_ = propose.base;
   accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
   recording_ = accepted_->id;
-  // The coordinator received that heartbeat before it proposed. Until a lease after it, no node
-  // that knows this first proposal forms a round without us.
+  // The coordinator received the heartbeat that we sent at `answered_` before it proposed. Until a
+  // lease after that time, no node that knows this first proposal forms a round without us.
   if (propose.base->id.number == 0 && answered_) {
     gone_.note_grant(*answered_, coordinator_.id);
   }

@@ -25,7 +25,8 @@ bool is_quorum(const std::vector<Standing>& members) {
 
 std::optional<TimePoint> quorum_time(const std::vector<MemberEvidence>& members) {
   std::vector<TimePoint> heard;
-  std::optional<TimePoint> lasting;  // the latest time of a member that is not an heir
+  // The latest time at which a member that is not an heir is known to have followed us.
+  std::optional<TimePoint> lasting;
   bool all_heard = true;
   for (const MemberEvidence& member : members) {
     if (member.heard && !member.gone) {

@@ -91,7 +91,7 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
       continue;
     }
     target.link = next_link_;
-    next_link_ += 4;                     // the remaining IDs belong to other users of links
+    next_link_ += 4;                     // the IDs in between belong to other users of links
     target.due = now + 2 * kAskTimeout;  // time for both connect and reply
     links_.emplace(target.link, key);
     out.emplace_back(OpenLink{target.link, target.host, target.port, kAskTimeout});
