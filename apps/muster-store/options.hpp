@@ -15,8 +15,8 @@ namespace muster {
 struct StoreOptions {
   std::string bind = "127.0.0.1";
   std::uint16_t port = 29500;
-  std::string port_file;             // empty: none
-  std::optional<uid_t> user;         // user on this host who may connect; none: the current user
+  std::string port_file;             // empty: write no file
+  std::optional<uid_t> user;         // local user who may connect; if unset, the current user
   bool open = false;                 // any user on this host may connect
   std::optional<std::string> print;  // text for --help or --version
 };

@@ -20,7 +20,7 @@ inline constexpr const char* kJobSocketHost = "localhost";
 struct JobSource {
   std::string socket;                // abstract name; empty: use `endpoint`
   std::optional<Endpoint> endpoint;  // from --endpoint
-  std::string key{};                 // from --http-key; empty: none
+  std::string key{};                 // from --http-key; empty if not given
 
   // Starts a GET. Errors: those of connecting and of HttpStream::get; not_possible if the key is
   // missing or wrong; protocol for any status other than 200.

@@ -124,7 +124,7 @@ struct CommOptions {
   Backend backend = Backend::automatic;
   Duration timeout = std::chrono::minutes(10);       // per operation
   Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
-  std::string recorder_folder = {};       // for the flight recorder; empty: the host's memory
+  std::string recorder_folder = {};       // for the flight recorder's file; empty: shared memory
   std::uint64_t recorder_entries = 2048;  // operations in the flight recorder; 0: recorder off
   std::string host = {};                  // ranks with the same value share memory; empty: detected
   std::string address = {};               // other hosts connect to it; empty: detected

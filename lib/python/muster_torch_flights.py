@@ -16,7 +16,7 @@ _MODULE = "torch.distributed.distributed_c10d"
 
 
 def install():
-    """Starts listening as soon as the program creates a process group."""
+    """Starts listening for dump requests as soon as the program creates a process group."""
     if not os.environ.get(VARIABLE):
         return
     loaded = sys.modules.get(_MODULE)

@@ -40,7 +40,7 @@ struct NodeStatus {
 
 // How long a worker has waited for other ranks in operations of the collective library.
 struct WaitStatus {
-  double share = 0;    // fraction of the last steps' time
+  double share = 0;    // fraction of the time of recent steps
   double seconds = 0;  // total since the worker was started
 };
 
@@ -160,7 +160,7 @@ struct JobStatus {
     return rounds.empty() ? nullptr : &rounds.back();
   }
 
-  // True on the node of rank 0.
+  // True on rank 0's node.
   [[nodiscard]] bool leads() const { return round() != nullptr && round()->group_rank == 0; }
 
   [[nodiscard]] bool ready() const { return phase == JobPhase::running; }

@@ -34,8 +34,7 @@ class Mesh final : public PeerWatch {
     PortRange ports;
   };
 
-  // `local` detects deaths on this host, and does so faster than sockets. It must outlive the
-  // mesh.
+  // `local` detects deaths on this host faster than sockets do. It must outlive the mesh.
   [[nodiscard]] static Result<std::unique_ptr<Mesh>> connect(const BootstrapContext& context,
                                                              const Place& place,
                                                              PeerWatch& local);

@@ -57,7 +57,8 @@ def require(dtype: DType) -> str:
 
 
 def of_format(text: str, size: int) -> Optional[str]:
-    """From a buffer's format and item size; None for structs, characters and foreign byte order."""
+    """The element type for a buffer's format and item size; None for structs, characters and
+    non-native byte order."""
     letters = text.lstrip("@=<")
     kind = _FORMATS.get(letters)
     name = f"{kind}{8 * size}"
@@ -65,13 +66,13 @@ def of_format(text: str, size: int) -> Optional[str]:
 
 
 def of_typestr(text: str) -> Optional[str]:
-    """From a typestr such as "<f4", as in __array_interface__."""
+    """The element type for a typestr such as "<f4", as in __array_interface__; None if unknown."""
     name = f"{text[1]}{8 * int(text[2:])}" if text[0] in "<|" and text[1] in "iuf" else None
     return name if name in TYPES else None
 
 
 def to_typestr(name: str) -> Optional[str]:
-    """None for types that NumPy itself does not have (bf16)."""
+    """The typestr for an element type; None for types that NumPy itself does not have (bf16)."""
     return _NUMPY.get(name)
 
 

@@ -108,8 +108,8 @@ class GradientSync:
     step aborts the communicator.
 
     Threads: any thread may call mark_ready() and mark_unused(). Only one thread at a time may call
-    the other methods, and not during a call of the communicator's operations. Other Python threads
-    can run during a call.
+    the other methods, and not during a call to one of the communicator's operations. Other Python
+    threads can run during a call.
 
     average: False returns the sum. wire: "bf16" or "f16", the type in which f32 gradients are
     sent. On the host they are summed in f32 and rounded once; on GPUs NCCL sums them in that type.

@@ -36,7 +36,7 @@ def replace(c10d: Any) -> None:
     backend = c10d.Backend
     backend._ensure_backend_registered("gloo")
     backend._plugins["GLOO"] = backend._plugins["GLOO"]._replace(creator_fn=_create)
-    # DDP's logger casts a backend of gloo's type to gloo's own class.
+    # DDP's logger casts every backend whose type is GLOO to ProcessGroupGloo.
     backend.backend_type_map["gloo"] = c10d.ProcessGroup.BackendType.CUSTOM
 
 

@@ -22,7 +22,7 @@ class Output:
         self.tail = ""
 
     def feed(self, data: bytes) -> None:
-        """Writes the complete characters, or with whole_lines, the complete lines."""
+        """Writes all complete characters, or only complete lines with whole_lines."""
         self._write(self._line + self._decoder.decode(data))
 
     def close(self) -> None:

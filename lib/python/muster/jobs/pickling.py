@@ -54,7 +54,8 @@ def search_path() -> List[str]:
 
 
 def sources() -> Dict[str, List[str]]:
-    """The sources of notebook cells and other code without a file, by the name in tracebacks."""
+    """The sources of notebook cells and other code without a file, keyed by the file name that
+    tracebacks show."""
     found: Dict[str, List[str]] = {}
     room = SOURCES_MAX
     for name, entry in reversed(list(linecache.cache.items())):

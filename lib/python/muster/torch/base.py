@@ -73,8 +73,8 @@ class Base(dist.ProcessGroup):
     # PyTorch's interface for a group.
 
     def getBackendName(self) -> str:
-        """Never "gloo", even if the group replaces gloo, because DDP's logger would then expect
-        gloo's own class."""
+        """Never "gloo", even if the group replaces gloo, because DDP's logger would then cast
+        this object to ProcessGroupGloo."""
         return "muster"
 
     name = _get_backend_name = getBackendName

@@ -25,7 +25,7 @@ _MAX_STRANGERS = 64
 
 
 class Listener(Protocol):
-    """Callbacks for events on the connections. They run in the control thread."""
+    """Callbacks for events on the connections. They run on the control thread."""
 
     def subscribed(self, rank: int) -> None: ...
 

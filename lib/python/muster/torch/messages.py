@@ -27,7 +27,7 @@ _WAIT_SLICE = 0.2  # seconds between checks for a failure of the group
 
 
 class Group(Protocol):
-    """The functions of a group that messages use."""
+    """The part of a process group that Messages uses."""
 
     comm: Communicator
     seconds: float  # its timeout
@@ -102,7 +102,7 @@ class Messages:
             for channel in self._channels.values():
                 channel.close()
 
-    # Callbacks of Control; they run in its thread.
+    # Callbacks from Control; they run on its thread.
 
     def subscribed(self, rank: int) -> None:
         with self._lock:
