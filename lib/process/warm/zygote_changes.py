@@ -53,8 +53,8 @@ class Changes:
         self.late = None
 
     def include(self, begun):
-        """Adds the modules that were imported since. `begun`: ns since 1970, before the first of
-        these imports."""
+        """Adds the modules imported since the last call. `begun`: ns since 1970, before the first
+        of these imports."""
         known = set(self.stamps)
         self.tops = {name for name in sys.modules if "." not in name}
         for name, module in list(sys.modules.items()):

@@ -84,8 +84,8 @@ def culprit(name, why):
 
 
 class Output:
-    """Detects output of modules that are imported ahead of time: in a cold start, the worker would
-    print it."""
+    """Detects output from modules that are imported ahead of time, because in a cold start the
+    worker would print it."""
 
     def __init__(self, state):
         self.state = state

@@ -122,8 +122,8 @@ class Program:
         return None
 
     def why_not_begin(self):
-        """Called in a worker, because the program's own modules may shadow modules that the zygote
-        has used."""
+        """Why no worker may be forked even before the imports; None if they may be. The program's
+        own modules may shadow modules that the zygote has used."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
                 return ("%s, in the program's directory, has the name of a Python module" %

@@ -173,7 +173,8 @@ def torch_generator():
 
 
 def torch_was_seeded():
-    """Other torch generators start with a fixed number unless a module has seeded them."""
+    """The reason not to fork if a module has seeded one of torch's other generators, else None.
+    Unseeded generators start with a fixed number."""
     kind = getattr(sys.modules.get("torch"), "Generator", None)
     if kind is None:
         return None

@@ -190,7 +190,8 @@ class State:
 
 
 def own_folder_of_python():
-    """A temporary directory that the first worker to exit would remove."""
+    """The reason not to fork if a TemporaryDirectory exists, which the first worker to exit would
+    remove; None otherwise."""
     finalize = getattr(sys.modules.get("weakref"), "finalize", None)
     for each in list(getattr(finalize, "_registry", {}).values()):
         if getattr(each.func, "__qualname__", "") == "TemporaryDirectory._cleanup":

@@ -46,7 +46,8 @@ def depth_of(value: Any) -> int:
 
 
 def has_huge_number(value: Any) -> bool:
-    """Checks only ints, the only Python numbers without a size limit."""
+    """Whether the value contains an int that is too large. Ints are Python's only numbers without a
+    size limit."""
     if isinstance(value, dict):
         return any(map(has_huge_number, value.values()))
     if isinstance(value, (list, tuple)):
@@ -55,7 +56,8 @@ def has_huge_number(value: Any) -> bool:
 
 
 def is_same_user(peer: socket.socket) -> bool:
-    """Any user may listen in the abstract namespace, so trust only our own user's launcher."""
+    """Whether the peer runs as our user. Any user may listen in the abstract namespace, so trust
+    only our own user's launcher."""
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return bool(uid == os.geteuid())
@@ -118,8 +120,8 @@ class Connection:
                 os.close(descriptor)
 
     def send(self, frame: Frame) -> bool:
-        """Never blocks. Returns False and drops the frame if the launcher has not read earlier
-        ones."""
+        """Sends a frame without blocking. Returns False and drops the frame if the launcher has not
+        read earlier frames."""
         line = line_of(frame)
         try:
             # The kernel sends a line this short completely or not at all.
@@ -128,7 +130,7 @@ class Connection:
             return False
 
     def next(self, timeout: Optional[float]) -> Optional[Frame]:
-        """The next frame, or None after `timeout` seconds without one (timeout None: no limit)."""
+        """The next frame, or None if none arrives within `timeout` seconds (None for no limit)."""
         while b"\n" not in self._bytes:
             if len(self._bytes) > FRAME_BYTES_MAX:
                 raise OSError("the launcher sent data that does not follow the muster protocol")

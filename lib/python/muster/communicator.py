@@ -254,7 +254,8 @@ class Communicator(Operations):
         return Work(operation, value)
 
     def core(self) -> Core:
-        """For objects that use this communicator's memory. InvalidState: it was already closed."""
+        """The Core, for objects that use this communicator's memory. InvalidState: the communicator
+        was already closed."""
         if self._core is None:
             raise errors.InvalidState("the communicator was closed")
         return self._core

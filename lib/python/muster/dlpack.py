@@ -66,7 +66,7 @@ def shape(tensor: Tensor) -> Tuple[int, ...]:
 
 
 def is_contiguous(tensor: Tensor) -> bool:
-    """C order; a tensor without strides is contiguous."""
+    """Whether the tensor is in C order. A tensor without strides is contiguous."""
     if not tensor.strides:
         return True
     expected = 1

@@ -83,7 +83,7 @@ def _of_torch(torch: Any, x: Any) -> Memory:
 def _of_interface(x: Any, writable: bool) -> Memory:
     about = x.__array_interface__
     data, read_only = about["data"]
-    if about.get("strides"):  # None: contiguous; NumPy's scalars have ()
+    if about.get("strides"):  # None if contiguous; NumPy's scalars have ()
         _refuse_layout()
     if writable and read_only:
         _refuse_read_only()

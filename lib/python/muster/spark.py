@@ -184,8 +184,8 @@ class TorchDistributor:
         return gpus
 
     def _check_encryption(self) -> None:
-        """Like PySpark, refuses to run ranks, whose traffic is not encrypted, if Spark's
-        encryption is enabled."""
+        """Refuses to run ranks if Spark's encryption is enabled, as PySpark does, because the
+        ranks' traffic is not encrypted."""
         if (self._conf("spark.ssl.enabled", "false") == "true"
                 and self._conf(TRAIN_ON_SSL, "false") != "true"):
             raise RuntimeError("spark.ssl.enabled is set, but ranks communicate without "

@@ -39,7 +39,8 @@ class _Connection:
         self._output: Optional[Output] = None
 
     def feed(self, data: bytes) -> bool:
-        """False if the token is wrong, so the connection does not belong to this job."""
+        """Takes bytes. Returns False if the token is wrong; the connection then does not belong to
+        this job."""
         if self._output is not None:
             self._output.feed(data)
             return True

@@ -88,7 +88,7 @@ _KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop}
 
 
 def _news(frame: _channel.Frame) -> Optional[News]:
-    """None for a type that this version does not know."""
+    """The news in a frame; None if this version does not know the frame's type."""
     kind = _KINDS.get(frame["type"])
     if kind is None:
         return None
@@ -113,7 +113,7 @@ class _Agent:
         self.told = 0.0  # time when the last progress frame was sent
 
     def connect(self) -> Optional[_channel.Connection]:
-        """The caller holds the lock."""
+        """The connection; the first call opens it. The caller holds the lock."""
         if not self.asked:
             self.asked = True
             try:
@@ -170,7 +170,7 @@ _agent = _Agent()
 
 
 def _forget() -> None:
-    """A forked child opens its own connection."""
+    """Called in a forked child, which then opens its own connection."""
     global _agent  # pylint: disable=global-statement
     _agent = _Agent()
 

@@ -97,8 +97,8 @@ class Listener:
         self.socket.listen(socket.SOMAXCONN)
 
     def accept(self) -> Optional[Connection]:
-        """The next worker's connection; None if none is pending. Rejects peers of other users,
-        which could only be root, because their data would be unpickled."""
+        """The next worker's connection; None if none is pending. Rejects peers that
+        run as another user (only root can connect), because their data would be unpickled."""
         while True:
             try:
                 link, _ = self.socket.accept()

@@ -50,8 +50,8 @@ class Logs:
         self.launcher_pid = 0
 
     def folder(self) -> Optional[str]:
-        """Several jobs may write under the same log_dir. This job's directory is the new one that
-        its launcher created."""
+        """This job's log directory, if any. Several jobs may write under the same log_dir, so this
+        is the new directory that the job's launcher created."""
         if self._parent is None:
             return None
         for name in names_in(self._parent) - self._earlier:

@@ -46,7 +46,7 @@ class Inbox:
 
 
 def greeting(content: bytearray) -> Tuple[int, int]:
-    """(attempt, rank) of a HELLO."""
+    """The (attempt, rank) in a HELLO."""
     if len(content) != GREETING.size:
         raise BadMessage(f"an invalid greeting of {len(content)} bytes")
     attempt, rank = GREETING.unpack(content)

@@ -85,7 +85,7 @@ class Attached:
         self.sync.finalize()
         self._lock = threading.Lock()
         self._synchronizes = True
-        self._marked: Optional[Set[int]] = None  # ids; None: no step has begun
+        self._marked: Optional[Set[int]] = None  # ids; None if no step has begun
         self._views: List[torch.Tensor] = []  # views of the gradients in their buckets
         self._update_views()
         if not self._has_unused:

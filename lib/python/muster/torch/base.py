@@ -73,8 +73,8 @@ class Base(dist.ProcessGroup):
     # PyTorch's interface for a group.
 
     def getBackendName(self) -> str:
-        """Never "gloo", even if the group replaces gloo, because DDP's logger would then cast
-        this object to ProcessGroupGloo."""
+        """Never returns "gloo", even if the group replaces gloo, because DDP's logger would then
+        cast this object to ProcessGroupGloo."""
         return "muster"
 
     name = _get_backend_name = getBackendName
@@ -95,8 +95,8 @@ class Base(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        """Empty while PyTorch creates the group; otherwise PyTorch would treat it as a built-in
-        one."""
+        """The group's devices. Empty while PyTorch creates the group, because PyTorch would
+        otherwise treat it as a built-in group."""
         return [torch.device("cpu")] if self._is_split or self in _groups() else []
 
     def _get_backend(self, device: Any) -> Base:

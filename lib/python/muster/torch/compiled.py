@@ -97,7 +97,8 @@ def load(path: str) -> Any:
 
 
 def max_wait() -> float:
-    """Number of seconds that asynchronous operations wait in the call; 0: a thread runs them."""
+    """Number of seconds that asynchronous operations wait in the call; 0 if a thread runs
+    them."""
     wanted = os.environ.get(ASYNC_VARIABLE) or "auto"
     if wanted not in ("auto", "inline", "thread"):
         raise ValueError(f"{ASYNC_VARIABLE} is '{wanted}'; use auto, inline or thread")

@@ -30,7 +30,7 @@ class Listener(Protocol):
     def subscribed(self, rank: int) -> None: ...
 
     def heard(self, rank: int, kind: int, tag: int, count: int) -> bool:
-        """False if the frame is invalid; the connection is then closed."""
+        """Returns False if the frame is invalid; the connection is then closed."""
 
     def left(self, rank: int, is_source: bool) -> None: ...
 

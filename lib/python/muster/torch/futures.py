@@ -57,7 +57,7 @@ class Completer:
         trigger.set_result(None)
 
     def _add(self, entry: Entry) -> bool:
-        """False after close()."""
+        """Passes the entry to a thread. Returns False after close()."""
         with self._lock:
             if self._is_closed:
                 return False
@@ -68,7 +68,7 @@ class Completer:
             return True
 
     def close(self) -> None:
-        """The threads exit after their remaining operations."""
+        """Makes the threads exit after their remaining operations."""
         with self._lock:
             self._is_closed = True
             for lane in self._lanes:

@@ -79,7 +79,7 @@ class Matching:
             self._match(source, tag)
 
     def subscribed(self, rank: int) -> None:
-        """Called when the rank has asked for announcements."""
+        """Called when the rank has requested announcements."""
         self._subscribers.add(rank)
         for address in [each for each in self._unannounced if each[0] == rank]:
             self.effects.append(Announce(rank, address[1], self._unannounced.pop(address)))
@@ -89,7 +89,8 @@ class Matching:
         self._match(rank, tag)
 
     def go(self, rank: int, tag: int) -> bool:
-        """False if there is no such message, which means that the peer violated the protocol."""
+        """Called when the rank is ready for the next message with this tag. Returns False if there
+        is no such message, which means that the peer violated the protocol."""
         waiting = self._sends.get((rank, tag))
         if waiting is None:
             return False
@@ -113,8 +114,8 @@ class Matching:
         return lost
 
     def refused(self, rank: int) -> List[Any]:
-        """The rank accepts no more messages. Removes and returns those that are waiting for its
-        Go."""
+        """Called when the rank accepts no more messages. Removes and returns the messages that wait
+        for its Go."""
         self._subscribers.discard(rank)
         return [message for address in [each for each in self._sends if each[0] == rank]
                 for message in self._sends.pop(address)]

@@ -17,12 +17,13 @@ _NUMBERS = {getattr(torch, long): dtypes.TYPES[name][0] for long, name in (
 _BYTE = _NUMBERS[torch.uint8]
 
 Tensors = Sequence[torch.Tensor]
-# Called after an operation to copy its result to the caller's tensors. None: no copy is needed.
+# Called after an operation to copy its result to the caller's tensors. None if no copy is needed.
 CopyBack = Optional[Callable[[], None]]
 
 
 def data_buffer(tensor: torch.Tensor) -> c.CBuffer:
-    """For operations that only move data. Types that the library lacks are sent as bytes."""
+    """A tensor's buffer for operations that only move data. Types that the library lacks are sent
+    as bytes."""
     number = _NUMBERS.get(tensor.dtype)
     if number is None:
         return c.CBuffer(tensor.data_ptr(), tensor.numel() * tensor.element_size(), _BYTE, c.HOST)
@@ -30,7 +31,7 @@ def data_buffer(tensor: torch.Tensor) -> c.CBuffer:
 
 
 def number_buffer(tensor: torch.Tensor) -> c.CBuffer:
-    """For operations with arithmetic; booleans are sent as bytes."""
+    """A tensor's buffer for operations with arithmetic; booleans are sent as bytes."""
     number = _BYTE if tensor.dtype is torch.bool else _NUMBERS.get(tensor.dtype)
     if number is None:
         raise errors.Unsupported(f"muster does not support arithmetic on {tensor.dtype}")
@@ -50,7 +51,8 @@ def flat_view(tensors: Tensors) -> Optional[torch.Tensor]:
 
 
 def _fits(tensor: torch.Tensor, count: int) -> bool:
-    """Adjacent tensors may have separate storages, which a view cannot span."""
+    """Whether the storage holds `count` elements from the tensor's start. Adjacent tensors may have
+    separate storages, which a view cannot span."""
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     return bool((tensor.storage_offset() + count) * tensor.element_size() <= storage.nbytes())
 

@@ -29,7 +29,7 @@ class Operation {
 
   [[nodiscard]] bool done() const { return library().work_done(work_) != 0; }
 
-  // Waits for at most `ns`; 0: no limit. Returns 0 or the error number.
+  // Waits for at most `ns`; 0 means no limit. Returns 0 or the error number.
   [[nodiscard]] int wait(std::int64_t ns) const { return library().work_wait(work_, ns); }
 
  private:
