@@ -18,7 +18,7 @@ namespace muster {
 inline constexpr const char* kJobSocketHost = "localhost";
 
 struct JobSource {
-  std::string socket;                // abstract name; empty: use `endpoint`
+  std::string socket;                // abstract name; if empty, use `endpoint`
   std::optional<Endpoint> endpoint;  // from --endpoint
   std::string key{};                 // from --http-key; empty if not given
 

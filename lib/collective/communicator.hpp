@@ -49,15 +49,15 @@ struct CommOptions {
   Backend backend = Backend::automatic;
   Duration timeout = std::chrono::minutes(10);       // per operation, from when it starts
   Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
-  std::size_t recorder_entries = 2048;               // operations; 0: recorder off
-  // Directory of the flight recorder's file. Empty: shared memory of this host's ranks.
+  std::size_t recorder_entries = 2048;               // operations; 0 disables the recorder
+  // Directory of the flight recorder's file. If empty, shared memory of this host's ranks.
   std::string recorder_folder;
-  // Ranks with the same value share memory. Empty: detected from the machine and its network.
+  // Ranks with the same value share memory. If empty, detected from the machine and its network.
   std::string host;
-  // Address at which other hosts reach this rank. Empty: the local address on the route to the
-  // store.
+  // Address at which other hosts reach this rank. If empty, the local address on the route to
+  // the store.
   std::string address;
-  // "A-B": this rank listens for other ranks on one of these ports. Empty: any free port.
+  // "A-B": this rank listens for other ranks on one of these ports. If empty, any free port.
   std::string port_range;
   // Limit on the total of all alloc() calls. This only reserves address space; alloc() allocates
   // the memory.

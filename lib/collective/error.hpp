@@ -31,9 +31,9 @@ enum class Errc : std::uint8_t {
 
 struct Error {
   Errc code = Errc::ok;
-  int rank = -1;            // failed rank, if known; -1: no particular rank
+  int rank = -1;            // failed rank, if known; -1 for no particular rank
   std::uint64_t epoch = 0;  // the communicator's epoch
-  std::uint64_t seq = 0;    // operation number; 0: not in an operation
+  std::uint64_t seq = 0;    // operation number; 0 if not in an operation
   int native = 0;
   std::string text = {};  // one sentence; names the rank and the operation
 

@@ -44,11 +44,11 @@ struct GradientSyncOptions {
   // result. On GPUs the hook's work must start after `stream`, and wait() waits for the Work that
   // the hook returns.
   std::function<Result<Work>(Communicator&, const GradientBucketView&)> hook = {};
-  // true: gradients live in buckets (grad()). false: gradients live in the caller's memory
+  // If true, gradients live in buckets (grad()). Otherwise, gradients live in the caller's memory
   // (bind()), and muster copies them into buckets and back.
   bool owns_memory = true;
-  // true: the communicator's thread reduces buckets during the backward pass; false: mark_ready()
-  // does.
+  // If true, the communicator's thread reduces buckets during the backward pass. Otherwise,
+  // mark_ready() reduces them.
   bool background = true;
   // Allow steps that do not use some gradients (mark_unused). Adds a small operation to each step.
   bool has_unused = false;

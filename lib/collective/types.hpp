@@ -95,9 +95,9 @@ struct ConstBuffer {
 
 // Options of one call.
 struct OpOptions {
-  Duration timeout{0};     // 0: the communicator's timeout
+  Duration timeout{0};     // 0 for the communicator's timeout
   double scale = 1;        // for premul_sum
-  void* stream = nullptr;  // the buffers' CUDA stream; null: the default stream
+  void* stream = nullptr;  // the buffers' CUDA stream; null for the default stream
   // Host buffers: run in the communicator's own thread and return at once. No effect on device
   // buffers, which are always queued on the GPU.
   bool async = false;

@@ -20,7 +20,7 @@ struct NumaRequest {
   NumaPolicy policy = NumaPolicy::none;
   int ranks = 1;
   CpuSet usable;          // the affinity mask, which is always within the cpuset
-  CpuSet memory_allowed;  // NUMA nodes of the cpuset; empty: leave memory to the kernel
+  CpuSet memory_allowed;  // NUMA nodes of the cpuset; if empty, leave memory to the kernel
   // The PCI address of each visible GPU, "" if unknown. Local rank i uses the i-th GPU. If there
   // are fewer GPUs than ranks, the ranks are spread as if there were no GPUs.
   std::vector<std::string> gpus;
@@ -28,13 +28,13 @@ struct NumaRequest {
 
 struct RankBinding {
   CpuSet cpus;
-  CpuSet memory;  // NUMA nodes to prefer for memory; empty: the kernel's default
+  CpuSet memory;  // NUMA nodes to prefer for memory; the kernel's default if empty
   int owned = 0;  // the rank's share of the CPUs in its mask, which other ranks may also use
   bool operator==(const RankBinding&) const = default;
 };
 
 struct NumaPlan {
-  std::vector<RankBinding> ranks;  // empty: no binding
+  std::vector<RankBinding> ranks;  // empty if ranks are not bound
   int cpus = 0;                    // total of all ranks
   std::string reason;              // for --explain: "by the NUMA nodes of 8 GPUs"
   bool operator==(const NumaPlan&) const = default;

@@ -111,9 +111,9 @@ struct ConstBuffer {
 
 // Options of one call.
 struct OpOptions {
-  Duration timeout{0};     // 0: the communicator's timeout
+  Duration timeout{0};     // 0 for the communicator's timeout
   double scale = 1;        // for premul_sum
-  void* stream = nullptr;  // the operation waits for this CUDA stream; null: the default stream
+  void* stream = nullptr;  // the operation waits for this CUDA stream; null for the default
   bool async = false;      // host buffers: return at once; Work reports completion
   Duration max_wait{0};    // async with host buffers: how long the call may wait for the other
                            // ranks in order to run the operation itself
@@ -124,11 +124,11 @@ struct CommOptions {
   Backend backend = Backend::automatic;
   Duration timeout = std::chrono::minutes(10);       // per operation
   Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
-  std::string recorder_folder = {};       // for the flight recorder's file; empty: shared memory
-  std::uint64_t recorder_entries = 2048;  // operations in the flight recorder; 0: recorder off
-  std::string host = {};                  // ranks with the same value share memory; empty: detected
-  std::string address = {};               // other hosts connect to it; empty: detected
-  std::string port_range = {};            // "A-B": ports to listen on for other ranks; empty: any
+  std::string recorder_folder = {};       // for the flight recorder's file; shared memory if empty
+  std::uint64_t recorder_entries = 2048;  // operations in the flight recorder; 0 disables it
+  std::string host = {};                  // ranks with equal values share memory; detected if empty
+  std::string address = {};               // other hosts connect to it; detected if empty
+  std::string port_range = {};            // "A-B": ports to listen on for other ranks; any if empty
   std::uint64_t arena_bytes = std::uint64_t{64} << 30;  // address space reserved for alloc()
 };
 

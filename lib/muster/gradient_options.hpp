@@ -27,14 +27,14 @@ struct GradientBucket {
 
 struct GradientSyncOptions {
   std::size_t first_bucket = std::size_t{1} << 20;  // bytes; small, so that reduction starts early
-  std::size_t bucket_cap = 0;                       // bytes; 0: 2 MiB on the host, 25 MiB on GPUs
-  bool average = true;                              // false: sum
+  std::size_t bucket_cap = 0;                       // bytes; 0 for 2 MiB on host, 25 MiB on GPU
+  bool average = true;                              // if false, sum
   // Send f32 gradients as bf16 or f16, which halves the traffic.
   std::optional<DType> wire = {};
-  // true: gradients live in buckets (grad()). false: gradients live in the caller's memory
+  // If true, gradients live in buckets (grad()). Otherwise, gradients live in the caller's memory
   // (bind()), and muster copies them into buckets and back.
   bool owns_memory = true;
-  bool background = true;   // true: the communicator's thread reduces buckets; false: mark_ready()
+  bool background = true;   // the communicator's thread reduces buckets, not mark_ready()
   bool has_unused = false;  // allow mark_unused(); costs a small operation per step
   bool reorder = true;      // after the first step, order buckets by when gradients become ready
   int device = kHost;       // CUDA ordinal: gradients live on that GPU

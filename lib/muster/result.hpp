@@ -45,10 +45,10 @@ enum class Errc : int {
 
 struct Error {
   Errc code = Errc::ok;
-  int rank = -1;  // failed rank, if known; -1: no particular rank
+  int rank = -1;  // failed rank, if known; -1 for no particular rank
   int native = 0;
   std::uint64_t epoch = 0;  // the communicator's epoch
-  std::uint64_t seq = 0;    // operation number; 0: not in an operation
+  std::uint64_t seq = 0;    // operation number; 0 if not in an operation
   std::string text = {};    // one sentence: what failed, on which rank, why
 };
 

@@ -29,7 +29,7 @@ struct Assignment {
   std::string leader_addr;  // the node with rank 0, if master_addr is a local proxy; else empty
   std::string node_addr;    // this node, if master_addr is a local proxy; else empty
   std::string interface;    // has this node's address in multi-node rounds; else empty
-  bool agent_store = true;  // false: the worker of rank 0 serves the store
+  bool agent_store = true;  // if false, rank 0's worker serves the store
   std::vector<std::uint16_t> ports;         // reserved on this node for its workers
   std::vector<std::uint16_t> leader_ports;  // reserved on rank 0's node; 0 if not known yet
 

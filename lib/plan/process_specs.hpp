@@ -25,7 +25,7 @@ struct PlanContext {
   bool one_sink = false;  // ... and stderr is the same pipe, socket or file (2>&1)
   bool stdin_is_terminal = false;
   std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
-  std::string flights = {};       // directory for flight recorder dumps; empty: no dumps requested
+  std::string flights = {};       // directory for flight recorder dumps; empty to request none
 };
 
 // One spec for each local rank, in order. Error: usage, if the GPU list is too short for

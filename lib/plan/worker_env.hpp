@@ -17,7 +17,7 @@ namespace muster {
 struct WorkerContact {
   std::string error_file;
   std::string agent_socket;  // in the abstract namespace; empty without a socket
-  std::string flights = {};  // directory for flight recorder dumps; empty: no dumps requested
+  std::string flights = {};  // directory for flight recorder dumps; empty to request none
 };
 
 // Error: usage, if fewer GPUs are listed than --virtual-local-rank needs.

@@ -17,7 +17,7 @@ struct WorkerPlace {
   Membership membership;
   std::string store_host;
   std::uint16_t store_port = 0;
-  bool agent_store = false;  // true: the launcher serves the store; false: rank 0 does
+  bool agent_store = false;  // whether the launcher serves the store; if not, rank 0 does
 };
 
 // Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*. Error: invalid_argument,

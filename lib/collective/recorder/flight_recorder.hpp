@@ -24,7 +24,7 @@ namespace muster::collective {
 struct FlightRecord {
   Request request;  // without pointers, device and deadline
   bool on_gpu = false;
-  std::uint64_t queued_ns = 0;  // on that machine's steady clock; 0: not queued yet
+  std::uint64_t queued_ns = 0;  // on that machine's steady clock; 0 if not queued yet
   std::uint64_t started_ns = 0;
   std::uint64_t completed_ns = 0;
 };

@@ -17,7 +17,7 @@ inline constexpr std::size_t kLineBytesMax = std::size_t{256} * 1024;
 
 struct LineStyle {
   std::string prefix;                // before each line
-  std::vector<std::string> filters;  // only lines that contain one of these; empty: all lines
+  std::vector<std::string> filters;  // keep lines that contain one of these; all if empty
   bool terminal = false;             // a carriage return moves the cursor
 };
 

@@ -23,7 +23,7 @@ class TerminalWatch {
   struct Parts {
     pid_t guard = 0;
     std::function<pid_t()> worker;        // the worker with our standard input; 0 if none
-    std::function<void(int)> signal_job;  // SIGTSTP for the workers; empty: no polling
+    std::function<void(int)> signal_job;  // sends SIGTSTP to workers; no polling if empty
   };
 
   TerminalWatch(asio::io_context& io, Parts parts);

@@ -18,7 +18,7 @@ struct StepTold {
 };
 
 struct Progress {
-  std::optional<std::uint64_t> step;     // empty: no step reported in this round
+  std::optional<std::uint64_t> step;     // empty if none was reported in this round
   TimePoint time{};                      // time of the last report; without one, the worker's start
   std::optional<std::string> unhealthy;  // the reason, while it reports that it is unhealthy
   bool operator==(const Progress&) const = default;

@@ -19,7 +19,7 @@ namespace muster::channel {
 // Documented in CHANNEL.md: two 64-bit numbers in native byte order.
 struct ProgressWords {
   std::atomic<std::uint64_t> step;
-  std::atomic<std::uint64_t> time;  // CLOCK_MONOTONIC in nanoseconds; 0: no step reported yet
+  std::atomic<std::uint64_t> time;  // CLOCK_MONOTONIC in ns; 0 before the first step
 };
 
 inline constexpr std::size_t kProgressPageBytes = 4096;
