@@ -22,7 +22,7 @@ enum class Errc : std::uint8_t {
   mismatch = 4,          // ranks passed different arguments; the text contains both
   invalid_argument = 5,  // rejected before anything was sent
   invalid_state = 6,     // the communicator is dead, or this process was forked from its owner
-  unsupported = 7,       // not supported by this backend or machine; the text says why
+  unsupported = 7,       // not supported by this backend or machine; the text gives the reason
   store = 8,             // the rendezvous store failed
   system = 9,            // a system call failed; `native` is errno
   cuda = 10,             // `native` is the CUresult

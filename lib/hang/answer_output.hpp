@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // AnswerOutput: counts the bytes that each rank has printed, without output caused by our own
-// query. PyTorch's NCCL backend logs lines when it is asked for a dump of its flight recorder, so a
+// query. PyTorch's NCCL backend logs lines when a dump of its flight recorder is requested, so a
 // hanging rank would seem to make progress at every inspection. Time is an argument; pure.
 #pragma once
 

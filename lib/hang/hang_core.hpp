@@ -73,7 +73,7 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
-// Inspect everything and call judged(). In a multi-node job, ask all nodes and call told().
+// Inspect everything and call judged(). In a multi-node job, query all nodes and call told().
 struct Inspect {};
 
 // The verdict is valid: print it and take the configured action.

@@ -55,7 +55,7 @@ typedef struct muster_news {
 } muster_news;
 
 MUSTER_API muster_feed* muster_feed_open(void);
-/* Waits up to timeout_ms (-1: no limit); returns news->kind. */
+/* Waits up to timeout_ms (-1 for no limit); returns news->kind. */
 MUSTER_API int muster_feed_next(muster_feed* feed, int timeout_ms, muster_news* news);
 /* Null is allowed. */
 MUSTER_API void muster_feed_close(muster_feed* feed);

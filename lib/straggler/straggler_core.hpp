@@ -72,7 +72,7 @@ class StragglerCore {
   // The time until the next check. `running` is the time since the workers were started.
   [[nodiscard]] Duration look_after(Duration running) const;
 
-  // For each rank, the share of the last blocks' time that it spent waiting.
+  // For each rank, the fraction of the time of the recent blocks that it spent waiting.
   [[nodiscard]] std::map<int, double> shares() const { return long_.shares(); }
 
   [[nodiscard]] const std::optional<Slow>& named() const { return named_; }

@@ -19,7 +19,8 @@ namespace muster {
 [[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
                                                const Introduction& ours);
 
-// The peer's key differs from ours. `munge_fault` says why MUNGE failed too, if it was tried.
+// The peer's key differs from ours. `munge_fault` is the reason why MUNGE failed too, if it was
+// tried.
 [[nodiscard]] Refuse other_token(const std::string& munge_fault = "");
 
 // This node cannot use the peer's credential.

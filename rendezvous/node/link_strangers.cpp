@@ -130,8 +130,8 @@ bool LinkSockets::make_room() {
   return true;
 }
 
-// If many connections arrived at once, the Hello may still be unread in the socket. So read once
-// more, and close the link only if it is still a stranger. Returns true if the link was closed.
+// If many connections arrived at once, the Hello may still be unread in the socket. Therefore read
+// again, and close the link only if it is still a stranger. Returns true if the link was closed.
 bool LinkSockets::look_at_oldest_stranger() {
   Link& link = *links_.at(*strangers_.begin());
   if (link.state == LinkState::asking) {
@@ -156,8 +156,8 @@ void LinkSockets::take_first_bytes(Link& link, std::string_view bytes) {
   }
 }
 
-// While the query is pending, the socket is not read and nothing is sent. Only a hangup is watched
-// for, so that the link can be dropped.
+// While the query is pending, the socket is not read and nothing is sent. It is only watched for a
+// hangup, so that the link can be dropped.
 void LinkSockets::ask(Link& link, std::string_view bytes) {
   link.state = LinkState::asking;
   link.input.assign(bytes);

@@ -40,7 +40,7 @@ struct CarriedStore {
 
 class StoreCarrier {
  public:
-  // Runs work in a turn of the node. At its end, the turn sends the resulting output.
+  // Runs work in a turn of the node, which sends the resulting output when the turn ends.
   using Turn = std::function<void(const std::function<void()>&)>;
 
   StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn);

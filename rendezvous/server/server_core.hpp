@@ -50,15 +50,15 @@ class ServerCore {
 
   void forget(SessionId id);
 
-  // True if a part of a large request, of many waits that end, or of the cleanup after a session
-  // was left for later turns.
+  // True if work remains for later turns: the rest of a large request, waits to end, or the cleanup
+  // after a session.
   [[nodiscard]] bool has_work() const { return store_.has_backlog() || !unfinished_.empty(); }
 
   // Does one turn of this work (ServerLimits::turn_units).
   void advance();
 
-  // Sessions that have output, a reason to close, or may want input again, because of other
-  // sessions or advance(). Each is listed once.
+  // Sessions that other sessions or advance() have affected: they have output, must be closed, or
+  // may want input again. Each is listed once.
   [[nodiscard]] std::vector<SessionId> take_touched();
 
   [[nodiscard]] const StoreCore& store() const { return store_; }

@@ -135,7 +135,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
     return {};
   }
   WaitId id = 0;
-  // This may be refused, so the counter changes after it.
+  // add_key() may be refused, so change the counter only after it.
   if (auto waits = add_key(request.key, id, turn); !waits) {
     return waits;
   }

@@ -46,8 +46,8 @@ struct RoundAwaited {};
 // longer repeated.
 struct PartDone {};
 
-// In a multi-node job, says which nodes are present and which are missing, or why this node cannot
-// reach the others.
+// In a multi-node job, lists which nodes are present and which are missing, or contains the reason
+// why this node cannot reach the others.
 struct RollCallHeard {
   RollCall call;
   std::string trouble;
@@ -112,7 +112,7 @@ struct RestartDecided {
   pid_t pid = 0;          // 0 if it could not be started
   int restart = 0;        // the number of this restart, from 1
   int restarts_left = 0;  // after this restart
-  std::string text = {};  // the line for users, which says how the worker exited
+  std::string text = {};  // the line for users that describes how the worker exited
 };
 
 // The round stops and a new one forms.

@@ -47,7 +47,7 @@ Result<void> NcclCommunicator::compare(const Request& request) {
   gather.out = reinterpret_cast<void*>(out);
   gather.stream = stream_->get();
   // Use our own stream. The caller may be using the null stream, and we must not synchronize with
-  // that.
+  // that stream.
   auto result = cuda.copy_to_device_async(in, own.data(), own.size(), stream_->get());
   if (result != CUDA_SUCCESS) {
     return std::unexpected(state_->device().driver().error("cannot copy to the GPU", result));

@@ -75,8 +75,8 @@ class Segment final : public PeerWatch {
   template <class Missing>
   [[nodiscard]] bool comes_soon(const Missing& missing) const;
 
-  // Returns the error that ends a wait for the rank at index `missing` (negative: no rank), if any:
-  // a death, an abort, the deadline, or `left`. The caller must read left() *before* it checks
+  // Returns the error that ends a wait for the rank at index `missing` (negative for no rank), if
+  // any: a death, an abort, the deadline, or `left`. The caller must read left() *before* it checks
   // whether that rank has done its part. The first error becomes the error of all ranks.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing, bool left);
 

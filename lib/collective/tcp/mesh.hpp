@@ -55,7 +55,7 @@ class Mesh final : public PeerWatch {
   // Records that this rank called the same operation as we did, for timeout errors.
   void seen(int rank, const Request& called);
 
-  // The error that ends a wait for rank `missing` (-1: no rank), if any.
+  // The error that ends a wait for rank `missing` (-1 for no rank), if any.
   [[nodiscard]] std::optional<Error> look(const Step& step, int missing);
   // Call after a data or message connection to this rank was closed. Returns the reason if known.
   [[nodiscard]] Error closed(const Step& step, int rank);

@@ -183,7 +183,7 @@ std::string describe_exports(const std::string& text) {
   return join(parts, ",");
 }
 
-// A setting whose value is what its source says.
+// For a setting whose value is exactly what its source contains.
 std::string text_of(OptionId id, const LaunchConfig& config) {
   const Option& row = option(id);
   const auto found = config.texts.find(std::string(row.name));

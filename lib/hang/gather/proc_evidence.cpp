@@ -245,7 +245,7 @@ struct PipeEnds {
   std::vector<pid_t> writers;
 };
 
-// Only adds to pipes that are already in `pipes`.
+// Adds ends only to pipes that are already in `pipes`.
 void add_ends(pid_t pid, std::map<std::string, PipeEnds>& pipes) {
   std::size_t seen = 0;
   std::error_code error;

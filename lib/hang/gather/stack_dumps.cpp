@@ -89,7 +89,7 @@ std::vector<Stack> parse_py_spy(std::string_view text) {
   return out;
 }
 
-// Uses what is there: eu-stack may have been killed at its time limit after some threads.
+// Accepts partial output, because eu-stack may have been killed at its time limit.
 std::vector<Stack> parse_eu_stack(std::string_view text) {
   std::vector<Stack> out;
   while (!text.empty()) {

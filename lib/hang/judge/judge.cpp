@@ -298,7 +298,7 @@ std::vector<Group> groups_of(const Suspects& suspects, const Verdict& verdict) {
   for (auto& [key, group] : groups) {
     out.push_back(std::move(group));
   }
-  // The report has room for a few groups only, so groups that stand out come first.
+  // The report has room for only a few groups, so groups that stand out come first.
   const auto odd_first = [&](const Group& group) {
     const bool blamed = std::ranges::any_of(group.ranks, [&](int rank) {
       return std::ranges::find(verdict.ranks, rank) != verdict.ranks.end();

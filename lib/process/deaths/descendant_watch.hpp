@@ -35,7 +35,7 @@ class DescendantWatch {
   DescendantWatch(const DescendantWatch&) = delete;
   DescendantWatch& operator=(const DescendantWatch&) = delete;
 
-  // True if this host supports it: it needs pidfds and a /proc of our own pid namespace.
+  // True if this host supports the watch, which needs pidfds and a /proc of our own pid namespace.
   [[nodiscard]] static bool is_possible();
 
   void add_worker(pid_t pid, int local_rank, int rank);

@@ -51,7 +51,7 @@ class OutputSource final : public Watcher {
     LineStyle style;
     ConsoleSink* sink = nullptr;
     bool keeps_tail = false;  // for failure reports
-    bool is_shown = true;     // false: nothing is written to the sink
+    bool is_shown = true;     // if false, nothing is written to the sink
     bool prompts = false;     // unfinished lines are shown if no data follows for now
     bool hangs_up = false;    // close the pipe when the sink's reader closes its end
     LineStyle filtered_style;

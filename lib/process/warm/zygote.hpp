@@ -68,7 +68,7 @@ class Zygote final : public Watcher {
   // Asks whether workers can still be forked.
   void ask();
 
-  // Call only after `ready`. Error: system; the zygote must not be used again after it.
+  // Call only after `ready`. Error: system; do not use the zygote after an error.
   [[nodiscard]] Result<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
 
   void on_ready() override;

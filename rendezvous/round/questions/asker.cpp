@@ -98,7 +98,7 @@ void Asker::tick(TimePoint now, NodeEffects& out) {
   }
 }
 
-// At the connection limit, the other targets wait for an answer rather than for a time.
+// At the connection limit, the remaining targets wait until a query ends, so they have no deadline.
 std::optional<TimePoint> Asker::next_deadline() const {
   std::optional<TimePoint> next;
   const bool is_full = links_.size() >= kAsksMax;

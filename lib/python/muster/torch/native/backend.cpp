@@ -53,7 +53,7 @@ muster_call Backend::describe(const Call& call, std::int64_t timeout_ms) const {
 template <class CallOptions>
 WorkPtr Backend::run(const Call& call, const CallOptions& options) {
   const Unlocked unlocked;
-  const std::int64_t given = options.timeout.count();  // negative: none
+  const std::int64_t given = options.timeout.count();  // negative if not set
   const std::int64_t timeout_ms = given > 0 ? given : timeout_ms_.load();
   muster_call described = describe(call, timeout_ms);
   const bool waits = !is_async(options, 0);
