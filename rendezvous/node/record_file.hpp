@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// Creates `folder` and its parents with access for this user only. Error: the folder cannot be
+// Creates `folder` and its parents with access only for this user. Error: the folder cannot be
 // used.
 [[nodiscard]] Result<void> make_state_folder(const std::string& folder);
 

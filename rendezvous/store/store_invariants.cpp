@@ -61,7 +61,7 @@ std::string WaitBook::check_waits(const std::map<WaitId, std::uint64_t>& missing
   std::map<SessionId, std::uint64_t> awaited;
   std::uint64_t listed = 0;
   for (const auto& [id, wait] : waits_) {
-    // The wait is listed in cancelled_ only, and its remaining keys are freed step by step.
+    // The wait is listed only in cancelled_, and its remaining keys are freed step by step.
     if (is_cancelled(wait)) {
       ++listed;
       continue;

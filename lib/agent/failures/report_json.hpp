@@ -14,8 +14,8 @@ using Json = nlohmann::ordered_json;
 // A failed worker and the evidence of why it failed.
 [[nodiscard]] Json failure_json(const WorkerFailure& failure);
 
-// How the job ended. Lists the failures on this node only by rank, because each of them is a
-// separate event. In a multi-node job, includes the evidence from the message that ended the job.
+// How the job ended. Lists failures on this node by rank only, because each of them has a separate
+// event. In a multi-node job, includes the evidence from the message that ended the job.
 [[nodiscard]] Json end_json(const JobResult& result);
 
 }  // namespace muster

@@ -33,7 +33,7 @@ struct Neighbours {
 };
 
 // A training loop repeats its calls, so earlier rounds show what normally surrounds an operation.
-// If the newest call of the kind is the last record, the successor is that of an earlier call.
+// If the newest call of the kind is the last record, returns the successor of an earlier call.
 Neighbours neighbours_of(const Position& position, const std::string& what) {
   Neighbours out;
   const auto& recent = position.recent;
@@ -77,9 +77,10 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
   // If all sides are equally large, both searches return the first one.
   least = least == most ? std::next(sides.begin()) : least;
   Differing out{numbers_of(least->second), false, ""};
-  // The history of the majority shows the normal order. If the call of the minority normally
-  // follows that of the majority, the minority has skipped one. If it normally precedes it, the
-  // minority may have repeated one. If it does both, the history proves nothing.
+  // The history of the majority shows the normal order. If the minority's call normally
+  // follows the majority's call, the minority has skipped a call. If the minority's call normally
+  // precedes the majority's call, the minority may have repeated a call. If both are true, the
+  // history proves nothing.
   const Position* const before = position_in(*most->second.front(), group);
   const Neighbours near = neighbours_of(*before, most->first);
   out.skipped = near.after == least->first && near.before != least->first;

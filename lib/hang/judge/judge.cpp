@@ -315,7 +315,7 @@ Verdict blame(const Evidence& evidence, const Suspects& suspects) {
     Verdict odd = by_operations(evidence, suspects);
     return odd.ranks.empty() ? nobody_to_blame(evidence, suspects) : odd;
   }
-  // These states do not explain the hang. What the other ranks wait for does.
+  // These states do not explain the hang, but the place where the other ranks wait does.
   const bool elsewhere = culprit->own.cause == Cause::waits_for_socket ||
                          culprit->own.cause == Cause::unknown || culprit->evidence->ended;
   // Empty if the others wait for a lock or a pipe of the culprit, so that it has skipped nothing.

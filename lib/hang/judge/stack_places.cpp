@@ -86,7 +86,8 @@ bool is_ours(const Frame& native) {
          native.function.starts_with("muster_");
 }
 
-// These functions show how a thread waits, not for what. eu-stack prints no name for some frames.
+// These functions show how a thread waits, but not what it waits for. eu-stack prints no name for
+// some frames.
 bool is_libc(const Frame& frame) {
   static constexpr std::array<std::string_view, 10> names{"pthread_",
                                                           "syscall",

@@ -39,8 +39,8 @@ void Console::tell_unshown() {
   tell_refused();
 }
 
-// Reports failed writes. Those to standard error are reported on standard output, but only if that
-// is a terminal, because standard output may carry data.
+// Reports failed writes. Failed writes to standard error are reported on standard output, but only
+// if standard output is a terminal, because it may otherwise carry data.
 void Console::tell_refused() {
   if (const Refused lost = output_ ? output_->refused() : Refused{}; lost.why != 0) {
     say(lost.describe("standard output"));

@@ -145,7 +145,7 @@ void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEf
 
 // A node with the same program and arguments belongs to this job, but was started with other
 // options or another muster. A node with another program may belong to another job, and a node with
-// a taken node_rank may be a restarted one. Those do not end the job.
+// a taken node_rank may be a restarted node. Such nodes do not end the job.
 void RoundCore::refuse(
     TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
   MUSTER_MARK("a node is refused");

@@ -308,7 +308,7 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
 }
 
 // A healthy node answers Regroup immediately. A node that sends heartbeats but no answer is broken
-// or does not belong to this job. The others wait for it only as long as for a silent node.
+// or does not belong to this job. The other nodes wait no longer for it than for a silent node.
 void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
   if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
     return;
