@@ -14,7 +14,7 @@ namespace muster {
 
 struct Endpoint {
   std::string host;
-  std::optional<std::uint16_t> port;  // 0: any free port
+  std::optional<std::uint16_t> port;  // 0 for any free port
 
   // "host:29400" or "[::1]:29400".
   [[nodiscard]] std::string describe() const;

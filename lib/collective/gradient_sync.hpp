@@ -94,7 +94,7 @@ class GradientSync {
   // value accumulated by accumulate-only steps since the last sum.
   [[nodiscard]] Result<void> mark_unused(int id, void* stream = nullptr);
   // Waits until all gradients are summed. Errors: invalid_state, naming unmarked gradients; errors
-  // of the operations; timeout if `timeout` (0: none) expires first. After a timeout the step
+  // of the operations; timeout if `timeout` (0 for none) expires first. After a timeout the step
   // continues, and wait() may be called again.
   [[nodiscard]] Result<GradientStats> wait(Duration timeout = Duration::zero());
   // For gradients on a GPU: makes later work on `stream` wait for the sums. The host does not wait.

@@ -43,7 +43,7 @@ class Work {
   [[nodiscard]] Result<void> wait_stream(void* stream) const;
 
   // The operation's number on its communicator, starting at 1 and equal on all ranks. GPU
-  // operations are counted separately. 0: no operation.
+  // operations are counted separately. 0 if there is no operation.
   [[nodiscard]] std::uint64_t seq() const { return seq_; }
 
  private:

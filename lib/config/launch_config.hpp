@@ -96,7 +96,7 @@ struct LaunchConfig {
   // The address on which the workers' store listens and to which workers connect. Empty for several
   // nodes with c10d: they use the address of the node that gets rank 0.
   std::string master_addr = "127.0.0.1";
-  std::uint16_t master_port = 0;  // 0: any free port
+  std::uint16_t master_port = 0;  // 0 for any free port
   StoreVia store_via = StoreVia::direct;
   // True if the agent serves the workers' store. Otherwise (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
   // it only reserves the port, and the worker with rank 0 serves the store.
@@ -135,7 +135,7 @@ struct LaunchConfig {
   std::optional<std::vector<std::string>> duplicate_stderr_filters;
   std::string log_line_prefix_template;
   LogLevel log_level = LogLevel::warning;
-  std::optional<Endpoint> http;  // numeric, with a port (0: any free port); none if off
+  std::optional<Endpoint> http;  // numeric, with a port (0 for any free port); none if off
   std::string http_key_file;     // FILE or FILE,shared; if empty, a random key
   bool http_has_key = true;      // false: --http-key=none
 

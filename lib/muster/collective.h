@@ -84,7 +84,7 @@ MUSTER_API int muster_comm_error(const muster_comm* comm);
 MUSTER_API size_t muster_comm_dump(const muster_comm* comm, char* text, size_t n);
 
 /* The work functions accept null, which stands for a completed operation. */
-/* 1: complete, 0: in progress. */
+/* Returns 1 if complete, 0 if in progress. */
 MUSTER_API int muster_work_done(const muster_work* work);
 /* Waits until the host can read the results, for at most timeout_ns (0: the operation's own
  * timeout). Returns MUSTER_E_TIMEOUT while the operation is still in progress; the caller may wait

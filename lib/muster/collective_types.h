@@ -86,8 +86,8 @@ typedef struct muster_store muster_store;
 
 typedef struct {
   size_t size;
-  int32_t code; /* MUSTER_E_*; 0: no error */
-  int32_t rank; /* failed rank; -1: no particular rank */
+  int32_t code; /* MUSTER_E_*; 0 for no error */
+  int32_t rank; /* failed rank; -1 for no particular rank */
   int32_t native;
   uint64_t epoch;
   uint64_t seq;
@@ -154,7 +154,7 @@ typedef struct {
   int32_t is_async; /* host buffers: return before completion; do not touch in or out until then */
   muster_buffer in;
   muster_buffer out;
-  int64_t timeout_ns;  /* 0: the communicator's timeout */
+  int64_t timeout_ns;  /* 0 for the communicator's timeout */
   double scale;        /* for MUSTER_PREMUL_SUM: multiplies each element before the sum */
   void* stream;        /* the operation waits for this CUDA stream (for the reverse, use
                           muster_work_wait_stream); null: the default stream */

@@ -44,7 +44,7 @@ struct GradientSyncOptions {
 };
 
 struct GradientStats {
-  std::size_t buckets = 0;  // 0: this step only accumulated gradients
+  std::size_t buckets = 0;  // 0 if this step only accumulated gradients
   std::size_t bytes = 0;    // total size of the gradients
   Duration exposed{};       // time spent in wait(), not overlapped with the backward pass
   bool moved = false;       // gradients have new addresses: call grad() again

@@ -53,7 +53,7 @@ typedef struct {
   size_t size;
   uint64_t first_bucket; /* bytes; default: 1 MiB */
   uint64_t bucket_cap;   /* bytes; the default depends on the device, see gradient_plan.hpp */
-  int32_t wire;          /* MUSTER_BF16 or MUSTER_F16 for f32 gradients; 0: no conversion */
+  int32_t wire;          /* MUSTER_BF16 or MUSTER_F16 for f32 gradients; 0 for no conversion */
   int32_t average;       /* on: average; off: sum. Default: on */
   int32_t owns_memory;   /* on: gradients live in buckets (grad); off: in the caller's memory
                             (bind), copied in and out. Default: on */
@@ -61,7 +61,7 @@ typedef struct {
                             on */
   int32_t has_unused;    /* on: mark_unused may be called. Default: off */
   int32_t reorder;       /* on: after step 1, order buckets by readiness. Default: on */
-  int32_t on_gpu;        /* 1: buckets live on GPU `device`; 0: on the host */
+  int32_t on_gpu;        /* 1 if buckets live on GPU `device`, 0 if on the host */
   int32_t device;        /* CUDA ordinal */
   muster_gradients_hook hook;
   void* context;                            /* passed to the hook */
@@ -70,7 +70,7 @@ typedef struct {
 
 typedef struct {
   size_t size;
-  uint64_t buckets; /* 0: this step only accumulated gradients */
+  uint64_t buckets; /* 0 if this step only accumulated gradients */
   uint64_t bytes;
   int64_t exposed_ns; /* time spent in wait, not overlapped with the backward pass */
   int32_t moved;      /* gradients have new addresses: call muster_gradients_grad again */
@@ -97,7 +97,7 @@ MUSTER_API int muster_gradients_grad(muster_gradients* gradients, int id, void**
    written on the stream of wait_stream, or before wait returns. */
 MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* memory);
 
-/* synchronize 0: this step only accumulates. */
+/* If synchronize is 0, this step only accumulates. */
 MUSTER_API int muster_gradients_begin(muster_gradients* gradients, int synchronize);
 MUSTER_API int muster_gradients_mark_ready(muster_gradients* gradients, int id, void* stream);
 MUSTER_API int muster_gradients_mark_unused(muster_gradients* gradients, int id);

@@ -78,7 +78,7 @@ class GradientSync {
     return detail::result_of(muster_gradients_mark_unused_on(get(), id, stream));
   }
 
-  // Waits until all gradients are summed. If `timeout` (0: none) expires, returns Errc::timeout;
+  // Waits until all gradients are summed. If `timeout` (0 for none) expires, returns Errc::timeout;
   // the step continues, and wait() may be called again.
   Result<GradientStats> wait(Duration timeout = Duration::zero()) {
     muster_gradients_stats stats = empty_stats();

@@ -130,7 +130,7 @@ class Store {
 // Serves until it is destroyed.
 class StoreServer {
  public:
-  // port 0: pick a free one.
+  // Port 0 selects a free port.
   [[nodiscard]] static Result<StoreServer> serve(std::uint16_t port = 0) {
     muster_store* store = nullptr;
     int listening = 0;

@@ -17,7 +17,7 @@ struct CloudRow {
   std::string_view machine{};     // the index of this node
   std::string_view workers{};     // workers per node
   bool machines_counts_workers = false;
-  int workers_fixed = 0;    // 0: not fixed
+  int workers_fixed = 0;    // 0 if not fixed
   std::string_view gpus{};  // GPUs per node; one worker per GPU
   std::string_view host{};
   std::string_view port{};

@@ -139,7 +139,7 @@ bool SessionSockets::spin_on(TimePoint now, Duration idle) {
     return false;
   }
   // Yield first, so that spinning never takes a CPU from a worker. If another process ran, the host
-  // is busy, and then a sleeping process gets a CPU sooner than one that yields.
+  // is busy. On a busy host, a sleeping process gets a CPU sooner than a process that yields.
   ::sched_yield();
   const TimePoint after = steady_now();
   if (after - now > kCrowded) {

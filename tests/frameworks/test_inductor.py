@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile with Inductor over both halves of the backend "muster": each case in
-tests/torch/workers/muster_inductor.py gives the same results as over gloo."""
+"""torch.compile with Inductor over the compiled and the Python version of the backend "muster":
+each case in tests/torch/workers/muster_inductor.py gives the same results as over gloo."""
 import os
 import re
 import unittest

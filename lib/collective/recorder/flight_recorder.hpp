@@ -46,7 +46,7 @@ class FlightRecorder final : public Progress {
     int rank = 0;
     int size = 1;
     std::uint64_t epoch = 0;
-    std::size_t entries = 2048;  // 0: recorder off
+    std::size_t entries = 2048;  // 0 disables the recorder
     // Memory with space for `ranks` recorders; ours has index `self`. If it is absent or too
     // small, a private memfd is used.
     std::optional<SharedMemory> shared = {};

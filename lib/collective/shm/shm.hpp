@@ -52,7 +52,7 @@ class Shm {
   // The rounds of an operation.
   struct Rounds {
     std::size_t count = 0;
-    std::size_t combined = 0;  // 1: a combining step follows the filling step
+    std::size_t combined = 0;  // 1 if a combining step follows the filling step
   };
 
   // How an operation uses each rank's staging memory: slots of `parts` pieces each, starting at

@@ -26,7 +26,7 @@ namespace muster {
 struct LinuxRunnerSettings {
   bool colours = true;  // coloured prefixes if the console is a terminal; false for NO_COLOR
   // While finish_output waits for a slow console, it gives up as soon as this descriptor is
-  // readable (the guard's link: a second signal, or EOF). -1: no such descriptor.
+  // readable (the guard's link: a second signal, or EOF). -1 if there is no such descriptor.
   int interrupt_fd = -1;
   bool traceable = false;  // our other children may inspect workers' stacks
   // See terminal_watch.hpp. Called with SIGTSTP for the job. If empty, the terminal is not watched.

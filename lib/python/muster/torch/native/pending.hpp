@@ -34,7 +34,7 @@ class Pending final : public c10d::Work {
 
   std::exception_ptr exception() const override { return failure(); }
 
-  // timeout 0: the operation's own timeout.
+  // A timeout of 0 means the operation's own timeout.
   bool wait(std::chrono::milliseconds timeout) override {
     const Unlocked unlocked;
     const auto end = std::chrono::steady_clock::now() + timeout;
