@@ -5,15 +5,15 @@
 #include "support/catch.hpp"
 #include "support/hex.hpp"
 #include "support/seed.hpp"
+#include "unit/rendezvous/server_fixture.hpp"
 
 using namespace muster;
 using testing::Dice;
 using testing::from_hex;
+using testing::kGreeting;
 using testing::Seed;
 
 namespace {
-
-constexpr std::string_view kGreeting("\x00\xCE\xF7\x85\x3C", 5);
 
 std::string set(const std::string& key, const std::string& value) {
   std::string out;
@@ -33,28 +33,7 @@ std::string wait_for(const std::string& key) {
   return out;
 }
 
-struct Fixture {
-  explicit Fixture(const ServerLimits& limits = {}) : core(limits) {}
-
-  ServerCore core;
-
-  SessionId greeted() {
-    const SessionId id = core.open();
-    core.receive(id, kGreeting);
-    return id;
-  }
-
-  // All output, as if a client had read it.
-  std::string drain(SessionId id) {
-    std::string out;
-    while (!core.output(id).empty()) {
-      const std::string_view bytes = core.output(id);
-      out += bytes;
-      core.sent(id, bytes.size());
-    }
-    return out;
-  }
-};
+using Fixture = testing::ServerFixture;
 
 }  // namespace
 

@@ -6,11 +6,15 @@
 #include "support/catch.hpp"
 #include "support/hex.hpp"
 #include "support/seed.hpp"
+#include "unit/rendezvous/server_fixture.hpp"
+#include "unit/rendezvous/store_requests.hpp"
 
 using namespace muster;
 using testing::Dice;
 using testing::from_hex;
 using testing::Seed;
+using testing::with_keys;
+using testing::with_strings;
 
 namespace {
 
@@ -27,21 +31,6 @@ std::vector<std::string> keys(std::size_t count = kMany) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < count; ++i) {
     out.push_back("/k" + std::to_string(i));
-  }
-  return out;
-}
-
-std::string with_keys(Opcode opcode, const std::vector<std::string>& keys) {
-  std::string out;
-  RequestWriter(out, opcode).keys(keys);
-  return out;
-}
-
-std::string strings(Opcode opcode, const std::vector<std::string>& strings) {
-  std::string out;
-  RequestWriter writer(out, opcode);
-  for (const std::string& string : strings) {
-    writer.string(string);
   }
   return out;
 }
@@ -64,26 +53,8 @@ std::string ping(std::uint32_t nonce) {
 
 const std::string kPong = from_hex("07000000");
 
-struct Fixture {
-  explicit Fixture(const ServerLimits& limits = small_turns()) : core(limits) {}
-
-  ServerCore core;
-
-  SessionId greeted() {
-    const SessionId id = core.open();
-    core.receive(id, from_hex("00CEF7853C"));
-    return id;
-  }
-
-  std::string drain(SessionId id) {
-    std::string out;
-    while (!core.output(id).empty()) {
-      const std::string_view bytes = core.output(id);
-      out += bytes;
-      core.sent(id, bytes.size());
-    }
-    return out;
-  }
+struct Fixture : testing::ServerFixture {
+  explicit Fixture(const ServerLimits& limits = small_turns()) : ServerFixture(limits) {}
 
   // Returns the number of turns.
   std::size_t finish() {
@@ -117,7 +88,7 @@ TEST_CASE("server turns: one set ends many waits in several turns") {
   Fixture f;
   const SessionId waiter = f.waiting("/k");
   const SessionId setter = f.greeted();
-  f.core.receive(setter, strings(Opcode::set, {"/k", "v"}));
+  f.core.receive(setter, with_strings(Opcode::set, {"/k", "v"}));
   std::size_t replies = f.drain(waiter).size();
   CHECK(replies <= kUnits);
   while (f.core.has_work()) {
@@ -158,7 +129,7 @@ TEST_CASE("server turns: a large WAIT whose keys all arrive meanwhile is answere
   const SessionId other = f.greeted();
   f.core.receive(waiter, with_keys(Opcode::wait, keys()) + ping(7));
   for (const std::string& key : keys()) {
-    f.core.receive(other, strings(Opcode::set, {key, "v"}));
+    f.core.receive(other, with_strings(Opcode::set, {key, "v"}));
   }
   f.finish();
   CHECK(f.drain(waiter) == std::string(1, '\0') + kPong);
@@ -174,7 +145,8 @@ TEST_CASE("server turns: the cleanup after a session takes several turns") {
   CHECK(f.core.store().entry_count() >= kMany - kUnits);
   // The number's next user is not woken by the waits of the previous one.
   REQUIRE(f.greeted() == waiter);
-  f.core.receive(other, strings(Opcode::set, {"/k0", "v"}) + strings(Opcode::set, {"/k29", "v"}));
+  f.core.receive(
+      other, with_strings(Opcode::set, {"/k0", "v"}) + with_strings(Opcode::set, {"/k29", "v"}));
   CHECK(f.answers(other));
   CHECK(f.finish() >= kMany / kUnits / 2);
   CHECK(f.drain(waiter).empty());
@@ -186,9 +158,9 @@ TEST_CASE("server turns: a session that closes in between leaves nothing behind"
   const SessionId other = f.greeted();
   const SessionId waiter = f.waiting("/k");
   SECTION("while its waits end") {
-    f.core.receive(other, strings(Opcode::set, {"/k", "v"}));
+    f.core.receive(other, with_strings(Opcode::set, {"/k", "v"}));
     f.core.advance();
-    f.core.receive(other, strings(Opcode::delete_key, {"/k"}));
+    f.core.receive(other, with_strings(Opcode::delete_key, {"/k"}));
   }
   SECTION("while its request is registered") {
     f.core.receive(waiter, with_keys(Opcode::wait, keys()));
@@ -196,7 +168,7 @@ TEST_CASE("server turns: a session that closes in between leaves nothing behind"
     f.core.advance();
   }
   SECTION("while its waits are cancelled") {
-    f.core.receive(waiter, strings(Opcode::cancel_wait, {}));
+    f.core.receive(waiter, with_strings(Opcode::cancel_wait, {}));
     f.core.advance();
   }
   REQUIRE(f.core.has_work());
@@ -212,7 +184,7 @@ TEST_CASE("server turns: an element skips cancelled waits and wakes the next one
   const SessionId waiter = f.waiting("/q", 1);
   const SessionId other = f.greeted();
   f.core.forget(gone);
-  f.core.receive(other, strings(Opcode::queue_push, {"/q", "e"}) + ping(7));
+  f.core.receive(other, with_strings(Opcode::queue_push, {"/q", "e"}) + ping(7));
   f.finish();
   CHECK(f.drain(other) == kPong);
   CHECK(f.drain(waiter) == std::string(1, '\0'));
@@ -259,7 +231,7 @@ TEST_CASE("server turns: the replies to a session do not depend on the size of a
       requests += dice.below(3) == 0   ? set_all(some, dice.bytes(dice.below(3000)))
                   : dice.below(2) == 0 ? with_keys(Opcode::multi_get, some)
                   : dice.below(2) == 0 ? with_keys(Opcode::check, some)
-                                       : strings(Opcode::delete_key, {"/k3"});
+                                       : with_strings(Opcode::delete_key, {"/k3"});
     }
     Fixture whole{ServerLimits{}};
     Fixture parts;

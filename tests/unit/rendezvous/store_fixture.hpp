@@ -8,6 +8,7 @@
 #include "rendezvous/wire/store_encoder.hpp"
 #include "support/catch.hpp"
 #include "support/hex.hpp"
+#include "unit/rendezvous/store_requests.hpp"
 
 #include <string>
 #include <vector>
@@ -49,18 +50,11 @@ struct StoreFixture {
   }
 
   std::string ask_strings(Opcode opcode, const std::vector<std::string>& strings) {
-    std::string bytes;
-    RequestWriter writer(bytes, opcode);
-    for (const std::string& string : strings) {
-      writer.string(string);
-    }
-    return ask(bytes);
+    return ask(with_strings(opcode, strings));
   }
 
   std::string ask_keys(Opcode opcode, const std::vector<std::string>& keys) {
-    std::string bytes;
-    RequestWriter(bytes, opcode).keys(keys);
-    return ask(bytes);
+    return ask(with_keys(opcode, keys));
   }
 
   std::string ask_number(Opcode opcode, const std::string& key, std::int64_t number) {
