@@ -117,9 +117,23 @@ class Learned(LearnedCase):
                 ended = self.learn(1, 0)
                 self.assertEqual((ended.code, ended.err), (0, ended.err.replace(COLD, "")), ended)
 
+    def recorders(self, *options, **variables):
+        """The ranks whose imports are recorded."""
+        script = self.python("import os, sys\n"
+                             "if any(type(each).__module__ == 'muster_zygote' "
+                             "for each in sys.meta_path):\n"
+                             "    print(os.environ['RANK'])\n")
+        ended = self.run_job(*options, "--nproc-per-node=2", script, env={**self.env, **variables})
+        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        return ended.out.split()
+
+    def test_who_is_recorded(self):
+        self.assertEqual(self.recorders("--warm"), ["0"])
+        self.assertEqual(self.recorders("--warm=json"), [])
+        self.assertEqual(self.recorders(), [])
+
     def test_without_a_folder(self):
-        self.counted()
-        self.assert_ahead(self.learn(1, XDG_CACHE_HOME="/proc/none"), False, False)
+        self.assertEqual(self.recorders("--warm", XDG_CACHE_HOME="/proc/none"), [])
 
 
 class LeftOut(LearnedCase):

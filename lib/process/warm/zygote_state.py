@@ -38,10 +38,12 @@ def has_lasting_threads():
     if pid == 0:
         libc._exit(0)
     ctypes.pythonapi.PyOS_AfterFork_Parent()
+    if pid < 0:
+        return True
     try:
         os.waitpid(pid, 0)
     except ChildProcessError:
-        pass  # a module ignores SIGCHLD, or the fork failed
+        pass  # a module ignores SIGCHLD
     end = time.monotonic() + THREAD_END
     while has_threads() and time.monotonic() < end:
         os.sched_yield()  # nothing reports that the kernel has removed a thread
