@@ -130,10 +130,20 @@ class NamesFile:
             return False
 
     def remove_oldest(self):
+        """Other jobs may rename or remove their files at the same time."""
         with os.scandir(self.folder) as found:
-            files = sorted((each.stat().st_mtime, each.path) for each in found)
+            files = sorted((time, each.path) for each in found
+                           if (time := unless_gone(lambda: each.stat().st_mtime)) is not None)
         for _, path in files[: max(0, len(files) - FILES_MAX + 1)]:
-            os.unlink(path)
+            unless_gone(lambda: os.unlink(path))
+
+
+def unless_gone(access):
+    """The result of `access`, or None if its file does not exist."""
+    try:
+        return access()
+    except FileNotFoundError:
+        return None
 
 
 def is_name(text):
