@@ -99,12 +99,6 @@ struct WorkerToldEvent {
   std::string data;  // JSON
 };
 
-// A worker that failed without being stopped by us, with all its evidence. Emitted after its
-// attempt.
-struct WorkerFailed {
-  WorkerFailure failure;
-};
-
 // In a single-node job, all workers are restarted because this one failed.
 struct RestartDecided {
   int rank = 0;
@@ -174,6 +168,8 @@ struct JobEnded {
   std::string logs;  // the run directory if it is kept, else empty
 };
 
+// A WorkerFailure is a worker that failed without being stopped by us, with all its evidence. It is
+// emitted after its attempt.
 using What = std::variant<JobStarted,
                           HttpOpened,
                           RoundAwaited,
@@ -186,7 +182,7 @@ using What = std::variant<JobStarted,
                           WorkerHealthy,
                           WorkerUnhealthy,
                           WorkerToldEvent,
-                          WorkerFailed,
+                          WorkerFailure,
                           RestartDecided,
                           RegroupAsked,
                           NodeFenced,

@@ -52,7 +52,7 @@ class RoundSource {
   // A worker failed `run_time` after the last one was started. The workers are being stopped for
   // another round. The root cause is reported first; failures with `after_stop` were detected
   // later. Answered with the end of the job if there is no further round.
-  virtual void report_failure(const WorkerFailure& failure, Duration run_time) = 0;
+  virtual void report_failure(const WorkerFailure& failure) = 0;
 
   // All workers succeeded; the processes that they left behind are being killed.
   virtual void report_success() = 0;

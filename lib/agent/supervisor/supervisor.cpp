@@ -111,8 +111,8 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           rounds_.await_round(asked.attempt);
         } else if constexpr (std::is_same_v<Effect, TellGone>) {
           rounds_.tell_gone();
-        } else if constexpr (std::is_same_v<Effect, ReportFailure>) {
-          rounds_.report_failure(asked.failure, asked.run_time);
+        } else if constexpr (std::is_same_v<Effect, WorkerFailure>) {
+          rounds_.report_failure(asked);
         } else if constexpr (std::is_same_v<Effect, ReportSuccess>) {
           rounds_.report_success();
         } else if constexpr (std::is_same_v<Effect, ReportFinished>) {
@@ -223,7 +223,7 @@ void Supervisor::close_attempt(Duration timeout) {
   for (const WorkerFailure& failure : failures) {
     // A worker that obeyed our stop request did not fail.
     if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
-      site_.tell(event::WorkerFailed{failure});
+      site_.tell(failure);
     }
   }
 }

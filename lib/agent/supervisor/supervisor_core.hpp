@@ -137,7 +137,7 @@ class SupervisorCore {
   void leave_finished(Turn& turn);
   void end_waiting(Turn& turn);
   void note_closed(const RoundClosed& event);
-  void report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when);
+  void report_failure(Turn& turn, WorkerFailure failure, TimePoint when);
   void report_failures(Turn& turn);
   void wait_to_leave(Turn& turn);
   void close_attempt(Turn& turn, Duration timeout);

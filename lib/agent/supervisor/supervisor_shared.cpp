@@ -7,15 +7,16 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace muster {
 
 // -- failures ---------------------------------------------------------------------------------
 
 // The round source decides whether to restart.
-void SupervisorCore::report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when) {
-  const Duration run_time = std::max(when - spawned_at_, Duration::zero());
-  turn.out.emplace_back(ReportFailure{failure, run_time});
+void SupervisorCore::report_failure(Turn& turn, WorkerFailure failure, TimePoint when) {
+  failure.run_time = std::max(when - spawned_at_, Duration::zero());
+  turn.out.emplace_back(std::move(failure));
 }
 
 // Reports all held failures, the cause first, because the first report stops the round.
