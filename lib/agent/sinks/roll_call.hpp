@@ -41,8 +41,8 @@ class RollCallView {
   // Receives the latest status. Returns an empty string if nothing is to be printed now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
 
-  // The end of the first second, if something is to be printed then. Later, the time at which the
-  // last line is repeated.
+  // The time of the next line: while a change is pending, the end of the first second. Otherwise
+  // the time to repeat the last line.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::string tick(TimePoint now);
 

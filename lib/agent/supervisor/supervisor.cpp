@@ -27,7 +27,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
 }
 
-// Evaluated only if the result matters.
+// Reads the evidence only if the result matters.
 bool Supervisor::lost_connection(const WorkerExit& exit) {
   if (exit.status.success() || core_.state() != SupervisorState::running) {
     return false;
