@@ -21,7 +21,7 @@ class io_context;
 namespace muster {
 
 struct HelperSpec {
-  std::vector<std::string> argv;         // argv[0] without a slash is searched in PATH
+  std::vector<std::string> argv;         // argv[0] without a slash is looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"; a worker's RANK is removed
   std::string input{};                   // its standard input
   bool with_errors = false;              // also collect its standard error

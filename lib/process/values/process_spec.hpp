@@ -51,7 +51,7 @@ struct OutputPlan {
 struct ProcessSpec {
   int local_rank = 0;
   int rank = 0;
-  std::vector<std::string> argv;         // argv[0] without a slash is searched in the worker's PATH
+  std::vector<std::string> argv;         // without a slash, argv[0] is found via the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
   bool warm = false;  // forked from the zygote if there is one; argv is then python -u …
   CpuSet cpus;        // the CPUs it may run on; if empty, all that we may use

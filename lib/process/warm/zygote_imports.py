@@ -109,7 +109,7 @@ class Output:
             os.close(file)
         os.close(self.file)
         self.state.descriptors = self.before
-        self.state.why_not_share(descriptors())  # finds again which files workers reopen
+        self.state.why_not_share(descriptors())  # recomputes which files workers reopen
 
 
 def end_is_noticed():

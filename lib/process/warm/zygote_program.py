@@ -20,8 +20,8 @@ COME_FIRST = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImp
 
 
 class OwnModule(BaseException):
-    """An import of one of the program's own modules. Not an Exception, so that `try: import x` does
-    not swallow it and continue without the module, unlike in a cold start."""
+    """An import of one of the program's own modules. Not an Exception, because `try: import x`
+    would swallow it and continue without the module. In a cold start the import would succeed."""
 
 
 class Program:
