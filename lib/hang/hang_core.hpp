@@ -60,7 +60,7 @@ inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
 inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
-// What one check observes of a rank. A source is unset if the rank does not have it.
+// The observations of one check about a rank. A source is unset if the rank does not have it.
 struct Sample {
   int rank = 0;
   std::optional<std::uint64_t> steps{};

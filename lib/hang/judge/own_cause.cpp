@@ -120,7 +120,7 @@ constexpr int kDepthMax = 4;
 struct Search {
   int depth = 0;
   // Threads that others wait for are visited once. They may wait for each other, and a process may
-  // have hundreds of them, which would otherwise be visited again on each way.
+  // have hundreds of them, so without this check every path would visit them again.
   std::set<pid_t>& seen;
 
   [[nodiscard]] Search deeper() const { return {depth + 1, seen}; }
