@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobStatus: what one node knows about its job, accumulated from its events. Created only by
+// JobStatus: the state of the job as one node knows it, built from its events. Created only by
 // fold_event, and formatted by the other files in this directory. Value.
 #pragma once
 
