@@ -116,8 +116,8 @@ void HostsCore::retrying(std::size_t host, const std::string& why) {
   trouble_[host] = why;
 }
 
-// If a parent in the launch tree fails, all hosts behind it fail for the same reason, which is
-// reported only once.
+// If a parent in the launch tree fails, all hosts behind it fail for the same reason, so the reason
+// is reported only once.
 void HostsCore::add_unreached(const std::string& why) {
   if (std::ranges::find(unreached_, why) == unreached_.end()) {
     unreached_.push_back(why);
