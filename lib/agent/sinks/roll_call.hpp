@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RollCallView: what a node prints on stderr while it waits for the others. It prints nothing in
-// the first second, then one line per change. On a terminal it rewrites a single live line, which
-// disappears when the workers start. Pure: the agent writes the returned text unchanged.
+// RollCallView: the lines that a node prints on stderr while it waits for other nodes. It prints
+// nothing in the first second, then one line per change. On a terminal it rewrites a single live
+// line, which disappears when the workers start. Pure: the agent writes the returned text
+// unchanged.
 #pragma once
 
 #include "base/time.hpp"

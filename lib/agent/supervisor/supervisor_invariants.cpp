@@ -88,8 +88,8 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"running without a live worker",
      [](const Facts& f) {
-       // A failure may be held after the last local worker has exited: its cause may be on another
-       // node, or the signal of a scheduler.
+       // A failure may be held after the last local worker has exited, because its cause may be a
+       // failure on another node or a scheduler's signal.
        const bool awaits_others = (f.others > 0 || f.awaits_signal) && holds_failures(f);
        return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
               awaits_others;
