@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HelperProcess: runs a small program alongside the workers (py-spy, eu-stack, munge) and collects
-// its output, limited in time and size. It is not a worker: it receives none of their signals, and
-// the runner reaps it like an orphan. Killed when the object is destroyed. Lives on the loop's
-// thread, which must have a LinuxRunner; resource.
+// its output, limited in time and size. It is not a worker: it receives none of the workers'
+// signals, and the runner reaps it like an orphan. Killed when the object is destroyed. Lives on
+// the loop's thread, which must have a LinuxRunner; resource.
 #pragma once
 
 #include "base/error.hpp"

@@ -122,7 +122,7 @@ class Program:
         return None
 
     def why_not_begin(self):
-        """Why no worker may be forked even before the imports; None if they may be. The program's
+        """The reason why no worker may be forked even before the imports, or None. The program's
         own modules may shadow modules that the zygote has used."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
@@ -131,7 +131,7 @@ class Program:
         return None
 
     def imports(self):
-        """The program's top-level imports: (module, names taken from it)."""
+        """The program's top-level imports as (module, names taken from it)."""
         if self.source is None:
             return []
         try:
@@ -151,8 +151,8 @@ def new_main():
 
 
 def top_level_imports(source):
-    """The absolute top-level imports of a program, in order: (module, names taken from it). Empty
-    if the program cannot be parsed; its worker reports the reason."""
+    """The absolute top-level imports of a program, in order, as (module, names taken from it).
+    Empty if the program cannot be parsed; its worker reports the reason."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
