@@ -32,7 +32,7 @@ void HangCore::end() {
   judge_after_.reset();
   announced_.reset();
   told_at_.reset();
-  // said_blind_ stays, so that the warning appears only once, not again after each restart.
+  // said_blind_ is not reset, so that the warning appears only once, not again after each restart.
   steps_seen_ = 0;
   strong_ = false;
   any_source_ = false;
@@ -71,7 +71,8 @@ bool HangCore::is_strong(int rank) const {
   return found != ranks_.end() && found->second.strong;
 }
 
-// Often only rank 0 reports progress. It then counts for all ranks that have never reported any.
+// Often only rank 0 reports progress. Its progress then counts for all ranks that have never
+// reported any.
 TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }

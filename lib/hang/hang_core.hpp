@@ -23,8 +23,8 @@ enum class OnHang { report, restart, stop };
 struct HangSettings {
   std::optional<Duration> limit{};  // unset for auto
   OnHang on_hang = OnHang::report;
-  // All output of the program is visible. With a limit, silence from the start then means no
-  // progress.
+  // True if all output of the program is visible. With a limit, silence from the start then means
+  // no progress.
   bool sees_output = false;
 };
 
@@ -69,7 +69,7 @@ struct Sample {
   // Totals of the rank's processes since their start. Unset if not requested.
   std::optional<std::uint64_t> io_bytes{};
   double cpu_seconds = 0;
-  bool answers = false;  // it is answering our query; the time without a sign of life is paused
+  bool answers = false;  // it is answering our query, so this interval does not count
   bool operator==(const Sample&) const = default;
 };
 

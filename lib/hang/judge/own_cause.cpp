@@ -312,7 +312,8 @@ OwnCause polls(const View& view, const Search& search) {
   if (stack != nullptr && in_multiprocessing(*stack)) {
     return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", search);
   }
-  // Of several descriptors, only the first is known (proc_evidence.cpp). With epoll, none is known.
+  // If a thread polls several descriptors, only the first one is known (proc_evidence.cpp). With
+  // epoll, no descriptor is known.
   if (wait.fd == 0) {
     return found(view, Cause::waits_for_input, "waiting for standard input" + where(view));
   }
