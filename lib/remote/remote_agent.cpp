@@ -229,7 +229,7 @@ void RemoteAgent::take(const Frame& frame) {
   if (frame.kind == RemoteFrameKind::setup && !placed_) {
     take_setup(frame);
   } else if (!placed_) {
-    fail("the first message is not a setup");
+    fail("the first message is not a setup message");
   } else if (frame.kind == RemoteFrameKind::signal) {
     take_signal(frame);
   } else if (frame.host != place_.host) {

@@ -69,7 +69,7 @@ struct FailureStatus {
   std::string text;
 };
 
-// One membership and its workers, from start to end.
+// One round: its nodes and the workers on this node, from start to end.
 struct RoundStatus {
   std::uint64_t number = 0;
   int restarts = 0;
