@@ -62,7 +62,7 @@ void HangControl::look(const Look& question) {
     std::string findings = hang::encode_findings(hang::summary_of(seen), most);
     parts_.others->tell(LookedHere{{question.round, question.inquiry, std::move(findings)}});
   };
-  if (workers_.size() != expected_) {  // some are still being started
+  if (workers_.size() != expected_) {  // some workers are still being started
     tell({});
     return;
   }
