@@ -109,8 +109,9 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
   failure.attempt = result_.attempt;
   failure.spawn_error = failed.error;
   result_.failures.push_back(std::move(failure));
-  // No worker was started, so spawned_at_ is the time of an earlier attempt. It must not be used
-  // for the run time of this failure, which decides whether the failure counts as quick.
+  // No worker was started, so spawned_at_ is still the time of an earlier attempt. Update it,
+  // because it determines the run time of this failure, and thus whether the failure counts as
+  // quick.
   if (live_.empty()) {
     spawned_at_ = turn.now;
   }
