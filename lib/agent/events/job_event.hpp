@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobEvent: one thing that the agent observed, and when. All of the agent's output (lines on
-// stderr, the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md
-// documents them for readers of events.jsonl. Values.
+// JobEvent: an observation by the agent, with its time. All of the agent's output (lines on stderr,
+// the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md documents
+// them for readers of events.jsonl. Values.
 #pragma once
 
 #include "agent/events/round_event.hpp"
@@ -132,8 +132,8 @@ struct WorkersSignalled {
 
 struct WorkersKilled {};
 
-// Processes that exited workers left running. They may exit on their own, were sent SIGTERM, or
-// were killed.
+// Processes that workers left running when they exited. They may exit on their own, were sent
+// SIGTERM, or were killed.
 struct LeftoversFound {
   enum class Fate { awaited, asked, killed };
 

@@ -58,7 +58,7 @@ bool is_true(const Json* value) {
 }
 
 // The end of a long text, starting at the beginning of a line. For a traceback, also its first
-// line, which identifies it as one.
+// line, so that readers recognize it as a traceback.
 std::string last_bytes(const std::string& text) {
   if (text.size() <= kEvidenceTextBytesMax) {
     return text;

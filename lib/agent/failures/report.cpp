@@ -64,7 +64,7 @@ std::string_view without_handler_error(std::string_view text) {
   return of_handler ? text.substr(0, chained) : text;
 }
 
-// The lines on stderr without the traceback, which must not be empty.
+// The lines on stderr that are not part of the traceback. The traceback must not be empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
   leave_out_printed_traceback(said, traceback);
@@ -173,8 +173,8 @@ Lines leftovers_of(const JobResult& result) {
   return out;
 }
 
-// These lines are appended to the report. If there is no report, or if the report is the same on
-// all nodes, they are printed before it as separate warnings.
+// These lines are appended to the report. If there is no report, or if all nodes print the same
+// one, they are separate warnings instead and are printed first.
 void add_leftovers(Lines& out, const JobResult& result) {
   const bool alone = out.empty() || result.close;
   Lines own;
@@ -204,9 +204,8 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   return story;
 }
 
-// The output of a rank that was stopped is not useful. The output of a rank that lost its
-// connection is useful, because timing decides whether such a rank exits before or after the stop
-// request.
+// Shows no output of ranks that exited after the stop request, except for ranks that lost their
+// connection: only timing decides whether such a rank exits before or after the request.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;

@@ -54,7 +54,7 @@ struct FailureStory {
 // the chained exceptions that led to it. Empty without a traceback.
 [[nodiscard]] std::string traceback_of(const WorkerFailure& failure);
 
-// Failures except the root cause and the workers that we stopped.
+// All failures except the root cause and those of workers that we stopped.
 [[nodiscard]] std::vector<const WorkerFailure*> other_failures(const JobResult& result);
 
 // The signal's name and its sender, for a job that was interrupted.

@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// What the rounds of a single-node job need from their environment.
+// The functions that LocalRounds calls to open and close rounds.
 class LocalRoundsSite {
  public:
   virtual ~LocalRoundsSite() = default;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kTextMax = 500;  // limit on texts from other nodes
 
-// Older exceptions count as this old, because a worker may write any timestamp.
+// Upper limit on the age of an exception, because a worker may write any timestamp.
 constexpr double kOldestExceptionSeconds = 1e7;
 
 // The latest possible time of the exception, if an error file contains its date. The date is in
@@ -265,7 +265,7 @@ void SharedRounds::ended(const NodeEnd& end) {
             return;
           }
           if (how.close.succeeded && round_->id.number == 0) {
-            say("the job has ended; it never needed this node, which ran no workers");
+            say("the job has ended; this node was never needed and ran no workers");
           }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
@@ -316,7 +316,7 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   return Store{std::move(*server), address, port};
 }
 
-// Opens what this node provides to the workers on all nodes when it has rank 0.
+// Opens the store and reserves the ports that this node provides to all workers when it has rank 0.
 Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
   auto ports = ports_.for_leader();
   MUSTER_RETURN_IF_ERROR(ports);
@@ -356,8 +356,8 @@ void SharedRounds::close_store() {
   }
 }
 
-// The querying host's link-local addresses contain its own interface name, so it is replaced with
-// ours. A node that gets no reply queries again.
+// The querying host's link-local addresses contain its own interface name. We replace that name
+// with ours. A node that gets no reply queries again.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());

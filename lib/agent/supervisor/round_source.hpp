@@ -16,8 +16,8 @@ namespace muster {
 
 class HangListener;
 
-// A round that has been decided: what this node runs in it, or the reason why it cannot run. The
-// latter counts as a failure of this node's first worker.
+// A round that has been decided: the processes that this node runs, or the reason why it cannot run
+// them. The latter counts as a failure of this node's first worker.
 struct RoundToRun {
   int nproc = 1;
   int rank_first = 0;

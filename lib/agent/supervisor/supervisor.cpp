@@ -27,7 +27,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
 }
 
-// Evaluated only if the result matters.
+// Reads the evidence only if the result matters.
 bool Supervisor::lost_connection(const WorkerExit& exit) {
   if (exit.status.success() || core_.state() != SupervisorState::running) {
     return false;
@@ -146,7 +146,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
           tell_killed_early(asked);
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
-          // These processes are listed as survivors, and not also as killed ones.
+          // These processes are already listed as survivors, so do not list them as killed, too.
           core_.add_survivors(site_.runner().survivors());
           names_killed_ = false;
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
@@ -238,7 +238,7 @@ void Supervisor::spawn(int local_rank) {
   const auto pid = start_worker(local_rank);
   if (pid) {
     site_.tell(event::WorkerStarted{local_rank, rank_of(local_rank), *pid});
-    // step() and not handle(): the core gets the result before any queued event.
+    // Calls step() instead of handle(), so that the core gets the result before any queued event.
     step(WorkerSpawned{local_rank, *pid});
   } else {
     step(SpawnFailed{local_rank, pid.error()});

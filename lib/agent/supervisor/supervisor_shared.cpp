@@ -94,7 +94,7 @@ void SupervisorCore::close_attempt(Turn& turn, Duration timeout) {
   }
 }
 
-// A finished node takes part in a regroup, because a remote worker has failed or a node has joined.
+// A finished node joins a regroup, because a remote worker has failed or a node has joined.
 void SupervisorCore::rejoin(Turn& turn) {
   if (why_ != Why::finished) {
     return;
@@ -146,7 +146,7 @@ void SupervisorCore::end_waiting(Turn& turn) {
   if (leave_at_ && turn.now >= *leave_at_) {
     say_gone(turn);
   } else if (deadline_ && turn.now >= *deadline_) {
-    MUSTER_MARK("left without an answer of the others");
+    MUSTER_MARK("left without an answer from the other nodes");
     finish(turn, Outcome::interrupted);
   }
 }
