@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"
+#include "hang/on_hang.hpp"
 #include "machine/numa_binding.hpp"
 #include "platform/platform_plan.hpp"
 #include "trust/token_source.hpp"
@@ -56,9 +57,6 @@ enum class SignalDelivery {
   slurm_step,  // also the workers if Slurm sent it; otherwise like `leader`
   group,       // also the workers, except for signals from the terminal
 };
-
-// What to do if a job makes no progress.
-enum class OnHang { report, restart, stop };
 
 // What to do with a worker if one of its child processes crashes, fails or is killed.
 enum class OnChildDeath { ignore, fail };

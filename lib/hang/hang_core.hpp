@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "hang/on_hang.hpp"
 #include "hang/verdict.hpp"
 
 #include <cstdint>
@@ -17,8 +18,6 @@
 #include <vector>
 
 namespace muster::hang {
-
-enum class OnHang { report, restart, stop };
 
 struct HangSettings {
   std::optional<Duration> limit{};  // unset for auto

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hang/evidence.hpp"
-#include "hang/hang_core.hpp"
+#include "hang/on_hang.hpp"
 #include "hang/verdict.hpp"
 
 #include <string>
