@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Breaks the rules that our code has no place to break, by calling the fakes directly.
+// Breaks the rules that our code has no occasion to break, by calling the fakes directly.
 #include "collective/nccl/cast_kernels.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 #include "unit/collective_nccl/scenario.hpp"
