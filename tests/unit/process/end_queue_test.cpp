@@ -43,8 +43,7 @@ using Ranks = std::vector<int>;
 
 }  // namespace
 
-TEST_CASE(
-    "end queue: of the first ends a death by a signal comes first, dying ones before reaped") {
+TEST_CASE("end queue: first failures are sorted: deaths by signal first, dying before reaped") {
   EndQueue queue;
   queue.add(exited(0, 0));
   queue.add(exited(1, 9));
@@ -58,7 +57,7 @@ TEST_CASE(
   CHECK_FALSE(queue.needs_look());
 }
 
-TEST_CASE("end queue: after the first failure of an attempt the order is that in which they came") {
+TEST_CASE("end queue: after an attempt's first failure the order is that of arrival") {
   EndQueue queue;
   queue.add(exited(0, 9));
   CHECK(ranks_of(queue.take(kNow, false)) == Ranks{0});
@@ -72,8 +71,7 @@ TEST_CASE("end queue: after the first failure of an attempt the order is that in
   CHECK(ranks_of(queue.take(kNow, false)) == Ranks{2, 1});
 }
 
-TEST_CASE(
-    "end queue: the first failure waits for a worker that ends in an unknown way, for a time") {
+TEST_CASE("end queue: the first failure waits a limited time for a worker with an unknown status") {
   EndQueue queue;
   queue.add(exited(0, 9));
   CHECK(queue.take(kNow, true).empty());
@@ -97,7 +95,7 @@ TEST_CASE(
   CHECK(queue.take(kNow + std::chrono::seconds(9), true).empty());
 }
 
-TEST_CASE("end queue: workers that end with 0 wait for nobody") {
+TEST_CASE("end queue: workers that exit with 0 do not wait") {
   EndQueue queue;
   queue.add(exited(1, 0));
   CHECK_FALSE(queue.needs_look());

@@ -32,7 +32,7 @@ void give(const UniqueFd& from, std::string_view word) {
 
 }  // namespace
 
-TEST_CASE("flight keeper: it keeps what a worker gives, also one that is slow to send") {
+TEST_CASE("flight keeper: keeps a worker's recorder, even from a slow sender") {
   auto poller = Poller::open();
   REQUIRE(poller);
   FlightRecorderKeeper keeper(*poller, [](pid_t pid) { return pid == ::getpid(); });
@@ -53,7 +53,8 @@ TEST_CASE("flight keeper: it keeps what a worker gives, also one that is slow to
 }
 
 TEST_CASE(
-    "flight keeper: strangers, other messages, messages without memory and leavers get nothing") {
+    "flight keeper: strangers, invalid messages, messages without memory and disconnects get "
+    "nothing") {
   auto poller = Poller::open();
   REQUIRE(poller);
   bool is_worker = false;
@@ -75,7 +76,7 @@ TEST_CASE(
   CHECK(::poll(&ready, 1, 0) == 0);
 }
 
-TEST_CASE("flight keeper: it keeps the first and the newest, and no more") {
+TEST_CASE("flight keeper: keeps a limited number of recorders") {
   auto poller = Poller::open();
   REQUIRE(poller);
   FlightRecorderKeeper keeper(*poller, [](pid_t) { return true; });
