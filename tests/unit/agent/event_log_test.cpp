@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventLog: what it keeps, what it writes, and when it gives up.
+// EventLog: the events that it keeps and writes, and the errors after which it stops.
 #include "agent/sinks/event_log.hpp"
 
 #include "support/catch.hpp"

@@ -136,7 +136,7 @@ TEST_CASE("local rounds: the job ends without waiting for other nodes") {
 
 namespace {
 
-// It killed the worker of each failure because it hung.
+// Reports each failed worker as killed because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;

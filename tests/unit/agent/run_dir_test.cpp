@@ -61,8 +61,7 @@ TEST_CASE("run dir: without logs it is temporary and is removed with its error f
   CHECK_FALSE(exists(dir->path()));
 }
 
-TEST_CASE(
-    "run dir: removes the pipes of PyTorch's flight recorders, keeps what PyTorch dumped itself") {
+TEST_CASE("run dir: removes the pipes of PyTorch's flight recorders, keeps PyTorch's own dumps") {
   const Parent parent;
   for (const std::string& logs : {std::string(), parent.path() + "/logs"}) {
     auto dir = RunDir::make(config_of(logs), parent.as_tmpdir(), "abcdefgh");

@@ -384,7 +384,7 @@ TEST_CASE("shared rounds: a round is an event with its number, as are the events
 
 namespace {
 
-// It killed the worker of each failure because it hung.
+// Reports each failed worker as killed because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Holds each question until the test answers it.
+// Keeps each query pending until the test answers it.
 class Held final : public Admission {
  public:
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override {

@@ -64,8 +64,7 @@ TEST_CASE("shared round: waits for the first round, and handles signals meanwhil
 }
 
 TEST_CASE(
-    "shared round: a failure is reported at once and stops the workers without asking other "
-    "nodes") {
+    "shared round: reports a failure at once and stops the workers without asking other nodes") {
   Bench bench = running();
   bench.now += 3s;
   bench.exit(1, 7);

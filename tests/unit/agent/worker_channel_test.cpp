@@ -191,7 +191,7 @@ TEST_CASE("worker channel: subscribers receive deaths on all nodes, and stop req
   CHECK(std::get<channel::Round>(caller.hear(bench)).epoch == 2);
 }
 
-TEST_CASE("worker channel: a flood is paused, and resumes when its time has come") {
+TEST_CASE("worker channel: a flood is paused, and resumes when its pause is over") {
   Bench bench("e");
   Caller caller(bench);
   static_cast<void>(caller.hear(bench));
@@ -202,7 +202,7 @@ TEST_CASE("worker channel: a flood is paused, and resumes when its time has come
   caller.send(flood);
   const std::uint64_t last = channel::kFramesBurst + 49;
   bench.run_until([&] { return bench.channel.progress()[1].step == last; });
-  // The page is read again.
+  // The connection is read again.
   caller.say(channel::ProgressMade{last + 1});
   bench.run_until([&] { return bench.channel.progress()[1].step == last + 1; });
   // No warning if this machine took half a second for the first thousand.

@@ -79,7 +79,7 @@ const std::string kProgress = encode(WorkerFrame(ProgressMade{1}));
 
 }  // namespace
 
-// -- who speaks -------------------------------------------------------------------------------
+// -- identity ---------------------------------------------------------------------------------
 
 TEST_CASE("channel core: a process speaks for the worker from which it descends") {
   const Bench bench;
@@ -151,7 +151,7 @@ TEST_CASE("channel core: limits the connections of each worker separately") {
   CHECK(bench.take<Greet>().size() == 1);
 }
 
-// -- what workers say -------------------------------------------------------------------------
+// -- messages from workers --------------------------------------------------------------------
 
 TEST_CASE("channel core: progress is the last step, from a frame or from the page") {
   Bench bench;

@@ -397,7 +397,7 @@ TEST_CASE("communicator: a rank that leaves after its last operation loses no da
       Communicator& mine = **part;
       std::vector<float> data(1003, 1);
       RANK_CHECK(error_of(mine.all_reduce(floats(data), floats(data), Op::sum)).text == "");
-      // Some ranks only send or receive last; all finish together.
+      // The last operation of a rank is a send or a receive, so ranks finish at different times.
       const int other = comm.rank() ^ 1;
       const auto last =
           comm.rank() % 2 == 0 ? mine.send(floats(data), other) : mine.recv(floats(data), other);

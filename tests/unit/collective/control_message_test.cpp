@@ -66,8 +66,8 @@ TEST_CASE("control messages: only the first message counts, and further bytes ar
 }
 
 TEST_CASE(
-    "control messages: long texts are truncated, and false lengths do not read beyond the "
-    "message") {
+    "control messages: truncates long texts, and reads nothing beyond a message with a false "
+    "length") {
   Error error = kWhy;
   error.text = std::string(5000, 'y');
   const std::string bytes = ControlMessages::encode(error);

@@ -172,7 +172,7 @@ TEST_CASE("flight recorder: reads what another rank on the host called at the sa
     theirs->queued(on_gpu(Kind::broadcast, seq, 2), steady_now());
   }
   CHECK(called(on_gpu(Kind::all_reduce, 5)));
-  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // written anew
+  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // overwritten
   // Not the memory shared by all ranks, because this needs more.
   const auto alone = open(2, 1000);
   alone->queued(on_gpu(Kind::broadcast, 5, 2), steady_now());

@@ -88,7 +88,7 @@ TEST_CASE("lane key: parses its own text, and nothing else") {
   CHECK_FALSE(LaneKey::parse("+" + key->text().substr(1)));
 }
 
-// These ranks have no other way to detect a death.
+// Reports no death, so ranks detect one only through their connections.
 class NoWatch final : public PeerWatch {
  public:
   [[nodiscard]] std::optional<Error> failure() const override { return std::nullopt; }

@@ -64,8 +64,8 @@ TEST_CASE("tcp: a connection detects a dead host, but waits for a peer that does
   CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
 }
 
-// Two sums on all ranks; then one rank does not arrive. The ranks in `wait_long` let others report
-// it.
+// Two sums on all ranks; then one rank does not arrive. The ranks in `wait_long` have a longer
+// timeout, so another rank reports it.
 std::vector<Error> after_two_sums(const World& world,
                                   int hung,
                                   const std::vector<int>& wait_long,

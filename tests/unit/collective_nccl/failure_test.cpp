@@ -116,7 +116,7 @@ TEST_CASE("a peer that disappears is peer_failed") {
   CHECK(says(ended[0], "remote process exited"));
 }
 
-TEST_CASE("the peers' knowledge ends an operation at once") {
+TEST_CASE("a failure that peers know of ends an operation at once") {
   LocalStore store;
   Peers peers;
   std::array<std::optional<Error>, 2> ended;

@@ -74,7 +74,7 @@ TEST_CASE(
   const auto effects = bench.judged(Cause::sleeps, 1);
   REQUIRE(is_one<Announce>(effects));
   REQUIRE(std::get<Announce>(effects.front()).verdict.ranks == std::vector{1});
-  REQUIRE(bench.quiet_for(100).empty());  // said once
+  REQUIRE(bench.quiet_for(100).empty());  // announced once
   ++bench.zero.operations.value();
   ++bench.one.operations.value();
   REQUIRE(is_one<GoesOn>(bench.look()));

@@ -254,7 +254,7 @@ TEST_CASE("ranks may wait for ranks on other nodes") {
   REQUIRE(verdict.cause == Cause::waits_for_rank);
 }
 
-TEST_CASE("all in one operation: if all ranks are in one operation, none of them is the cause") {
+TEST_CASE("if all ranks are in one operation, none of them is the cause") {
   const Verdict verdict = judge(of({waiting(0), waiting(1), waiting(2)}));
   REQUIRE(verdict.cause == Cause::all_wait);
 }

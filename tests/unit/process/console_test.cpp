@@ -92,7 +92,7 @@ TEST_CASE("console: counts the workers' dropped output after the queued output")
       shown.ends_with("w\nmuster: warning: this console was not read in time; dropped: 1234 "
                       "bytes of the workers' output (log files are complete)\n"));
   reader.fill();
-  CHECK(count_of("muster", reader.read_all()) == 0);  // told once
+  CHECK(count_of("muster", reader.read_all()) == 0);  // reported once
 }
 
 TEST_CASE("console: calls log files complete only if they contain all dropped output") {
@@ -103,9 +103,7 @@ TEST_CASE("console: calls log files complete only if they contain all dropped ou
   CHECK(reader.read_all().ends_with("dropped: 1234 bytes of the workers' output\n"));
 }
 
-TEST_CASE(
-    "console: waits once for a console that accepts nothing, and again after it accepted "
-    "something") {
+TEST_CASE("console: waits once for a blocked console, and again after it has accepted something") {
   Reader reader;
   reader.fill();
   ConsoleWait first{.left = 150ms};

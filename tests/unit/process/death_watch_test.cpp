@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's half alone: what the kernel reports about a process.
-// tests/unit/collective/death_notice_test.cpp covers workers that hold notices.
+// tests/unit/process/death_notice_test.cpp covers workers that hold notices.
 #include "process/deaths/death_watch.hpp"
 
 #include "support/catch.hpp"

@@ -61,7 +61,7 @@ class Stage final : public ProcessObserver, public DescendantObserver {
   }
 
   bool runs_until(const std::function<bool()>& done) {
-    // Also owned by the handler, which runs in the next call if its timer is cancelled.
+    // The handler shares it, because a cancelled timer runs its handler only in the next call.
     const auto late = std::make_shared<bool>(false);
     asio::steady_timer deadline(io_, 30s);
     deadline.async_wait([late](const std::error_code& error) { *late = !error; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's half: what it keeps, for which processes, and how much.
+// The launcher's half: which recorders it keeps, for which processes, and how many.
 // tests/integration/test_flights.py covers real workers that were killed.
 #include "process/deaths/flight_recorder_keeper.hpp"
 
@@ -52,9 +52,7 @@ TEST_CASE("flight keeper: keeps a worker's recorder, even from a slow sender") {
   CHECK(::poll(&ready, 1, 0) == 0);  // no worker is served twice
 }
 
-TEST_CASE(
-    "flight keeper: strangers, invalid messages, messages without memory and disconnects get "
-    "nothing") {
+TEST_CASE("flight keeper: ignores strangers, invalid messages, missing memory and disconnects") {
   auto poller = Poller::open();
   REQUIRE(poller);
   bool is_worker = false;

@@ -46,7 +46,7 @@ class Stage final : public ProcessObserver {
 
   // Runs the loop until `done` is true; false at the deadline.
   bool runs_until(const std::function<bool()>& done) {
-    // Also owned by the handler, which runs in the next call if its timer is cancelled.
+    // The handler shares it, because a cancelled timer runs its handler only in the next call.
     const auto late = std::make_shared<bool>(false);
     deadline_.expires_after(std::chrono::seconds(30));
     deadline_.async_wait([late](const std::error_code& error) { *late = !error; });
@@ -365,8 +365,7 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
 }
 
 TEST_CASE(
-    "linux runner: reports all processes that kill_everything kills, including in workers' "
-    "groups") {
+    "linux runner: reports all processes that kill_everything kills, also in workers' groups") {
   const TempDir dir;
   Stage stage;
   std::vector<std::string> family;

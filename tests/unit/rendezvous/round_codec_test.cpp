@@ -261,7 +261,7 @@ TEST_CASE(
           .fault == "a message Propose of 16777217 bytes; the limit is 16777216");
 }
 
-TEST_CASE("round codec: an accepted node may send long messages once it is welcomed and asked") {
+TEST_CASE("round codec: an accepted node may send long messages once it is welcomed and queried") {
   RoundDecoder decoder(Side::accepted, 50'000);
   // After a Hello, which itself has a small limit.
   const auto fault = [&decoder](std::uint8_t kind, std::uint32_t length) {

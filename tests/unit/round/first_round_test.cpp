@@ -35,8 +35,7 @@ TEST_CASE("first round: a founder that is cut off forms none, but the nodes that
 }
 
 TEST_CASE(
-    "first round: a founder with a majority of its first proposal forms it, and no other node "
-    "does") {
+    "first round: a founder with a majority of its first proposal forms it, no other node does") {
   SmallWorld world = proposed_world(settings(1, 4));
   world.cut(3);
   world.heal(2);

@@ -95,9 +95,7 @@ TEST_CASE("restart policy: --quick-failures sets the number, off uses the whole 
   CHECK(off.decide(exited(1, 1s)).reason == "all 10 restarts are used up");
 }
 
-TEST_CASE(
-    "restart policy: does not retry a program that cannot be executed, but retries on a full "
-    "machine") {
+TEST_CASE("restart policy: does not retry an unexecutable program, but retries on a full machine") {
   const FailureFacts missing{"could not be started: no such file", true, 0s, false};
   const FailureFacts full{"could not be started: too many processes", false, 0s, false};
   CHECK_FALSE(policy_with(3).decide(missing).restart);

@@ -62,7 +62,7 @@ struct Leader {
     hear(id, Beat{beats[id], heard});
   }
 
-  // All of these nodes send beats meanwhile.
+  // Lets time pass while all of these nodes send beats.
   void pass(Duration duration, const std::set<NodeId>& nodes) {
     const TimePoint until = now + duration;
     while (now < until) {
@@ -144,9 +144,7 @@ TEST_CASE(
 }
 
 // Two of three members. The second names a round that the leader does not know of.
-TEST_CASE(
-    "round core: a node with a later round does not count for a quorum until the leader learns "
-    "it") {
+TEST_CASE("round core: a node with a later round counts once the leader has learned that round") {
   for (const bool knows_more : {false, true}) {
     Leader leader(settings(1, 3), successor(round_of(kFirst, {3, 2, 1}), round_of({}, {})));
     leader.attach(1, kFirst, {});
