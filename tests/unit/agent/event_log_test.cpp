@@ -164,16 +164,16 @@ TEST_CASE("event log: opens only a regular file that it creates itself, never a 
   std::string folder = "/tmp/muster_events_XXXXXX";
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const std::string path = folder + "/events.jsonl";
-  SECTION("new") {
+  SECTION("a new file") {
     const auto write = open_event_file(folder);
     REQUIRE(write);
     CHECK((*write)("x\n") == 2);
   }
-  SECTION("a pipe that nobody reads") {
+  SECTION("a pipe without a reader") {
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
     CHECK_FALSE(open_event_file(folder));
   }
-  SECTION("a link to elsewhere") {
+  SECTION("a symlink") {
     REQUIRE(::symlink("/dev/full", path.c_str()) == 0);
     CHECK_FALSE(open_event_file(folder));
   }

@@ -39,13 +39,13 @@ TEST_CASE("clearing: processes left by successful workers may finish within the 
   REQUIRE(bench.asked<NameLeftovers>());
   CHECK(bench.asked<NameLeftovers>()->left == 30s - kSelfExitTime);
   CHECK_FALSE(bench.asked<AskLeftovers>());
-  SECTION("it does") {
+  SECTION("it exits in time") {
     bench.now += 20s;
     bench.step(NothingLeft{});
     CHECK(bench.asked<Finish>());
     CHECK(exit_code_of(bench.core.result()) == 0);
   }
-  SECTION("it does not, and gets the grace again") {
+  SECTION("it does not exit, and gets another grace period") {
     bench.wait(30s - kSelfExitTime);
     CHECK(bench.asked<AskLeftovers>());
     bench.wait(30s);

@@ -99,7 +99,7 @@ TEST_CASE("supervisor core: a worker whose memory is being freed is not overdue"
   bench.step(Tick{});
   CHECK(bench.core.state() == State::killing);
   CHECK(bench.core.next_deadline() == TimePoint{} + 60s + kKillTimeoutBeforeRestart);
-  SECTION("the end comes") {
+  SECTION("the worker exits") {
     bench.now += 10s;
     bench.die(1, SIGKILL);
     bench.step(NothingLeft{});
@@ -107,13 +107,13 @@ TEST_CASE("supervisor core: a worker whose memory is being freed is not overdue"
     CHECK(bench.core.result().survivors.empty());
     CHECK(exit_code_of(bench.core.result()) == 128 + SIGKILL);
   }
-  SECTION("it does not come: the launcher ends") {
+  SECTION("the worker does not exit, but the launcher does") {
     bench.now = *bench.core.next_deadline();
     bench.step(Tick{});
     CHECK(bench.asked<Finish>());
     CHECK(bench.core.result().survivors.size() == 1);
   }
-  SECTION("the user wants no more") {
+  SECTION("the user interrupts the job again") {
     bench.step(SignalReceived{SIGINT, 1});
     CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
     bench.now += kKillTimeout;

@@ -281,7 +281,7 @@ TEST_CASE(
   supervisor.run_round({2, 0, std::move(specs)});
   site.asked.clear();
   site.said = "muster.errors.PeerFailed: rank 1 has died\n";
-  SECTION("lost, and then the cause") {
+  SECTION("the lost connection is seen before the cause") {
     supervisor.on_worker_dying(exited(1));
     CHECK(site.asked.empty());
     site.said.clear();
@@ -292,7 +292,7 @@ TEST_CASE(
     CHECK(site.asked ==
           Words{"ended 1", "lease", "failed exited with code 7", "signal 15", "signal 18"});
   }
-  SECTION("killed by us, whatever it said") {
+  SECTION("killed by us, whatever it printed") {
     supervisor.on_worker_killed(exited(1));
     CHECK(site.asked ==
           Words{"ended 0", "lease", "failed exited with code 1", "signal 15", "signal 18"});

@@ -159,11 +159,11 @@ TEST_CASE("warm rounds: a zygote that is replaced while workers run requests no 
 TEST_CASE("warm rounds: a node that leaves meanwhile requests no round") {
   Bench bench;
   bench.begin();
-  SECTION("told to end") {
+  SECTION("on a signal") {
     bench.rounds.leave_round("SIGTERM");
     CHECK(bench.left == 1);
   }
-  SECTION("the end of the job") {
+  SECTION("at the end of the job") {
     bench.rounds.close();
     CHECK(bench.closed);
   }

@@ -85,7 +85,7 @@ TEST_CASE("stream writer: stops at a full pipe, terminal or socket, and keeps it
 
 TEST_CASE("stream writer: without /proc an unread terminal does not block the writer") {
   if (::geteuid() != 0) {
-    WARN("needs root to take /proc away");
+    WARN("skipped: needs root to unmount /proc");
     return;
   }
   const auto terminal = open_terminal();
@@ -100,7 +100,7 @@ TEST_CASE("stream writer: without /proc an unread terminal does not block the wr
     return took && writer.fd() == terminal.slave.get() ? 0 : 91;
   });
   if (code == 90) {
-    WARN("needs the right to take /proc away");
+    WARN("skipped: not permitted to unmount /proc");
     return;
   }
   CHECK(code == 0);

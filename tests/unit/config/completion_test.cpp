@@ -82,7 +82,7 @@ TEST_CASE("completion: bash continues in the spelling with underscores") {
 
 TEST_CASE("completion: zsh accepts its script") {
   if (output_of("command -v zsh || true").empty()) {
-    WARN("zsh is not installed: its script was not read");
+    WARN("skipped: zsh is not installed");
     return;
   }
   const TextFile script(zsh_completion());

@@ -74,7 +74,7 @@ TEST_CASE("proc evidence: a thread that waits for a CPU is busy") {
   constexpr double kEnough = 0.2;
   constexpr double kTicks = 0.03;  // user and system time have a resolution of 10 ms
   if (!std::ifstream("/proc/self/schedstat")) {
-    WARN("skipped: this kernel does not tell how long a process waits for a processor");
+    WARN("skipped: this kernel does not report how long a process waits for a CPU");
     return;
   }
   const Spinner first;

@@ -161,7 +161,7 @@ TEST_CASE("socket owner: a closed socket has no owner, and never falsely root") 
 
 TEST_CASE("socket owner: another user's socket has that user's id, and none after it is closed") {
   if (::geteuid() != 0) {
-    WARN("skipped: only root can become somebody else");
+    WARN("skipped: only root can become another user");
     return;
   }
   const auto listener = listener_on("127.0.0.1", false);
@@ -222,7 +222,7 @@ TEST_CASE("socket owner: a user without an id in our user namespace is unknown")
   });
   const int status = status_of(child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kMayNot) {
-    WARN("skipped: this system has no user namespaces for us");
+    WARN("skipped: user namespaces are not permitted");
     return;
   }
   CHECK(status == 0);

@@ -78,7 +78,7 @@ TEST_CASE("end queue: the first failure waits a limited time for a worker with a
   CHECK(queue.held_until() == kNow + kUnknownEndTime);
   CHECK(queue.take(kNow + std::chrono::seconds(1), true).empty());
   CHECK(queue.held_until() == kNow + kUnknownEndTime);  // counted from the first check
-  SECTION("it is reaped, and began to end earlier") {
+  SECTION("it is reaped, and began to exit earlier") {
     WorkerEnd late = exited(1, 3);
     late.seen_ending = true;
     queue.add(late);
@@ -88,7 +88,7 @@ TEST_CASE("end queue: the first failure waits a limited time for a worker with a
     queue.add(exited(1, 0));
     CHECK(ranks_of(queue.take(kNow + std::chrono::seconds(1), false)) == Ranks{0, 1});
   }
-  SECTION("the time is over") {
+  SECTION("the time limit passes") {
     CHECK(ranks_of(queue.take(kNow + kUnknownEndTime, true)) == Ranks{0});
   }
   CHECK_FALSE(queue.held_until());

@@ -427,7 +427,7 @@ TEST_CASE("guard: with a lease, Ctrl-Z stops it until it is continued", "[slow]"
 
 TEST_CASE("guard: without its own /proc it kills no foreign process and leaves none of its own") {
   if (::geteuid() != 0) {
-    WARN("needs root to take /proc away");
+    WARN("skipped: needs root to unmount /proc");
     return;
   }
 #ifdef __SANITIZE_ADDRESS__  // LeakSanitizer itself uses /proc when a program exits

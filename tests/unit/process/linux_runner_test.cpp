@@ -195,7 +195,7 @@ TEST_CASE("linux runner: reports a slowly dying worker before one that exits bec
 
 TEST_CASE("linux runner: if the kernel hides a worker's status, the first failure waits for it") {
   if (::geteuid() != 0) {
-    SUCCEED("needs root: the workers' user must be another one than ours");
+    SUCCEED("skipped: needs root to run workers as another user");
     return;
   }
   Killing job;
@@ -519,7 +519,7 @@ TEST_CASE(
     "linux runner: reports limit and peak for a worker that the kernel killed for its memory") {
   const SmallMemoryGroup group;
   if (!group.usable()) {
-    WARN("no memory group can be made here");
+    WARN("skipped: cannot create a memory cgroup");
     return;
   }
   JobProbe job(

@@ -262,7 +262,7 @@ TEST_CASE("output: without inotify a timer polls a followed file") {
                                    "wait"}),
                 .in_child = refuse_inotify});
   if (!job.says("0:a\n")) {
-    WARN("needs a user namespace: skipped");
+    WARN("skipped: needs a user namespace");
     return;
   }
   write_file(dir.path() + "/1", "");

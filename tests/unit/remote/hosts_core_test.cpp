@@ -294,10 +294,10 @@ TEST_CASE("hosts core: a signal before the start ends it at once") {
   CHECK(t.take().empty());
   t.core.signal(t.now, SIGTERM, t.effects);
   CHECK(t.take() == Words{"close"});
-  SECTION("when the remote shells are gone") {
+  SECTION("when the remote shells have exited") {
     t.core.all_gone(t.effects);
   }
-  SECTION("or at a second signal, if they hang") {
+  SECTION("at a second signal if the remote shells hang") {
     t.core.signal(t.now, SIGINT, t.effects);
   }
   CHECK(t.take() == Words{"finish 143"});

@@ -198,7 +198,7 @@ TEST_CASE("round record: does not read another user's file") {
 
 TEST_CASE("round record: creates nothing in a folder that belongs to another user") {
   if (::geteuid() != 0) {
-    WARN("only root can give a folder away");
+    WARN("skipped: needs root to change a folder's owner");
     return;
   }
   const Folder folder;

@@ -119,13 +119,13 @@ TEST_CASE("wait book: the cost of a wait does not grow with the number of waits"
   SECTION("they are cancelled") {
     CHECK(f.cancel(1).size() == kWaits);
   }
-  SECTION("an element ends the first one, again and again") {
+  SECTION("each element ends the first one") {
     for (std::uint64_t i = 0; i < kWaits && in_time(); ++i) {
       f.book.wake_first(f.map.at("a").make_extras(), f.budget, f.pushes);
     }
     CHECK(f.pushes.size() == kWaits);
   }
-  SECTION("the key comes") {
+  SECTION("the key arrives") {
     CHECK(f.wake("a").size() == kWaits);
   }
   CHECK(in_time());

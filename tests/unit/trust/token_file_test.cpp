@@ -71,7 +71,7 @@ TEST_CASE("token file: does not use another user's home") {
   const std::string folder = home / "home";
   REQUIRE(::mkdir(folder.c_str(), 0755) == 0);
   if (::chown(folder.c_str(), kStranger, kStranger) != 0) {
-    WARN("skipped: only root can give folders away");
+    WARN("skipped: needs root to change a folder's owner");
     return;
   }
   const auto token = read_token({TokenFrom::home, folder + "/.config/muster/token", ""});
