@@ -116,7 +116,7 @@ TEST_CASE("spawn: a failed start leaves no child process") {
   CHECK(children_of(::getpid()) == before);
 }
 
-TEST_CASE("spawn: the shell runs a script without a #! line, with its arguments") {
+TEST_CASE("spawn: the shell runs a script without a shebang line, with its arguments") {
   const TempDir dir;
   const auto path = dir.path() + "/train";
   write_file(path, "echo \"$0 $1\"\n", 0755);
