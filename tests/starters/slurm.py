@@ -134,7 +134,7 @@ class Slurm:
         return self.ask("squeue", "-h", "-o", form).split()
 
     def idle(self):
-        """Waits until no job is left and all nodes are free. If that times out, cancels all jobs."""
+        """Waits until no job is left and all nodes are free. On a timeout cancels all and fails."""
         try:
             eventually(lambda: not self.jobs() and self.is_up(), "Slurm is idle", IDLE_WITHIN)
         except AssertionError as error:

@@ -28,7 +28,7 @@ const std::string kClosed =
 
 }  // namespace
 
-TEST_CASE("lost connection: recognizes each back end's error messages") {
+TEST_CASE("lost connection: recognizes each backend's error messages") {
   for (const char* text :
        {"Connection closed by peer [10.0.0.1]:4",
         "ConnectionResetError: [Errno 104] Connection reset by peer",

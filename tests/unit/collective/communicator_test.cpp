@@ -43,7 +43,7 @@ TEST_CASE("communicator: every operation over TCP and between simulated hosts", 
                                   {.ranks = 4, .backend = Backend::hier, .per_host = 2},
                                   {.ranks = 5, .per_host = 2}};
   for (const World& world : worlds) {
-    INFO(world.ranks << " ranks, back end " << name_of(world.backend));
+    INFO(world.ranks << " ranks, backend " << name_of(world.backend));
     auto operations = some_operations(static_cast<std::size_t>(world.ranks), seed.value());
     for (const Op op : testing::kAllOps) {
       for (const DType dtype : testing::kHostTypes) {
@@ -454,7 +454,7 @@ TEST_CASE("communicator: the error names ranks that do not arrive") {
   CHECK(made.error().text.find("2 of 3 ranks did not arrive in time: 1, 2") != std::string::npos);
 }
 
-TEST_CASE("communicator: all ranks get an error if a back end cannot reach all of them") {
+TEST_CASE("communicator: all ranks get an error if a backend cannot reach all of them") {
   const World world{.ranks = 2, .backend = Backend::shm, .per_host = 1};
   std::vector<std::thread> threads;
   std::vector<Error> errors(2);

@@ -65,9 +65,7 @@ TEST_CASE("control messages: only the first message counts, and further bytes ar
   CHECK(messages.first() == kWhy);
 }
 
-TEST_CASE(
-    "control messages: truncates long texts, and reads nothing beyond a message with a false "
-    "length") {
+TEST_CASE("control messages: truncates long texts, and reads nothing beyond a false length") {
   Error error = kWhy;
   error.text = std::string(5000, 'y');
   const std::string bytes = ControlMessages::encode(error);

@@ -68,7 +68,7 @@ TEST_CASE("environment: variables override options") {
   CHECK_FALSE(with_overrides({}, wrong).has_value());
 }
 
-TEST_CASE("hosts: ranks with the same host id share a host, which selects the back end") {
+TEST_CASE("hosts: ranks with the same host id share a host, which selects the backend") {
   const Hosts hosts = group_by_host({"b", "a", "b"});
   CHECK(hosts.ranks == std::vector<std::vector<int>>{{0, 2}, {1}});
   CHECK(hosts.beside(2) == std::vector<int>{0, 2});

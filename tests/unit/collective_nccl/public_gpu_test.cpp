@@ -144,7 +144,7 @@ TEST_CASE("public interface: detects a GPU buffer that the caller has not declar
   });
 }
 
-TEST_CASE("public interface: with the back end nccl alone, host memory is rejected") {
+TEST_CASE("public interface: with the backend nccl alone, host memory is rejected") {
   use_fakes();
   World{.ranks = 2, .backend = collective::Backend::nccl}.run([](Communicator& comm) {
     float data = 1;

@@ -32,7 +32,7 @@ TEST_CASE("resolve: nnodes is N or MIN:MAX") {
   CHECK_FALSE(many_nodes(config({})));
 }
 
-TEST_CASE("resolve: one node without a port implies standalone, whatever the back end") {
+TEST_CASE("resolve: one node without a port implies standalone, whatever the backend") {
   for (const auto& args :
        std::vector<std::vector<std::string>>{{}, {"--rdzv-backend=static"}, {"--rdzv-id=7"}}) {
     const LaunchConfig out = config(args);
@@ -56,7 +56,7 @@ TEST_CASE("resolve: standalone overrides contradicting settings") {
   CHECK(out.master_port == 0);
 }
 
-TEST_CASE("resolve: a master port keeps the back end static, also if set by its variable") {
+TEST_CASE("resolve: a master port keeps the backend static, also if set by its variable") {
   const LaunchConfig out = config({"--master-port=1234"});
   CHECK_FALSE(out.standalone);
   CHECK(out.rdzv_backend == "static");
@@ -107,7 +107,7 @@ TEST_CASE("resolve: an empty rdzv-id is replaced by a random one") {
   CHECK(Launch{{"--rdzv-id="}, {}}.warnings().empty());
 }
 
-TEST_CASE("resolve: rejects other back ends, and suggests a replacement for etcd") {
+TEST_CASE("resolve: rejects other backends, and suggests a replacement for etcd") {
   CHECK(error({"--rdzv-backend=foo"}) == "--rdzv-backend=foo: must be static or c10d");
   CHECK(error({"--rdzv-backend=etcd-v2"}).find("use --rdzv-backend=c10d") != std::string::npos);
 }
@@ -234,7 +234,7 @@ TEST_CASE("resolve: a node rank is less than the number of nodes, and also valid
   CHECK(Launch{{}, {{"PET_NODE_RANK", "0"}}}.config().node_rank == 0);
 }
 
-TEST_CASE("resolve: the meaning of rdzv-conf depends on the back end") {
+TEST_CASE("resolve: the meaning of rdzv-conf depends on the backend") {
   const LaunchConfig out = many({"--nnodes=2", "--rdzv-conf=join_timeout=5,lease=0.5,odd=1"});
   CHECK(out.rendezvous.join_timeout == std::chrono::seconds(5));
   CHECK(out.rendezvous.lease == std::chrono::milliseconds(500));

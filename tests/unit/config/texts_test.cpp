@@ -262,7 +262,7 @@ TEST_CASE("manual: each key of --rdzv-conf with its default, or the reason why i
   }
 }
 
-TEST_CASE("explain: marks keys of --rdzv-conf that have no effect with the back end") {
+TEST_CASE("explain: marks keys of --rdzv-conf that have no effect with the backend") {
   const std::string text = explained({"--nnodes=2",
                                       "--rdzv-backend=c10d",
                                       "--rdzv-endpoint=a",

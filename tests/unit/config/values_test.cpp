@@ -112,7 +112,7 @@ TEST_CASE("rdzv conf: the keys that a back end reads are checked, others are not
   CHECK_FALSE(read_rendezvous_config({{"timeout", "soon"}}, "static"));
 }
 
-TEST_CASE("rdzv conf: our own keys are checked for every back end") {
+TEST_CASE("rdzv conf: our own keys are checked for every backend") {
   using Conf = std::map<std::string, std::string>;
   for (const char* backend : {"static", "c10d"}) {
     for (const Conf& bad : {Conf{{"lease", "0.1"}},
