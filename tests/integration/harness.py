@@ -18,7 +18,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-from ports import free_port  # noqa: E402, F401: of those who import this
+from ports import free_port  # noqa: E402, F401: for modules that import this one
 
 MUSTER = os.environ["MUSTER_BIN"]
 PUPPET = os.environ["MUSTER_PUPPET"]

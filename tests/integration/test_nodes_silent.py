@@ -55,7 +55,7 @@ class Frozen(NodesCase):
         nodes[0].kill_all()
 
     def agent_only(self, who):
-        """Only the agent is stopped, so its guard must kill the workers in time."""
+        """Stops only the agent, so its guard must kill the workers in time."""
         job = self.cluster("2:3", conf=CONF)
         nodes = job.start_all(3)
         job.round(3)

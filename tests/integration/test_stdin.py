@@ -45,7 +45,7 @@ class StandardInput(JobCase):
             self.assertTrue(piece, text)
             text += piece
         job.process.stdin.write(b"more\n")
-        self.assertEqual(self.told(job), 0)  # not again
+        self.assertEqual(self.told(job), 0)  # and not a second time
         (self.folder / "input").write_text("x")
         with (self.folder / "input").open() as stream:
             self.assertEqual(self.told(self.unread(stdin=stream)), 1)

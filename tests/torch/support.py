@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
-from ports import free_port  # noqa: E402, F401: of those who import this
+from ports import free_port  # noqa: E402, F401: for modules that import this one
 
 EXAMPLES = os.path.join(ROOT, "examples")
 DEADLINE = 120.0  # seconds; far more than any step takes, even on a loaded machine

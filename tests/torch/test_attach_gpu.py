@@ -33,7 +33,7 @@ class AttachOnGpus(unittest.TestCase):
             "PYTHONPATH": os.path.join(support.ROOT, "lib", "python")}
 
     def succeed(self, *words):
-        """A process imports PyTorch for seconds: it has several tasks."""
+        """Importing PyTorch takes seconds, so each process performs several tasks."""
         done = support.run([support.program("muster"), "--nproc-per-node=2", WORKER, *words],
                            env=self.environment)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

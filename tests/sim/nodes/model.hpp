@@ -51,7 +51,7 @@ struct Agent {
   std::unique_ptr<NodeCore> core;
   bool process = true;    // false if dead or exited
   bool frozen = false;    // SIGSTOP
-  bool hosts = false;     // was told that it may found
+  bool hosts = false;     // it may found a job
   bool stranger = false;  // has another command line and must be refused
   bool met = false;       // another node has welcomed it
   bool listener_known = false;

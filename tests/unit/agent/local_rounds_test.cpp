@@ -58,7 +58,7 @@ WorkerFailure exited(int code, bool after_stop = false) {
 
 }  // namespace
 
-TEST_CASE("local rounds: a round begins when it is wanted") {
+TEST_CASE("local rounds: a round begins when the supervisor requests it") {
   Bench bench;
   bench.rounds.await_round(0);
   REQUIRE(bench.run.size() == 1);
@@ -66,7 +66,7 @@ TEST_CASE("local rounds: a round begins when it is wanted") {
   CHECK(bench.events.empty());
 }
 
-TEST_CASE("local rounds: a round that cannot be opened is the end of the job") {
+TEST_CASE("local rounds: a round that cannot be opened ends the job") {
   Bench bench;
   bench.trouble = Error{Errc::unreachable, "no store"};
   bench.rounds.await_round(0);
@@ -75,7 +75,7 @@ TEST_CASE("local rounds: a round that cannot be opened is the end of the job") {
   CHECK(bench.end().error == bench.trouble);
 }
 
-TEST_CASE("local rounds: one decision for each attempt, on the failure that is told first") {
+TEST_CASE("local rounds: one decision per attempt, based on the first reported failure") {
   Bench bench;
   bench.rounds.await_round(0);
   bench.rounds.report_failure(exited(7));
@@ -93,7 +93,7 @@ TEST_CASE("local rounds: one decision for each attempt, on the failure that is t
   CHECK(bench.end().verdict == "all 1 restarts are used up");
 }
 
-TEST_CASE("local rounds: a restart names the worker that failed, and the budget that is left") {
+TEST_CASE("local rounds: a restart names the failed worker and the remaining budget") {
   Bench bench({5, 0});
   WorkerFailure failure = exited(7);
   failure.rank = 3;
@@ -112,7 +112,7 @@ TEST_CASE("local rounds: a restart names the worker that failed, and the budget 
   CHECK(last.restarts_left == 3);
 }
 
-TEST_CASE("local rounds: a worker that failed after it was stopped costs no restart") {
+TEST_CASE("local rounds: a worker that fails after it was stopped uses up no restart") {
   Bench bench;
   bench.rounds.await_round(0);
   bench.rounds.report_failure(exited(7, true));
@@ -120,7 +120,7 @@ TEST_CASE("local rounds: a worker that failed after it was stopped costs no rest
   CHECK(bench.decisions.empty());
 }
 
-TEST_CASE("local rounds: nobody is waited for at the end") {
+TEST_CASE("local rounds: the job ends without waiting for other nodes") {
   Bench bench;
   SECTION("a success") {
     bench.rounds.report_success();
@@ -136,7 +136,7 @@ TEST_CASE("local rounds: nobody is waited for at the end") {
 
 namespace {
 
-// It killed the worker of each failure because it hung.
+// Reports each failed worker as killed because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;
@@ -155,7 +155,7 @@ class FakeListener final : public HangListener {
 
 }  // namespace
 
-TEST_CASE("local rounds: a worker that hung is started again, or ends the job") {
+TEST_CASE("local rounds: a hung worker is restarted, or ends the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
     FakeListener listener;

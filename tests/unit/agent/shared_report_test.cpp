@@ -55,11 +55,12 @@ constexpr const char* kBlock =
 
 }  // namespace
 
-TEST_CASE("shared report: it names the first failure of the whole job, wherever that was") {
+TEST_CASE(
+    "shared report: names the first failure of the whole job, on whichever node it occurred") {
   CHECK(render_report(closed(), ReportSite{"node1", "train.py", "/own", false}) == kBlock);
 }
 
-TEST_CASE("shared report: it is the same on every node, byte by byte") {
+TEST_CASE("shared report: identical on every node, byte for byte") {
   JobResult elsewhere = closed();
   elsewhere.nproc = 8;
   elsewhere.attempt = 9;
@@ -71,7 +72,7 @@ TEST_CASE("shared report: it is the same on every node, byte by byte") {
   CHECK(render_report(elsewhere, ReportSite{"node3", "/abs/train.py", "", false}) == kBlock);
 }
 
-TEST_CASE("shared report: what a node could not stop comes before the common block") {
+TEST_CASE("shared report: processes that a node could not stop precede the common block") {
   JobResult result = closed();
   result.overdue = {1};
   result.survivors = {Survivor{77, 'D', "stuck"}};
@@ -81,7 +82,7 @@ TEST_CASE("shared report: what a node could not stop comes before the common blo
                       kBlock);
 }
 
-TEST_CASE("shared report: without evidence it still says who failed and how") {
+TEST_CASE("shared report: without evidence it still contains the failed rank and its exit status") {
   JobResult result = closed();
   result.close->details = GENERATE(std::string(), std::string("{"), std::string("{\"a\": 1}"));
   result.close->others_count = 40;
@@ -95,7 +96,7 @@ TEST_CASE("shared report: without evidence it still says who failed and how") {
   CHECK(story->root.status.shell_code() == 7);  // the exit code for our own caller
 }
 
-TEST_CASE("shared report: at most fifteen lines, whatever was sent") {
+TEST_CASE("shared report: at most fifteen lines, however much evidence the message contains") {
   JobResult result = closed();
   FailureStory told = sent_story();
   for (int i = 0; i < 5000; ++i) {
@@ -112,7 +113,7 @@ TEST_CASE("shared report: at most fifteen lines, whatever was sent") {
   CHECK(result.close->details.size() < 5 * kEvidenceTextBytesMax);
 }
 
-TEST_CASE("shared report: a success says nothing") {
+TEST_CASE("shared report: success prints nothing") {
   JobResult result;
   result.close = Close{};
   result.close->succeeded = true;
@@ -120,7 +121,7 @@ TEST_CASE("shared report: a success says nothing") {
   CHECK(exit_code_of(result) == 0);
 }
 
-TEST_CASE("shared report: evidence comes back as it was told") {
+TEST_CASE("shared report: a failure story survives encoding and decoding") {
   FailureStory told = sent_story();
   told.root.record = ErrorRecord{"ValueError: boom", "Traceback x", std::nullopt};
   told.root.out_of_memory = true;
@@ -136,7 +137,7 @@ TEST_CASE("shared report: evidence comes back as it was told") {
   CHECK(parse_story(story_text(told))->root == told.root);
 }
 
-TEST_CASE("shared report: the end of a long text is told, from the start of a line") {
+TEST_CASE("shared report: long text is truncated to its last lines, from the start of a line") {
   FailureStory told = sent_story();
   told.root.stderr_tail = "Traceback (most recent call last):\n";
   for (int i = 0; i < 10'000; ++i) {
@@ -150,7 +151,7 @@ TEST_CASE("shared report: the end of a long text is told, from the start of a li
   CHECK(tail.size() < kEvidenceTextBytesMax + 64);
 }
 
-TEST_CASE("shared report: the JSON tells the same on every node") {
+TEST_CASE("shared report: the JSON report is the same on every node") {
   const std::string json = report_json(closed(), ReportSite{"node1", "train.py", "/own", false});
   CHECK(json.find("\"exit_code\": 7") != std::string::npos);
   CHECK(json.find("\"node\": \"node3\"") != std::string::npos);

@@ -106,7 +106,7 @@ struct Bench {
     step(Tick{});
   }
 
-  // No leftover process exits before it is killed.
+  // Advances to the time at which leftovers are killed; none of them exits before.
   void wait_for_kill() {
     REQUIRE(core.state() == State::clearing);
     while (core.state() == State::clearing) {

@@ -149,14 +149,14 @@ std::vector<Break> breaks() {
 
 }  // namespace
 
-TEST_CASE("supervisor invariants: they hold for cores that are well") {
+TEST_CASE("supervisor invariants: hold for correct cores") {
   for (const SupervisorFacts& facts :
        {SupervisorFacts{}, running(), stopping(), finishing(), joining(), waiting()}) {
     CHECK(broken_invariant(facts).empty());
   }
 }
 
-TEST_CASE("supervisor invariants: each rule bites") {
+TEST_CASE("supervisor invariants: each rule is checked") {
   for (Break broken : breaks()) {
     INFO(broken.rule);
     broken.how(broken.facts);
