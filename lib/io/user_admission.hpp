@@ -49,7 +49,8 @@ enum class OtherUsers {
 
 class UserAdmission final : public Admission {
  public:
-  // True if this socket of another user is to be admitted anyway; identified by its inode.
+  // True if a socket that belongs to another user is admitted anyway. The socket's inode identifies
+  // it.
   using Exception = std::function<bool(const SocketOwner&)>;
 
   explicit UserAdmission(uid_t user) : user_(user) {}

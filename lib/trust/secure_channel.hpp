@@ -80,8 +80,9 @@ class SecureChannel {
   bool was_refused_ = false;
 };
 
-// How much of a client's first message has arrived. It must be a single record, as muster always
-// sends it. So no memory or computation is spent on a stranger before its proof is complete.
+// How much of a client's first message has arrived. muster always sends this message as a single
+// record, and begins the handshake only when the record is complete. A client without a complete
+// proof thus costs no memory or CPU time.
 enum class FirstRecord : std::uint8_t { incomplete, whole, foreign };
 [[nodiscard]] FirstRecord look_at_first_record(std::string_view bytes);
 
