@@ -17,7 +17,7 @@
 
 namespace muster::collective::nccl {
 
-// Exit code if ncclCommAbort hangs, because the GPU cannot be stopped otherwise.
+// Exit code if ncclCommAbort hangs. The process then exits, because nothing else can stop the GPU.
 inline constexpr int kStuckExit = 75;
 inline constexpr Duration kAbortTimeout = std::chrono::seconds(2);
 

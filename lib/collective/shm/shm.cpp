@@ -112,7 +112,7 @@ bool Shm::others_come(const Step& next, TimePoint until) {
     }
     return -1;
   };
-  // If all posts are there, meet() notifies the sleeping ranks later.
+  // If all posts have arrived, meet() notifies the sleeping ranks later.
   if (segment_.comes_soon(missing)) {
     return true;
   }

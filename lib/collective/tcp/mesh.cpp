@@ -279,7 +279,7 @@ std::optional<Error> Mesh::failure() const {
     } else {
       listen_to_all();
       if (fault_) {
-        local_.report(*fault_);  // now, because ranks on this host wait only in shared memory
+        local_.report(*fault_);  // report now: ranks on this host wait only in shared memory
       }
     }
   } else if (is_starting_) {
