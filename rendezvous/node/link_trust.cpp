@@ -372,7 +372,8 @@ void LinkSockets::lose_trust(Link& link) {
 }
 
 // Nodes that may have no common secret try one key after another. The connecting side omits the
-// failed key next time. The accepting side expects this and then refuses the key.
+// failed key next time. The accepting side closes the link without a reason if the peer has another
+// key to try.
 bool LinkSockets::tries_another(Link& link) {
   if (link.state == LinkState::stranger) {
     if (link.comes_again) {

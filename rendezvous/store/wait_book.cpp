@@ -38,7 +38,8 @@ void WaitBook::add_key(WaitId id, KeyMap::value_type& node) {
   bytes_ += cost_of(node.first);
   ++wait.missing;
   ++by_session_[wait.session].awaited;
-  // A copy: once the key is set, its entry may be deleted while the wait still needs other keys.
+  // Store a copy: once the key is set, its entry may be deleted while the wait still needs other
+  // keys.
   wait.keys.push_back(node.first);
 }
 

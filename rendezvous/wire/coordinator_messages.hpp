@@ -81,8 +81,8 @@ struct RollCall {
 
 inline constexpr std::size_t kRollCallNamesMax = 16;
 
-// Asks whether the node takes part in a round. `base` is the last round that was started. Accepting
-// nodes know both rounds, because a successor needs a quorum of each.
+// Asks the node to join a round. `base` is the last round that was started. Accepting nodes know
+// both rounds, because a successor needs a quorum of each.
 struct Propose {
   RoundPtr round;
   RoundPtr base;

@@ -13,8 +13,8 @@
 namespace muster {
 namespace {
 
-// Any peer can invent node ids. If the map is cleared, a rival is only in doubt for a little
-// longer.
+// Any peer can invent node ids, so the map is limited. Clearing it only keeps rivals in doubt a
+// little longer.
 constexpr std::size_t kRivalsMax = 256;
 
 }  // namespace

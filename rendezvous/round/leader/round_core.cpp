@@ -372,7 +372,8 @@ bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
       MUSTER_MUTATE("silent members forgotten")) {
     return found != losses_.end();
   }
-  // TimePoint::min(): we waited a whole lease before we began to lead, so no lease is left.
+  // TimePoint::min() means that we waited a whole lease before we began to lead, so no earlier
+  // lease is still valid.
   const TimePoint last = std::max(found->second.silent_since, quiet_since_);
   return last == TimePoint::min() || now >= last + settings_.lease;
 }

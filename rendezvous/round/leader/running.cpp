@@ -21,7 +21,7 @@ void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, Node
   membership_changed_ = membership_changed_ || membership;
   const auto message = std::make_shared<const RoundMessage>(regroup_);
   for (const auto& [id, node] : nodes_) {
-    // Finished nodes that are still attached (note_finish) take part in the next round.
+    // Finished nodes that are still attached (note_finish) join the next round.
     if (node.attached && (node.state == State::running || node.state == State::finished)) {
       out.emplace_back(SendMessage{node.link, message});
     }
