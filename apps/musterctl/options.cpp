@@ -257,15 +257,11 @@ Result<ControlOptions> finish(Typed typed) {
     options.timeout_given = true;
   }
   if (options.command != Command::resolve) {
-    if (const auto done = finish_job_options(typed, options); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(finish_job_options(typed, options));
   }
   if (!typed.endpoint.empty()) {
     const auto store = parse_endpoint(typed.endpoint);
-    if (!store) {
-      return std::unexpected(store.error());
-    }
+    MUSTER_RETURN_IF_ERROR(store);
     if (!store->port || *store->port == 0) {
       return failure(Errc::usage, "'" + typed.endpoint + "' needs a port: HOST:PORT");
     }

@@ -319,9 +319,7 @@ Result<void> Agent::open_runner() {
     }
   };
   auto runner = LinuxRunner::open(loop_, supervisor_, settings);
-  if (!runner) {
-    return std::unexpected(runner.error());
-  }
+  MUSTER_RETURN_IF_ERROR(runner);
   runner_ = std::move(*runner);
   return {};
 }

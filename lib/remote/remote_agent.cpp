@@ -329,20 +329,14 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
   spec.environment = environ.to_block();
   auto out = message.one_sink ? Result<PipeEnds>(PipeEnds{}) : make_pipe();
   auto err = out ? make_pipe() : Result<PipeEnds>(std::unexpected(out.error()));
-  if (!err) {
-    return std::unexpected(err.error());
-  }
+  MUSTER_RETURN_IF_ERROR(err);
   const auto in = input_with(message.token);
-  if (!in) {
-    return std::unexpected(in.error());
-  }
+  MUSTER_RETURN_IF_ERROR(in);
   const auto pid =
       spawn_process(spec,
                     {in->get(), (out->write ? out : err)->write.get(), err->write.get()},
                     inherited_state());
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   launcher_ = *pid;
   streams_[0].fd = std::move(out->read);
   streams_[1].fd = std::move(err->read);

@@ -231,9 +231,7 @@ Result<void> SharedRounds::open_proxy(RunRound& run) {
       port_range_of(setup_.config),
       admission_,
       [carrier, target](UniqueFd worker) { carrier->carry(std::move(worker), target); });
-  if (!proxy) {
-    return std::unexpected(proxy.error());
-  }
+  MUSTER_RETURN_IF_ERROR(proxy);
   proxy_ = std::move(*proxy);
   proxy_->set_notice([this](const std::string& text) { say(text); });
   run.master_addr = kProxyAddress;
@@ -312,9 +310,7 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   Store store;
   if (config.rdzv_backend == "static" && !is_proxy()) {
     auto server = node_->open_store_on_endpoint();
-    if (!server) {
-      return std::unexpected(server.error());
-    }
+    MUSTER_RETURN_IF_ERROR(server);
     const std::uint16_t port = (*server)->port();
     return Store{std::move(*server), config.master_addr, port};
   }
@@ -327,13 +323,9 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   }
   auto listener =
       listen_in_range(is_own_address(address) ? address : "::", port_range_of(setup_.config));
-  if (!listener) {
-    return std::unexpected(listener.error());
-  }
+  MUSTER_RETURN_IF_ERROR(listener);
   auto server = StoreServer::open(loop_, std::move(*listener));
-  if (!server) {
-    return std::unexpected(server.error());
-  }
+  MUSTER_RETURN_IF_ERROR(server);
   const std::uint16_t port = (*server)->port();
   return Store{std::move(*server), address, port};
 }
@@ -341,13 +333,9 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
 // Opens what this node provides to the workers on all nodes when it has rank 0.
 Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
   auto ports = ports_.for_leader();
-  if (!ports) {
-    return std::unexpected(ports.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ports);
   auto store = make_store();
-  if (!store) {
-    return std::unexpected(store.error());
-  }
+  MUSTER_RETURN_IF_ERROR(store);
   store_ = std::move(store->server);
   if (store_) {
     store_->set_admission(&admission_, store_admission_limits(setup_.config.rendezvous.lease));

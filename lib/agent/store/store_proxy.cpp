@@ -111,9 +111,7 @@ Result<std::unique_ptr<StoreProxy>> StoreProxy::open(asio::io_context& loop,
   if (!listener) {
     listener = listen_in_range(kProxyAddress, range);
   }
-  if (!listener) {
-    return std::unexpected(listener.error());
-  }
+  MUSTER_RETURN_IF_ERROR(listener);
   auto impl = std::make_shared<Impl>(loop, std::move(*listener), admission, std::move(carry));
   impl->await();
   return std::unique_ptr<StoreProxy>(new StoreProxy(std::move(impl)));

@@ -230,9 +230,7 @@ void Supervisor::close_attempt(Duration timeout) {
 
 Result<pid_t> Supervisor::start_worker(int local_rank) {
   // The reason counts as a failure of the first worker on this node (round_source.hpp).
-  if (!specs_) {
-    return std::unexpected(specs_.error());
-  }
+  MUSTER_RETURN_IF_ERROR(specs_);
   return site_.runner().spawn(specs_->at(static_cast<std::size_t>(local_rank)));
 }
 

@@ -219,9 +219,7 @@ void StartWatch::tell(const Error& error) {
 Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& context,
                                                      const HostCard& own) {
   const auto texts = exchange_cards(context, kHostTopic, own.encode());
-  if (!texts) {
-    return std::unexpected(texts.error());
-  }
+  MUSTER_RETURN_IF_ERROR(texts);
   std::vector<HostCard> cards;
   std::vector<std::string> names;
   for (const auto& text : *texts) {

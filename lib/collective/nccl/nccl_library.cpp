@@ -34,14 +34,10 @@ Result<NcclTable> nccl_table(const SharedObject& object) {
 
 Result<NcclLibrary> open_nccl(const Place& place) {
   const auto opened = open_place(place);
-  if (!opened) {
-    return std::unexpected(opened.error());
-  }
+  MUSTER_RETURN_IF_ERROR(opened);
   const SharedObject& object = *opened;
   auto table = nccl_table(object);
-  if (!table) {
-    return std::unexpected(table.error());
-  }
+  MUSTER_RETURN_IF_ERROR(table);
   NcclLibrary library{.call = *table, .path = object.path, .version = 0};
   if (const auto result = table->get_version(&library.version); result != ncclSuccess) {
     return failure(

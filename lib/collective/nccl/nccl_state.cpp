@@ -323,9 +323,7 @@ Result<void> NcclState::destroy() {
     retire();
     return ncclSuccess;
   });
-  if (!answer) {
-    return std::unexpected(answer.error());
-  }
+  MUSTER_RETURN_IF_ERROR(answer);
   if (const auto result = comm == nullptr ? *answer : nccl().destroy(comm); result != ncclSuccess) {
     return std::unexpected(failed(
         {.name = "ncclCommDestroy", .request = nullptr, .deadline = {}, .body = {}}, result));

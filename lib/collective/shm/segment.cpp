@@ -83,9 +83,7 @@ Result<std::vector<SharedMemory>> take_memory(const BootstrapContext& context,
   std::vector<SharedMemory> out;
   for (auto& fd : *fds) {
     auto memory = SharedMemory::attach(std::move(fd));
-    if (!memory) {
-      return std::unexpected(memory.error());
-    }
+    MUSTER_RETURN_IF_ERROR(memory);
     out.push_back(std::move(*memory));
   }
   return out;
@@ -100,14 +98,10 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
        {"flight-" + plan.name, plan.flight_bytes * plan.ranks.size()}}};
   for (const auto& [called, bytes] : wanted) {
     auto memory = SharedMemory::create(called, bytes);
-    if (!memory) {
-      return std::unexpected(memory.error());
-    }
+    MUSTER_RETURN_IF_ERROR(memory);
     out.push_back(std::move(*memory));
   }
-  if (auto taken = out[0].reserve(0, plan.layout.reserved()); !taken) {
-    return std::unexpected(taken.error());
-  }
+  MUSTER_RETURN_IF_ERROR(out[0].reserve(0, plan.layout.reserved()));
   return out;
 }
 
@@ -162,9 +156,7 @@ Result<Segment::Shared> Segment::share_memory(const BootstrapContext& context,
   if (auto set = context.store->set(memory_key(context, plan), answer); !set) {
     return std::unexpected(wrap(Errc::store, "cannot publish the shared memory", set.error()));
   }
-  if (!giver) {
-    return std::unexpected(giver.error());
-  }
+  MUSTER_RETURN_IF_ERROR(giver);
   return Shared{std::move(*made), std::move(*giver)};
 }
 
@@ -181,9 +173,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan)
 Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan, Shared& shared) {
   std::vector<SharedMemory>& memories = shared.memories;
   const auto base = memories[0].map();
-  if (!base) {
-    return std::unexpected(base.error());
-  }
+  MUSTER_RETURN_IF_ERROR(base);
   if (memories[0].size() != plan.layout.total()) {
     return collective::failure(Errc::mismatch,
                                "ranks on this host run different versions of muster");
@@ -201,9 +191,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
       return std::unexpected(given.error());
     }
   }
-  if (auto here = s.await_all(context); !here) {
-    return std::unexpected(here.error());
-  }
+  MUSTER_RETURN_IF_ERROR(s.await_all(context));
   s.liveness_->watch();
   return segment;
 }

@@ -78,22 +78,16 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
     return std::unexpected(system_failure("cannot create an epoll instance", errno));
   }
   const auto key = LaneKey::random();
-  if (!key) {
-    return std::unexpected(key.error());
-  }
+  MUSTER_RETURN_IF_ERROR(key);
   key_ = *key;
   // Listen before publishing the address, because a reader may connect immediately. For each pair,
   // the higher rank connects, so ranks cannot wait for each other in a cycle.
   auto listening = listen_at(place.address, place.ports);
-  if (!listening) {
-    return std::unexpected(listening.error());
-  }
+  MUSTER_RETURN_IF_ERROR(listening);
   listener_ = std::move(listening->fd);
   const auto cards = exchange_cards(
       context, "tcp", fmt::format("{} {} {}", place.address, listening->port, key_.text()));
-  if (!cards) {
-    return std::unexpected(cards.error());
-  }
+  MUSTER_RETURN_IF_ERROR(cards);
   // A connection waits in the backlog of a rank that does not accept yet, so all ranks can connect
   // before they accept.
   auto formed = reach_lower(context, *cards, place.address);
@@ -164,9 +158,7 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
     const TimePoint next_look = std::min(context.deadline, steady_now() + slice);
     while (wanted > 0 && steady_now() < next_look) {
       auto greeting = arrivals.next(next_look);
-      if (!greeting) {
-        return std::unexpected(std::move(greeting.error()));
-      }
+      MUSTER_RETURN_IF_ERROR(greeting);
       wanted -= *greeting && take_connection(std::move(**greeting)) ? 1U : 0U;
     }
     if (auto error = wanted > 0 ? ended(context) : std::nullopt) {

@@ -140,13 +140,9 @@ Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const auto pid = spawn_process(spec, {.in = theirs.get()}, inherited);
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   std::unique_ptr<Zygote> zygote(new Zygote(poller, std::move(ours), *pid, std::move(sink)));
-  if (auto watched = poller.watch_input(zygote->control_.get(), *zygote); !watched) {
-    return std::unexpected(watched.error());
-  }
+  MUSTER_RETURN_IF_ERROR(poller.watch_input(zygote->control_.get(), *zygote));
   zygote->ask();
   return zygote;
 }

@@ -50,14 +50,10 @@ std::vector<std::uint32_t> bits(const GradientSync& sync) {
 }
 
 Result<GradientStats> step(GradientSync& sync, int rank, const std::vector<int>& order) {
-  if (auto begun = sync.begin(); !begun) {
-    return std::unexpected(begun.error());
-  }
+  MUSTER_RETURN_IF_ERROR(sync.begin());
   for (const int id : order) {
     fill(sync, rank, id);
-    if (auto marked = sync.mark_ready(id); !marked) {
-      return std::unexpected(marked.error());
-    }
+    MUSTER_RETURN_IF_ERROR(sync.mark_ready(id));
   }
   return sync.wait();
 }

@@ -18,9 +18,7 @@ struct Launch {
 
   [[nodiscard]] Result<Resolved> resolved() const {
     const auto line = parse_command_line(personality, args);
-    if (!line) {
-      return std::unexpected(line.error());
-    }
+    MUSTER_RETURN_IF_ERROR(line);
     return resolve(*line, Environ(variables), machine);
   }
 
