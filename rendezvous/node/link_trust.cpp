@@ -325,8 +325,7 @@ void LinkSockets::take_handshake(Link& link) {
   note_input(link);
   const std::size_t before = link.output.bytes();
   take_sealed(link, first);
-  // Either it now has our reply, or its ClientHello was incomplete although the record was
-  // complete.
+  // There is no reply if the ClientHello was incomplete although the record was complete.
   const bool has_answer = link.output.bytes() > before;
   if (link.state == LinkState::stranger && !link.greeted && !has_answer) {
     turn_away_foreign(link);

@@ -172,8 +172,8 @@ void WaitBook::free_keys(TurnBudget& budget) {
 void WaitBook::cancel(SessionId session) {
   const auto mine = by_session_.find(session);
   if (mine != by_session_.end()) {
-    // From now on is_cancelled() is true for these waits, so they need no visit before they are
-    // freed.
+    // From now on is_cancelled() is true for these waits, so they need not be visited before they
+    // are freed.
     cancelled_.push_back(std::move(mine->second.waits));
     by_session_.erase(mine);
   }

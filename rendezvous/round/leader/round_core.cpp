@@ -278,7 +278,7 @@ bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
 
 // The node and its workers are proven dead.
 void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
-  // Both use the node's entry, which forget() erases.
+  // Read these first: both use the node's entry, which forget() erases.
   const std::string name = name_of(id);
   const bool in_time = is_in_time(now, id);
   asker_.forget(id, out);

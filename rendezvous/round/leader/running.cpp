@@ -53,7 +53,8 @@ void RoundCore::note_details(const Node& /*node*/, const Details& details) {
   }
 }
 
-// Its workers succeeded while it was disconnected, and the round has ended meanwhile.
+// The node's workers succeeded while the node was disconnected, and the round has ended in the
+// meantime.
 void RoundCore::note_late_finish(const Node& node, NodeEffects& out) {
   if (node.state == State::unknown && phase_ != Phase::closed) {
     MUSTER_MARK("a node finished a round that has ended");
@@ -81,7 +82,8 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
   }
   if (id != self_.id && id != base_->members.front().id) {
     send(node.link, Dismiss{}, out);
-    // It counts like a member that is proven dead in time, because it has no workers and exits now.
+    // The node counts like a member that is proven dead in time, because it has no workers and now
+    // exits.
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);

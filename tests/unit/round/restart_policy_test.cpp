@@ -43,7 +43,7 @@ TEST_CASE("restart policy: three quick failures in a row with the same code say 
   CHECK(policy.decide(exited(1, 4s)).restart);
   const auto third = policy.decide(exited(1, 1s));
   CHECK_FALSE(third.restart);
-  CHECK(third.reason.find("fails at start-up every time") == 0);
+  CHECK(third.reason.find("fails at startup every time") == 0);
   CHECK(third.reason.find("--quick-failures=off") != std::string::npos);
 }
 
