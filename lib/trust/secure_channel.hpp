@@ -17,7 +17,8 @@ struct ssl_ctx_st;
 
 namespace muster {
 
-// The key of a job, and the job ID that identifies the key. Both must be equal on both sides.
+// The key of a job, and the job ID that identifies the key. Both ends must have the same key and
+// job ID.
 class JobTrust {
  public:
   JobTrust(std::string_view token, std::string job);

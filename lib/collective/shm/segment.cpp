@@ -353,8 +353,8 @@ void Segment::report(const Error& error) {
   // finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
-  // process may still run for a few microseconds after the kernel has marked its word. Then both
-  // write. The text may be garbled, but it stays within its bounds.
+  // process may still run for a few microseconds after the kernel has marked its word. In that case
+  // both write. The text may be garbled, but it stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {
     mine = header_->fault.compare_exchange_strong(seen, ours);
