@@ -285,9 +285,9 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Nothing is allocated for a stranger before its proof is complete. It has no reason to send more
-// before our reply arrives, and data sent while it waits for a handshake slot would have to be
-// buffered.
+// Nothing is allocated for a stranger before its proof is complete. A stranger has no reason to
+// send more before our reply arrives, and data that it sends while it waits for a handshake slot
+// would have to be buffered.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);

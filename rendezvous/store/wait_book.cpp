@@ -130,7 +130,7 @@ void WaitBook::finish(Waits::iterator at, TurnBudget& budget) {
   // unlist() needs the number of keys, so it runs before they are moved away.
   unlist(at->second, at->first);
   auto& keys = at->second.keys;
-  // A list of keys may take several turns to free. One key is freed at once.
+  // A list of keys may take several turns to free. A single key is freed immediately.
   if (keys.size() > 1) {
     freed_.push_back(std::move(keys));
     free_keys(budget);

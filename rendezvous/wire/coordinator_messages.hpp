@@ -20,7 +20,7 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-// The accepting side's reply to an Introduction. It is in plaintext and comes before anything else.
+// The accepting side's reply to an Introduction. It is sent in plaintext, before any other data.
 enum class RoundReply : std::uint8_t {
   refused,     // a Refuse follows, nothing else
   plain,       // plaintext frames follow

@@ -17,7 +17,8 @@ namespace {
 // Nodes whose knowledge is outdated may redirect us to each other.
 constexpr int kRedirectsMax = 8;
 
-// A spare knows the members but is not one. It tries at most this many of them.
+// The maximum number of members that a spare tries to reach. A spare knows the members but is not
+// one of them.
 constexpr std::size_t kStrangersMax = 8;
 
 constexpr Duration kTroubleAfter = std::chrono::seconds(1);

@@ -17,7 +17,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kBeatsMax = 16;     // older heartbeats would no longer grant anything
-constexpr std::size_t kUntoldMax = 4096;  // failures kept while there is no leader
+constexpr std::size_t kUntoldMax = 4096;  // limit on the failures kept while there is no leader
 
 }  // namespace
 
@@ -86,7 +86,7 @@ void LinkCore::end(End effect, NodeEffects& out) {
 // -- lease ------------------------------------------------------------------------------------
 
 // The heartbeat acknowledges the last reply that we received, so the coordinator knows which of its
-// messages reached us. Its quorum is based on this.
+// messages reached us. The coordinator's quorum is based on these acknowledgements.
 void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   send(Beat{++beat_, heard_}, out);
   beats_.emplace_back(beat_, now);

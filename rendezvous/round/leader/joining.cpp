@@ -19,7 +19,7 @@ constexpr std::size_t kRivalsMax = 256;
 
 }  // namespace
 
-// Any peer can ask, so this repeats the peer's job id and reveals nothing about ours.
+// Any peer can send a query, so the reply repeats the peer's job id and reveals nothing about ours.
 Refuse other_job(const std::string& theirs) {
   return Refuse{Refusal::wrong_job,
                 fmt::format("the endpoint serves a different job than '{}'; use another port for "

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// All nodes stop. judge() decides what follows once all of them have answered.
+// Stops all nodes. judge() decides what happens next, once all of them have answered.
 void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, NodeEffects& out) {
   enter(now, Phase::stopping);
   regroup_ = why;
