@@ -55,8 +55,8 @@ class UserAdmission final : public Admission {
 
   explicit UserAdmission(uid_t user) : user_(user) {}
 
-  // Sets the Admission for peers on other hosts, which must outlive this object. Without one, they
-  // are admitted.
+  // Sets the Admission for peers on other hosts, which must outlive this object. If none is set,
+  // such peers are admitted.
   void set_elsewhere(Admission* elsewhere) { elsewhere_ = elsewhere; }
 
   void set_exception(Exception exception) { exception_ = std::move(exception); }
