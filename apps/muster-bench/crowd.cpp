@@ -33,7 +33,8 @@ constexpr Duration kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kPace = 512;
 
 // The number of bytes that a follower keeps of a frame. For a list of thousands of nodes this
-// covers only the round ID, because real followers would decode their lists on ten thousand hosts.
+// covers only the round ID: this process must not decode the list for every follower, because real
+// followers do that on their own hosts.
 constexpr std::size_t kKeptBytes = 64;
 
 struct Follower {

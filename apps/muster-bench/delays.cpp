@@ -19,7 +19,7 @@ namespace {
 // The server reads at most this many bytes at a time, so each chunk is served in one turn.
 constexpr std::size_t kChunk = 128UL * 1024;
 
-// The cleanup after a closed session has no reply. It lasts less than this.
+// The cleanup after a closed session sends no reply, but takes less time than this.
 constexpr Duration kCleanup = std::chrono::milliseconds(500);
 
 // The keys that all waits have in common. No SET completes a wait that includes kNever.

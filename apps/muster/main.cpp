@@ -85,7 +85,7 @@ int terminal_width(int fd) {
   return kWidthWithoutTerminal;
 }
 
-// Whether programs write to this descriptor in blocks rather than lines.
+// True if programs write to this descriptor in blocks instead of lines.
 bool is_torn(int fd) {
   struct stat facts {};
 

@@ -33,7 +33,7 @@ bool fits(const FoundJob& job, const ControlOptions& options) {
   return pid_fits && id_fits;
 }
 
-// Whether the job's --http server listens on one of these addresses.
+// True if the job's --http server listens on one of these addresses.
 bool serves(const FoundJob& job, const std::vector<std::string>& addresses, int port) {
   const auto http = parse_endpoint(text_of(parse_json(job.status), "http"));
   if (!http || http->port != port) {

@@ -65,7 +65,7 @@ class Terminal {
   // The descriptor for keys; -1, which poll ignores, if stdin is not a terminal.
   [[nodiscard]] int keys() const { return changed_ ? 0 : -1; }
 
-  // Whether a key or a signal requests exit.
+  // True if a key or a signal requests exit.
   [[nodiscard]] bool asked_to_end() const {
     char key = 0;
     if (changed_ && wait_ready(0, POLLIN, steady_now()) && ::read(0, &key, 1) == 1 &&

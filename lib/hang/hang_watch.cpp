@@ -21,7 +21,7 @@
 namespace muster::hang {
 namespace {
 
-// The default capacity of a recorder, unless a program asks for more.
+// The default capacity of a recorder. A program may request more.
 constexpr std::uint64_t kRecordsMax = 2048;
 
 std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64_t>>& steps,

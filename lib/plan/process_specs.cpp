@@ -14,7 +14,7 @@ namespace {
 
 enum class Stream { standard_output, standard_error };
 
-// The inputs to the stream decisions for one worker.
+// The inputs that determine the streams of one worker.
 struct Place {
   const LaunchConfig& config;
   const Assignment& assignment;

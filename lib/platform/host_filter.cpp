@@ -128,7 +128,7 @@ Result<void> check_slots(const JobHost& host,
   return {};
 }
 
-// The GPUs of a host that the filters leave.
+// The GPUs of a host that remain after filtering.
 Result<std::vector<int>> remaining(const JobHost& host,
                                    HostFilter filter,
                                    const std::set<int>& slots) {

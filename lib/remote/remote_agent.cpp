@@ -135,7 +135,7 @@ class RemoteAgent final : public RshObserver {
   FrameReader frames_{true};
   SetupMessage place_;
   bool placed_ = false;
-  std::optional<HeldPort> held_;  // kept until the end, because the rendezvous may return to it
+  std::optional<HeldPort> held_;  // never released, because the rendezvous may use the port again
   std::array<Stream, 2> streams_;
   pid_t launcher_ = 0;
   bool ended_ = false;      // the launcher has exited and this was reported
@@ -229,7 +229,7 @@ void RemoteAgent::take(const Frame& frame) {
   if (frame.kind == RemoteFrameKind::setup && !placed_) {
     take_setup(frame);
   } else if (!placed_) {
-    fail("the first message is not a setup");
+    fail("the first message is not a setup message");
   } else if (frame.kind == RemoteFrameKind::signal) {
     take_signal(frame);
   } else if (frame.host != place_.host) {

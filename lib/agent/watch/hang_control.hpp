@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HangControl: handles hangs if --hang-timeout is on. Passes the running workers to the watch,
-// reports its verdict, and carries out --on-hang. It is an event sink, because events report when
+// reports its verdict, and carries out --on-hang. It is an event sink, so that it is notified when
 // workers start, exit and are stopped. In a multi-node job, all nodes inspect their workers and the
 // leader decides. Owned by the agent; one thread.
 #pragma once

@@ -62,7 +62,7 @@ void HangControl::look(const Look& question) {
     std::string findings = hang::encode_findings(hang::summary_of(seen), most);
     parts_.others->tell(LookedHere{{question.round, question.inquiry, std::move(findings)}});
   };
-  if (workers_.size() != expected_) {  // some are still being started
+  if (workers_.size() != expected_) {  // some workers are still being started
     tell({});
     return;
   }
@@ -101,8 +101,8 @@ void HangControl::hear(const Judged& said) {
   take_verdict(*whole);
 }
 
-// The node that has the rank to act on carries out --on-hang. The failure of that rank stops the
-// round on all nodes.
+// --on-hang applies to one rank, so only the node of that rank acts. The failure of the rank stops
+// the round on all nodes.
 void HangControl::take_verdict(const hang::WholeVerdict& whole) {
   const bool runs = !stopping_ && workers_.size() == expected_;
   if (!whole.counts || !runs) {

@@ -290,7 +290,7 @@ class Groups {
     if (run.empty()) {
       return;
     }
-    // In a batch, only the closing entry learns that the batch has completed.
+    // In a batch, only the closing entry shows that the batch has completed.
     const bool coalesced = run.back().operation == "coalesced";
     const bool over = coalesced ? run.back().over
                                 : std::ranges::all_of(run, [](const Entry& e) { return e.over; });

@@ -34,7 +34,7 @@ std::string quoted(const std::string& name) {
 
 // -- the nodes' reports -----------------------------------------------------------------------
 
-// Descriptions of what could not be inspected, each with the nodes to which it applies.
+// Descriptions of missing evidence, each with the nodes to which it applies.
 using Gaps = std::map<std::string, std::vector<std::string>>;
 
 std::string words_of(const NodeFindings& node) {
@@ -92,8 +92,8 @@ void add_unseen(const NodeFindings& node, Evidence& out) {
   }
 }
 
-// Often only rank 0 reports progress. It then counts for all ranks on all nodes that have never
-// reported any.
+// Often only rank 0 reports progress. Its progress then counts for all ranks on all nodes that have
+// never reported any.
 void share_progress(Evidence& evidence) {
   for (RankEvidence& rank : evidence.ranks) {
     rank.quiet = rank.strong ? rank.quiet : std::min(rank.quiet, evidence.progress);

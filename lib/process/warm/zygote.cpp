@@ -69,7 +69,7 @@ std::string receive(int socket) {
   return count <= 0 ? "" : std::string(buffer.data(), static_cast<std::size_t>(count));
 }
 
-// Signals are blocked in the launcher or handled by its loop, so none interrupts the wait.
+// Signals are blocked in the launcher or handled by its loop, so no signal interrupts the wait.
 bool wait_for_answer(int socket, Duration timeout) {
   const auto until = steady_now() + timeout;
   while (true) {

@@ -174,8 +174,7 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   // restart budget.
   if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
-    const RestartDecision decision =
-        policy_.decide(FailureFacts{first.text, first.permanent, first.run_time, first.exited});
+    const RestartDecision decision = policy_.decide(first);
     if (!decision.restart) {
       MUSTER_MARK("no restart is left");
       verdict_ = decision.reason;

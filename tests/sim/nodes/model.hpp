@@ -34,7 +34,7 @@ struct Workers {
 enum class Ending : std::uint8_t { none, finished, closed, failed, left, orphaned };
 
 // stopped: runs only when its own timer continues it, as if it were stopped again each time
-// (lib/process/README.md, "Two processes, so that nothing survives").
+// (lib/process/README.md, "Two processes, so that no worker survives").
 enum class Guard : std::uint8_t { runs, stopped, dead };
 
 // Matches LeaseTimer::wake_interval. The maximum time that workers run past their lease while both

@@ -103,3 +103,26 @@ TEST_CASE("failure: who lost a connection is not the cause if another one failed
   CHECK(root_cause({lost, later}, SIGTERM) == 0U);
   CHECK(root_cause({lost, lost}, SIGTERM) == 0U);
 }
+
+TEST_CASE("failure: the message for the leader says if a restart can help") {
+  WorkerFailure failure = seen(3, kExit1, 10);
+  failure.run_time = std::chrono::seconds(2);
+  const Failed own_exit = failed_message(failure);
+  CHECK(own_exit.rank == 3);
+  CHECK(own_exit.exit_code == 1);
+  CHECK(own_exit.run_time == failure.run_time);
+  CHECK(own_exit.exited);
+  CHECK_FALSE(own_exit.permanent);
+  CHECK(own_exit.text == "exited with code 1");
+
+  failure.spawn_error = Error{Errc::not_possible, "not executable"};
+  CHECK(failed_message(failure).permanent);
+  CHECK_FALSE(failed_message(failure).exited);
+  failure.spawn_error->code = Errc::system;  // such as too many processes
+  CHECK_FALSE(failed_message(failure).permanent);
+
+  failure.spawn_error.reset();
+  failure.hung = true;
+  failure.ends_job = true;
+  CHECK(failed_message(failure).permanent);
+}

@@ -78,8 +78,8 @@ TEST_CASE("local rounds: a round that cannot be opened is the end of the job") {
 TEST_CASE("local rounds: one decision for each attempt, on the failure that is told first") {
   Bench bench;
   bench.rounds.await_round(0);
-  bench.rounds.report_failure(exited(7), 60s);
-  bench.rounds.report_failure(exited(8), 60s);
+  bench.rounds.report_failure(exited(7));
+  bench.rounds.report_failure(exited(8));
   REQUIRE(bench.decisions.size() == 1);
   CHECK(bench.decisions.front().restart == 1);
   CHECK(bench.decisions.front().restarts_left == 0);
@@ -88,7 +88,7 @@ TEST_CASE("local rounds: one decision for each attempt, on the failure that is t
   CHECK(bench.events.empty());
   bench.rounds.await_round(1);
   CHECK(bench.opened.back() == std::pair{1, 1});
-  bench.rounds.report_failure(exited(7), 60s);
+  bench.rounds.report_failure(exited(7));
   CHECK(bench.end().outcome == Outcome::failed);
   CHECK(bench.end().verdict == "all 1 restarts are used up");
 }
@@ -101,7 +101,7 @@ TEST_CASE("local rounds: a restart names the worker that failed, and the budget 
   failure.pid = 77;
   for (int restart = 1; restart <= 2; ++restart) {
     bench.rounds.await_round(restart - 1);
-    bench.rounds.report_failure(failure, 60s);
+    bench.rounds.report_failure(failure);
   }
   REQUIRE(bench.decisions.size() == 2);
   const event::RestartDecided& last = bench.decisions.back();
@@ -115,7 +115,7 @@ TEST_CASE("local rounds: a restart names the worker that failed, and the budget 
 TEST_CASE("local rounds: a worker that failed after it was stopped costs no restart") {
   Bench bench;
   bench.rounds.await_round(0);
-  bench.rounds.report_failure(exited(7, true), 60s);
+  bench.rounds.report_failure(exited(7, true));
   CHECK(bench.rounds.restarts() == 0);
   CHECK(bench.decisions.empty());
 }
@@ -162,7 +162,7 @@ TEST_CASE("local rounds: a worker that hung is started again, or ends the job") 
     listener.ends_job = ends_job;
     bench.rounds.use(listener);
     bench.rounds.await_round(0);
-    bench.rounds.report_failure(exited(7), 60s);
+    bench.rounds.report_failure(exited(7));
     CHECK(bench.decisions.size() == (ends_job ? 0U : 1U));
     if (ends_job) {
       CHECK(bench.end().outcome == Outcome::failed);

@@ -147,7 +147,7 @@ TEST_CASE("shared rounds: a worker that lost its connection is told as such") {
   for (const bool is_lost : {true, false}) {
     lost.lost_connection = is_lost;
     bench.told.events.clear();
-    bench.rounds.report_failure(lost, std::chrono::seconds(3));
+    bench.rounds.report_failure(lost);
     const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events.front());
     REQUIRE(failed != nullptr);
     CHECK(failed->lost_connection == is_lost);
@@ -157,7 +157,7 @@ TEST_CASE("shared rounds: a worker that lost its connection is told as such") {
 TEST_CASE("shared rounds: a failure is told first, its evidence follows") {
   Bench bench;
   bench.run();
-  bench.rounds.report_failure(exited(7), std::chrono::seconds(3));
+  bench.rounds.report_failure(exited(7));
   REQUIRE(bench.told.events.size() == 2);
   const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events[0]);
   REQUIRE(failed != nullptr);
@@ -168,11 +168,11 @@ TEST_CASE("shared rounds: a failure is told first, its evidence follows") {
   CHECK_FALSE(failed->was_stopped);
   const auto* details = std::get_if<DetailsKnown>(&bench.told.events[1]);
   REQUIRE(details != nullptr);
-  const auto evidence = parse_evidence(details->message.blob);
-  REQUIRE(evidence);
-  CHECK(evidence->failure.stderr_tail == "the last line");
-  CHECK(evidence->logs == "/logs");
-  CHECK(evidence->restarts == 2);
+  const auto story = parse_story(details->message.blob);
+  REQUIRE(story);
+  CHECK(story->root.stderr_tail == "the last line");
+  CHECK(story->logs == "/logs");
+  CHECK(story->attempt == 3);
 }
 
 TEST_CASE("shared rounds: a worker that our stop ended is told as such, and no judgement is made") {
@@ -181,7 +181,7 @@ TEST_CASE("shared rounds: a worker that our stop ended is told as such, and no j
   WorkerFailure stopped = exited(0);
   stopped.status = ExitStatus{true, 15};
   stopped.after_stop = true;
-  bench.rounds.report_failure(stopped, std::chrono::seconds(3));
+  bench.rounds.report_failure(stopped);
   const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events.front());
   REQUIRE(failed != nullptr);
   CHECK(failed->was_stopped);
@@ -440,15 +440,15 @@ TEST_CASE("shared rounds: a worker that hung fails with the verdict, and may end
     bench.run();
     WorkerFailure killed = exited(0);
     killed.status = ExitStatus{true, 9};
-    bench.rounds.report_failure(killed, std::chrono::seconds(30));
+    bench.rounds.report_failure(killed);
     REQUIRE(bench.told.events.size() == 2);
     const Failed& failed = std::get<WorkerFailedHere>(bench.told.events[0]).message;
     CHECK(failed.exit_code == (ends_job ? kHungCode : 137));
     CHECK(failed.permanent == ends_job);
     CHECK(failed.text == std::string("made no progress and was killed (--on-hang=") +
                              (ends_job ? "stop)" : "restart)"));
-    const auto evidence = parse_evidence(std::get<DetailsKnown>(bench.told.events[1]).message.blob);
-    REQUIRE(evidence);
-    CHECK(evidence->failure.record->message == "hang: rank 1 on 'b': sleeps");
+    const auto story = parse_story(std::get<DetailsKnown>(bench.told.events[1]).message.blob);
+    REQUIRE(story);
+    CHECK(story->root.record->message == "hang: rank 1 on 'b': sleeps");
   }
 }

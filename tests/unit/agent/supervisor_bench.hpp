@@ -62,8 +62,8 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
   void take(const SupervisorEffect& effect) {
     if (const auto* await = std::get_if<AwaitRound>(&effect)) {
       rounds.await_round(await->attempt);
-    } else if (const auto* report = std::get_if<ReportFailure>(&effect)) {
-      rounds.report_failure(report->failure, report->run_time);
+    } else if (const auto* report = std::get_if<WorkerFailure>(&effect)) {
+      rounds.report_failure(*report);
     } else if (std::holds_alternative<ReportSuccess>(effect)) {
       rounds.report_success();
     } else if (const auto* leave = std::get_if<LeaveRound>(&effect)) {

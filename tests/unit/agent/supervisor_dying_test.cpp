@@ -176,14 +176,14 @@ TEST_CASE(
 
 TEST_CASE("supervisor core: many nodes are told when a worker begins to die, once") {
   Bench bench = dying(shared_settings());
-  REQUIRE(bench.asked<ReportFailure>());
-  CHECK(bench.asked<ReportFailure>()->failure.local_rank == 1);
-  CHECK(bench.asked<ReportFailure>()->run_time == 60s);
-  CHECK_FALSE(bench.asked<ReportFailure>()->failure.after_stop);
+  REQUIRE(bench.asked<WorkerFailure>());
+  CHECK(bench.asked<WorkerFailure>()->local_rank == 1);
+  CHECK(bench.asked<WorkerFailure>()->run_time == 60s);
+  CHECK_FALSE(bench.asked<WorkerFailure>()->after_stop);
   bench.die(1, SIGKILL);
   CHECK(bench.effects.empty());
   bench.die(0, SIGTERM);
-  CHECK(bench.asked<ReportFailure>()->failure.after_stop);
+  CHECK(bench.asked<WorkerFailure>()->after_stop);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
   CHECK(bench.asked<TellGone>());

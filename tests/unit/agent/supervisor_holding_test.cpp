@@ -84,8 +84,8 @@ TEST_CASE("holding, many nodes: the cause is reported first, then who lost it") 
   bench.exit(1, 7);
   std::vector<int> ranks;
   for (const auto& effect : bench.effects) {
-    if (const auto* report = std::get_if<ReportFailure>(&effect)) {
-      ranks.push_back(report->failure.rank);
+    if (const auto* report = std::get_if<WorkerFailure>(&effect)) {
+      ranks.push_back(report->rank);
     }
   }
   CHECK(ranks == std::vector{1, 0});
@@ -95,8 +95,8 @@ TEST_CASE("holding, many nodes: what is held is reported when the others stop th
   Bench bench = running(shared_settings());
   lose(bench, 0);
   bench.step(RegroupNotice{"rank 9 on 'other' exited with code 7"});
-  REQUIRE(bench.asked<ReportFailure>() != nullptr);
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
+  REQUIRE(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>()->rank == 0);
 }
 
 TEST_CASE("holding, many nodes: where all workers lost a connection, the others' news is awaited") {
@@ -106,8 +106,8 @@ TEST_CASE("holding, many nodes: where all workers lost a connection, the others'
   CHECK(bench.core.state() == State::running);
   CHECK(bench.core.next_deadline() == bench.now + kDeathNewsTime);
   bench.step(RegroupNotice{"rank 9 on 'other' exited with code 7"});
-  REQUIRE(bench.asked<ReportFailure>() != nullptr);
-  CHECK(bench.asked<ReportFailure>()->failure.lost_connection);
+  REQUIRE(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>()->lost_connection);
 }
 
 TEST_CASE("holding, many nodes: without news the lost connection is reported in the end") {
@@ -115,14 +115,14 @@ TEST_CASE("holding, many nodes: without news the lost connection is reported in 
   bench.step(GroupsEmpty{});
   bench.now += kDeathNewsTime;
   bench.step(Tick{});
-  REQUIRE(bench.asked<ReportFailure>() != nullptr);
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
+  REQUIRE(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>()->rank == 0);
   CHECK(bench.core.state() == State::clearing);
 }
 
 TEST_CASE("holding, many nodes: a node that has all workers of the round reports at once") {
   Bench bench = bereft(0);
-  CHECK(bench.asked<ReportFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>() != nullptr);
   CHECK(bench.core.state() == State::stopping);
 }
 

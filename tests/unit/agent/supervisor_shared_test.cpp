@@ -67,11 +67,11 @@ TEST_CASE("shared round: a failure is reported at once and stops the workers; no
   Bench bench = running();
   bench.now += 3s;
   bench.exit(1, 7);
-  const auto* report = bench.asked<ReportFailure>();
+  const auto* report = bench.asked<WorkerFailure>();
   REQUIRE(report);
-  CHECK(report->failure.rank == 1);
+  CHECK(report->rank == 1);
   CHECK(report->run_time == 3s);
-  CHECK(place_of<ReportFailure>(bench) < place_of<SignalGroups>(bench));
+  CHECK(place_of<WorkerFailure>(bench) < place_of<SignalGroups>(bench));
   bench.die(0, SIGTERM);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
@@ -87,9 +87,9 @@ TEST_CASE("shared round: later failures of the attempt are reported as such") {
   Bench bench = running();
   bench.exit(1, 7);
   bench.exit(0, 9);
-  REQUIRE(bench.asked<ReportFailure>());
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
-  CHECK(bench.asked<ReportFailure>()->failure.after_stop);
+  REQUIRE(bench.asked<WorkerFailure>());
+  CHECK(bench.asked<WorkerFailure>()->rank == 0);
+  CHECK(bench.asked<WorkerFailure>()->after_stop);
 }
 
 TEST_CASE("shared round: a worker that cannot be started is a failure like another") {
@@ -97,9 +97,9 @@ TEST_CASE("shared round: a worker that cannot be started is a failure like anoth
   bench.step(Started{});
   bench.step(RoundFormed{2, 4});
   bench.step(SpawnFailed{0, Error{Errc::not_found, "exec './x': not found"}});
-  REQUIRE(bench.asked<ReportFailure>());
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 4);
-  CHECK(bench.asked<ReportFailure>()->run_time == 0s);
+  REQUIRE(bench.asked<WorkerFailure>());
+  CHECK(bench.asked<WorkerFailure>()->rank == 4);
+  CHECK(bench.asked<WorkerFailure>()->run_time == 0s);
   bench.step(NothingLeft{});
   CHECK(bench.asked<TellGone>());
 }

@@ -73,7 +73,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     on_tell_gone();
   }
 
-  void report_failure(const WorkerFailure& failure, Duration /*run_time*/) override {
+  void report_failure(const WorkerFailure& failure) override {
     asked.push_back("failed " + describe_end(failure));
   }
 
@@ -243,12 +243,12 @@ TEST_CASE("supervisor: failures of an attempt are reported before the next one b
     supervisor.on_groups_empty();
     supervisor.on_nothing_left();
   }
-  const auto failed = site.told<event::WorkerFailed>();
+  const auto failed = site.told<WorkerFailure>();
   REQUIRE(failed.size() == 2);
-  CHECK(failed[0].failure.status.value == 7);
-  CHECK(failed[0].failure.attempt == 0);
-  CHECK(failed[1].failure.status.value == 8);
-  CHECK(failed[1].failure.attempt == 1);
+  CHECK(failed[0].status.value == 7);
+  CHECK(failed[0].attempt == 0);
+  CHECK(failed[1].status.value == 8);
+  CHECK(failed[1].attempt == 1);
 }
 
 TEST_CASE("supervisor: failures are reported, those that our stop made are not") {
@@ -265,8 +265,8 @@ TEST_CASE("supervisor: failures are reported, those that our stop made are not")
   supervisor.on_worker_exit(stopped);
   supervisor.on_groups_empty();
   supervisor.on_nothing_left();
-  REQUIRE(site.told<event::WorkerFailed>().size() == 1);
-  CHECK(site.told<event::WorkerFailed>().front().failure.local_rank == 0);
+  REQUIRE(site.told<WorkerFailure>().size() == 1);
+  CHECK(site.told<WorkerFailure>().front().local_rank == 0);
 }
 
 TEST_CASE("supervisor: a dying worker that lost a connection is no cause, others are at once") {

@@ -37,7 +37,7 @@ class Bench final : public RoundSource, public WarmSite {
 
   void await_round(int attempt) override { awaited.push_back(attempt); }
 
-  void report_failure(const WorkerFailure& /*failure*/, Duration /*run_time*/) override {}
+  void report_failure(const WorkerFailure& /*failure*/) override {}
 
   void report_success() override {}
 

@@ -107,8 +107,8 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
   });
   CHECK(machine.usable_gpus({}) ==
         Count{1,
-              "1 NVIDIA GPU in /dev, partitioned into 3 MIG slices, of which a process uses one; "
-              "--virtual-local-rank gives each worker its own"});
+              "1 NVIDIA GPU in /dev, partitioned into 3 MIG slices (a process uses only one; "
+              "--virtual-local-rank gives each worker its own)"});
   CHECK(asked == 0);
   CHECK(machine.mig_slices() == MigSlices{3, {"MIG-a", "MIG-b"}});
   CHECK(LinuxMachine(root.path()).mig_slices() == MigSlices{3, {}});

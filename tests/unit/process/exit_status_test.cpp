@@ -51,3 +51,13 @@ TEST_CASE("exit status: signal names are read in any spelling and rubbish is non
     CHECK(signal_number(bad) == 0);
   }
 }
+
+TEST_CASE("exit status: a shell's code for a signal is not the process's own exit code") {
+  for (const int own : {1, 128, 193, 255}) {
+    CHECK(ExitStatus{false, own}.is_own_exit());
+  }
+  for (const int not_own : {0, 129, 137, 143, 192}) {
+    CHECK_FALSE(ExitStatus{false, not_own}.is_own_exit());
+  }
+  CHECK_FALSE(ExitStatus{true, 9}.is_own_exit());
+}

@@ -8,12 +8,18 @@ using namespace std::chrono_literals;
 
 namespace {
 
-FailureFacts exited(int code, Duration run_time) {
-  return {"exited with code " + std::to_string(code), false, run_time, true};
+Failed exited(int code, Duration run_time) {
+  Failed failed;
+  failed.exit_code = code;
+  failed.run_time = run_time;
+  failed.exited = true;
+  return failed;
 }
 
-FailureFacts killed(Duration run_time) {
-  return {"killed by SIGKILL", false, run_time, false};
+Failed killed(Duration run_time) {
+  Failed failed = exited(137, run_time);
+  failed.exited = false;
+  return failed;
 }
 
 RestartPolicy policy_with(int max_restarts, int quick_failures = kQuickFailures) {
@@ -94,18 +100,9 @@ TEST_CASE("restart policy: --quick-failures sets the number, off tries the whole
 }
 
 TEST_CASE("restart policy: what cannot be executed is not tried again, a full machine is") {
-  const FailureFacts missing{"could not be started: no such file", true, 0s, false};
-  const FailureFacts full{"could not be started: too many processes", false, 0s, false};
+  const Failed full = killed(0s);
+  Failed missing = full;
+  missing.permanent = true;
   CHECK_FALSE(policy_with(3).decide(missing).restart);
   CHECK(policy_with(3).decide(full).restart);
-}
-
-TEST_CASE("restart policy: a shell's code for a signal is no exit of the worker's own") {
-  CHECK(is_own_exit(false, 1));
-  CHECK(is_own_exit(false, 128));
-  CHECK(is_own_exit(false, 255));
-  CHECK_FALSE(is_own_exit(false, 0));
-  CHECK_FALSE(is_own_exit(false, 137));
-  CHECK_FALSE(is_own_exit(false, 143));
-  CHECK_FALSE(is_own_exit(true, 9));
 }
