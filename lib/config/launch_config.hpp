@@ -118,8 +118,9 @@ struct LaunchConfig {
   std::optional<int> stdin_rank;   // local rank that inherits standard input
   bool stdin_rank_chosen = false;  // set explicitly, even to "none": do not warn about unread input
 
-  // Python modules to import once in a parent process from which the workers are forked. None:
-  // start each worker cold. An empty list: use the program's own top-level imports.
+  // Python modules to import once in a parent process from which the workers are forked. If none,
+  // each worker is started cold. If the list is empty, the program's own top-level imports are
+  // used.
   std::optional<std::vector<std::string>> warm;
 
   std::string state_dir;       // directory of the round records; if empty, none are written

@@ -165,7 +165,7 @@ Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
 }
 
 // The wait is cancelled at the deadline, so that a late reply is not mistaken for the reply to a
-// later request. If the reply was already on its way, the wait has succeeded.
+// later request. If the reply was sent before the cancellation arrived, the wait has succeeded.
 Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& message) {
   const auto came = connection_.await(1, deadline);
   MUSTER_RETURN_IF_ERROR(came);

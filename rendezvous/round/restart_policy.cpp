@@ -38,7 +38,7 @@ RestartDecision RestartPolicy::decide(const Failed& first) {
   if (limits_.quick_failures > 0 && quick_ >= limits_.quick_failures) {
     MUSTER_MARK("quick failures stop the restarts");
     return {false,
-            fmt::format("fails at start-up every time ({} times in a row within {}); skipping the "
+            fmt::format("fails at startup every time ({} times in a row within {}); skipping the "
                         "remaining {} restarts. Use --quick-failures=off to try them",
                         quick_,
                         describe(kQuickFailureTime),

@@ -173,8 +173,8 @@ Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
   return {};
 }
 
-// Stored in memory shared by the whole host. The launcher also holds a descriptor, so it can read
-// the records after the rank was killed.
+// Stored in memory that all ranks on the host share. The launcher also has a descriptor for this
+// memory, so it can read the records after the rank is killed.
 Result<void> Communicator::Impl::open_recorder() {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;
@@ -418,7 +418,7 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   recorder->started_at(ticket, now);
   auto done = host->start(request);
   MUSTER_RETURN_IF_ERROR(done);
-  // Reading the clock would take a seventh of the time of a small all-reduce.
+  // Reading the clock would cost a seventh of the time of a small all-reduce.
   const TimePoint over = host->prompt() ? now : steady_now();
   recorder->completed_at(ticket, over);
   recorder->waited(over - now);

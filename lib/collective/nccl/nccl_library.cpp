@@ -66,7 +66,8 @@ Result<std::shared_ptr<const NcclLibrary>> load_nccl(const std::vector<Place>& p
 }
 
 std::string describe_nccl_version(int version) {
-  // Up to 2.8 the version code has only one digit for the minor version (X*1000 + Y*100 + Z).
+  // Up to version 2.8, the version code has only one digit for the minor version (X*1000 + Y*100 +
+  // Z).
   const int thousand = version >= 10000 ? 10000 : 1000;
   return fmt::format("{}.{}.{}", version / thousand, version % thousand / 100, version % 100);
 }

@@ -48,8 +48,8 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
   return memory;
 }
 
-// Uses a temporary stream, because waiting for the caller's streams or for operations could take
-// forever.
+// Uses a temporary stream, because waiting for the caller's streams or for pending operations could
+// take forever.
 Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   const auto stream = GpuStream::create(state_->setup().device);
   MUSTER_RETURN_IF_ERROR(stream);

@@ -209,8 +209,8 @@ void NcclState::start_abort() {
 }
 
 // ncclCommAbort also waits for the caller's work: everything queued before an operation and,
-// because it frees memory, everything else on the GPU. That may take long. The deadline applies
-// only to our own operation.
+// because it frees memory, everything else on the GPU. That may take a long time. The deadline
+// applies only to our own operation.
 void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operation) {
   const CurrentDevice current(device());
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;

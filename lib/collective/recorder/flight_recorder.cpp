@@ -367,7 +367,7 @@ void FlightRecorder::Ring::each(int fd, std::uint64_t newest, const Take& take) 
     if (is_one) {
       take(ring);
     }
-    // The slot of a rank that has not arrived is all zeros.
+    // The slot of a rank that has not arrived is all zeros. Skip it page by page.
     at += static_cast<off_t>(is_one ? bytes_for(ring.head().entries) : kRecorderPage);
   }
 }

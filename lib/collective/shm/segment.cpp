@@ -31,7 +31,8 @@ constexpr int kYieldRounds = 80;
 // that we wait for, sleeping is faster than sharing: the woken rank gets an idle CPU and keeps it.
 constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
-// Prefix of the reason that is published in place of the memory's identifier.
+// If the host's first rank has no memory to offer, it publishes this prefix and the reason instead
+// of the memory's identifier.
 constexpr std::string_view kNoMemory = "! ";
 
 // Memory for the segment, the arena of alloc() and the flight recorders.
@@ -41,7 +42,7 @@ constexpr std::size_t kMemories = 3;
 bool has_processor_each(std::size_t ranks) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  // The call fails on hosts with more CPUs than cpu_set_t can hold. We assume that these are
+  // The call fails on hosts with more CPUs than cpu_set_t can hold. Such hosts are assumed to have
   // enough.
   const bool known = ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
   return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks;
@@ -352,8 +353,8 @@ void Segment::report(const Error& error) {
   // finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
-  // process may still run for a few microseconds after the kernel has marked its word. Then both
-  // write. The text may be garbled, but it stays within its bounds.
+  // process may still run for a few microseconds after the kernel has marked its word. In that case
+  // both write. The text may be garbled, but it stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {
     mine = header_->fault.compare_exchange_strong(seen, ours);

@@ -271,7 +271,7 @@ std::optional<Error> Mesh::failure() const {
     } else {
       listen_to_all();
       if (fault_) {
-        local_.report(*fault_);  // now, because ranks on this host wait only in shared memory
+        local_.report(*fault_);  // report now: ranks on this host wait only in shared memory
       }
     }
   } else if (is_starting_) {
@@ -332,7 +332,7 @@ void Mesh::listen_to(std::size_t rank) const {
     // Otherwise every poll would report the end of stream again.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
     // A lower rank that closes before its welcome has not accepted us. This counts even if a
-    // failure in an operation is known, because ended() ignores those.
+    // failure in an operation is known, because ended() ignores failures in operations.
     const bool unwelcome =
         is_starting_ && std::cmp_less(rank, rank_) && !peer.messages.is_welcomed();
     if (unwelcome || (!peer.has_left && !fault_)) {

@@ -79,7 +79,8 @@ Result<FileValues> read_site_config(const Machine& machine) {
   return file;
 }
 
-// Leaves out a variable that an old operator misspells and that muster therefore reads.
+// Leaves out a PET_ variable that old Kubernetes operators misspell, because muster reads it under
+// the misspelled name.
 std::vector<std::string> mistyped(const Environ& environ,
                                   Personality personality,
                                   const PlatformPlan& plan) {

@@ -35,7 +35,7 @@ std::optional<std::size_t> place_of(std::string_view entry) {
 }
 
 // The visibility variable that is already set. Indices refer to its entries, because programs
-// number the GPUs that they see.
+// number only the GPUs that they see.
 std::optional<std::string> inherited_list(const Environ& environ, std::string& name) {
   for (const std::string_view variable : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
     const auto list = environ.get(variable);

@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(policy.decide(exited(1, 4s)).restart);
   const auto third = policy.decide(exited(1, 1s));
   CHECK_FALSE(third.restart);
-  CHECK(third.reason.find("fails at start-up every time") == 0);
+  CHECK(third.reason.find("fails at startup every time") == 0);
   CHECK(third.reason.find("--quick-failures=off") != std::string::npos);
 }
 
