@@ -83,7 +83,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<HttpServer::Impl> {
                         });
   }
 
-  // If no descriptors are available, accepting is retried at the next tick.
+  // If the process is out of descriptors, the next tick accepts again.
   void accept_some() {
     for (int i = 0; i < kAcceptsAtOnce; ++i) {
       UniqueFd fd(

@@ -195,7 +195,7 @@ RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t
     return break_with("a message of unknown kind " + std::to_string(number));
   }
   if (hears_only_refuse() && number != kKindOf<Refuse>.number) {
-    return break_with("it refused, but sent " + std::string(kind->frame.name));
+    return break_with("it refused the connection, but then sent " + std::string(kind->frame.name));
   }
   if (side_ == Side::accepted && !said_hello_ && number != kKindOf<Hello>.number) {
     return break_with("its first message is " + std::string(kind->frame.name) + ", not Hello");

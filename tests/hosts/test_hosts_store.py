@@ -21,7 +21,7 @@ class Direct(StoreCase):
         self.begin(None)
         port = self.said(1)[2]
         self.assert_refused(self.stranger(self.net.hosts[1], ADDRESS, port))
-        self.nodes[0].wait_for_text("belongs to a process of node 'node2' that is not part of this")
+        self.nodes[0].wait_for_text("belongs to a process on node 'node2' that is not part of this")
         self.end_job()
 
     def test_another_user_of_the_host_is_refused_and_named_once(self):

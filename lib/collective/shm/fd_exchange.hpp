@@ -15,7 +15,7 @@ namespace muster::collective {
 
 class FdGiver {
  public:
-  // Starts to listen; takers may connect after this call.
+  // Starts listening; receivers may connect once this returns.
   [[nodiscard]] static Result<FdGiver> open(const std::string& word);
 
   // Passes the descriptors to these ranks. Errors: timeout, with the first missing rank; any

@@ -58,8 +58,9 @@ Result<void> find_plan(const Step& s) {
   learn_nodes(s, *plan);
   if (s.layers.is_given(OptionId::as_node)) {
     if (s.line.command == Command::launch) {
-      return s.layers.refuse(OptionId::as_node,
-                             "needs --explain; a launch always starts this node");
+      return s.layers.refuse(
+          OptionId::as_node,
+          "is valid only with --explain; a launch always runs as the node that it is on");
     }
     if (plan->nodes) {
       plan =

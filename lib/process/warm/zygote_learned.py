@@ -190,8 +190,8 @@ class Learned:
         return self.write(list(known))
 
     def forbid(self, names, unsafe):
-        """Remembers that no worker can be forked after the imports `unsafe`, a subset of
-        `names`."""
+        """Records that workers cannot be forked once the modules in `unsafe`, a subset of `names`,
+        have been imported."""
         self.unsafe.update(unsafe)
         known = dict.fromkeys(self.known + names)
         return self.write([each for each in known if not self.is_unsafe(each)])

@@ -52,8 +52,8 @@ class Aborted(Error):
 
 
 class Mismatch(Error):
-    """Ranks called different operations, or with different counts, types, ops or roots; the
-    message quotes both calls."""
+    """Ranks called different operations, or one operation with different counts, types, ops or
+    roots; the message quotes both calls."""
 
     code = -4
     fatal = True

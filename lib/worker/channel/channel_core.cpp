@@ -259,7 +259,7 @@ bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   }
   connection.held = true;
   warn(connection.local_rank,
-       fmt::format("sends muster more than {} messages a second; further ones wait",
+       fmt::format("sends more than {} messages per second to muster; throttling it",
                    kFramesPerSecond),
        out);
   out.emplace_back(Hold{id, *until});

@@ -46,7 +46,7 @@ Result<Json> parse(std::string_view line) {
     return refuse(fmt::format("a frame of more than {} bytes", kFrameBytesMax));
   }
   if (is_deep(line)) {
-    return refuse(fmt::format("a frame with more than {} levels", kDepthMax));
+    return refuse(fmt::format("a frame nested more than {} levels deep", kDepthMax));
   }
   Json out = Json::parse(line, nullptr, false);
   if (out.is_discarded()) {

@@ -31,7 +31,7 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   started_ = as_ours(memory.started);
   accepted_ = as_ours(memory.accepted);
   accepted_base_ = as_ours(memory.base);
-  record(out);  // a successor of this agent will inherit from it
+  record(out);  // so that a restarted agent can recover this state
 }
 
 // No node that we have reached knows the job in our record.

@@ -35,7 +35,7 @@ std::string describe_refusal(const Vouched& said, const std::string& client) {
     case VouchAnswer::other_user:
       return fmt::format("it belongs to another user on node '{}'", said.node);
     case VouchAnswer::other_process:
-      return fmt::format("it belongs to a process of node '{}' that is not part of this job",
+      return fmt::format("it belongs to a process on node '{}' that is not part of this job",
                          said.node);
     case VouchAnswer::no_socket:
       return fmt::format("node '{}' has no such connection; {}", said.node, kTranslated);

@@ -72,7 +72,7 @@ TEST_CASE("round codec: the accepting side replies, and after a refusal sends on
   REQUIRE(refused.messages.size() == 1);
   CHECK(std::get<Refuse>(refused.messages[0]) == refuse);
   CHECK(decode(Side::dialled, round_reply(RoundReply::refused) + frame_of(Welcome{})).fault ==
-        "it refused, but sent Welcome");
+        "it refused the connection, but then sent Welcome");
 }
 
 TEST_CASE("round codec: a credential follows the reply, in any split") {

@@ -77,7 +77,7 @@ TEST_CASE("client vouching: each refusal names the owner or a remedy") {
   };
   CHECK(refused(VouchAnswer::other_user) == "it belongs to another user on node 'n2'");
   CHECK(refused(VouchAnswer::other_process) ==
-        "it belongs to a process of node 'n2' that is not part of this job");
+        "it belongs to a process on node 'n2' that is not part of this job");
   CHECK(refused(VouchAnswer::no_socket) ==
         "node 'n2' has no such connection; if addresses are translated between the nodes, use "
         "--store-via=proxy");

@@ -97,8 +97,8 @@ def load(path: str) -> Any:
 
 
 def max_wait() -> float:
-    """Number of seconds that asynchronous operations wait in the call; 0 if a thread runs
-    them."""
+    """Maximum number of seconds for which a call that starts an asynchronous operation may block;
+    0 if a thread runs the operations."""
     wanted = os.environ.get(ASYNC_VARIABLE) or "auto"
     if wanted not in ("auto", "inline", "thread"):
         raise ValueError(f"{ASYNC_VARIABLE} is '{wanted}'; use auto, inline or thread")

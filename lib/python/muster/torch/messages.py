@@ -159,7 +159,7 @@ class Messages:
 
 
 class Message:
-    """A send or receive that may still wait for the other side. A Part of a Work."""
+    """A send or receive that may still be waiting for its peer. A Part of a Work."""
 
     def __init__(self, group: Group, kind: int, tensor: torch.Tensor, rank: Optional[int],
                  tag: int) -> None:
