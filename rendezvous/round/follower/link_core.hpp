@@ -154,6 +154,8 @@ class LinkCore {
   void store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out);
   void store_failed(const StoreFailed& failed, NodeEffects& out);
   void worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out);
+  void send_failure(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) const;
+  void take_details(const Details& details, NodeEffects& out);
   void finish(TimePoint now, NodeEffects& out);
   void leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out);
   void tell_work(TimePoint now, NodeEffects& out);
@@ -186,8 +188,8 @@ class LinkCore {
   bool lost_touch_ = false;
   bool leaving_ = false;
   std::string leave_reason_;
-  std::vector<WorkerFailedHere> untold_;
-  std::vector<Details> untold_details_;
+  std::vector<WorkerFailedHere> failures_;  // of the started round, sent after each Welcome
+  std::vector<Details> details_;            // of these failures
 
   // following
   NodeInfo coordinator_;

@@ -414,6 +414,7 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
   finished_.clear();
   membership_changed_ = false;
   failures_.clear();
+  failed_ranks_.clear();
   details_.clear();
   verdict_by_.reset();
   newcomer_since_.reset();

@@ -20,6 +20,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -270,6 +271,7 @@ class RoundCore {
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // since when the minimum is reached; the last call runs
   std::vector<Failure> failures_;
+  std::set<std::pair<NodeId, std::int32_t>> failed_ranks_;
   std::map<std::int32_t, std::string> details_;
   std::optional<TimePoint> verdict_by_;
   std::string verdict_;
