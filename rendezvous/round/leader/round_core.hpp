@@ -290,6 +290,7 @@ class RoundCore {
   std::optional<NodeInfo> stronger_;
   std::optional<TimePoint> claims_since_;      // since when others' claims take precedence
   TimePoint claimed_at_{};                     // the last one
+  std::set<NodeId> claimants_;                 // their nodes, until they answer or join
   std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
 };
 
