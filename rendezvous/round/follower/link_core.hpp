@@ -107,6 +107,8 @@ class LinkCore {
   void recall(TimePoint now, const Memory& memory, NodeEffects& out);
   void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
+  [[nodiscard]] bool founds_again() const;
+  [[nodiscard]] bool needs_proof() const;
   [[nodiscard]] bool is_finding_leader() const;
 
   // True while it retries the coordinator that it has lost.
@@ -204,6 +206,8 @@ class LinkCore {
 
   // searching
   NodeInfo lost_;             // the coordinator that we followed last; id 0 if none
+  NodeInfo led_by_;           // the leader that we followed or yielded to last; id 0 if none
+  bool hosts_ = false;        // we have bound the first endpoint
   bool may_host_ = false;     // the first endpoint may be ours, but is not bound yet
   bool lost_proven_ = false;  // the lost coordinator is proven dead
   bool lost_released_ = false;
