@@ -39,6 +39,9 @@ class FirstUse {
   // True if another node may have received our key.
   [[nodiscard]] bool is_shared() const { return is_shared_; }
 
+  // The secret of the job key for the record of this node. Empty if it was not handed out.
+  [[nodiscard]] std::string shared_secret() const { return is_shared_ ? secret_ : ""; }
+
   // Call when a round has formed. From now on, nodes with new addresses need the job key. Returns
   // true for the first round if nodes have connected with the meeting key.
   bool close(const Round& round);

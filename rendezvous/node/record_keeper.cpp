@@ -68,7 +68,8 @@ void RecordKeeper::touch() {
 // recording fails, no older record may remain, because it would be wrong.
 NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   const RoundId round = wanted.memory.accepted->id;
-  const auto written = record_->write(wanted.memory, round.number > 0);
+  kept_ = wanted.memory;
+  const auto written = write(round.number > 0);
   if (!written && !record_->discard() && record_->read().memory) {
     return RecordFailed{round, written.error()};
   }
@@ -76,6 +77,19 @@ NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
     say_(LogLevel::info, fmt::format("{}; {}", written.error().message, kNoMemory));
   }
   return RoundRecorded{round};
+}
+
+// A key that cannot be recorded is not an error: a restarted agent then proves itself by its
+// address.
+void RecordKeeper::keep_job_key(const std::string& secret) {
+  if (std::exchange(job_key_, secret) != secret && kept_) {
+    static_cast<void>(write(true));
+  }
+}
+
+Result<void> RecordKeeper::write(bool durable) {
+  kept_->job_key = job_key_;
+  return record_->write(*kept_, durable);
 }
 
 // After join_timeout, all nodes abandon the job. If a record remained, a restarted node would wait

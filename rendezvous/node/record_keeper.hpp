@@ -41,6 +41,9 @@ class RecordKeeper {
   // Returns RoundRecorded or RecordFailed.
   [[nodiscard]] NodeEvent keep(const RecordRound& wanted);
 
+  // Adds the secret of the job key to the record, if there is one, and to later ones.
+  void keep_job_key(const std::string& secret);
+
   // Removes the record. Keeps it if the node failed, because a restarted node may need it.
   void end(const NodeEnd& how);
 
@@ -48,10 +51,13 @@ class RecordKeeper {
 
  private:
   void touch();
+  [[nodiscard]] Result<void> write(bool durable);
 
   asio::steady_timer again_;
   std::shared_ptr<const RoundRecord> record_;
   Say say_;
+  std::optional<Memory> kept_;
+  std::string job_key_;
   bool recalled_ = false;
   bool told_ = false;
 };

@@ -254,6 +254,9 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   void begin(NodeStarted how) {
     begun = true;
     how.memory = record.recall();
+    if (how.memory && !how.memory->job_key.empty()) {
+      carry_out(UseJobKey{how.memory->job_key});
+    }
     const std::string& typed = settings.core.local_addr;
     const bool is_here = how.hosts || binder.first().state == EndpointState::taken;
     const auto found = is_here ? binder.first().address : own_address_in(how.memory);
@@ -327,6 +330,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
       return;
     }
     if (std::holds_alternative<Welcome>(*wanted.message)) {
+      keep_job_key();
       sockets->allow_texts(wanted.link);
     } else if (std::holds_alternative<ShowRounds>(*wanted.message)) {
       sockets->allow_lists(wanted.link);
@@ -339,7 +343,16 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets->close(wanted.link);
   }
 
-  void carry_out(const UseJobKey& wanted) { sockets->use_job_key(wanted.secret); }
+  void carry_out(const UseJobKey& wanted) {
+    sockets->use_job_key(wanted.secret);
+    keep_job_key();
+  }
+
+  void keep_job_key() {
+    if (settings.first_use) {
+      record.keep_job_key(settings.first_use->shared_secret());
+    }
+  }
 
   void carry_out(const HostEndpoints&) { binder.keep_trying(); }
 

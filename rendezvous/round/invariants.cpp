@@ -187,10 +187,6 @@ std::string LinkCore::check_invariants() const {
   if (state_ == State::attached && lost_.id != 0) {
     return "follows a coordinator that it has lost";
   }
-  // tell_work() sends them after the Welcome, unless the node leaves.
-  if (state_ == State::attached && !leaving_ && !(untold_.empty() && untold_details_.empty())) {
-    return "has unsent failures although it is attached";
-  }
   if (walked_ > walk_.size()) {
     return "has passed the last candidate";
   }

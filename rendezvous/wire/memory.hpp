@@ -20,9 +20,11 @@ struct Memory {
   RoundPtr base;            // the round before `accepted`
   std::vector<NodeId> ids;  // IDs of the agents that used this file; the latest is last
   std::string owner{};      // the job and host to which the file belongs
+  std::string job_key{};    // secret; empty if the job's key was not handed out
 };
 
-// Encodes a record: magic, protocol version, a checksum of the rest, and the fields. Error:
+// Encodes a record: magic, protocol version, a checksum of the rest, and the fields. A record
+// without a job key ends before that field, as in earlier releases. Error:
 // protocol, if a list of members is too long (encoding), or if the record is corrupt or of another
 // version (decoding).
 [[nodiscard]] Result<std::string> encode_memory(const Memory& memory);

@@ -235,6 +235,9 @@ Result<Memory> decode_memory(std::string_view bytes) {
   Memory memory;
   FieldReader reader(bytes);
   fields(reader, memory);
+  if (reader.ok() && reader.left() > 0) {
+    reader.name(memory.job_key);
+  }
   if (sum != fnv_1a(bytes) || !reader.ok() || reader.left() > 0) {
     return broken("is truncated or corrupt");
   }

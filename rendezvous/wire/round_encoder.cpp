@@ -217,6 +217,9 @@ Result<std::string> encode_memory(const Memory& memory) {
   std::string body;
   FieldWriter writer(body);
   fields(writer, memory);
+  if (!memory.job_key.empty()) {
+    writer.name(memory.job_key);
+  }
   if (writer.too_long()) {
     return failure(Errc::protocol,
                    "cannot record more than " + std::to_string(kMaxMembers) + " nodes");

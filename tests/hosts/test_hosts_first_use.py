@@ -67,6 +67,19 @@ class FirstUse(HostsCase):
             job.round(3)
         job.finish(*nodes.values())
 
+    def test_a_member_returns_from_a_new_address(self):
+        job = self.cluster("3", conf="lease=1,last_call_timeout=0.1")
+        nodes = [self.start(job, number) for number in (1, 2, 3)]
+        job.round(3)
+        host = self.net.hosts[2]
+        host.firewall("drop")
+        nodes[2].kill_all()
+        host.ip(f"addr del {host.address}/24 dev eth0", "addr add 10.77.0.33/24 dev eth0")
+        host.open()
+        nodes[2] = self.start(job, 3)
+        self.assertEqual(job.round(3).restarts, 0)
+        job.finish(*nodes)
+
     def in_slurm(self, nodes):
         """A two-node job in a step with this node list."""
         job = self.cluster("2")

@@ -38,6 +38,7 @@ bool is_candidate(const std::vector<Endpoint>& endpoints,
 void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out) {
   join_by_ = now + settings_.join_timeout;
   trouble_due_ = now + kTroubleAfter;
+  hosts_ = started.hosts;
   may_host_ = started.may_host;
   if (started.memory) {
     recall(now, *started.memory, out);
@@ -59,8 +60,20 @@ bool LinkCore::may_found() const {
   return members().id.number == 0 && (lost_.id == 0 || lost_proven_);
 }
 
+// A founder that has yielded founds the job again only if the other leader is proven dead.
+// Newcomers find no other node at the first endpoint.
+bool LinkCore::founds_again() const {
+  return hosts_ && members().id.number == 0 && gone_.contains(led_by_.id);
+}
+
+bool LinkCore::needs_proof() const {
+  return hosts_ && members().id.number == 0 && led_by_.id != 0 && !gone_.contains(led_by_.id);
+}
+
 // The endpoint is free now. If a leader has welcomed us meanwhile, we only listen there.
 void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
+  hosts_ = true;
+  may_host_ = false;
   if (!is_finding_leader() || !may_found()) {
     return;
   }
@@ -88,6 +101,9 @@ const Round& LinkCore::members() const {
 // leads.
 std::vector<LinkCore::Target> LinkCore::make_walk() const {
   std::vector<Target> walk;
+  if (needs_proof()) {
+    walk.push_back(Target{led_by_.id, led_by_.name, led_by_.address, led_by_.port});
+  }
   const auto& nodes = members().members;
   const bool is_member = std::ranges::find(nodes, self_.id, &NodeInfo::id) != nodes.end();
   for (const NodeInfo& node : nodes) {
@@ -104,7 +120,7 @@ std::vector<LinkCore::Target> LinkCore::make_walk() const {
   }
   // A node that is not a member does not take over the job. If no member responds, a leader may
   // have bound one of the endpoints.
-  for (std::size_t i = 0; i < settings_.endpoints.size(); ++i) {
+  for (std::size_t i = needs_proof() ? 1 : 0; i < settings_.endpoints.size(); ++i) {
     walk.push_back(endpoint_target(i));
   }
   return walk;
@@ -151,7 +167,12 @@ void LinkCore::try_next(TimePoint now, NodeEffects& out) {
     try_target(Target{leader.id, leader.name, leader.address, leader.port}, timeout, out);
     return;
   }
-  if (is_fresh && settings_.endpoints.size() > 1) {
+  if (founds_again()) {
+    MUSTER_MARK("a founder that has yielded founds the job again");
+    ask_to_lead(now, true, out);
+    return;
+  }
+  if (is_fresh && settings_.endpoints.size() > 1 && !needs_proof()) {
     dial_endpoints(now, out);
     return;
   }
@@ -350,6 +371,7 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   }
   state_ = State::attached;
   coordinator_ = welcome.coordinator;
+  led_by_ = coordinator_.id == self_.id ? NodeInfo{} : coordinator_;
   answer_by_.reset();
   last_word_ = now;
   lost_ = NodeInfo{};
@@ -413,6 +435,7 @@ void LinkCore::follow(TimePoint now, const NodeInfo& other, NodeEffects& out) {
   detach(now, out);
   lost_released_ = true;
   stop_workers({fmt::format("node '{}' leads the job", other.name)}, out);
+  led_by_ = other;
   hint_ = other;
   turn(now, out);
 }

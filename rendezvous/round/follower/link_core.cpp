@@ -16,8 +16,12 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kBeatsMax = 16;     // older heartbeats would no longer grant anything
-constexpr std::size_t kUntoldMax = 4096;  // limit on the failures kept while there is no leader
+constexpr std::size_t kBeatsMax = 16;  // older heartbeats would no longer grant anything
+
+// Limits on the failures of one round that this node keeps, and on their details. A leader keeps no
+// more details either.
+constexpr std::size_t kFailuresKept = 4096;
+constexpr std::size_t kDetailsKept = kOtherFailuresMax;
 
 }  // namespace
 
@@ -180,6 +184,8 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
   replaced_.reset();
+  failures_.clear();
+  details_.clear();
   gone_.begin_round();
   gone_.note_grant(accept_sent_, coordinator_.id);
   // The right to run counts from our Accept. After it expires, others may continue without us.
@@ -194,8 +200,6 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   record(out);
   lost_touch_ = false;
   join_by_.reset();
-  untold_.clear();
-  untold_details_.clear();
   grant(accept_sent_, out);
   out.emplace_back(
       RunRound{started_, accepted_rank_, start.master_addr, start.master_port, start.offer});
@@ -241,11 +245,7 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   } else if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     worker_failed(now, *failed, out);
   } else if (const auto* details = std::get_if<DetailsKnown>(&event)) {
-    if (state_ == State::attached) {
-      send(details->message, out);
-    } else if (untold_details_.size() < kUntoldMax) {
-      untold_details_.push_back(details->message);
-    }
+    take_details(details->message, out);
   } else if (std::holds_alternative<WorkersFinished>(event)) {
     finish(now, out);
   } else if (const auto* asked = std::get_if<LeaveAsked>(&event)) {
@@ -269,15 +269,28 @@ void LinkCore::workers_gone(TimePoint now, NodeEffects& out) {
   }
 }
 
-// Sends the age, not the time, because clocks of two hosts are never compared. Failures are kept
-// while there is no leader, because the next coordinator judges all failures of the round.
+// A report can be lost with its connection, so the node keeps the failures of the round and sends
+// them again after each Welcome. The coordinator counts each of them once.
 void LinkCore::worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) {
-  if (state_ != State::attached) {
-    if (untold_.size() < kUntoldMax) {
-      untold_.push_back(failed);
-    }
-    return;
+  if (failures_.size() < kFailuresKept) {
+    failures_.push_back(failed);
   }
+  if (state_ == State::attached) {
+    send_failure(now, failed, out);
+  }
+}
+
+void LinkCore::take_details(const Details& details, NodeEffects& out) {
+  if (details_.size() < kDetailsKept) {
+    details_.push_back(details);
+  }
+  if (state_ == State::attached) {
+    send(details, out);
+  }
+}
+
+// Sends the age, not the time, because clocks of two hosts are never compared.
+void LinkCore::send_failure(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) const {
   Failed message = failed.message;
   message.age = std::max(Duration{}, now - failed.seen_at);
   send(std::move(message), out);
@@ -321,10 +334,10 @@ void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
     send(Leave{leave_reason_, false}, out);
     return;
   }
-  for (const WorkerFailedHere& failed : std::exchange(untold_, {})) {
-    worker_failed(now, failed, out);
+  for (const WorkerFailedHere& failed : failures_) {
+    send_failure(now, failed, out);
   }
-  for (const Details& details : std::exchange(untold_details_, {})) {
+  for (const Details& details : details_) {
     send(details, out);
   }
   if (work_ == Work::none) {

@@ -107,6 +107,8 @@ class LinkCore {
   void recall(TimePoint now, const Memory& memory, NodeEffects& out);
   void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
+  [[nodiscard]] bool founds_again() const;
+  [[nodiscard]] bool needs_proof() const;
   [[nodiscard]] bool is_finding_leader() const;
 
   // True while it retries the coordinator that it has lost.
@@ -154,6 +156,8 @@ class LinkCore {
   void store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out);
   void store_failed(const StoreFailed& failed, NodeEffects& out);
   void worker_failed(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out);
+  void send_failure(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) const;
+  void take_details(const Details& details, NodeEffects& out);
   void finish(TimePoint now, NodeEffects& out);
   void leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out);
   void tell_work(TimePoint now, NodeEffects& out);
@@ -186,8 +190,8 @@ class LinkCore {
   bool lost_touch_ = false;
   bool leaving_ = false;
   std::string leave_reason_;
-  std::vector<WorkerFailedHere> untold_;
-  std::vector<Details> untold_details_;
+  std::vector<WorkerFailedHere> failures_;  // of the started round, sent after each Welcome
+  std::vector<Details> details_;            // of these failures
 
   // following
   NodeInfo coordinator_;
@@ -202,6 +206,8 @@ class LinkCore {
 
   // searching
   NodeInfo lost_;             // the coordinator that we followed last; id 0 if none
+  NodeInfo led_by_;           // the leader that we followed or yielded to last; id 0 if none
+  bool hosts_ = false;        // we have bound the first endpoint
   bool may_host_ = false;     // the first endpoint may be ours, but is not bound yet
   bool lost_proven_ = false;  // the lost coordinator is proven dead
   bool lost_released_ = false;

@@ -7,6 +7,12 @@
 #include <utility>
 
 namespace muster {
+namespace {
+
+// Any peer can invent node ids.
+constexpr std::size_t kClaimantsMax = 256;
+
+}  // namespace
 
 // -- queries ----------------------------------------------------------------------------------
 
@@ -54,6 +60,7 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
   }
   if (result.what == AskResult::What::gone) {
     MUSTER_MARK("proof that a node is gone");
+    claimants_.erase(result.node);
     bury(now, result.node, out);
   }
   if (result.claim) {
@@ -62,8 +69,11 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
       asker_.forget_endpoint(result.endpoint, out);
     } else if (is_worth_following(now, claim)) {
       stronger_ = claim.coordinator;
-    } else if (is_unknown_leader(claim)) {
-      asker_.want_once(now, claim.coordinator);
+    } else {
+      claimants_.erase(result.node);
+      if (is_unknown_leader(claim)) {
+        asker_.want_once(now, claim.coordinator);
+      }
     }
     if (result.node != 0 && !is_member(result.node)) {
       asker_.forget(result.node, out);  // the node itself has answered
@@ -98,6 +108,9 @@ void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) 
   MUSTER_MARK("a claim to lead is asked about at its address");
   claims_since_ = claims_since_.value_or(now);
   claimed_at_ = now;
+  if (claimants_.size() < kClaimantsMax) {
+    claimants_.insert(hello.node.id);
+  }
   asker_.want_once(now, known_as(hello.node));
   ask_around(now, out);
 }

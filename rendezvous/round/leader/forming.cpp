@@ -134,14 +134,15 @@ bool RoundCore::enough_ready(TimePoint now) {
 // Another leader claims that the job runs, and we have not reached it. Any peer can claim this, so
 // the wait is limited.
 bool RoundCore::is_claimed(TimePoint now) const {
-  return claims_since_ && now < *claims_since_ + kClaimsHoldMost && now < claimed_at_ + kClaimHolds;
+  return !claimants_.empty() && now < *claims_since_ + kClaimsHoldMost &&
+         now < claimed_at_ + kClaimHolds;
 }
 
 // True if the first round of the job can be formed: the maximum number of nodes is present, or the
-// minimum number is and the last call is over.
+// minimum number is and the last call is over. A claim delays both.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
-    return true;
+    return !is_claimed(now);
   }
   if (!enough_since_) {
     MUSTER_MARK("last call");
@@ -414,6 +415,7 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
   finished_.clear();
   membership_changed_ = false;
   failures_.clear();
+  failed_ranks_.clear();
   details_.clear();
   verdict_by_.reset();
   newcomer_since_.reset();

@@ -207,6 +207,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     losses_.erase(loss);
   }
   asker_.forget(id, out);
+  claimants_.erase(id);
   refused_.erase(hello.node.name);
   rivals_.erase(id);
   send(link, Welcome{self_, settings_.lease}, out);

@@ -20,6 +20,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -270,6 +271,7 @@ class RoundCore {
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // since when the minimum is reached; the last call runs
   std::vector<Failure> failures_;
+  std::set<std::pair<NodeId, std::int32_t>> failed_ranks_;
   std::map<std::int32_t, std::string> details_;
   std::optional<TimePoint> verdict_by_;
   std::string verdict_;
@@ -288,6 +290,7 @@ class RoundCore {
   std::optional<NodeInfo> stronger_;
   std::optional<TimePoint> claims_since_;      // since when others' claims take precedence
   TimePoint claimed_at_{};                     // the last one
+  std::set<NodeId> claimants_;                 // their nodes, until they answer or join
   std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
 };
 

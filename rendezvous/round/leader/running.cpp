@@ -37,6 +37,10 @@ void RoundCore::note_failure(TimePoint now,
   if (!counts || failed.round != base_->id || failures_.size() >= kFailuresMax) {
     return;
   }
+  // A node repeats its failures after it has reconnected.
+  if (!failed_ranks_.emplace(node.info.id, failed.rank).second) {
+    return;
+  }
   failures_.push_back(Failure{node.info.id, now - failed.age, failed});
   if (phase_ == Phase::running) {
     regroup(now,

@@ -84,7 +84,7 @@ TEST_CASE(
   CHECK(field_count<LeaderOffer>() == 3);
   CHECK(field_count<Round>() == 4);
   CHECK(field_count<Inheritance>() == 4);
-  CHECK(field_count<Memory>() == 5);
+  CHECK(field_count<Memory>() == 6);
   CHECK(field_count<Introduction>() == 2);
   CHECK(field_count<Hello>() == 11);
   CHECK(field_count<Rounds>() == 3);
@@ -420,8 +420,9 @@ TEST_CASE("round codec: damaged frames are harmless, with the same result in eve
 }
 
 TEST_CASE("round codec: a record survives encoding and decoding, a truncated one is rejected") {
+  const std::string key = GENERATE(std::string(), std::string(64, 'a'));
   const Memory memory{
-      sample_round(9, 3), sample_round(10, 2), sample_round(0, 0), {1, 1ULL << 62U}, "n1-job"};
+      sample_round(9, 3), sample_round(10, 2), sample_round(0, 0), {1, 1ULL << 62U}, "n1-job", key};
   const auto bytes = encode_memory(memory);
   REQUIRE(bytes);
   const auto same = decode_memory(*bytes);
@@ -431,6 +432,7 @@ TEST_CASE("round codec: a record survives encoding and decoding, a truncated one
   CHECK(*same->base == *memory.base);
   CHECK(same->ids == memory.ids);
   CHECK(same->owner == memory.owner);
+  CHECK(same->job_key == key);
   for (std::size_t size = 0; size < bytes->size(); ++size) {
     CHECK_FALSE(decode_memory(std::string_view(*bytes).substr(0, size)));
   }
@@ -440,4 +442,19 @@ TEST_CASE("round codec: a record survives encoding and decoding, a truncated one
     CHECK_FALSE(decode_memory(changed));
   }
   CHECK_FALSE(decode_memory(*bytes + "x"));
+}
+
+// Records of earlier releases have no such field.
+TEST_CASE("round codec: a record without a job key ends before that field") {
+  Memory memory{sample_round(9, 3), sample_round(0, 0), sample_round(0, 0), {1}, "n1-job"};
+  const auto without = encode_memory(memory);
+  memory.job_key = std::string(64, 'a');
+  const auto with = encode_memory(memory);
+  REQUIRE(without);
+  REQUIRE(with);
+  CHECK(with->substr(kMemoryHeadBytes).starts_with(without->substr(kMemoryHeadBytes)));
+  const auto read = decode_memory(*without);
+  REQUIRE(read);
+  CHECK(read->owner == "n1-job");
+  CHECK(read->job_key.empty());
 }

@@ -2,11 +2,15 @@
 #include "rendezvous/node/round_record.hpp"
 
 #include "rendezvous/node/record_file.hpp"
+#include "rendezvous/node/record_keeper.hpp"
 #include "support/catch.hpp"
+
+#include <asio/io_context.hpp>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +51,9 @@ Memory memory_of(std::uint64_t number) {
   return {none, round, none, {7}};
 }
 
+const std::string kKey(64, 'a');
+const std::string kOtherKey(64, 'b');
+
 std::uint64_t number_in(const RoundRecord& record) {
   const auto memory = record.read().memory;
   return memory ? memory->accepted->id.number : 0;
@@ -64,6 +71,29 @@ TEST_CASE("round record: an agent reads what its predecessor wrote") {
     REQUIRE(record.write(memory_of(5), false));
   }
   CHECK(number_in(folder.open()) == 5);
+}
+
+TEST_CASE("round record: the job key is kept with the rounds") {
+  const Folder folder;
+  const auto record = std::make_shared<const RoundRecord>(folder.open());
+  asio::io_context loop;
+  RecordKeeper keeper(loop, record, [](LogLevel, const std::string&) {});
+  const auto key_in = [&] { return record->read().memory.value_or(memory_of(0)).job_key; };
+  keeper.keep_job_key(kKey);
+  CHECK_FALSE(record->read().memory);  // there is no round yet
+  static_cast<void>(keeper.keep(RecordRound{memory_of(4)}));
+  CHECK(key_in() == kKey);
+  static_cast<void>(keeper.keep(RecordRound{memory_of(5)}));
+  CHECK(key_in() == kKey);
+  CHECK(number_in(*record) == 5);
+  keeper.keep_job_key(kOtherKey);  // from a leader that has a different key
+  CHECK(key_in() == kOtherKey);
+  CHECK(number_in(*record) == 5);
+
+  struct stat facts {};
+
+  REQUIRE(::stat(record->path().c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 0777U) == 0600U);
 }
 
 TEST_CASE("round record: is not read while its agent or guard is running") {

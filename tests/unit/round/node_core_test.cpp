@@ -85,27 +85,6 @@ TEST_CASE("node core: a failed worker restarts all nodes and uses the job's budg
   }
 }
 
-TEST_CASE("node core: the earliest failure is the root cause even if it is reported later") {
-  SmallWorld world = running_world(3, 1);
-  world.nodes[1].obedient = false;
-  world.pass(1s);
-  Failed first;
-  first.round = world.nodes[1].running->round->id;
-  first.rank = 1;
-  first.exit_code = 3;
-  first.text = "exited with code 3";
-  const TimePoint seen = world.now();
-  world.pass(10ms);
-  world.cut(1);
-  fail_worker(world, 2, 1);
-  CHECK(world.nodes[0].ended.empty());
-  world.heal(1);
-  // Its connection carried no data meanwhile. Now it fails, and the failure was reported before.
-  world.kill(2);
-  CHECK(world.nodes[2].ended.empty());
-  CHECK(seen < world.now());
-}
-
 TEST_CASE(
     "node core: the end waits for workers that are being stopped, which may have failed first") {
   SmallWorld world = running_world(3, 1);

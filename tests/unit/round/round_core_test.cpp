@@ -257,6 +257,51 @@ TEST_CASE("round core: a founder waits for a leader that claims the job, for a l
   CHECK(leader.core.phase() == Phase::proposing);
 }
 
+TEST_CASE("round core: a claim delays a founder with all nodes until its address answers") {
+  const RoundPtr none = round_of({}, {});
+  Leader leader(settings(2, 2), Lead{none, none, none, true, true, TimePoint::min(), {}});
+  leader.attach(1, {}, {});
+  leader.hear(1, Ready{false});
+  Hello claim;
+  claim.purpose = Purpose::ask;
+  claim.node = member(3);
+  claim.started = kFirst;
+  claim.coordinates = true;
+  leader.core.hear_claim(leader.now, claim, leader.out);
+  const LinkId asked = std::get<OpenLink>(leader.out.back()).link;
+  leader.attach(2, {}, {});
+  leader.hear(2, Ready{false});
+  leader.pass(500ms, {1, 2});
+  REQUIRE(leader.core.phase() == Phase::gathering);
+  SECTION("it follows another node") {
+    leader.core.question_answered(
+        leader.now, asked, Claim{member(3), member(2), RoundId{}, false}, leader.out);
+    CHECK(leader.core.phase() == Phase::proposing);
+  }
+  SECTION("it is dead") {
+    leader.core.question_ended(leader.now, asked, LinkEnd::refused, leader.out);
+    CHECK(leader.core.phase() == Phase::proposing);
+  }
+  SECTION("it joins") {
+    leader.attach(3, {}, {});
+    leader.core.tick(leader.now, leader.out);
+    CHECK(leader.core.phase() == Phase::proposing);
+  }
+  SECTION("it leads") {
+    leader.core.question_answered(
+        leader.now, asked, Claim{member(3), member(3), kFirst, true}, leader.out);
+    CHECK(leader.core.phase() == Phase::gathering);
+    CHECK(leader.core.take_stronger()->id == 3);
+  }
+  SECTION("it cannot be reached") {
+    leader.core.question_ended(leader.now, asked, LinkEnd::unreachable, leader.out);
+    leader.pass(kClaimHolds - 1s, {1, 2});
+    CHECK(leader.core.phase() == Phase::gathering);
+    leader.pass(1s, {1, 2});
+    CHECK(leader.core.phase() == Phase::proposing);
+  }
+}
+
 TEST_CASE("round core: a founder waits for an endpoint that never answers, and does nothing else") {
   NodeSettings made = settings(2, 2);
   made.endpoints.push_back(Endpoint{"silent", 1});

@@ -139,6 +139,8 @@ TEST_CASE("strangers: a single claim to lead does not depose a leader that waits
   connect(world, kStranger, "10.9.9.9", claim_of(77));
   CHECK(world.nodes[0].core->coordinator().leads());
   world.add("n1");
+  CHECK(ranks(world) == std::vector{-1, -1});  // the claim delays the first round
+  world.pass(kClaimHolds);
   CHECK(ranks(world) == std::vector{0, 1});
 }
 
