@@ -158,7 +158,7 @@ class HangCore {
   TimePoint began_{};
   TimePoint looked_at_{};
   std::optional<TimePoint> next_look_{};
-  TimePoint progressed_{};          // of any rank; output counts only without another source
+  TimePoint progressed_{};          // of any rank; output counts only if no rank has another source
   std::deque<Duration> intervals_;  // between steps of the first rank
   std::uint64_t steps_seen_ = 0;    // steps of the first rank seen so far
   TimePoint last_step_{};

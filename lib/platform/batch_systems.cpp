@@ -20,7 +20,7 @@ struct Batch {
   std::string title;
   SaidNames names;
   std::optional<Said<std::string>> job;
-  bool is_task = false;                       // set by a starter, so this is not the batch script
+  bool is_task = false;                       // started by a task launcher, so not the batch script
   std::vector<std::string> mpirun_options{};  // options for mpirun to find and reach the nodes
 };
 

@@ -63,7 +63,7 @@ void LinkSockets::flush(Link& link) {
   } else if (unsent > limits_.unsent_bytes) {
     fail(link,
          LinkEnd::unreachable,
-         "it does not read: " + std::to_string(unsent) + " bytes are unsent");
+         "it is not reading from the connection; " + std::to_string(unsent) + " bytes are unsent");
   } else if (link.state == LinkState::closing && !has_output(link)) {
     start_lingering(link);
   } else {

@@ -146,9 +146,10 @@ Result<void> append_one(std::string& out, const Message& message) {
   if (writer.too_long() || body > kKind.max_body) {
     out.resize(start);
     return failure(Errc::protocol,
-                   "a message " + std::string(kKind.name) + " of " + std::to_string(body) +
-                       " bytes cannot be sent; the limit is " + std::to_string(kKind.max_body) +
-                       ", and " + std::to_string(kMaxMembers) + " nodes: use fewer nodes");
+                   "cannot send a message " + std::string(kKind.name) + " of " +
+                       std::to_string(body) + " bytes: the limits are " +
+                       std::to_string(kKind.max_body) + " bytes and " +
+                       std::to_string(kMaxMembers) + " nodes. Use fewer nodes");
   }
   const auto length = static_cast<std::uint32_t>(body);
   std::memcpy(out.data() + start, &length, sizeof(length));

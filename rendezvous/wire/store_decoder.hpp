@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // StoreDecoder: decodes the bytes of one session to requests (PROTOCOL.md, "Requests"). It is
-// incremental: the requests do not depend on how the bytes are split. It copies nothing. One small
-// value per session.
+// incremental: the requests do not depend on how the bytes are split. It copies nothing. Each
+// session has its own decoder, a small value.
 //
 // The caller passes all bytes that it has, from the first undecoded one. What it does next depends
 // on the status:

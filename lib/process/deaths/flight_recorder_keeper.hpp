@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// Keeps the recorders of the first communicator and of the newest others: one for each
-// communicator, regardless of the number of workers.
+// Limit on the recorders kept, one for each communicator regardless of the number of workers.
+// Beyond it, the keeper drops the oldest one except that of the first communicator.
 inline constexpr std::size_t kMaxFlightRecorders = 16;
 
 class FlightRecorderKeeper final : public Watcher {

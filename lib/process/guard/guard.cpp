@@ -205,7 +205,7 @@ class Guard {
     });
     if (killed.count > 0) {
       say("the agent (pid " + std::to_string(agent_) +
-          ") is stopped or hangs, and the other nodes may continue without it; killed its "
+          ") is stopped or hung, and the other nodes may continue without it; killed its "
           "workers");
     }
     tell_left(killed.left, "it keeps running");

@@ -50,7 +50,7 @@ class Zygote final : public Watcher {
   // Called from the poller with the answer to each ask(), or with the reason why there is none.
   using Sink = std::function<void(const News&)>;
 
-  // The first answer follows when the imports are done. Errors: those of spawn_process, system.
+  // Sends the first answer once the imports are done. Errors: those of spawn_process, system.
   [[nodiscard]] static Result<std::unique_ptr<Zygote>> start(Poller& poller,
                                                              const ProcessSpec& spec,
                                                              const InheritedState& inherited,

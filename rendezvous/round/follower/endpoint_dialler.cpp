@@ -15,7 +15,7 @@ EndpointDialler::EndpointDialler(const std::vector<Endpoint>& endpoints) {
 void EndpointDialler::begin(TimePoint now) {
   for (std::size_t i = 0; i < attempts_.size(); ++i) {
     Attempt& attempt = attempts_[i];
-    // An endpoint that has failed keeps its pause, so that a new search does not retry it at once.
+    // An endpoint that has failed keeps its retry delay, even if a new search begins.
     if (attempt.due == TimePoint::min()) {
       attempt.due = now + kDialStagger * static_cast<Duration::rep>(i);
     }

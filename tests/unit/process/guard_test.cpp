@@ -344,7 +344,7 @@ TEST_CASE("guard: when a stopped agent's lease expires, its workers are killed b
   const pid_t agent = begin_lease(job);
   ::kill(agent, SIGSTOP);
   REQUIRE(job.warns("the agent (pid " + std::to_string(agent) +
-                    ") is stopped or hangs, and the other nodes may continue without it; killed "
+                    ") is stopped or hung, and the other nodes may continue without it; killed "
                     "its workers\n"));
   CHECK(kill_all_below(agent, Duration{}).left.empty());
   const auto row = read_process(agent);

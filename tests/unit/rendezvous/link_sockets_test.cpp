@@ -234,7 +234,7 @@ TEST_CASE("links: closes a link whose peer does not read, without disturbing oth
     return party.all<LinkClosed>().size() == 1;
   }));
   CHECK(party.all<LinkClosed>()[0].how == LinkEnd::unreachable);
-  CHECK_THAT(party.all<LinkClosed>()[0].text, Catch::StartsWith("it does not read"));
+  CHECK_THAT(party.all<LinkClosed>()[0].text, Catch::StartsWith("it is not reading"));
 }
 
 TEST_CASE("links: a link may be closed while its own messages are processed") {

@@ -128,7 +128,8 @@ class Attached:
         """Backward passes inside the block only add to this rank's .grad. Use it for all but the
         last micro-batch. InvalidState: wait() was not called after the last backward pass."""
         if self._marked is not None:
-            raise errors.InvalidState("accumulate: call wait() after the last backward() first")
+            raise errors.InvalidState(
+                "accumulate: wait() was not called after the last backward(); call it first")
         self._synchronizes = False
         try:
             yield self
