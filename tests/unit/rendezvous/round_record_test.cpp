@@ -89,7 +89,9 @@ TEST_CASE("round record: the job key is kept with the rounds") {
   keeper.keep_job_key(kOtherKey);  // from a leader that has a different key
   CHECK(key_in() == kOtherKey);
   CHECK(number_in(*record) == 5);
+
   struct stat facts {};
+
   REQUIRE(::stat(record->path().c_str(), &facts) == 0);
   CHECK((facts.st_mode & 0777U) == 0600U);
 }
