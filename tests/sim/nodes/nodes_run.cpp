@@ -83,8 +83,8 @@ bool Verdict::has_quorum(const Round& round) const {
   return here == all || (lasting && (majority || world_.died_in_sight(round)));
 }
 
-// A node that has followed a leader no longer founds a job: other nodes may be running, and it does
-// not know which to ask. It exits when its join timeout expires.
+// A node that has followed a leader founds the job again only if it has proven that leader dead
+// (LinkCore::founds_again). Otherwise it exits when its join timeout expires.
 bool Verdict::has_founder() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
     const bool may_host = agent.hosts || agent.machine == 0;
