@@ -3,7 +3,6 @@
 and the next job, unless a forked worker would notice."""
 import stat
 import textwrap
-import unittest
 
 from warm_case import COLD, WarmCase
 
@@ -177,7 +176,3 @@ class LeftOut(LearnedCase):
         """It may still be in a buffer when the import ends."""
         self.assert_left_out("import ctypes\nctypes.CDLL(None).puts(b'printed')\n",
                              "has printed something")
-
-
-if __name__ == "__main__":
-    unittest.main()
