@@ -11,8 +11,9 @@ from .work import WAIT_SLICE, PendingOperation
 
 
 class GradientsHandle:
-    """The C object of a GradientSync. Freed once, before its communicator, by its owner or by the communicator's
-    core, whichever runs first. open: whether a step that involves other ranks is in progress."""
+    """The C object of a GradientSync. Freed once, before its communicator, by its owner or by the
+    communicator's core, whichever runs first. open: whether a step that involves other ranks is in
+    progress."""
 
     def __init__(self, handle: Optional[int], comm: Optional[int]) -> None:
         self.handle, self.comm, self.open = handle, comm, False
@@ -33,7 +34,7 @@ class Core:
         self.handle = handle
         self.pid = os.getpid()
         self.pending: List[PendingOperation] = []  # they keep the buffers alive
-        self.gradients: Set[GradientsHandle] = set()  # GradientSync handles; freed before the communicator
+        self.gradients: Set[GradientsHandle] = set()  # freed before the communicator
 
     def finish(self) -> None:
         """Waits for the pending operations, whether they succeed or fail."""
