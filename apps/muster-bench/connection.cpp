@@ -77,9 +77,7 @@ Result<std::string> receive(int fd, std::size_t size) {
   std::string bytes(size, '\0');
   std::size_t have = 0;
   while (have < size) {
-    if (auto ready = wait_for(fd, POLLIN); !ready) {
-      return std::unexpected(ready.error());
-    }
+    MUSTER_RETURN_IF_ERROR(wait_for(fd, POLLIN));
     const auto got = recv(fd, bytes.data() + have, size - have, 0);
     if (got == 0) {
       return failure(Errc::closed, "a server closed the connection");
@@ -97,9 +95,7 @@ Result<void> converse(int fd, const Exchange& step) {
     return sent;
   }
   const auto answer = receive(fd, step.reply.size());
-  if (!answer) {
-    return std::unexpected(answer.error());
-  }
+  MUSTER_RETURN_IF_ERROR(answer);
   if (step.exact && *answer != step.reply) {
     return failure(Errc::protocol, "a server sent a wrong answer");
   }

@@ -33,7 +33,8 @@ constexpr Duration kTimeout = std::chrono::seconds(60);
 constexpr std::size_t kPace = 512;
 
 // The number of bytes that a follower keeps of a frame. For a list of thousands of nodes this
-// covers only the round ID, because real followers would decode their lists on ten thousand hosts.
+// covers only the round ID: this process must not decode the list for every follower, because real
+// followers do that on their own hosts.
 constexpr std::size_t kKeptBytes = 64;
 
 struct Follower {
@@ -105,9 +106,7 @@ Result<void> Followers::join_all() {
   followers_.reserve(plan_.nodes);
   for (std::size_t i = 0; i < plan_.nodes; ++i) {
     auto fd = connect_to(host_.port());
-    if (!fd) {
-      return std::unexpected(fd.error());
-    }
+    MUSTER_RETURN_IF_ERROR(fd);
     ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);
     Follower& follower = followers_.emplace_back();
     follower.fd = std::move(*fd);
@@ -301,9 +300,7 @@ Result<Crowd> measure_crowd(const CrowdPlan& plan) {
   const auto trust = plan.sealed ? std::make_shared<const JobTrust>("a token of the bench", kJob)
                                  : std::shared_ptr<const JobTrust>();
   auto host = CrowdHost::start(plan.nodes, plan.lease, trust);
-  if (!host) {
-    return std::unexpected(host.error());
-  }
+  MUSTER_RETURN_IF_ERROR(host);
   pin_to(1);
   // Wait until the host listens.
   const TimePoint until = steady_now() + kTimeout;
@@ -312,24 +309,18 @@ Result<Crowd> measure_crowd(const CrowdPlan& plan) {
   Crowd crowd;
   Followers followers(**host, plan);
   const TimePoint begin = steady_now();
-  if (auto joined = followers.join_all(); !joined) {
-    return std::unexpected(joined.error());
-  }
+  MUSTER_RETURN_IF_ERROR(followers.join_all());
   crowd.joined = steady_now() - begin;
   const auto all = [&](int times) {
     return [&followers, times] { return followers.started(times) >= followers.size(); };
   };
-  if (auto started = followers.serve(all(1), "for the first start"); !started) {
-    return std::unexpected(started.error());
-  }
+  MUSTER_RETURN_IF_ERROR(followers.serve(all(1), "for the first start"));
   crowd.started = steady_now() - begin;
   crowd.messages_per_node =
       static_cast<double>(followers.messages) / static_cast<double>(plan.nodes);
   followers.lose_last();
   const TimePoint lost = steady_now();
-  if (auto started = followers.serve(all(2), "for the second start"); !started) {
-    return std::unexpected(started.error());
-  }
+  MUSTER_RETURN_IF_ERROR(followers.serve(all(2), "for the second start"));
   crowd.regrouped = steady_now() - lost;
 
   const TimePoint idle_from = steady_now();

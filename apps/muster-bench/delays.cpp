@@ -19,7 +19,7 @@ namespace {
 // The server reads at most this many bytes at a time, so each chunk is served in one turn.
 constexpr std::size_t kChunk = 128UL * 1024;
 
-// The cleanup after a closed session has no reply. It lasts less than this.
+// The cleanup after a closed session sends no reply, but takes less time than this.
 constexpr Duration kCleanup = std::chrono::milliseconds(500);
 
 // The keys that all waits have in common. No SET completes a wait that includes kNever.
@@ -80,9 +80,7 @@ Result<UniqueFd> client(std::uint16_t port) {
   if (!fd) {
     return fd;
   }
-  if (auto greeted = converse(fd->get(), greeting(Protocol::tcpstore, {})); !greeted) {
-    return std::unexpected(greeted.error());
-  }
+  MUSTER_RETURN_IF_ERROR(converse(fd->get(), greeting(Protocol::tcpstore, {})));
   return fd;
 }
 
@@ -94,9 +92,7 @@ class Probe {
   [[nodiscard]] Result<void> reconnect() {
     worker_.reset();
     auto fd = client(port_);
-    if (!fd) {
-      return std::unexpected(fd.error());
-    }
+    MUSTER_RETURN_IF_ERROR(fd);
     worker_ = std::move(*fd);
     return {};
   }
@@ -107,12 +103,8 @@ class Probe {
     while (!requests.empty()) {
       const std::string_view chunk = requests.substr(0, kChunk);
       requests.remove_prefix(chunk.size());
-      if (auto sent = send_all(worker_.get(), chunk); !sent) {
-        return std::unexpected(sent.error());
-      }
-      if (auto pinged = ping(); !pinged) {
-        return std::unexpected(pinged.error());
-      }
+      MUSTER_RETURN_IF_ERROR(send_all(worker_.get(), chunk));
+      MUSTER_RETURN_IF_ERROR(ping());
     }
     return receive_all(replies);
   }
@@ -120,9 +112,7 @@ class Probe {
   // The pinging client sets the key for which the other one waits.
   [[nodiscard]] Result<Duration> wake(const std::string& key, std::size_t replies) {
     longest_ = {};
-    if (auto sent = send_all(pinger_.get(), set_one(key)); !sent) {
-      return std::unexpected(sent.error());
-    }
+    MUSTER_RETURN_IF_ERROR(send_all(pinger_.get(), set_one(key)));
     return receive_all(replies);
   }
 
@@ -130,9 +120,7 @@ class Probe {
     longest_ = {};
     worker_.reset();
     for (const TimePoint end = steady_now() + kCleanup; steady_now() < end;) {
-      if (auto pinged = ping(); !pinged) {
-        return std::unexpected(pinged.error());
-      }
+      MUSTER_RETURN_IF_ERROR(ping());
     }
     return longest_;
   }
@@ -148,9 +136,7 @@ class Probe {
   Result<Duration> receive_all(std::size_t left) {
     std::array<char, kChunk> buffer;
     do {
-      if (auto pinged = ping(); !pinged) {
-        return std::unexpected(pinged.error());
-      }
+      MUSTER_RETURN_IF_ERROR(ping());
       const auto got = recv(worker_.get(), buffer.data(), std::min(left, kChunk), MSG_DONTWAIT);
       if (left > 0 && got == 0) {
         return failure(Errc::closed, "a server closed the connection");
@@ -174,9 +160,7 @@ class Phases {
   [[nodiscard]] Result<std::vector<Delay>> run() {
     many_waits();
     large_requests(names(count_));
-    if (!done_) {
-      return std::unexpected(done_.error());
-    }
+    MUSTER_RETURN_IF_ERROR(done_);
     return std::move(delays_);
   }
 
@@ -241,9 +225,7 @@ class Phases {
 
 Result<std::vector<Delay>> measure_delays(std::uint16_t port, std::size_t keys) {
   auto pinger = client(port);
-  if (!pinger) {
-    return std::unexpected(pinger.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pinger);
   Probe probe(port, std::move(*pinger));
   return Phases(probe, keys).run();
 }

@@ -46,9 +46,7 @@ class Load {
 Result<void> Load::add_client(const LoadPlan& plan, std::size_t number) {
   const auto request = exchange(plan.protocol, plan.operation, number);
   auto fd = connect_to(plan.port);
-  if (!fd) {
-    return std::unexpected(fd.error());
-  }
+  MUSTER_RETURN_IF_ERROR(fd);
   for (const auto& warm : {greeting(plan.protocol, request),
                            prepare(plan.protocol, plan.operation, number),
                            request}) {
@@ -116,17 +114,13 @@ Result<void> Load::step(std::size_t depth) {
 
 Result<double> Load::run(const LoadPlan& plan) {
   for (auto& client : clients_) {
-    if (auto sent = start_batch(client); !sent) {
-      return std::unexpected(sent.error());
-    }
+    MUSTER_RETURN_IF_ERROR(start_batch(client));
   }
   auto begin = steady_now();
   auto end = begin + plan.warm_up;
   std::size_t counted_from = 0;
   for (bool measuring = false;;) {
-    if (auto done = step(plan.depth); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(step(plan.depth));
     const auto now = steady_now();
     if (now < end) {
       continue;
@@ -147,9 +141,7 @@ Result<double> Load::run(const LoadPlan& plan) {
 Result<double> measure_rate(const LoadPlan& plan) {
   Load load;
   for (std::size_t number = 0; number < plan.clients; ++number) {
-    if (auto added = load.add_client(plan, number); !added) {
-      return std::unexpected(added.error());
-    }
+    MUSTER_RETURN_IF_ERROR(load.add_client(plan, number));
   }
   return load.run(plan);
 }

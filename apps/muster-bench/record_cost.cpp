@@ -38,9 +38,7 @@ Result<std::vector<Duration>> measure_record(const std::string& folder,
   for (std::size_t i = 0; i < writes; ++i) {
     const Memory memory = memory_of(nodes, i + 1);
     const TimePoint begin = steady_now();
-    if (auto written = record.write(memory, true); !written) {
-      return std::unexpected(written.error());
-    }
+    MUSTER_RETURN_IF_ERROR(record.write(memory, true));
     times.push_back(steady_now() - begin);
   }
   record.remove();

@@ -132,9 +132,7 @@ Result<void> Scraper::take(Client& client) {
   last_answer_ = steady_now();
   while (!client.due.empty()) {
     const auto size = size_of_answer(client.input);
-    if (!size) {
-      return std::unexpected(size.error());
-    }
+    MUSTER_RETURN_IF_ERROR(size);
     if (!*size || client.input.size() < **size) {
       break;
     }
@@ -159,21 +157,15 @@ Scrapes Scraper::conclude() {
 Result<Scrapes> Scraper::run() {
   for (std::size_t i = 0; i < plan_.connections; ++i) {
     auto fd = connect_to(plan_.port);
-    if (!fd) {
-      return std::unexpected(fd.error());
-    }
+    MUSTER_RETURN_IF_ERROR(fd);
     clients_.push_back({std::move(*fd), {}, {}});
   }
   begin_ = steady_now();
   last_answer_ = begin_;
   while (times_.size() < plan_.requests) {
     const TimePoint now = steady_now();
-    if (auto done = send_due(now); !done) {
-      return std::unexpected(done.error());
-    }
-    if (auto done = wait(now); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(send_due(now));
+    MUSTER_RETURN_IF_ERROR(wait(now));
   }
   return conclude();
 }

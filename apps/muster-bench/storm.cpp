@@ -96,9 +96,7 @@ Result<void> meet_all(const StormPlan& plan, std::vector<UniqueFd>& connections)
   Phase phase(plan.clients);
   for (std::size_t number = 0; number < plan.clients; ++number) {
     auto fd = connect_to(plan.port);
-    if (!fd) {
-      return std::unexpected(fd.error());
-    }
+    MUSTER_RETURN_IF_ERROR(fd);
     connections.push_back(std::move(*fd));
     const auto hello = greeting(plan.protocol, set_and_get(plan.protocol, number));
     if (auto begun = phase.begin(connections.back().get(), number, hello); !begun) {
@@ -128,13 +126,9 @@ Result<Storm> raise_storm(const StormPlan& plan) {
   Storm storm;
   storm.connections.reserve(plan.clients);
   const auto begin = steady_now();
-  if (auto met = meet_all(plan, storm.connections); !met) {
-    return std::unexpected(met.error());
-  }
+  MUSTER_RETURN_IF_ERROR(meet_all(plan, storm.connections));
   storm.connected = steady_now() - begin;
-  if (auto asked = ask_all(plan, storm.connections); !asked) {
-    return std::unexpected(asked.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ask_all(plan, storm.connections));
   storm.whole = steady_now() - begin;
   return storm;
 }
@@ -142,9 +136,7 @@ Result<Storm> raise_storm(const StormPlan& plan) {
 Result<std::vector<UniqueFd>> open_idle(const StormPlan& plan) {
   std::vector<UniqueFd> connections;
   connections.reserve(plan.clients);
-  if (auto met = meet_all(plan, connections); !met) {
-    return std::unexpected(met.error());
-  }
+  MUSTER_RETURN_IF_ERROR(meet_all(plan, connections));
   return connections;
 }
 

@@ -33,14 +33,10 @@ struct Streamer {
 
 Result<Streamer> open_streamer(const StreamPlan& plan, std::size_t number) {
   auto fd = connect_to(plan.port);
-  if (!fd) {
-    return std::unexpected(fd.error());
-  }
+  MUSTER_RETURN_IF_ERROR(fd);
   Streamer streamer;
   const auto sample = streamed_set(plan.protocol, 0);
-  if (auto met = converse(fd->get(), greeting(plan.protocol, sample)); !met) {
-    return std::unexpected(met.error());
-  }
+  MUSTER_RETURN_IF_ERROR(converse(fd->get(), greeting(plan.protocol, sample)));
   for (std::size_t i = 0; i < kChunk; ++i) {
     streamer.chunk += streamed_set(plan.protocol, (number * kChunk + i) % kKeys).request;
   }
@@ -48,9 +44,7 @@ Result<Streamer> open_streamer(const StreamPlan& plan, std::size_t number) {
   streamer.answers = streamer.chunks_left * kChunk * sample.reply.size();
   streamer.question = exchange(plan.protocol, Operation::get, (number * kChunk) % kKeys);
   streamer.fd = std::move(*fd);
-  if (auto made = set_nonblocking(streamer.fd.get()); !made) {
-    return std::unexpected(made.error());
-  }
+  MUSTER_RETURN_IF_ERROR(set_nonblocking(streamer.fd.get()));
   return streamer;
 }
 
@@ -115,9 +109,7 @@ Result<bool> turn(std::vector<Streamer>& streamers, std::vector<char>& buffer) {
     if (moved && (waiting[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       moved = pull(streamers[i], buffer);
     }
-    if (!moved) {
-      return std::unexpected(moved.error());
-    }
+    MUSTER_RETURN_IF_ERROR(moved);
   }
   return std::ranges::all_of(streamers, &Streamer::done);
 }
@@ -128,18 +120,14 @@ Result<double> measure_stream(const StreamPlan& plan) {
   std::vector<Streamer> streamers;
   for (std::size_t number = 0; number < plan.clients; ++number) {
     auto streamer = open_streamer(plan, number);
-    if (!streamer) {
-      return std::unexpected(streamer.error());
-    }
+    MUSTER_RETURN_IF_ERROR(streamer);
     streamers.push_back(std::move(*streamer));
   }
   std::vector<char> buffer(std::size_t{256} * 1024);
   const auto begin = steady_now();
   for (;;) {
     const auto done = turn(streamers, buffer);
-    if (!done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(done);
     if (*done) {
       break;
     }

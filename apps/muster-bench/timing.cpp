@@ -32,18 +32,14 @@ long long drain(int fd) {
 
 Result<Timing> measure_time(const TimingPlan& plan) {
   auto console = make_pipe();
-  if (!console) {
-    return std::unexpected(console.error());
-  }
+  MUSTER_RETURN_IF_ERROR(console);
   Timing timing;
   std::vector<Child> children;
   children.reserve(plan.programs.size());
   const auto begin = steady_now();
   for (const auto& argv : plan.programs) {
     auto child = Child::start(argv, plan.drain ? console->write.get() : -1);
-    if (!child) {
-      return std::unexpected(child.error());
-    }
+    MUSTER_RETURN_IF_ERROR(child);
     children.push_back(std::move(*child));
   }
   if (plan.drain) {

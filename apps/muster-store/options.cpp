@@ -109,15 +109,11 @@ Result<StoreOptions> parse_store_options(int argc, const char* const* argv) {
     return std::unexpected(explain(app, error));
   }
   const auto number = parse_port(port);
-  if (!number) {
-    return std::unexpected(number.error());
-  }
+  MUSTER_RETURN_IF_ERROR(number);
   options.port = *number;
   if (app.count("--uid") > 0) {
     const auto found = chosen_user(user, options.open);
-    if (!found) {
-      return std::unexpected(found.error());
-    }
+    MUSTER_RETURN_IF_ERROR(found);
     options.user = *found;
   }
   if (help) {

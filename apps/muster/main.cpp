@@ -85,7 +85,7 @@ int terminal_width(int fd) {
   return kWidthWithoutTerminal;
 }
 
-// Whether programs write to this descriptor in blocks rather than lines.
+// True if programs write to this descriptor in blocks instead of lines.
 bool is_torn(int fd) {
   struct stat facts {};
 
@@ -156,13 +156,9 @@ Result<std::optional<Shared>> share(const AgentSetup& setup) {
     return std::nullopt;
   }
   auto sockets = make_node_sockets();
-  if (!sockets) {
-    return std::unexpected(sockets.error());
-  }
+  MUSTER_RETURN_IF_ERROR(sockets);
   auto lease = LeaseTimer::make(config.rendezvous.lease);
-  if (!lease) {
-    return std::unexpected(lease.error());
-  }
+  MUSTER_RETURN_IF_ERROR(lease);
   return Shared{std::move(*sockets), std::move(*lease), open_record(setup)};
 }
 
@@ -216,9 +212,7 @@ Result<std::string> token_to_send(const HostsRequest& request) {
     return make_token();
   }
   auto token = read_token(token_file_source(request.token_file));
-  if (!token) {
-    return std::unexpected(std::move(token.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(token);
   return std::move(token->secret);
 }
 

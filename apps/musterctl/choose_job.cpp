@@ -33,7 +33,7 @@ bool fits(const FoundJob& job, const ControlOptions& options) {
   return pid_fits && id_fits;
 }
 
-// Whether the job's --http server listens on one of these addresses.
+// True if the job's --http server listens on one of these addresses.
 bool serves(const FoundJob& job, const std::vector<std::string>& addresses, int port) {
   const auto http = parse_endpoint(text_of(parse_json(job.status), "http"));
   if (!http || http->port != port) {
@@ -61,16 +61,12 @@ Result<JobSource> source_at(const Endpoint& endpoint, const ControlOptions& opti
   out.endpoint = endpoint;
   if (!options.http_key_file.empty()) {
     auto key = read_key(options.http_key_file);
-    if (!key) {
-      return std::unexpected(std::move(key.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(key);
     out.key = std::move(*key);
     return out;
   }
   const auto addresses = resolve_blocking(endpoint.host, options.timeout);
-  if (!addresses) {
-    return std::unexpected(addresses.error());
-  }
+  MUSTER_RETURN_IF_ERROR(addresses);
   for (FoundJob& job : find_jobs(options.time_to_find())) {
     if (serves(job, *addresses, *endpoint.port)) {
       return std::move(job.source);

@@ -46,9 +46,7 @@ void warn(const std::string& text) {
 
 Result<int> run_resolve(const ControlOptions& options) {
   const auto addresses = resolve_blocking(options.name, options.timeout);
-  if (!addresses) {
-    return std::unexpected(addresses.error());
-  }
+  MUSTER_RETURN_IF_ERROR(addresses);
   for (const auto& address : *addresses) {
     print(address + "\n");
   }
@@ -58,9 +56,7 @@ Result<int> run_resolve(const ControlOptions& options) {
 Result<int> run_report(const ControlOptions& options) {
   const auto path =
       options.name.empty() ? logs_of_job(options) : find_in_runs(options.name, kReportName);
-  if (!path) {
-    return std::unexpected(path.error());
-  }
+  MUSTER_RETURN_IF_ERROR(path);
   std::ifstream file(*path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file || text.empty()) {

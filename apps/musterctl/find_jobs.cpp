@@ -160,7 +160,7 @@ std::vector<FoundJob> find_jobs(Duration timeout) {
     query.job.source.socket = std::move(socket);
     queries.push_back(std::move(query));
   }
-  bool last = false;  // perhaps we were not running until now, so read once more
+  bool last = false;  // after the deadline, read one more time: we may have been paused
   while (!last) {
     last = steady_now() >= deadline;
     advance(queries, deadline);

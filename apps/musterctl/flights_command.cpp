@@ -138,9 +138,7 @@ Result<int> run_flights(const ControlOptions& options) {
   Flights found;
   if (options.args.empty()) {
     auto job = find_local_job(options);
-    if (!job) {
-      return std::unexpected(job.error());
-    }
+    MUSTER_RETURN_IF_ERROR(job);
     add_job(*job, found);
   } else {
     add_places(options.args, found);

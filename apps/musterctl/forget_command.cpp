@@ -14,14 +14,10 @@ namespace muster {
 
 Result<int> run_forget(const ControlOptions& options) {
   const auto job = find_job(options);
-  if (!job) {
-    return std::unexpected(job.error());
-  }
+  MUSTER_RETURN_IF_ERROR(job);
   const std::string node = printable(options.node);
   auto refused = job->source.get(forget_path(options.node), options.timeout);
-  if (!refused) {
-    return std::unexpected(std::move(refused.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(refused);
   if (!refused->empty()) {
     return failure(Errc::not_possible, fmt::format("cannot forget {}: {}", node, *refused));
   }

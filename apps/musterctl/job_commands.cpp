@@ -28,9 +28,7 @@ int show_status(const ControlOptions& options, const std::string& json) {
 // If the launcher was killed, the files do not show the end of the job.
 Result<int> status_of_folder(const ControlOptions& options) {
   const auto status = read_status(options.name);
-  if (!status) {
-    return std::unexpected(status.error());
-  }
+  MUSTER_RETURN_IF_ERROR(status);
   if (status->phase != JobPhase::ended && !options.json) {
     print("as of " + describe_wall_time(status->changed) + ", the last event:\n");
   }
@@ -64,16 +62,12 @@ Result<void> pass_events(const ControlOptions& options, HttpStream& stream) {
   while (std::ferror(stdout) == 0) {
     const auto part =
         stream.read_some(options.follow ? TimePoint::max() : steady_now() + options.timeout);
-    if (!part) {
-      return std::unexpected(part.error());
-    }
+    MUSTER_RETURN_IF_ERROR(part);
     if (part->empty()) {
       return {};
     }
     const auto events = lines.feed(*part);
-    if (!events) {
-      return std::unexpected(events.error());
-    }
+    MUSTER_RETURN_IF_ERROR(events);
     for (std::size_t at = 0; at < events->size();) {
       const auto end = events->find('\n', at) + 1;
       show_event(options, std::string_view(*events).substr(at, end - at));
@@ -89,9 +83,7 @@ Result<int> events_of_folder(const ControlOptions& options) {
     return failure(Errc::usage, "--follow needs a running job; omit the directory");
   }
   const auto path = find_in_runs(options.name, "events.jsonl");
-  if (!path) {
-    return std::unexpected(path.error());
-  }
+  MUSTER_RETURN_IF_ERROR(path);
   const auto done = read_lines(*path, [&](std::string_view line) { show_event(options, line); });
   return done ? Result<int>(0) : std::unexpected(done.error());
 }
@@ -126,9 +118,7 @@ Result<int> run_url(const ControlOptions& options) {
   const auto source = find_source(options);
   const auto url = source ? source->get(std::string(kJobUrlPath), options.timeout)
                           : std::unexpected(source.error());
-  if (!url) {
-    return std::unexpected(url.error());
-  }
+  MUSTER_RETURN_IF_ERROR(url);
   if (url->empty()) {
     return failure(Errc::not_found, "the job has no HTTP server; start it with muster --http=PORT");
   }
@@ -141,23 +131,17 @@ Result<int> run_events(const ControlOptions& options) {
     return events_of_folder(options);
   }
   const auto source = find_source(options);
-  if (!source) {
-    return std::unexpected(source.error());
-  }
+  MUSTER_RETURN_IF_ERROR(source);
   auto stream = source->ask(options.follow ? "/v1/events" : "/v1/events?follow=0",
                             steady_now() + options.timeout);
-  if (!stream) {
-    return std::unexpected(stream.error());
-  }
+  MUSTER_RETURN_IF_ERROR(stream);
   const auto done = pass_events(options, *stream);
   return done ? Result<int>(0) : std::unexpected(done.error());
 }
 
 Result<int> run_timeline(const ControlOptions& options) {
   const auto svg = timeline_of(options);
-  if (!svg) {
-    return std::unexpected(svg.error());
-  }
+  MUSTER_RETURN_IF_ERROR(svg);
   if (options.svg == "-") {
     print(*svg);
     return 0;

@@ -24,15 +24,11 @@ constexpr int kKeyNeeded = 401;
 
 Result<UniqueFd> connect_tcp(const Endpoint& to, TimePoint deadline) {
   const auto addresses = resolve_blocking(to.host, deadline - steady_now());
-  if (!addresses) {
-    return std::unexpected(addresses.error());
-  }
+  MUSTER_RETURN_IF_ERROR(addresses);
   Error last{Errc::unreachable, "'" + to.host + "' has no address"};
   for (const std::string& address : *addresses) {
     const auto there = SocketAddress::parse(address, *to.port);
-    if (!there) {
-      return std::unexpected(there.error());
-    }
+    MUSTER_RETURN_IF_ERROR(there);
     auto fd = connect_until(*there, deadline);
     if (fd) {
       return std::move(*fd);
@@ -65,9 +61,7 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
     return failure(fd.error().code,
                    fmt::format("cannot reach {}: {}", endpoint->describe(), fd.error().message));
   }
-  if (!fd) {
-    return std::unexpected(fd.error());
-  }
+  MUSTER_RETURN_IF_ERROR(fd);
   auto answer = HttpStream::get(
       std::move(*fd), endpoint ? endpoint->describe() : kJobSocketHost, target, deadline, key);
   if (!answer || answer->status() == kStatusOk) {
@@ -91,9 +85,7 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
 Result<std::string> JobSource::get(const std::string& target, Duration timeout) const {
   const TimePoint deadline = steady_now() + timeout;
   auto answer = ask(target, deadline);
-  if (!answer) {
-    return std::unexpected(answer.error());
-  }
+  MUSTER_RETURN_IF_ERROR(answer);
   return answer->read_all(deadline);
 }
 

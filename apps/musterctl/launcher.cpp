@@ -42,9 +42,7 @@ Result<UniqueFd> hold_launcher(const FoundJob& job) {
 
 Result<void> end_launcher(const FoundJob& job, const ControlOptions& options) {
   const auto launcher = hold_launcher(job);
-  if (!launcher) {
-    return std::unexpected(launcher.error());
-  }
+  MUSTER_RETURN_IF_ERROR(launcher);
   if (::syscall(SYS_pidfd_send_signal, launcher->get(), SIGTERM, nullptr, 0) != 0) {
     return std::unexpected(system_error("cannot signal the launcher", errno));
   }

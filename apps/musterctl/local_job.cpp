@@ -50,9 +50,7 @@ std::vector<LocalWorker> workers_in(const Json& status, pid_t agent) {
 
 Result<LocalJob> find_local_job(const ControlOptions& options) {
   auto job = find_job(options);
-  if (!job) {
-    return std::unexpected(job.error());
-  }
+  MUSTER_RETURN_IF_ERROR(job);
   const Json status = parse_json(job->status);
   LocalJob out{std::move(*job), static_cast<int>(number_of(status, "world_size")), {}};
   out.workers = workers_in(status, out.job.agent_pid);

@@ -24,7 +24,7 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl timeline [DIR]   draw rounds, nodes and workers as an image: --svg FILE (-: stdout)
   musterctl report [DIR]     print the failure report (JSON) of the newest run in a log directory
   musterctl stacks [RANK]…   print the stacks of the workers on this host, grouped if identical
-  musterctl flights [DIR]    show each rank's position in its collectives and which are behind
+  musterctl flights [DIR]    show each rank's position in its collectives and which ranks are behind
   musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
   musterctl url              print the URL of the job's HTTP server, including its key
   musterctl drain NODE       stop this host's node with SIGTERM; it leaves the multi-node job
@@ -257,15 +257,11 @@ Result<ControlOptions> finish(Typed typed) {
     options.timeout_given = true;
   }
   if (options.command != Command::resolve) {
-    if (const auto done = finish_job_options(typed, options); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(finish_job_options(typed, options));
   }
   if (!typed.endpoint.empty()) {
     const auto store = parse_endpoint(typed.endpoint);
-    if (!store) {
-      return std::unexpected(store.error());
-    }
+    MUSTER_RETURN_IF_ERROR(store);
     if (!store->port || *store->port == 0) {
       return failure(Errc::usage, "'" + typed.endpoint + "' needs a port: HOST:PORT");
     }

@@ -64,16 +64,12 @@ Result<void> read_lines(const std::string& path,
 
 Result<JobStatus> read_status(const std::string& folder) {
   const auto path = find_in_runs(folder, "events.jsonl");
-  if (!path) {
-    return std::unexpected(path.error());
-  }
+  MUSTER_RETURN_IF_ERROR(path);
   JobStatus status;
   bool any = false;
   const auto done =
       read_lines(*path, [&](std::string_view line) { any = fold_event(status, line) || any; });
-  if (!done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(done);
   if (!any) {
     return failure(Errc::not_found, "no events in '" + *path + "'");
   }

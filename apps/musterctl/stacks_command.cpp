@@ -38,12 +38,8 @@ void show(const std::vector<hang::Group>& groups, const std::vector<std::string>
 
 Result<int> run_stacks(const ControlOptions& options) {
   auto job = find_local_job(options);
-  if (!job) {
-    return std::unexpected(job.error());
-  }
-  if (const auto kept = keep_ranks(*job, options.ranks); !kept) {
-    return std::unexpected(kept.error());
-  }
+  MUSTER_RETURN_IF_ERROR(job);
+  MUSTER_RETURN_IF_ERROR(keep_ranks(*job, options.ranks));
   const hang::Evidence evidence = inspect(*job);
   auto groups = hang::judge(evidence).groups;
   if (options.json) {

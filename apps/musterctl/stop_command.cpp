@@ -78,12 +78,8 @@ Result<FoundJob> launcher_of_node(const std::string& node, const std::vector<Fou
 Result<int> run_stop(const ControlOptions& options) {
   // Also works for a silent launcher, because its guard process handles the signal.
   const auto job = choose_job(chosen_jobs(options), options);
-  if (!job) {
-    return std::unexpected(job.error());
-  }
-  if (const auto ended = end_launcher(*job, options); !ended) {
-    return std::unexpected(ended.error());
-  }
+  MUSTER_RETURN_IF_ERROR(job);
+  MUSTER_RETURN_IF_ERROR(end_launcher(*job, options));
   print(fmt::format("pid {}: stopped\n", job->launcher_pid));
   return 0;
 }
@@ -108,9 +104,7 @@ Result<int> run_drain(const ControlOptions& options) {
                     "stop for that",
                     describe(*job)));
   }
-  if (const auto ended = end_launcher(*job, options); !ended) {
-    return std::unexpected(ended.error());
-  }
+  MUSTER_RETURN_IF_ERROR(end_launcher(*job, options));
   print(fmt::format("{}: drained; its launcher (pid {}) has left the job\n",
                     printable(options.node),
                     job->launcher_pid));

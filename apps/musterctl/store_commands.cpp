@@ -18,25 +18,19 @@ Result<int> show(const Result<bool>& found) {
 }
 
 Result<int> show(const Result<std::int64_t>& number) {
-  if (!number) {
-    return std::unexpected(number.error());
-  }
+  MUSTER_RETURN_IF_ERROR(number);
   print(std::to_string(*number) + "\n");
   return 0;
 }
 
 Result<int> show(const Result<std::string>& value) {
-  if (!value) {
-    return std::unexpected(value.error());
-  }
+  MUSTER_RETURN_IF_ERROR(value);
   print(*value);
   return 0;
 }
 
 Result<int> show(const Result<std::vector<std::string>>& keys) {
-  if (!keys) {
-    return std::unexpected(keys.error());
-  }
+  MUSTER_RETURN_IF_ERROR(keys);
   for (const auto& key : *keys) {
     print(key + "\n");
   }
@@ -45,9 +39,7 @@ Result<int> show(const Result<std::vector<std::string>>& keys) {
 
 // The server does not acknowledge a SET, so check the key afterwards.
 Result<int> show_written(Store& store, const Result<void>& sent, const std::string& key) {
-  if (!sent) {
-    return std::unexpected(sent.error());
-  }
+  MUSTER_RETURN_IF_ERROR(sent);
   const auto there = store.check({key});
   if (there && !*there) {
     return failure(Errc::protocol, "the store does not contain '" + key + "' after setting it");
@@ -86,9 +78,7 @@ Result<int> run_command(const ControlOptions& options, Store& store) {
 Result<int> run_store(const ControlOptions& options) {
   const auto store =
       BlockingStore::connect(options.store.host, *options.store.port, options.timeout);
-  if (!store) {
-    return std::unexpected(store.error());
-  }
+  MUSTER_RETURN_IF_ERROR(store);
   return run_command(options, **store);
 }
 

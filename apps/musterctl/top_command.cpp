@@ -65,7 +65,7 @@ class Terminal {
   // The descriptor for keys; -1, which poll ignores, if stdin is not a terminal.
   [[nodiscard]] int keys() const { return changed_ ? 0 : -1; }
 
-  // Whether a key or a signal requests exit.
+  // True if a key or a signal requests exit.
   [[nodiscard]] bool asked_to_end() const {
     char key = 0;
     if (changed_ && wait_ready(0, POLLIN, steady_now()) && ::read(0, &key, 1) == 1 &&
@@ -124,16 +124,12 @@ Result<bool> watch(const ControlOptions& options,
       continue;
     }
     const auto part = stream.read_some(steady_now() + options.timeout);
-    if (!part) {
-      return std::unexpected(part.error());
-    }
+    MUSTER_RETURN_IF_ERROR(part);
     if (part->empty()) {
       return false;
     }
     const auto events = lines.feed(*part);
-    if (!events) {
-      return std::unexpected(events.error());
-    }
+    MUSTER_RETURN_IF_ERROR(events);
     for (std::size_t at = 0; at < events->size(); at = events->find('\n', at) + 1) {
       fold_event(seen, std::string_view(*events).substr(at, events->find('\n', at) - at));
     }
@@ -147,18 +143,12 @@ Result<int> run_top(const ControlOptions& options) {
     return failure(Errc::usage, "top needs a terminal; use musterctl status");
   }
   const auto source = find_source(options);
-  if (!source) {
-    return std::unexpected(source.error());
-  }
+  MUSTER_RETURN_IF_ERROR(source);
   auto stream = source->ask("/v1/events", steady_now() + options.timeout);
-  if (!stream) {
-    return std::unexpected(stream.error());
-  }
+  MUSTER_RETURN_IF_ERROR(stream);
   JobStatus seen;
   const auto asked = watch(options, *source, *stream, seen);
-  if (!asked) {
-    return std::unexpected(asked.error());
-  }
+  MUSTER_RETURN_IF_ERROR(asked);
   if (!*asked) {
     print(status_text(status_json(seen, seen.changed)));
   }

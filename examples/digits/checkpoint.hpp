@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint: the state for resuming after an epoch, in one file. It is written to a temporary
-// file, flushed to disk and renamed, so a crash at any moment leaves either the old or the new
-// file, complete.
+// file, flushed to disk and renamed. A crash at any moment thus leaves either the complete old file
+// or the complete new one.
 #pragma once
 
 #include <cstdint>

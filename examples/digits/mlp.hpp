@@ -45,7 +45,7 @@ class Mlp {
 
   void forward(std::size_t rows);
   void forward_row(std::size_t layer, const float* from, float* to) const;
-  // Computes the loss; turns the outputs into its gradients with respect to them.
+  // Computes the loss, and replaces the outputs with the gradient of the loss with respect to them.
   double loss(const Pictures& pictures, std::span<const std::size_t> batch);
   void layer_gradients(std::size_t layer, std::size_t rows, const Ready& ready);
   void propagate(std::size_t layer, std::size_t rows);

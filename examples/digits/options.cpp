@@ -101,13 +101,13 @@ std::optional<Options> parse_options(int argc, char** argv, int& exit_code) {
     }
     if (!take(c, optarg, out)) {
       if (c != '?') {  // else getopt_long has printed the error
-        complain(std::string("what is '") + optarg + "'? See --help");
+        complain(std::string("invalid value '") + optarg + "'; see --help");
       }
       return std::nullopt;
     }
   }
   if (optind < argc || !fit(out)) {
-    complain(optind < argc ? "takes options only, see --help"
+    complain(optind < argc ? "takes options only; see --help"
                            : "--micro-batches must divide --batch-size");
     return std::nullopt;
   }

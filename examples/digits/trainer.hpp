@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trainer: the training steps on one rank. Each step takes a batch, divided into micro-batches that
-// are distributed over the ranks. Each rank sums the gradients of its own, GradientSync sums them
-// over all ranks, and each rank applies the same update to its network. Resource type; one thread.
+// are distributed over the ranks. Each rank sums the gradients of its own micro-batches.
+// GradientSync then sums them over all ranks, and each rank applies the same update to its network.
+// Resource type; one thread.
 #pragma once
 
 #include "checkpoint.hpp"

@@ -235,9 +235,9 @@ void Agent::add_sinks() {
                                  ::getppid()});
 }
 
-// Configures which sockets may reach the store and, in a multi-node job, this agent. A worker that
-// has changed its user is still our child, but only an agent that runs as root can have and detect
-// such a worker.
+// Configures which sockets may reach the store and, in a multi-node job, this agent. Only an agent
+// that runs as root can have workers that changed their user. It recognizes the sockets of these
+// workers by process instead of by user.
 void Agent::guard_doors() {
   for (UserAdmission* const door : {&admission_, &store_admission_}) {
     door->set_notice([this](const std::string& text) { warn(text); });
@@ -319,9 +319,7 @@ Result<void> Agent::open_runner() {
     }
   };
   auto runner = LinuxRunner::open(loop_, supervisor_, settings);
-  if (!runner) {
-    return std::unexpected(runner.error());
-  }
+  MUSTER_RETURN_IF_ERROR(runner);
   runner_ = std::move(*runner);
   return {};
 }
@@ -362,7 +360,7 @@ void Agent::begin_rounds() {
   }
 }
 
-// Tests whether MUNGE works before this node announces to others that it has MUNGE.
+// Tests whether MUNGE works before this node announces to the other nodes that it supports MUNGE.
 void Agent::try_munge() {
   munge_.emplace(loop_, setup_.environ.to_block());
   munge_->prove([this](const Result<void>& proven) {

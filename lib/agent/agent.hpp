@@ -24,8 +24,8 @@ struct SharedWithGuard {
   std::shared_ptr<const RoundRecord> record{};
 };
 
-// Returns the launcher's exit code after all messages have been printed. `means` is set if
-// many_nodes(setup.config).
+// Returns the launcher's exit code after all messages have been printed. `means` must be set if and
+// only if many_nodes(setup.config) is true.
 [[nodiscard]] int run_agent(const AgentSetup& setup,
                             UniqueFd link,
                             std::optional<SharedWithGuard> means = std::nullopt);

@@ -23,7 +23,7 @@ bool is_of_terminal(const SignalNotice& notice) {
 }
 
 // In a container, the pid of the step's daemon is not visible to us. Other processes in the step
-// (timeout, a shell) may also send us signals, but only to us.
+// (timeout, a shell) may also signal us, but do not signal the workers.
 bool is_of_step(const SignalNotice& notice, std::string_view sender) {
   return notice.sender_pid == 0 || sender == kStepDaemon;
 }

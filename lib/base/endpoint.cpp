@@ -65,9 +65,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   Endpoint out{std::string(host), std::nullopt};
   if (port) {
     const auto number = parse_port(*port, text);
-    if (!number) {
-      return std::unexpected(number.error());
-    }
+    MUSTER_RETURN_IF_ERROR(number);
     out.port = *number;
   }
   return out;

@@ -7,6 +7,7 @@
 #include <expected>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace muster {
 
@@ -47,3 +48,14 @@ using Result = std::expected<T, Error>;
 [[nodiscard]] std::string errno_text(int errno_value);
 
 }  // namespace muster
+
+// Returns from the calling function if a std::expected holds an error, and passes that error on.
+// The argument is an expression whose value is not needed, or a variable that is used afterwards:
+//   auto port = parse_port(text);
+//   MUSTER_RETURN_IF_ERROR(port);
+#define MUSTER_RETURN_IF_ERROR(...)                                                         \
+  do {                                                                                      \
+    if (auto&& muster_result = (__VA_ARGS__); !muster_result) {                             \
+      return std::unexpected(std::forward<decltype(muster_result)>(muster_result).error()); \
+    }                                                                                       \
+  } while (false)

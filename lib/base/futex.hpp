@@ -29,8 +29,8 @@ struct FutexWatch {
 // kernel is older than 5.16.
 [[nodiscard]] bool futex_wait_any(const std::vector<FutexWatch>& watches);
 
-// For a thread that only sleeps but must run, or die, immediately when woken even if other threads
-// keep all CPUs busy. Requests the shortest time slices (no effect before Linux 6.12).
+// For a thread that mostly sleeps but must run (or die) immediately when woken, even if other
+// threads keep all CPUs busy. Requests the shortest time slices (no effect before Linux 6.12).
 void run_promptly();
 
 // For spin loops: leaves more of the core to its sibling hardware thread.

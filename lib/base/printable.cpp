@@ -73,7 +73,8 @@ bool is_unwanted(std::uint32_t code) {
       kUnwanted, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
-// Consumes as much of `text` as fits in `bytes_max`, both before and after the conversion.
+// Consumes characters from `text` until the input or the output would exceed `bytes_max`. Escapes
+// invalid bytes and omits characters for which `drops` returns true.
 template <class Drop>
 std::string without(std::string_view& text, Drop drops, std::size_t bytes_max) {
   std::string out;

@@ -17,10 +17,10 @@ inline constexpr std::size_t kReportLineBytesMax = 200;
 [[nodiscard]] std::string printable(std::string_view line,
                                     std::size_t bytes_max = kReportLineBytesMax);
 
-// The same without tabs, which become spaces: for text inside a one-line error.
+// Like printable(), but also replaces tabs with spaces. For text in a one-line error.
 [[nodiscard]] std::string printable_in_line(std::string_view text, std::size_t bytes_max);
 
-// Does the same for each line of a text.
+// Applies printable() to each line of a text.
 [[nodiscard]] std::string printable_lines(std::string_view text, std::size_t line_bytes_max);
 
 // Escapes bytes that are not UTF-8 and keeps all others. File and host names may contain any bytes.

@@ -46,8 +46,8 @@ class StreamWriter {
   bool terminal_ = false;
 };
 
-// Writes as much as `fd` accepts within `timeout`. True if that was everything; otherwise errno has
-// the reason, ETIMEDOUT after a timeout.
+// Writes as much as `fd` accepts within `timeout`. True if it wrote everything; otherwise errno
+// contains the reason (ETIMEDOUT after a timeout).
 bool write_within(int fd, std::string_view text, Duration timeout);
 
 }  // namespace muster

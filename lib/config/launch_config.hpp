@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"
+#include "hang/on_hang.hpp"
 #include "machine/numa_binding.hpp"
 #include "platform/platform_plan.hpp"
 #include "trust/token_source.hpp"
@@ -56,9 +57,6 @@ enum class SignalDelivery {
   slurm_step,  // also the workers if Slurm sent it; otherwise like `leader`
   group,       // also the workers, except for signals from the terminal
 };
-
-// What to do if a job makes no progress.
-enum class OnHang { report, restart, stop };
 
 // What to do with a worker if one of its child processes crashes, fails or is killed.
 enum class OnChildDeath { ignore, fail };
@@ -120,8 +118,9 @@ struct LaunchConfig {
   std::optional<int> stdin_rank;   // local rank that inherits standard input
   bool stdin_rank_chosen = false;  // set explicitly, even to "none": do not warn about unread input
 
-  // Python modules to import once in a parent process from which the workers are forked. None:
-  // start each worker cold. An empty list: use the program's own top-level imports.
+  // Python modules to import once in a parent process from which the workers are forked. If none,
+  // each worker is started cold. If the list is empty, the program's own top-level imports are
+  // used.
   std::optional<std::vector<std::string>> warm;
 
   std::string state_dir;       // directory of the round records; if empty, none are written

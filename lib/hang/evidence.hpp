@@ -132,7 +132,7 @@ struct Evidence {
   double progress = 0;  // seconds since any rank made progress
   int world_size = 0;   // may be larger than the size of `ranks`
   std::vector<RankEvidence> ranks{};
-  std::vector<std::string> gaps{};  // what could not be inspected, and what to do
+  std::vector<std::string> gaps{};  // missing evidence, with advice
   bool operator==(const Evidence&) const = default;
 };
 

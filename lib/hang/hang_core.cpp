@@ -32,7 +32,7 @@ void HangCore::end() {
   judge_after_.reset();
   announced_.reset();
   told_at_.reset();
-  // said_blind_ stays, so that the warning appears only once, not again after each restart.
+  // said_blind_ is not reset, so that the warning appears only once, not again after each restart.
   steps_seen_ = 0;
   strong_ = false;
   any_source_ = false;
@@ -71,7 +71,8 @@ bool HangCore::is_strong(int rank) const {
   return found != ranks_.end() && found->second.strong;
 }
 
-// Often only rank 0 reports progress. It then counts for all ranks that have never reported any.
+// Often only rank 0 reports progress. Its progress then counts for all ranks that have never
+// reported any.
 TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }
@@ -127,8 +128,8 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
 // compiling. With auto it always is, because the user has not specified how long an evaluation may
 // take.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
-  // Moves the last sign of life along, so that this interval counts neither for nor against the
-  // rank.
+  // Advances the time of the last sign of life, so that this interval counts neither for nor
+  // against the rank.
   if (sample.answers) {
     rank.lived += now - looked_at_;
     return;
@@ -221,8 +222,9 @@ void HangCore::looked(TimePoint now,
   }
   if (quiet < limit) {
     judge_after_.reset();
-    // If the verdict arrived before our own limit had passed, `quiet` was below the limit all
-    // along. All ranks must then have made progress since the verdict.
+    // If the verdict arrived before our own limit had passed, `quiet` was below the limit even
+    // during the hang. The hang is then over only if all ranks have made progress since the
+    // verdict.
     const bool goes_on = !told_at_ || quiet < now - *told_at_;
     if (announced_ && goes_on) {
       announced_.reset();
@@ -233,8 +235,8 @@ void HangCore::looked(TimePoint now,
   }
   // Our own limit has passed, too. From now on `quiet < limit` is enough to show progress.
   told_at_.reset();
-  // An inspection of this node alone ends earlier (kInspectionMax), so the leader's verdict is
-  // missing.
+  // An inspection of this node alone takes less time (kInspectionMax), so the missing verdict is
+  // the leader's.
   if (judging_ && now - judging_since_ >= kVerdictMax) {
     judging_ = false;
   }

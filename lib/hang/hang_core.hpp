@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "hang/on_hang.hpp"
 #include "hang/verdict.hpp"
 
 #include <cstdint>
@@ -18,13 +19,11 @@
 
 namespace muster::hang {
 
-enum class OnHang { report, restart, stop };
-
 struct HangSettings {
   std::optional<Duration> limit{};  // unset for auto
   OnHang on_hang = OnHang::report;
-  // All output of the program is visible. With a limit, silence from the start then means no
-  // progress.
+  // True if all output of the program is visible. With a limit, silence from the start then means
+  // no progress.
   bool sees_output = false;
 };
 
@@ -60,7 +59,7 @@ inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
 inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
-// What one check observes of a rank. A source is unset if the rank does not have it.
+// The observations of one check about a rank. A source is unset if the rank does not have it.
 struct Sample {
   int rank = 0;
   std::optional<std::uint64_t> steps{};
@@ -69,7 +68,7 @@ struct Sample {
   // Totals of the rank's processes since their start. Unset if not requested.
   std::optional<std::uint64_t> io_bytes{};
   double cpu_seconds = 0;
-  bool answers = false;  // it is answering our query; the time without a sign of life is paused
+  bool answers = false;  // it is answering our query, so this interval does not count
   bool operator==(const Sample&) const = default;
 };
 

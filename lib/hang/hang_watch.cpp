@@ -21,7 +21,7 @@
 namespace muster::hang {
 namespace {
 
-// The default capacity of a recorder, unless a program asks for more.
+// The default capacity of a recorder. A program may request more.
 constexpr std::uint64_t kRecordsMax = 2048;
 
 std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64_t>>& steps,
@@ -75,6 +75,7 @@ struct HangWatch::Impl {
   asio::steady_timer timer;
   Inspection inspection;
   std::vector<WatchedWorker> workers;
+  std::size_t expected = 0;
   int world_size = 0;
   Evidence evidence;
   AnswerOutput answers;
@@ -263,14 +264,27 @@ HangWatch::~HangWatch() {
   impl_->stop();
 }
 
-void HangWatch::begin(std::vector<WatchedWorker> workers, int world_size) {
+void HangWatch::expect(std::size_t workers, int world_size) {
   end();
-  impl_->workers = std::move(workers);
-  impl_->answers.clear();
+  impl_->workers.clear();
+  impl_->expected = workers;
   impl_->world_size = world_size;
+}
+
+void HangWatch::worker_started(const WatchedWorker& worker) {
+  impl_->workers.push_back(worker);
+  resume();
+}
+
+void HangWatch::resume() {
+  if (!all_started()) {
+    return;
+  }
+  end();
+  impl_->answers.clear();
   std::vector<int> ranks;
   for (const WatchedWorker& worker : impl_->workers) {
-    // begin() also follows a Ctrl-Z pause, when some workers may already have exited.
+    // After a Ctrl-Z pause, some workers may already have exited.
     if (!worker.ended) {
       ranks.push_back(worker.rank);
     }
@@ -297,6 +311,14 @@ void HangWatch::look(Duration within, Done done) {
   impl_->drop_question();
   impl_->done = std::move(done);
   impl_->inspect(within);
+}
+
+const std::vector<WatchedWorker>& HangWatch::workers() const {
+  return impl_->workers;
+}
+
+bool HangWatch::all_started() const {
+  return impl_->workers.size() == impl_->expected;
 }
 
 const Evidence& HangWatch::seen() const {

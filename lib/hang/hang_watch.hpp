@@ -10,6 +10,7 @@
 #include "hang/hang_core.hpp"
 #include "hang/report/verdict_text.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -70,12 +71,19 @@ class HangWatch {
   HangWatch(const HangWatch&) = delete;
   HangWatch& operator=(const HangWatch&) = delete;
 
-  // The workers of an attempt have started.
-  void begin(std::vector<WatchedWorker> workers, int world_size);
+  // An attempt with this number of workers on this node begins.
+  void expect(std::size_t workers, int world_size);
+  // Watching begins when all workers of the attempt have started.
+  void worker_started(const WatchedWorker& worker);
   // This worker exited successfully.
   void worker_ended(int local_rank);
-  // All workers are being stopped.
+  // All workers are being stopped, or are suspended until resume().
   void end();
+  void resume();
+
+  // The workers of the attempt that have started.
+  [[nodiscard]] const std::vector<WatchedWorker>& workers() const;
+  [[nodiscard]] bool all_started() const;
 
   // Multi-node: inspects the workers within this time. Discards an earlier request.
   using Done = std::function<void(const Evidence&)>;

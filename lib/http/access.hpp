@@ -30,7 +30,7 @@ struct HttpAccess {
 // True if the key can be used in a URL and a cookie without escaping.
 [[nodiscard]] bool is_url_safe(std::string_view key);
 
-// The response that rejects the request, or that redirects a browser which sent the key in the URL.
+// The response that rejects the request, or that redirects a browser that sent the key in the URL.
 // None if the request is allowed.
 [[nodiscard]] std::optional<HttpResponse> refuse(const HttpRequest& request,
                                                  const HttpAccess& access);

@@ -117,9 +117,7 @@ Result<HttpStream> HttpStream::get(UniqueFd socket,
     return stream;
   }
   while (!stream->impl_->head_there) {
-    if (const auto got = stream->impl_->read(deadline); !got) {
-      return std::unexpected(got.error());
-    }
+    MUSTER_RETURN_IF_ERROR(stream->impl_->read(deadline));
   }
   return stream;
 }
@@ -136,16 +134,12 @@ Result<HttpStream> HttpStream::begin(UniqueFd socket,
     request.append("\r\nAuthorization: Bearer ").append(key);
   }
   request += "\r\nConnection: close\r\n\r\n";
-  if (const auto sent = send_all(stream.fd(), request, deadline); !sent) {
-    return std::unexpected(sent.error());
-  }
+  MUSTER_RETURN_IF_ERROR(send_all(stream.fd(), request, deadline));
   return stream;
 }
 
 Result<bool> HttpStream::take_ready() {
-  if (const auto got = impl_->read_ready(); !got) {
-    return std::unexpected(got.error());
-  }
+  MUSTER_RETURN_IF_ERROR(impl_->read_ready());
   if (impl_->body.size() > kAnswerBytesMax) {
     return too_long();
   }
@@ -162,9 +156,7 @@ int HttpStream::fd() const {
 
 Result<std::string> HttpStream::read_some(TimePoint deadline) {
   while (impl_->body.empty() && !impl_->over) {
-    if (const auto got = impl_->read(deadline); !got) {
-      return std::unexpected(got.error());
-    }
+    MUSTER_RETURN_IF_ERROR(impl_->read(deadline));
   }
   return std::exchange(impl_->body, {});
 }

@@ -20,7 +20,7 @@ namespace muster {
 inline constexpr Duration kRequestTimeout = std::chrono::seconds(10);
 // Time limit for being idle between two requests, and before the first one.
 inline constexpr Duration kIdleTimeout = std::chrono::seconds(60);
-// Time limit for a client that reads nothing of its response.
+// Time limit for a client that does not read its response.
 inline constexpr Duration kSendTimeout = std::chrono::seconds(10);
 // Time limit for a complete response, except an event stream. Prevents a client from occupying a
 // connection by reading byte by byte.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Admission: decides which peers may use one of our listeners. Called once per accepted connection,
-// before the first byte is answered. The decision may arrive later, for example after a query to
+// before anything is sent in reply. The decision may arrive later, for example after a query to
 // another process. Interface; called on the caller's loop.
 #pragma once
 

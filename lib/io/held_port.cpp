@@ -66,13 +66,9 @@ struct Held {
 
 std::expected<Held, int> hold_one(std::uint16_t port, Sharing sharing) {
   auto claim = PortClaim::take(port);
-  if (!claim) {
-    return std::unexpected(claim.error());
-  }
+  MUSTER_RETURN_IF_ERROR(claim);
   auto socket = bind_all(port, sharing);
-  if (!socket) {
-    return std::unexpected(socket.error());
-  }
+  MUSTER_RETURN_IF_ERROR(socket);
   return Held{std::move(*claim), std::move(*socket)};
 }
 

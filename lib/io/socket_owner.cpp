@@ -142,9 +142,7 @@ Result<void> check_that_kernel_answers(int netlink, int family) {
   request.body.idiag_states = 0;
   Reply reply{};
   const auto size = exchange(netlink, request, reply);
-  if (!size) {
-    return std::unexpected(size.error());
-  }
+  MUSTER_RETURN_IF_ERROR(size);
   int said = error_in(reply, *size);
   if (reply.header.nlmsg_type == NLMSG_DONE && *size >= NLMSG_HDRLEN + sizeof(said)) {
     std::memcpy(&said, reply.bytes.data() + NLMSG_HDRLEN, sizeof(said));
@@ -217,9 +215,7 @@ Result<std::optional<SocketOwner>> SocketDiag::owner_of(const SocketAddress& own
   }
   Reply reply{};
   const auto size = exchange(netlink_.get(), request_for(own, other), reply);
-  if (!size) {
-    return std::unexpected(size.error());
-  }
+  MUSTER_RETURN_IF_ERROR(size);
   if (const int error = error_in(reply, *size); error == ENOENT) {
     const auto answers = check_that_kernel_answers(netlink_.get(), own.family);
     return answers ? Result<std::optional<SocketOwner>>(std::nullopt)

@@ -22,7 +22,7 @@ std::string name_of(uid_t user) {
 
 }  // namespace
 
-// Root can read and change anything, so refusing root would protect nothing. If descriptors or
+// Root can read and change anything, so rejecting root would protect nothing. If descriptors or
 // memory are exhausted, no peer is admitted, because any user could cause that condition.
 PeerVerdict judge_peer(const PeerFacts& facts, uid_t user) {
   if (!facts.owner && facts.owner.error().code != Errc::not_possible) {

@@ -49,13 +49,14 @@ enum class OtherUsers {
 
 class UserAdmission final : public Admission {
  public:
-  // True if this socket of another user is to be admitted anyway; identified by its inode.
+  // True if a socket that belongs to another user is admitted anyway. The socket's inode identifies
+  // it.
   using Exception = std::function<bool(const SocketOwner&)>;
 
   explicit UserAdmission(uid_t user) : user_(user) {}
 
-  // Sets the Admission for peers on other hosts, which must outlive this object. Without one, they
-  // are admitted.
+  // Sets the Admission for peers on other hosts, which must outlive this object. If none is set,
+  // such peers are admitted.
   void set_elsewhere(Admission* elsewhere) { elsewhere_ = elsewhere; }
 
   void set_exception(Exception exception) { exception_ = std::move(exception); }

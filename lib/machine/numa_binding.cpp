@@ -182,9 +182,7 @@ Result<std::vector<RankBinding>> bind_at(const Layout& layout,
     }
     const Place place = place_of(layout, home);
     auto masks = masks_at(layout, home, place, count);
-    if (!masks) {
-      return std::unexpected(masks.error());
-    }
+    MUSTER_RETURN_IF_ERROR(masks);
     std::size_t next = 0;
     for (std::size_t rank = 0; rank < homes.size(); ++rank) {
       if (homes[rank] == home) {
@@ -271,13 +269,9 @@ Result<NumaPlan> bind_ranks(const NumaRequest& request, const TextReader& read) 
   const auto homes = has_gpus(decided)
                          ? homes_by_gpu(layout)
                          : Result<std::vector<std::size_t>>(homes_by_spreading(layout));
-  if (!homes) {
-    return std::unexpected(homes.error());
-  }
+  MUSTER_RETURN_IF_ERROR(homes);
   auto ranks = bind_at(layout, *homes);
-  if (!ranks) {
-    return std::unexpected(ranks.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ranks);
   return with_shares({std::move(*ranks), 0, reason_of(decided)});
 }
 

@@ -36,9 +36,7 @@ Result<Assignment> assign(std::span<const NodeShare> members,
                           std::size_t self,
                           RoundTimes times,
                           const Endpoint& store) {
-  if (auto checked = check(members, self); !checked) {
-    return std::unexpected(checked.error());
-  }
+  MUSTER_RETURN_IF_ERROR(check(members, self));
   Assignment out;
   out.group_rank = static_cast<int>(self);
   out.group_world_size = static_cast<int>(members.size());

@@ -14,7 +14,7 @@ namespace {
 
 enum class Stream { standard_output, standard_error };
 
-// The inputs to the stream decisions for one worker.
+// The inputs that determine the streams of one worker.
 struct Place {
   const LaunchConfig& config;
   const Assignment& assignment;
@@ -153,9 +153,7 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                                 context.agent_socket,
                                 context.flights};
     auto env = worker_env(config, environ, assignment, local_rank, contact);
-    if (!env) {
-      return std::unexpected(env.error());
-    }
+    MUSTER_RETURN_IF_ERROR(env);
     ProcessSpec spec;
     spec.local_rank = local_rank;
     spec.rank = assignment.rank_first + local_rank;

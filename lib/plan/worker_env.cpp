@@ -219,9 +219,7 @@ Result<Environ> worker_env(const LaunchConfig& config,
   set_agent(out, contact.agent_socket);
   set_flights(out, contact.flights);
   if (config.virtual_local_rank) {
-    if (auto done = set_virtual_gpu(out, local_rank); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(set_virtual_gpu(out, local_rank));
   }
   return out;
 }

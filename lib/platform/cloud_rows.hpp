@@ -12,7 +12,7 @@ struct CloudRow {
   std::string_view name{};
   std::string_view title{};
   std::string_view marker{};      // must be set
-  std::string_view marker_too{};  // must be set as well
+  std::string_view marker_too{};  // must also be set
   std::string_view machines{};    // the number of nodes
   std::string_view machine{};     // the index of this node
   std::string_view workers{};     // workers per node

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Google Cloud AI Platform and Vertex AI: WORLD_SIZE and RANK count nodes, and MASTER_ADDR and
-// MASTER_PORT are set. If these are missing, CLUSTER_SPEC lists the nodes by pool. Pool 0 (the
-// first node) and pool 1 (the others) take part.
+// MASTER_PORT are set. If these are missing, CLUSTER_SPEC lists the nodes by pool. Only pool 0 (the
+// first node) and pool 1 (the other nodes) run the training.
 #include "base/endpoint.hpp"
 #include "platform/cloud_rows.hpp"
 #include "platform/json_text.hpp"

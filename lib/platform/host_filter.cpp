@@ -79,9 +79,7 @@ Result<void> add_entry(const std::vector<JobHost>& hosts, std::string_view entry
     return wrong_filter(entry, "no host in --hosts or --hostfile has this name");
   }
   auto slots = parse_slots(entry.substr(colon + 1), entry);
-  if (!slots) {
-    return std::unexpected(slots.error());
-  }
+  MUSTER_RETURN_IF_ERROR(slots);
   add(name, std::move(*slots), choice);
   return {};
 }
@@ -89,9 +87,7 @@ Result<void> add_entry(const std::vector<JobHost>& hosts, std::string_view entry
 Result<Choice> parse(const std::vector<JobHost>& hosts, std::string_view text) {
   Choice out;
   for (const std::string& entry : split(text, '@')) {
-    if (auto added = add_entry(hosts, trim(entry), out); !added) {
-      return std::unexpected(added.error());
-    }
+    MUSTER_RETURN_IF_ERROR(add_entry(hosts, trim(entry), out));
   }
   return out;
 }
@@ -132,7 +128,7 @@ Result<void> check_slots(const JobHost& host,
   return {};
 }
 
-// The GPUs of a host that the filters leave.
+// The GPUs of a host that remain after filtering.
 Result<std::vector<int>> remaining(const JobHost& host,
                                    HostFilter filter,
                                    const std::set<int>& slots) {
@@ -145,9 +141,7 @@ Result<std::vector<int>> remaining(const JobHost& host,
   if (!gpus) {
     return std::vector<int>(slots.begin(), slots.end());
   }
-  if (auto checked = check_slots(host, *gpus, slots); !checked) {
-    return std::unexpected(checked.error());
-  }
+  MUSTER_RETURN_IF_ERROR(check_slots(host, *gpus, slots));
   std::erase_if(*gpus, [&](int gpu) { return slots.contains(gpu) != includes; });
   return *gpus;
 }
@@ -168,9 +162,7 @@ Result<std::vector<JobHost>> filter_hosts(const std::vector<JobHost>& hosts,
                                           HostFilter filter,
                                           std::string_view text) {
   const auto choice = parse(hosts, text);
-  if (!choice) {
-    return std::unexpected(choice.error());
-  }
+  MUSTER_RETURN_IF_ERROR(choice);
   const bool includes = filter == HostFilter::include;
   std::vector<JobHost> out;
   for (const JobHost& host : hosts) {
@@ -178,9 +170,7 @@ Result<std::vector<JobHost>> filter_hosts(const std::vector<JobHost>& hosts,
     const bool is_chosen = found != choice->end();
     if (is_chosen && found->second) {
       const auto gpus = remaining(host, filter, *found->second);
-      if (!gpus) {
-        return std::unexpected(gpus.error());
-      }
+      MUSTER_RETURN_IF_ERROR(gpus);
       if (!gpus->empty()) {
         out.push_back(with_gpus(host, *gpus));
       }

@@ -55,9 +55,7 @@ Result<void> expand_range(std::string_view range, std::string_view entry, Names&
 Result<Names> expand_ranges(std::string_view ranges, std::string_view entry) {
   Names out;
   for (const std::string& range : split(ranges, ',')) {
-    if (auto done = expand_range(range, entry, out); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(expand_range(range, entry, out));
   }
   return out;
 }

@@ -132,16 +132,12 @@ Result<std::vector<std::string>> names_of(const Parts& parts, std::string_view e
 Result<void> add_entry(std::string_view entry, Hosts& out) {
   const Parts parts = cut(entry);
   const auto slots = slots_of(parts, entry);
-  if (!slots) {
-    return std::unexpected(slots.error());
-  }
+  MUSTER_RETURN_IF_ERROR(slots);
   if (parts.has_devices && !are_devices(parts.devices)) {
     return wrong_host(entry, "GPUs must be numbers, such as a:2@0,1;b:2@2,3");
   }
   const auto names = names_of(parts, entry);
-  if (!names) {
-    return std::unexpected(names.error());
-  }
+  MUSTER_RETURN_IF_ERROR(names);
   if (names->size() > kJobHostsMax - out.size()) {
     return wrong_host(entry, fmt::format("more than {} hosts", kJobHostsMax));
   }
@@ -310,9 +306,7 @@ std::string JobHost::name() const {
 Result<Hosts> parse_job_hosts(std::string_view text) {
   Hosts named;
   for (const std::string_view entry : entries(text)) {
-    if (auto added = add_entry(entry, named); !added) {
-      return std::unexpected(added.error());
-    }
+    MUSTER_RETURN_IF_ERROR(add_entry(entry, named));
   }
   return finished(named);
 }

@@ -68,8 +68,8 @@ struct PlatformPlan {
   std::vector<std::string> warnings;
 
   // Why this process must not run alone although the platform's data is incomplete. The message
-  // ends with what to type. Empty if the plan is complete. A rendezvous address from the user
-  // solves the problem.
+  // ends with the options to pass. Empty if the plan is complete. A rendezvous address from the
+  // user solves the problem.
   std::string problem;
   // The command prefix that starts our own command line once per node: {"srun", …}.
   std::vector<std::string> starter;

@@ -156,7 +156,7 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   const auto cluster = facts.word("SLURM_CLUSTER_NAME");
   plan.ports = ports_of(
       fmt::format("slurm/{}/{}/{}", cluster ? cluster->value : "", step.job, step.step), facts);
-  // Works until 2038, which is sufficient for current jobs.
+  // number() returns an int, so end times after 2038 are ignored.
   if (const auto ends = facts.number("SLURM_JOB_END_TIME", 1)) {
     plan.ends = {ends->value, ends->origin};
   }

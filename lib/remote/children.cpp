@@ -44,9 +44,7 @@ Result<void> RshChildren::start(RshChild::Place place, const SetupMessage& setup
 
 Result<void> RshChildren::start_in(Slot& slot) {
   auto child = RshChild::start(poller_, *this, slot.place);
-  if (!child) {
-    return std::unexpected(child.error());
-  }
+  MUSTER_RETURN_IF_ERROR(child);
   slot.child = std::move(*child);
   slot.child->send({RemoteFrameKind::setup, slot.setup.host, encode(slot.setup)});
   return {};

@@ -43,9 +43,7 @@ Result<bool> FrameReader::find_greeting() {
 Result<std::optional<Frame>> FrameReader::next() {
   if (!greeted_) {
     const auto found = find_greeting();
-    if (!found) {
-      return std::unexpected(found.error());
-    }
+    MUSTER_RETURN_IF_ERROR(found);
     greeted_ = *found;
   }
   if (!greeted_ || bytes_.size() < kHeaderBytes) {

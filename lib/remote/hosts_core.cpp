@@ -116,8 +116,8 @@ void HostsCore::retrying(std::size_t host, const std::string& why) {
   trouble_[host] = why;
 }
 
-// If a parent in the launch tree fails, all hosts behind it fail for the same reason, which is
-// reported only once.
+// If a parent in the launch tree fails, all hosts behind it fail for the same reason, so the reason
+// is reported only once.
 void HostsCore::add_unreached(const std::string& why) {
   if (std::ranges::find(unreached_, why) == unreached_.end()) {
     unreached_.push_back(why);
@@ -235,8 +235,8 @@ void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
   }
 }
 
-// The first request leaves the workers their grace period. A second one does not, so a hung remote
-// shell cannot block the user's terminal.
+// The first request leaves the workers their grace period. A second request does not, so a hung
+// remote shell cannot block the user's terminal.
 void HostsCore::hurry(TimePoint now, int signo) {
   interrupt_ = interrupt_.value_or(signo);
   const TimePoint end = now + (ending_ ? kHurriedEndTimeout : settings_.grace + kEndExtra);

@@ -215,7 +215,7 @@ void HostsLauncher::take_hello(RshChild& child, const Frame& frame) {
 void HostsLauncher::show(const Frame& frame, int stream) {
   ConsoleSink& sink = console_.sink(stream);
   owed_[frame.host] += frame.payload.size();
-  sink.note_unfiled();  // whether the hosts have log files is not known here
+  sink.note_unfiled();  // it is unknown whether the hosts have log files
   if (!sink.has_room() && core_.is_ending()) {
     sink.note_unshown(frame.payload.size());
   } else {

@@ -52,9 +52,7 @@ std::string encode(const SetupMessage& message) {
 Result<SetupMessage> decode_setup(std::string_view payload) {
   constexpr std::size_t kFixed = 8;
   const auto texts = unpack(payload);
-  if (!texts) {
-    return std::unexpected(texts.error());
-  }
+  MUSTER_RETURN_IF_ERROR(texts);
   if (texts->size() < kFixed) {
     return unreadable("setup");
   }
@@ -85,9 +83,7 @@ std::string encode(const HelloMessage& message) {
 
 Result<HelloMessage> decode_hello(std::string_view payload) {
   const auto texts = unpack(payload);
-  if (!texts) {
-    return std::unexpected(texts.error());
-  }
+  MUSTER_RETURN_IF_ERROR(texts);
   const auto port = texts->size() == 4 ? number((*texts)[2], kPortMax) : std::nullopt;
   if (!port) {
     return unreadable("hello");
@@ -108,9 +104,7 @@ std::string encode(const StartMessage& message) {
 Result<StartMessage> decode_start(std::string_view payload) {
   constexpr std::size_t kFixed = 4;
   const auto texts = unpack(payload);
-  if (!texts) {
-    return std::unexpected(texts.error());
-  }
+  MUSTER_RETURN_IF_ERROR(texts);
   const auto words = texts->size() < kFixed
                          ? std::nullopt
                          : number((*texts)[1], static_cast<std::int64_t>(texts->size() - kFixed));

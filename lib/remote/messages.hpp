@@ -34,7 +34,7 @@ struct HelloMessage {
   bool operator==(const HelloMessage&) const = default;
 };
 
-// Sent by the launcher: what to run on that host.
+// Sent by the launcher: the command to run on that host.
 struct StartMessage {
   std::string folder;                    // working directory
   std::vector<std::string> args;         // the launcher's arguments without its own name

@@ -135,7 +135,7 @@ class RemoteAgent final : public RshObserver {
   FrameReader frames_{true};
   SetupMessage place_;
   bool placed_ = false;
-  std::optional<HeldPort> held_;  // kept until the end, because the rendezvous may return to it
+  std::optional<HeldPort> held_;  // never released, because the rendezvous may use the port again
   std::array<Stream, 2> streams_;
   pid_t launcher_ = 0;
   bool ended_ = false;      // the launcher has exited and this was reported
@@ -229,7 +229,7 @@ void RemoteAgent::take(const Frame& frame) {
   if (frame.kind == RemoteFrameKind::setup && !placed_) {
     take_setup(frame);
   } else if (!placed_) {
-    fail("the first message is not a setup");
+    fail("the first message is not a setup message");
   } else if (frame.kind == RemoteFrameKind::signal) {
     take_signal(frame);
   } else if (frame.host != place_.host) {
@@ -329,20 +329,14 @@ Result<void> RemoteAgent::start_launcher(const StartMessage& message) {
   spec.environment = environ.to_block();
   auto out = message.one_sink ? Result<PipeEnds>(PipeEnds{}) : make_pipe();
   auto err = out ? make_pipe() : Result<PipeEnds>(std::unexpected(out.error()));
-  if (!err) {
-    return std::unexpected(err.error());
-  }
+  MUSTER_RETURN_IF_ERROR(err);
   const auto in = input_with(message.token);
-  if (!in) {
-    return std::unexpected(in.error());
-  }
+  MUSTER_RETURN_IF_ERROR(in);
   const auto pid =
       spawn_process(spec,
                     {in->get(), (out->write ? out : err)->write.get(), err->write.get()},
                     inherited_state());
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   launcher_ = *pid;
   streams_[0].fd = std::move(out->read);
   streams_[1].fd = std::move(err->read);

@@ -39,9 +39,7 @@ Result<std::unique_ptr<RshChild>> RshChild::start(Poller& poller,
                                                   RshObserver& observer,
                                                   Place place) {
   std::unique_ptr<RshChild> child(new RshChild(poller, observer, std::move(place)));
-  if (auto spawned = child->spawn(); !spawned) {
-    return std::unexpected(spawned.error());
-  }
+  MUSTER_RETURN_IF_ERROR(child->spawn());
   return child;
 }
 
@@ -51,9 +49,7 @@ Result<void> RshChild::spawn() {
   std::array<PipeEnds, 3> pipes;
   for (PipeEnds& pipe : pipes) {
     auto made = make_pipe();
-    if (!made) {
-      return std::unexpected(made.error());
-    }
+    MUSTER_RETURN_IF_ERROR(made);
     pipe = std::move(*made);
   }
   ProcessSpec spec;
@@ -61,9 +57,7 @@ Result<void> RshChild::spawn() {
   spec.environment = place_.environment;
   const ChildStreams streams{pipes[0].read.get(), pipes[1].write.get(), pipes[2].write.get()};
   const auto pid = spawn_process(spec, streams, inherited_state());
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   pid_ = *pid;
   input_ = std::move(pipes[0].write);
   output_ = std::move(pipes[1].read);

@@ -34,7 +34,7 @@ struct RshEnd {
 // hosts that failed together from retrying together.
 [[nodiscard]] Duration retry_delay(int failures, double spread);
 
-// Differs widely between adjacent hosts and between attempts.
+// A spread for retry_delay(). It differs widely between adjacent hosts and between attempts.
 [[nodiscard]] double spread_of(std::size_t host, int failures);
 
 // The last non-empty line, made printable and truncated.

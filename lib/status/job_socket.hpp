@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How musterctl finds the jobs on its host: each launcher listens on a Unix socket in the abstract
 // namespace, with this prefix and a random suffix as its name. Such a socket needs no directory and
-// no cleanup, however the launcher dies. Connections from other users are refused. Read-only data.
+// no cleanup, even if the launcher is killed. Connections from other users are refused. Read-only
+// data.
 #pragma once
 
 #include <string_view>

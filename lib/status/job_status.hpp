@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobStatus: what one node knows about its job, accumulated from its events. Created only by
+// JobStatus: the state of the job as one node knows it, built from its events. Created only by
 // fold_event, and formatted by the other files in this directory. Value.
 #pragma once
 
@@ -69,7 +69,7 @@ struct FailureStatus {
   std::string text;
 };
 
-// One membership and its workers, from start to end.
+// One round: its nodes and the workers on this node, from start to end.
 struct RoundStatus {
   std::uint64_t number = 0;
   int restarts = 0;

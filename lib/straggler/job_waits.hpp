@@ -26,7 +26,7 @@ inline constexpr int kPromptRanks = 256;
 // The interval between checks for silent nodes.
 inline constexpr Duration kScanEach = std::chrono::milliseconds(500);
 
-// Limit on the number of sums of all nodes together. Nodes that would exceed it are not compared.
+// Limit on the total number of sums from all nodes. Nodes that would exceed it are not compared.
 inline constexpr std::size_t kJobSumsMax = 1U << 20U;
 
 struct NodeWaits {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures how late slow ranks arrive at individual operations on this node. If step times vary,
-// ranks wait for each other even without slow ranks, so the slow ranks cost less than the totals of
-// waiting suggest. Pure.
+// ranks wait for each other even without slow ranks, so the slow ranks cost less than the total
+// waiting times suggest. Pure.
 #pragma once
 
 #include "collective/recorder/flight_recorder.hpp"

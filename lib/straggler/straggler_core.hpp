@@ -44,8 +44,8 @@ inline constexpr SlowRule kShortRule{std::chrono::milliseconds(90), 11, 11, 0.25
 // within these limits.
 inline constexpr Duration kLookMin = std::chrono::milliseconds(100);
 inline constexpr Duration kLookMax = std::chrono::seconds(1);
-// By this time most programs have created their communicators. Programs that have not are checked
-// rarely.
+// By this time most programs have created their communicators. Later, programs without
+// communicators are checked rarely.
 inline constexpr Duration kStart = std::chrono::seconds(10);
 
 // Ranks are no longer slow if they cost less than this share of the last long blocks, taken
@@ -53,7 +53,7 @@ inline constexpr Duration kStart = std::chrono::seconds(10);
 inline constexpr std::size_t kBlocksOver = 5;
 inline constexpr double kOverShare = 0.05;
 
-// Minimum time before the same ranks, or other ranks, are reported again.
+// Minimum time between two reports: about the same ranks, and about different ranks.
 inline constexpr Duration kSameAgain = std::chrono::minutes(10);
 inline constexpr Duration kOthersAgain = std::chrono::minutes(1);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobKey: the key that the agents of a job prove to each other that they have. Derived from the
-// user's token and the job ID, so one job's key is useless for another job. Pure; thread-safe.
+// JobKey: a job's shared key. The agents of the job prove to each other that they have it. Derived
+// from the user's token and the job ID, so one job's key is useless for another job. Pure;
+// thread-safe.
 #pragma once
 
 #include <array>

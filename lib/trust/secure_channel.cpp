@@ -47,7 +47,7 @@ int offer_key(SSL* ssl,
   return 1;
 }
 
-// Rejects other identities. There is no other way to authenticate.
+// Rejects all other identities. The pre-shared key is the only way to authenticate.
 int find_key(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESSION** session) {
   const std::string_view named(reinterpret_cast<const char*>(identity), size);
   *session = named == trust_of(ssl).job() ? session_of(ssl) : nullptr;

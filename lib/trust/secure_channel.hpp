@@ -17,7 +17,8 @@ struct ssl_ctx_st;
 
 namespace muster {
 
-// The key of a job, and the job ID that identifies the key. Both must be equal on both sides.
+// The key of a job, and the job ID that identifies the key. Both ends must have the same key and
+// job ID.
 class JobTrust {
  public:
   JobTrust(std::string_view token, std::string job);
@@ -80,8 +81,9 @@ class SecureChannel {
   bool was_refused_ = false;
 };
 
-// How much of a client's first message has arrived. It must be a single record, as muster always
-// sends it. So no memory or computation is spent on a stranger before its proof is complete.
+// How much of a client's first message has arrived. muster always sends this message as a single
+// record, and begins the handshake only when the record is complete. A client without a complete
+// proof thus costs no memory or CPU time.
 enum class FirstRecord : std::uint8_t { incomplete, whole, foreign };
 [[nodiscard]] FirstRecord look_at_first_record(std::string_view bytes);
 

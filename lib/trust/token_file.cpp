@@ -211,9 +211,7 @@ Result<Token> read_home(const TokenSource& source) {
     return std::unexpected(unusable(source.path, errno_text(errno)));
   }
   auto secret = read_opened(source.path, fd.get());
-  if (!secret) {
-    return std::unexpected(std::move(secret.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(secret);
   return Token{std::move(*secret), "", is_local(fd.get())};
 }
 
@@ -306,9 +304,7 @@ Result<Token> read_token(const TokenSource& source) {
         unusable(source.path, error == EACCES ? fmt::format("{}. {}", why, kPodSecret) : why));
   }
   auto secret = read_opened(source.path, fd.get(), source.is_shared);
-  if (!secret) {
-    return std::unexpected(std::move(secret.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(secret);
   return Token{std::move(*secret), ""};
 }
 

@@ -23,11 +23,11 @@ inline constexpr const char* kMungeSocket = "/run/munge/munge.socket.2";
 struct TokenSource {
   TokenFrom from = TokenFrom::nowhere;
   std::string path;            // path of the file; with `home` it may not exist yet
-  std::string why_none;        // nowhere: the reason
-  std::string why_not_made{};  // home: the reason not to create a missing file
+  std::string why_none;        // with `nowhere`: the reason
+  std::string why_not_made{};  // with `home`: the reason not to create a missing file
   MungeUse munge = MungeUse::none;
   bool is_off = false;       // --token=none
-  bool is_shared = false;    // file: the user vouches for its access control
+  bool is_shared = false;    // with `file`: the user vouches for its access control
   bool is_required = false;  // --token=require
   bool operator==(const TokenSource&) const = default;
 };

@@ -65,9 +65,7 @@ Result<std::unique_ptr<BlockingStore>> BlockingStore::connect(std::string host,
                                                               std::uint16_t port,
                                                               Duration timeout) {
   auto connection = StoreConnection::open(host, port, timeout);
-  if (!connection) {
-    return std::unexpected(std::move(connection.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(connection);
   return std::unique_ptr<BlockingStore>(
       new BlockingStore(std::move(host), port, std::move(*connection)));
 }
@@ -107,9 +105,7 @@ Result<void> BlockingStore::multi_set(
 }
 
 Result<std::string> BlockingStore::get(std::string_view key, Duration timeout) {
-  if (auto came = wait({std::string(key)}, timeout); !came) {
-    return std::unexpected(std::move(came.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(wait({std::string(key)}, timeout));
   std::string request;
   RequestWriter(request, Opcode::get).string(on_wire(key));
   return ask_bytes(request);
@@ -117,29 +113,21 @@ Result<std::string> BlockingStore::get(std::string_view key, Duration timeout) {
 
 Result<std::vector<std::string>> BlockingStore::multi_get(const std::vector<std::string>& keys,
                                                           Duration timeout) {
-  if (auto came = wait(keys, timeout); !came) {
-    return std::unexpected(std::move(came.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(wait(keys, timeout));
   std::string request;
   RequestWriter(request, Opcode::multi_get).keys(on_wire(keys));
-  if (auto sent = send(request); !sent) {
-    return std::unexpected(std::move(sent.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(send(request));
   std::vector<std::string> values;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     auto value = read_bytes();
-    if (!value) {
-      return std::unexpected(std::move(value.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(value);
     values.push_back(std::move(*value));
   }
   return values;
 }
 
 Result<std::int64_t> BlockingStore::add(std::string_view key, std::int64_t delta) {
-  if (auto good = fits(key, {}); !good) {
-    return std::unexpected(std::move(good.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(fits(key, {}));
   std::string request;
   RequestWriter(request, Opcode::add).string(on_wire(key)).number(delta);
   return ask_number(request);
@@ -150,9 +138,7 @@ Result<std::string> BlockingStore::compare_set(std::string_view key,
                                                std::string_view desired) {
   auto good = fits(key, expected);
   good = good ? fits(key, desired) : good;
-  if (!good) {
-    return std::unexpected(std::move(good.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(good);
   std::string request;
   RequestWriter(request, Opcode::compare_set).string(on_wire(key)).string(expected).string(desired);
   return ask_bytes(request);
@@ -179,12 +165,10 @@ Result<void> BlockingStore::wait_until(const std::vector<std::string>& keys,
 }
 
 // The wait is cancelled at the deadline, so that a late reply is not mistaken for the reply to a
-// later request. If the reply was already on its way, the wait has succeeded.
+// later request. If the reply was sent before the cancellation arrived, the wait has succeeded.
 Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& message) {
   const auto came = connection_.await(1, deadline);
-  if (!came) {
-    return std::unexpected(came.error());
-  }
+  MUSTER_RETURN_IF_ERROR(came);
   std::string cancel;
   if (!*came) {
     RequestWriter(cancel, Opcode::cancel_wait);
@@ -193,36 +177,26 @@ Result<void> BlockingStore::finish_wait(TimePoint deadline, const std::string& m
     }
   }
   const auto first = read(1);
-  if (!first) {
-    return std::unexpected(first.error());
-  }
+  MUSTER_RETURN_IF_ERROR(first);
   const bool over = load_int<std::uint8_t>(*first) == kStopWaiting;
   if (over && !*came) {
-    if (const auto second = read(1); !second) {
-      return std::unexpected(second.error());
-    }
+    MUSTER_RETURN_IF_ERROR(read(1));
   }
   return over ? Result<void>() : failure(Errc::timed_out, message);
 }
 
 Result<bool> BlockingStore::check(const std::vector<std::string>& keys) {
-  if (auto good = fit(keys); !good) {
-    return std::unexpected(std::move(good.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(fit(keys));
   std::string request;
   RequestWriter(request, Opcode::check).keys(on_wire(keys));
   const auto answer = ask_byte(request);
-  if (!answer) {
-    return std::unexpected(answer.error());
-  }
+  MUSTER_RETURN_IF_ERROR(answer);
   return *answer == kCheckReady;
 }
 
 Result<bool> BlockingStore::delete_key(std::string_view key) {
   const auto deleted = ask_about(Opcode::delete_key, key);
-  if (!deleted) {
-    return std::unexpected(deleted.error());
-  }
+  MUSTER_RETURN_IF_ERROR(deleted);
   return *deleted > 0;
 }
 
@@ -236,15 +210,11 @@ Result<std::vector<std::string>> BlockingStore::list_keys() {
   std::string request;
   RequestWriter(request, Opcode::list_keys);
   const auto count = ask_number(request);
-  if (!count) {
-    return std::unexpected(count.error());
-  }
+  MUSTER_RETURN_IF_ERROR(count);
   std::vector<std::string> keys;
   for (std::int64_t i = 0; i < *count; ++i) {
     auto key = read_bytes();
-    if (!key) {
-      return std::unexpected(std::move(key.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(key);
     if (key->starts_with('/')) {
       keys.push_back(key->substr(1));
     }
@@ -256,13 +226,9 @@ Result<std::vector<std::string>> BlockingStore::list_keys() {
 Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration timeout) {
   const TimePoint deadline = steady_now() + timeout;
   while (true) {
-    if (auto came = wait_until({std::string(key)}, deadline, timeout); !came) {
-      return std::unexpected(std::move(came.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(wait_until({std::string(key)}, deadline, timeout));
     const auto length = ask_about(Opcode::queue_pop, key);
-    if (!length) {
-      return std::unexpected(length.error());
-    }
+    MUSTER_RETURN_IF_ERROR(length);
     if (*length > 0) {
       return read_bytes();
     }
@@ -333,17 +299,13 @@ Result<std::string> BlockingStore::read(std::size_t size) {
 
 Result<std::int64_t> BlockingStore::read_number() {
   const auto bytes = read(sizeof(std::int64_t));
-  if (!bytes) {
-    return std::unexpected(bytes.error());
-  }
+  MUSTER_RETURN_IF_ERROR(bytes);
   return load_int<std::int64_t>(*bytes);
 }
 
 Result<std::string> BlockingStore::read_bytes() {
   const auto size = read_number();
-  if (!size) {
-    return std::unexpected(size.error());
-  }
+  MUSTER_RETURN_IF_ERROR(size);
   if (*size < 0) {
     connection_.close();
     return failure(Errc::protocol, "the store sent a negative length");
@@ -352,34 +314,24 @@ Result<std::string> BlockingStore::read_bytes() {
 }
 
 Result<std::int64_t> BlockingStore::ask_number(const std::string& request) {
-  if (auto sent = send(request); !sent) {
-    return std::unexpected(std::move(sent.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(send(request));
   return read_number();
 }
 
 Result<std::uint8_t> BlockingStore::ask_byte(const std::string& request) {
-  if (auto sent = send(request); !sent) {
-    return std::unexpected(std::move(sent.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(send(request));
   const auto bytes = read(1);
-  if (!bytes) {
-    return std::unexpected(bytes.error());
-  }
+  MUSTER_RETURN_IF_ERROR(bytes);
   return load_int<std::uint8_t>(*bytes);
 }
 
 Result<std::string> BlockingStore::ask_bytes(const std::string& request) {
-  if (auto sent = send(request); !sent) {
-    return std::unexpected(std::move(sent.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(send(request));
   return read_bytes();
 }
 
 Result<std::int64_t> BlockingStore::ask_about(Opcode opcode, std::string_view key) {
-  if (auto good = fits(key, {}); !good) {
-    return std::unexpected(std::move(good.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(fits(key, {}));
   std::string request;
   RequestWriter(request, opcode).string(on_wire(key));
   return ask_number(request);

@@ -9,9 +9,7 @@ Result<void> generic_barrier(Store& store,
                              Duration timeout) {
   const std::string base(key);
   const auto members = store.add(base + "/num_members", 1);
-  if (!members) {
-    return std::unexpected(members.error());
-  }
+  MUSTER_RETURN_IF_ERROR(members);
   const std::string last = base + "/last_member";
   if (*members == world_size) {
     if (auto done = store.set(last, "1"); !done) {

@@ -76,9 +76,7 @@ Result<StoreConnection> StoreConnection::try_once(const std::string& host,
                                                   TimePoint deadline) {
   const auto addresses =
       resolve_blocking(host, std::max(deadline - steady_now(), Duration::zero()));
-  if (!addresses) {
-    return std::unexpected(addresses.error());
-  }
+  MUSTER_RETURN_IF_ERROR(addresses);
   Error last{Errc::unreachable, "no address"};
   for (const std::string& address : *addresses) {
     const TimePoint limit = std::min(deadline, steady_now() + kOneAttempt);
@@ -101,9 +99,7 @@ Result<UniqueFd> StoreConnection::connect_to(const std::string& address,
                                              std::uint16_t port,
                                              TimePoint deadline) {
   const auto target = SocketAddress::parse(address, port);
-  if (!target) {
-    return std::unexpected(target.error());
-  }
+  MUSTER_RETURN_IF_ERROR(target);
   auto fd = connect_until(*target, deadline, {.keepalive = kKeepAlive});
   if (!fd) {
     return std::unexpected(connect_error(*target, fd.error()));
@@ -124,9 +120,7 @@ Result<void> StoreConnection::greet(bool with_ping, TimePoint deadline) {
     return sent;
   }
   const auto answer = receive(with_ping ? sizeof(nonce) : 1, deadline);
-  if (!answer) {
-    return std::unexpected(answer.error());
-  }
+  MUSTER_RETURN_IF_ERROR(answer);
   const bool right = with_ping ? load_int<std::uint32_t>(*answer) == nonce
                                : load_int<std::uint8_t>(*answer) == kCheckReady;
   if (!right) {
@@ -170,9 +164,7 @@ Result<bool> StoreConnection::await(std::size_t size, TimePoint deadline) {
 
 Result<std::string> StoreConnection::receive(std::size_t size, TimePoint deadline) {
   const auto came = await(size, deadline);
-  if (!came) {
-    return std::unexpected(came.error());
-  }
+  MUSTER_RETURN_IF_ERROR(came);
   if (!*came) {
     return failure(Errc::timed_out, "the store does not answer");
   }

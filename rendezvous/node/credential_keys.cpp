@@ -9,7 +9,8 @@
 namespace muster {
 namespace {
 
-// By default, a credential is valid for five minutes. This leaves time to use it.
+// How long a credential is reused. By default, a credential is valid for five minutes, so the peer
+// has enough time to use it.
 constexpr Duration kFresh = std::chrono::minutes(1);
 constexpr Duration kAfterFailure = std::chrono::seconds(1);
 

@@ -188,9 +188,7 @@ void EndpointBinder::keep_trying() {
 
 Result<void> EndpointBinder::host_first_everywhere() {
   auto bound = bind_everywhere(impl_->places.front().place.port);
-  if (!bound) {
-    return std::unexpected(std::move(bound.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(bound);
   for (UniqueFd& listener : std::exchange(bound->listeners, {})) {
     impl_->take(std::move(listener));
   }

@@ -130,12 +130,12 @@ void LinkSockets::handle(const epoll_event& event) {
     if (link.admitted) {
       begin_admitted(link);
     } else {
-      bury(link);  // only hangups are watched for
+      bury(link);  // its socket is watched only for hangups
     }
     return;
   }
   if (link.awaits_turn) {
-    bury(link);  // only hangups are watched for
+    bury(link);  // its socket is watched only for hangups
     return;
   }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {

@@ -156,8 +156,8 @@ void LinkSockets::take_first_bytes(Link& link, std::string_view bytes) {
   }
 }
 
-// While the query is pending, the socket is not read and nothing is sent. It is only watched for a
-// hangup, so that the link can be dropped.
+// While the query is pending, the socket is not read and nothing is sent. The socket is watched
+// only for a hangup, so that the link can be dropped.
 void LinkSockets::ask(Link& link, std::string_view bytes) {
   link.state = LinkState::asking;
   link.input.assign(bytes);

@@ -285,9 +285,9 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Nothing is allocated for a stranger before its proof is complete. It has no reason to send more
-// before our reply arrives, and data sent while it waits for a handshake slot would have to be
-// buffered.
+// Nothing is allocated for a stranger before its proof is complete. A stranger has no reason to
+// send more before our reply arrives, and data that it sends while it waits for a handshake slot
+// would have to be buffered.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
@@ -325,8 +325,7 @@ void LinkSockets::take_handshake(Link& link) {
   note_input(link);
   const std::size_t before = link.output.bytes();
   take_sealed(link, first);
-  // Either it now has our reply, or its ClientHello was incomplete although the record was
-  // complete.
+  // There is no reply if the ClientHello was incomplete although the record was complete.
   const bool has_answer = link.output.bytes() > before;
   if (link.state == LinkState::stranger && !link.greeted && !has_answer) {
     turn_away_foreign(link);
@@ -372,7 +371,8 @@ void LinkSockets::lose_trust(Link& link) {
 }
 
 // Nodes that may have no common secret try one key after another. The connecting side omits the
-// failed key next time. The accepting side expects this and then refuses the key.
+// failed key next time. The accepting side closes the link without a reason if the peer has another
+// key to try.
 bool LinkSockets::tries_another(Link& link) {
   if (link.state == LinkState::stranger) {
     if (link.comes_again) {

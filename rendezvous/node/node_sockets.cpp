@@ -151,9 +151,7 @@ Result<OwnListener> open_own_listener(NodeSockets& sockets,
   }
   const bool everywhere = !is_own_address(announced);
   const std::string address = !everywhere ? announced : is_v6(announced) ? "::" : "0.0.0.0";
-  if (auto listening = listen_with(chosen.get(), address, range); !listening) {
-    return std::unexpected(std::move(listening.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(listen_with(chosen.get(), address, range));
   OwnListener own{.fd = std::move(chosen), .address = announced};
   own.port = port_of(own.fd.get());
   return own;

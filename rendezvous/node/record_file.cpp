@@ -120,9 +120,7 @@ Result<UniqueFd> lock_state_file(const std::string& path) {
   if (!fd || ::fstat(fd.get(), &facts) != 0) {
     return failed("open", path, errno);
   }
-  if (auto ours = check_owner(facts, path); !ours) {
-    return std::unexpected(ours.error());
-  }
+  MUSTER_RETURN_IF_ERROR(check_owner(facts, path));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? failure(Errc::exhausted, path + " is locked")
                                 : failed("lock", path, errno);
@@ -140,9 +138,7 @@ Result<StateFile> read_state_file(const std::string& path, std::size_t most) {
     return errno == ENOENT ? failure(Errc::not_found, path + " does not exist")
                            : failed("read", path, errno);
   }
-  if (auto ours = check_owner(facts, path); !ours) {
-    return std::unexpected(ours.error());
-  }
+  MUSTER_RETURN_IF_ERROR(check_owner(facts, path));
   StateFile file;
   std::array<char, 65536> part{};
   while (const auto got = ::read(fd.get(), part.data(), part.size())) {

@@ -78,7 +78,7 @@ NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   return RoundRecorded{round};
 }
 
-// After join_timeout, all nodes give up the job. If a record remained, a restarted node would wait
+// After join_timeout, all nodes abandon the job. If a record remained, a restarted node would wait
 // for the same members again.
 void RecordKeeper::end(const NodeEnd& how) {
   const auto* failed = std::get_if<EndFailed>(&how);

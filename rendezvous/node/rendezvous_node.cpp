@@ -420,9 +420,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   auto opened = LinkSockets::open(
       {.user_timeout = ours.core.lease, .list_body = max_lists_body(ours.core.terms.nodes_max)},
       [raw = impl.get()](NodeEvent event) { raw->take_event(std::move(event)); });
-  if (!opened) {
-    return std::unexpected(std::move(opened.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(opened);
   impl->sockets = std::move(*opened);
   if (ours.credentials != nullptr) {
     const auto turn = [raw = impl.get()](const auto& work) { raw->turn(work); };

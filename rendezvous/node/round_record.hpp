@@ -29,9 +29,9 @@ class RoundRecord {
   RoundRecord() = default;
 
   // Uses the first file `folder`/`name`.N that no agent or guard has locked, preferably one with a
-  // record. A record that was not touched for `fresh_for` is ignored, because the other nodes have
-  // stopped waiting by then. On a network file system, a record is ignored after a week. The result
-  // is disabled if the folder cannot be used.
+  // record. A record that was not touched for `fresh_for` is ignored, because the other nodes no
+  // longer wait for this one. On a network file system, a record is ignored after a week. The
+  // result is disabled if the folder cannot be used.
   [[nodiscard]] static RoundRecord open(const std::string& folder,
                                         const std::string& name,
                                         Duration fresh_for);

@@ -106,7 +106,7 @@ void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   turn_([&] { sockets_->connect(link, {*there}, kStoreConnectTimeout); });
 }
 
-// Only members know a round's number. Lower layers decide which peers may connect at all.
+// Only members know a round's number. Lower layers decide which peers may connect.
 void StoreCarrier::adopt(LinkId link, const Hello& hello) {
   if (hello.terms.job_id != terms_.job_id) {
     refuse(link, "the endpoint serves a different job");

@@ -168,8 +168,8 @@ void NodeCore::greet(TimePoint now,
   if (hello.purpose == Purpose::ask) {
     answer_question(now, link, hello, from_link, from_round);
   } else if (hello.node.id == link_.self().id || hello.purpose == Purpose::carry) {
-    // This is either our own connection through our own endpoint, or a peer that uses our ID.
-    // Connections that carry worker data are handled by the shell.
+    // The connection is either our own, through our own endpoint, or comes from a peer that uses
+    // our ID. Connections that carry worker data are handled by the shell.
     from_round.emplace_back(CloseLink{link});
   } else if (round_.leads()) {
     attach(now, link, hello, from_round);

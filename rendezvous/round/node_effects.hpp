@@ -157,7 +157,7 @@ struct EndClosed {
   Close close;
 };
 
-// This node cannot take part: it was refused, or did not find another node in time.
+// This node cannot join the job: it was refused, or did not find another node in time.
 struct EndFailed {
   Error error;
 };

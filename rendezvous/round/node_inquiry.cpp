@@ -11,7 +11,7 @@ namespace muster {
 MemberContact RoundCore::contact_of(NodeId id) const {
   MemberContact out{.finished = finished_.contains(id)};
   if (const auto node = nodes_.find(id); node != nodes_.end()) {
-    // This node is never silent to itself.
+    // A node is always in contact with itself.
     out.heard = id == self_.id ? TimePoint::max() : node->second.heard;
     if (node->second.attached) {
       out.link = node->second.link;

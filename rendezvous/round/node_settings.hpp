@@ -16,8 +16,7 @@ namespace muster {
 
 struct NodeSettings {
   JobTerms terms;
-  std::vector<Endpoint> endpoints;  // as typed, with ports; the owner of the first one
-                                    // founds
+  std::vector<Endpoint> endpoints;  // as typed, with ports; the owner of the first founds the job
   Duration join_timeout = std::chrono::seconds(600);
   Duration last_call = std::chrono::seconds(30);
   Duration lease = std::chrono::seconds(9);

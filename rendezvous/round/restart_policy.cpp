@@ -6,20 +6,10 @@
 #include <fmt/core.h>
 
 namespace muster {
-namespace {
-
-constexpr int kShellSignalFirst = 129;  // 128 + SIGHUP
-constexpr int kShellSignalLast = 192;   // 128 + SIGRTMAX
-
-}  // namespace
-
-bool is_own_exit(bool signaled, int code) {
-  return !signaled && code != 0 && (code < kShellSignalFirst || code > kShellSignalLast);
-}
 
 // --max-restarts is a promise. The only exception is a program that has never got past its startup
 // phase: there is no point in retrying the same failing import a hundred times.
-void RestartPolicy::count_quick(const FailureFacts& first) {
+void RestartPolicy::count_quick(const Failed& first) {
   if (first.run_time >= kQuickFailureTime) {
     past_start_ = true;
   }
@@ -28,11 +18,11 @@ void RestartPolicy::count_quick(const FailureFacts& first) {
     return;
   }
   // Only equal failures in a row show that the program never gets past its startup.
-  quick_ = first.end == quick_end_ ? quick_ + 1 : 1;
-  quick_end_ = first.end;
+  quick_ = first.exit_code == quick_code_ ? quick_ + 1 : 1;
+  quick_code_ = first.exit_code;
 }
 
-RestartDecision RestartPolicy::decide(const FailureFacts& first) {
+RestartDecision RestartPolicy::decide(const Failed& first) {
   count_quick(first);
   const int max_restarts = limits_.max_restarts;
   if (max_restarts == 0) {
@@ -48,7 +38,7 @@ RestartDecision RestartPolicy::decide(const FailureFacts& first) {
   if (limits_.quick_failures > 0 && quick_ >= limits_.quick_failures) {
     MUSTER_MARK("quick failures stop the restarts");
     return {false,
-            fmt::format("fails at start-up every time ({} times in a row within {}); skipping the "
+            fmt::format("fails at startup every time ({} times in a row within {}); skipping the "
                         "remaining {} restarts. Use --quick-failures=off to try them",
                         quick_,
                         describe(kQuickFailureTime),

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "rendezvous/wire/node_messages.hpp"
 
 #include <string>
 
@@ -17,18 +18,6 @@ inline constexpr Duration kQuickFailureTime = std::chrono::seconds(5);
 
 // The default of --quick-failures: the job ends after this number of quick failures in a row.
 inline constexpr int kQuickFailures = 3;
-
-// Facts about the first failure of an attempt.
-struct FailureFacts {
-  std::string end;         // "exited with code 7"; equal texts mean equal failures
-  bool permanent = false;  // a restart cannot help: the program is not executable
-  Duration run_time{};     // time from the last worker's start to the failure
-  bool exited = false;     // exited on its own with a non-zero code: see is_own_exit
-};
-
-// True if the worker exited on its own with a non-zero code. Shells exit with 128 + n to report
-// that their child was killed by signal n, so these codes count as signals.
-[[nodiscard]] bool is_own_exit(bool signaled, int code);
 
 struct RestartLimits {
   int max_restarts = 0;
@@ -46,19 +35,20 @@ class RestartPolicy {
  public:
   explicit RestartPolicy(RestartLimits limits, int used = 0) : limits_(limits), restarts_(used) {}
 
-  [[nodiscard]] RestartDecision decide(const FailureFacts& first);
+  // `first` is the first failure of the attempt.
+  [[nodiscard]] RestartDecision decide(const Failed& first);
 
   [[nodiscard]] int restarts() const { return restarts_; }
 
   bool operator==(const RestartPolicy&) const = default;
 
  private:
-  void count_quick(const FailureFacts& first);
+  void count_quick(const Failed& first);
 
   RestartLimits limits_;
   int restarts_ = 0;
-  int quick_ = 0;  // quick failures in a row, all with quick_end_
-  std::string quick_end_;
+  int quick_ = 0;  // quick failures in a row, all with quick_code_
+  int quick_code_ = 0;
   bool past_start_ = false;  // an attempt ran longer, so the program can get past its startup
 };
 

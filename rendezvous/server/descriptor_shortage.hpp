@@ -20,8 +20,8 @@ namespace muster {
 // True if accept failed for lack of descriptors or memory.
 [[nodiscard]] bool is_shortage(int errno_value);
 
-// True if a connection is waiting in the backlog. accept cannot tell: without a free descriptor, it
-// fails even if no connection is waiting.
+// True if a connection is waiting in the backlog. accept() does not show this: without a free
+// descriptor, it fails even if no connection is waiting.
 [[nodiscard]] bool has_backlog(int listener);
 
 // Pauses accepting. Without a free descriptor, the listener would remain readable and keep the loop

@@ -69,17 +69,13 @@ Result<std::unique_ptr<StoreServer>> StoreServer::open(asio::io_context& loop,
                                                        const std::string& address,
                                                        std::uint16_t port) {
   auto listener = listen_on(address, port);
-  if (!listener) {
-    return std::unexpected(std::move(listener.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(listener);
   return open(loop, std::move(*listener));
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServer::open(asio::io_context& loop, UniqueFd listener) {
   auto sockets = SessionSockets::open(std::move(listener));
-  if (!sockets) {
-    return std::unexpected(std::move(sockets.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(sockets);
   auto impl = std::make_unique<Impl>(loop, std::move(*sockets));
   impl->await_ready();
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(impl)));

@@ -86,7 +86,7 @@ Result<void> StoreCore::add_key(std::string_view key, WaitId& id, Turn& turn) {
     return room;
   }
   if (id == 0) {
-    // Only now, so that a refused request opens no wait.
+    // Open the wait only now, so that a refused request opens none.
     id = waits_.open(turn.session);
   }
   waits_.add_key(id, node_for(key));
@@ -194,7 +194,7 @@ Result<void> StoreCore::watch(std::string_view key, Turn& turn) {
   }
   node_for(key).second.make_extras().watchers.push_back(turn.session);
   watched_[turn.session].emplace_back(key);
-  // The copy in watched_. Forgetting the session subtracts it again.
+  // Counts the copy in watched_. Forgetting the session subtracts it again.
   stored_ += key.size() + kItemCost;
   append_int(turn.reply, static_cast<std::uint8_t>(WatchNotice::registered));
   return {};

@@ -38,7 +38,8 @@ void WaitBook::add_key(WaitId id, KeyMap::value_type& node) {
   bytes_ += cost_of(node.first);
   ++wait.missing;
   ++by_session_[wait.session].awaited;
-  // A copy: once the key is set, its entry may be deleted while the wait still needs other keys.
+  // Store a copy: once the key is set, its entry may be deleted while the wait still needs other
+  // keys.
   wait.keys.push_back(node.first);
 }
 
@@ -129,7 +130,7 @@ void WaitBook::finish(Waits::iterator at, TurnBudget& budget) {
   // unlist() needs the number of keys, so it runs before they are moved away.
   unlist(at->second, at->first);
   auto& keys = at->second.keys;
-  // A list of keys may take several turns to free. One key is freed at once.
+  // A list of keys may take several turns to free. A single key is freed immediately.
   if (keys.size() > 1) {
     freed_.push_back(std::move(keys));
     free_keys(budget);
@@ -171,8 +172,8 @@ void WaitBook::free_keys(TurnBudget& budget) {
 void WaitBook::cancel(SessionId session) {
   const auto mine = by_session_.find(session);
   if (mine != by_session_.end()) {
-    // From now on is_cancelled() is true for these waits, so they need no visit before they are
-    // freed.
+    // From now on is_cancelled() is true for these waits, so they need not be visited before they
+    // are freed.
     cancelled_.push_back(std::move(mine->second.waits));
     by_session_.erase(mine);
   }

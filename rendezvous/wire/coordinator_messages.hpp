@@ -20,7 +20,7 @@ struct Welcome {
   bool operator==(const Welcome&) const = default;
 };
 
-// The accepting side's reply to an Introduction. It is in plaintext and comes before anything else.
+// The accepting side's reply to an Introduction. It is sent in plaintext, before any other data.
 enum class RoundReply : std::uint8_t {
   refused,     // a Refuse follows, nothing else
   plain,       // plaintext frames follow
@@ -81,8 +81,8 @@ struct RollCall {
 
 inline constexpr std::size_t kRollCallNamesMax = 16;
 
-// Asks whether the node takes part in a round. `base` is the last round that was started. Accepting
-// nodes know both rounds, because a successor needs a quorum of each.
+// Asks the node to join a round. `base` is the last round that was started. Accepting nodes know
+// both rounds, because a successor needs a quorum of each.
 struct Propose {
   RoundPtr round;
   RoundPtr base;

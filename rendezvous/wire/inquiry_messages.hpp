@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages for finding the rank that stalls the job. A node whose workers make no progress starts
 // an inquiry. The coordinator requests findings from all nodes of the round and sends them the
-// verdict. Values; encoded by wire/round_encoder, explained in round/inquiry.hpp and PROTOCOL.md.
-// Thread-safe.
+// verdict. Values; encoded by wire/round_encoder, explained in round/questions/inquiry.hpp and
+// PROTOCOL.md. Thread-safe.
 #pragma once
 
 #include "base/time.hpp"

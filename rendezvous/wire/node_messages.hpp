@@ -83,8 +83,8 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
-// None of the sender's workers is running, and it is waiting for the next round. `lost_touch`: they
-// were killed because the node was out of contact for too long.
+// The sender has no running workers and waits for the next round. `lost_touch`: its workers were
+// killed because the node was out of contact for too long.
 struct Ready {
   bool lost_touch = false;
   bool operator==(const Ready&) const = default;

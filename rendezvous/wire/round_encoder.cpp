@@ -199,9 +199,7 @@ Result<void> append_frame(std::string& out, const RoundMessage& message) {
 
 Result<SharedFrame> encode_shared(const RoundMessage& message) {
   std::string bytes;
-  if (auto done = append_frame(bytes, message); !done) {
-    return std::unexpected(std::move(done.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(append_frame(bytes, message));
   return std::make_shared<const std::string>(std::move(bytes));
 }
 

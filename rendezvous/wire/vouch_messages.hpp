@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages about the owner of a connection. The node whose agent serves the workers' store sends a
 // query about each client from another host. The coordinator forwards query and answer. Values;
-// encoded by wire/round_encoder, explained in round/client_vouching.hpp and PROTOCOL.md.
+// encoded by wire/round_encoder, explained in round/questions/client_vouching.hpp and PROTOCOL.md.
 // Thread-safe.
 #pragma once
 
@@ -21,8 +21,8 @@ struct StoreClient {
   bool operator==(const StoreClient&) const = default;
 };
 
-// Asks if this connection belongs to one of the receiver's processes. The answer repeats `asker`,
-// `sequence` and `asked`.
+// Asks whether this connection belongs to one of the receiver's processes. The answer repeats
+// `asker`, `sequence` and `asked`.
 struct Vouch {
   NodeId asker = 0;            // the node with the store
   std::uint64_t sequence = 0;  // number of its query

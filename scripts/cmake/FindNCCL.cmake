@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The headers of NCCL and of the CUDA toolkit. Only headers: both libraries are loaded when a worker
-# first sums a buffer on a GPU, so that the same program runs on machines without them.
+# The headers of NCCL and of the CUDA toolkit. The libraries are not needed here, because they are
+# loaded when a worker first sums a buffer on a GPU. The same program thus runs on machines without
+# them.
 #   NCCL_ROOT   a folder (or environment variable) with include/nccl.h, tried first
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} ENV NCCL_ROOT ENV CUDA_HOME
           PATHS /usr/local/cuda PATH_SUFFIXES include)

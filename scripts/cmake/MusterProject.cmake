@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# This project's functions for a room (library) and for tests. Sources are listed, not globbed.
+# Functions that define a room (a library) and tests. Sources are listed, not globbed.
 
 add_library(muster_settings INTERFACE)
 target_compile_features(muster_settings INTERFACE cxx_std_23)
@@ -14,7 +14,7 @@ target_compile_options(muster_settings INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>)
 
 # muster_add_room(NAME SOURCES … HEADERS … DEPENDS … PRIVATE_DEPENDS …)
-# makes the static library muster_NAME with the alias muster::NAME.
+# creates the static library muster_NAME with the alias muster::NAME.
 function(muster_add_room name)
   cmake_parse_arguments(room "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   add_library(muster_${name} STATIC ${room_SOURCES})
@@ -33,13 +33,13 @@ function(muster_add_room name)
     PRIVATE ${room_PRIVATE_DEPENDS} $<BUILD_INTERFACE:muster_settings>)
 endfunction()
 
-# For test sources only. The checks for undefined behaviour more than double their compile time, and
-# are meant for production code.
-set(MUSTER_TEST_OPTIONS "" CACHE STRING "options of the compiler for tests")
+# For test sources only. The checks for undefined behaviour would more than double the compile time
+# of tests, and are meant for production code.
+set(MUSTER_TEST_OPTIONS "" CACHE STRING "compiler options for tests")
 
 # muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s] [SLOW])
-# makes the Catch2 program muster_test_NAME and registers it with ctest. With SLOW its cases tagged
-# [slow] are a second test, NAME_slow, which also has the label slow.
+# creates the Catch2 program muster_test_NAME and registers it with ctest. With SLOW, its cases
+# tagged [slow] become a second test, NAME_slow, which also has the label slow.
 function(muster_add_test name)
   cmake_parse_arguments(test "SLOW" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT test_TIMEOUT)

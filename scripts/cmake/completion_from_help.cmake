@@ -10,7 +10,7 @@ string(REPLACE "[" "(" help "${help}")
 string(REPLACE "]" ")" help "${help}")
 string(REPLACE "-" "_" function "_${NAME}")
 
-# How to complete a value: as a file, as a folder, or not at all.
+# How to complete a value: as a file, as a folder, or without candidates.
 function(action_for value file folder other out)
   if(value STREQUAL "FILE")
     set(${out} "${file}" PARENT_SCOPE)

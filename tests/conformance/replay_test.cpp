@@ -112,7 +112,7 @@ TEST_CASE("conformance: captured clients get the answers of PyTorch's server") {
   }
 }
 
-TEST_CASE("conformance: captured clients get them however their bytes are split") {
+TEST_CASE("conformance: captured clients get the same answers however their bytes are split") {
   const testing::Seed seed;
   INFO(seed.describe());
   for (const auto& path : captures()) {

@@ -10,7 +10,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../support"))
-from ports import free_port  # noqa: E402, F401: of those who import this
+from ports import free_port  # noqa: E402, F401: for modules that import this one
 
 PROGRAMS = os.path.join(HERE, "programs")
 MUSTER = os.environ["MUSTER_BIN"]

@@ -33,7 +33,7 @@ KINDS = ["sleep", "stopped", "full_pipe", "fifo_without_reader", "socket_without
 
 
 def is_hosted(port):
-    """Whether a process listens there."""
+    """Whether a process listens on this port."""
     tables = pathlib.Path("/proc/net/tcp").read_text()
     return f":{port:04X} 00000000:0000 0A " in tables
 
@@ -99,7 +99,7 @@ class Node:
             ticks.wait(0.05)
 
     def says(self, text):
-        """Everything that it has printed until then."""
+        """Waits until the node has printed the text; returns everything printed so far."""
         self.wait_for(lambda: text in self.err(), f"say '{text}'")
         return self.err()
 

@@ -18,7 +18,7 @@ class Torch:
 
     def __init__(self, backend, trains):
         if backend == "gloo":
-            site.addsitedir(PACKAGE)  # as where the package is installed: what its .pth file does
+            site.addsitedir(PACKAGE)  # does what the .pth file of an installed package does
         import torch
         import torch.distributed as dist
         if backend == "muster":

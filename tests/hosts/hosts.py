@@ -171,7 +171,7 @@ class HostsCase(NodesCase):
 
 
 class HostCluster(Cluster):
-    """Node n runs on host n."""
+    """A cluster whose node n runs on host n."""
 
     def start(self, number, label=None, popen=None, **how):
         host = self.case.net.hosts[number - 1]

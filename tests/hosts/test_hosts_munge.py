@@ -50,13 +50,13 @@ class ByMunge(HostsCase):
     def files_of(self, number):
         return [path for path in self.homes[number - 1].rglob("*") if path.is_file()]
 
-    # -- what works ---------------------------------------------------------------------------
+    # -- accepted nodes -----------------------------------------------------------------------
 
     def test_nodes_without_a_shared_home_need_nothing(self):
         job = self.cluster_of("node1", "node2", "node3")
         nodes = [self.start(job, number) for number in (1, 2, 3)]
         self.assertEqual(sorted(job.round(3).nodes), ["node1", "node2", "node3"])
-        # Their tokens would not have helped.
+        # Their tokens differ, so only MUNGE can have connected them.
         self.assertEqual(len({self.files_of(number)[0].read_text() for number in (1, 2, 3)}), 3)
         for ended in job.finish(*nodes):
             self.assertEqual(ended.err, "")
@@ -97,7 +97,7 @@ class ByMunge(HostsCase):
         job.round(2)
         job.finish(*nodes)
 
-    # -- who is kept out ----------------------------------------------------------------------
+    # -- refused nodes ------------------------------------------------------------------------
 
     def refuse(self, job, wrong, sentence):
         """Neither of two nodes waits for the other one, and both print what to do."""
@@ -145,7 +145,7 @@ class ByMunge(HostsCase):
         job.round(2)
         job.finish()
 
-    # -- where it is not the same everywhere ---------------------------------------------------
+    # -- different settings on the nodes ------------------------------------------------------
 
     def share_home(self):
         self.homes = [self.homes[0] for _ in self.homes]

@@ -130,7 +130,7 @@ class Trust(HostsCase):
         job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
         node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": "",
                                  "MUSTER_TOKEN": "require"})
-        # A node that believed one of them would not return for another.
+        # A node that believed one of the greetings would not connect again for the next one.
         eventually(lambda: len(read(heard).splitlines()) > 2 * GREETINGS,
                    lambda: f"the node hears all twice; so far\n{read(heard)}")
         said = set(read(heard).splitlines()[1:])

@@ -20,7 +20,7 @@ import uuid
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 from cases import (DEADLINE, FolderCase, children, environment_without, eventually,  # noqa: E402
                    find_pids, limited, no_core_files, read, spawn, state)  # noqa: F401
-from ports import free_port  # noqa: E402, F401: of those who import this
+from ports import free_port  # noqa: E402, F401: for modules that import this one
 
 MUSTER = os.environ["MUSTER_BIN"]
 PUPPET = os.environ["MUSTER_PUPPET"]

@@ -110,7 +110,7 @@ class Round:
 
     @property
     def restarts(self):
-        """One number, because it is the same on all ranks."""
+        """The restart count, which is the same on all ranks."""
         count, = {env["TORCHELASTIC_RESTART_COUNT"] for env in self.env.values()}
         return int(count)
 
@@ -177,7 +177,7 @@ class Story:
         return out
 
     def excuse(self, label, last):
-        """What workers on a thawing machine do before the guard gets CPU time again."""
+        """The last beat, without those of a thawing machine before its guard gets CPU time."""
         froze, thawed = self.thaws.get(label, (0, 0))
         return froze if thawed <= last < thawed + THAW_WITHIN * 1e9 else last
 

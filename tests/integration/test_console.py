@@ -59,7 +59,7 @@ class ConsoleNotRead(JobCase):
         return job, console
 
     def ends(self, job, within=ENDS_WITHIN):
-        """The exit code, which must arrive within this time."""
+        """The exit code of a job that must exit within this time."""
         try:
             return job.process.wait(within)
         except subprocess.TimeoutExpired:

@@ -177,7 +177,8 @@ class Refused(Digits):
         self.assertIn("3 workers cannot share a batch of 4 parts", done.err)
 
     def test_wrong_arguments(self):
-        for args, said in ((["--epochs=x"], "what is 'x'"), (["--device=tpu"], "what is 'tpu'"),
+        for args, said in ((["--epochs=x"], "invalid value 'x'"),
+                            (["--device=tpu"], "invalid value 'tpu'"),
                             (["--epoch"], "epoch"), (["more"], "takes options only"),
                             (["--micro-batches=3"], "must divide")):
             done = self.failing(1, *args)

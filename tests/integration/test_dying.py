@@ -27,11 +27,11 @@ class DyingCase(NodesCase):
         return int((self.folder / f"up-{rank}-{attempt}").read_text())
 
     def hold(self, pid):
-        """From now on, it stays a zombie after its death until let_go()."""
+        """From now on the process stays a zombie after its death until let_go()."""
         tracing.seize(self, pid)
 
     def let_go(self, pid):
-        """Not reaped by another process before."""
+        """Reaps the process, which no other process may have reaped."""
         eventually(lambda: state(pid) == "Z", f"{pid} is dead and was not reaped")
         self.assertEqual(os.waitpid(pid, tracing.WALL)[0], pid)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--http: what it answers, whom it refuses, and that no client can harm the job."""
+"""--http: its answers, the clients that it refuses, and clients that try to harm the job."""
 
 import contextlib
 import json

@@ -39,8 +39,7 @@ class Names(JobCase):
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
     def set_etc(self, **files):
-        """In this mount namespace and test, /etc/<name, with a dot for the _> has the given
-        text."""
+        """Writes /etc/NAME in this mount namespace for this test. _ in a name represents a dot."""
         for name, text in files.items():
             own = self.folder / name
             own.write_text(text)

@@ -102,7 +102,7 @@ class Spares(NodesCase):
         spare.wait_for_text(SPARE)
         job.finish(*nodes)
         ended, = job.ends(spare, code=0)
-        self.assertIn("the job has ended; it never needed this node", ended.err)
+        self.assertIn("the job has ended; this node was never needed", ended.err)
 
     def test_a_spare_outlives_its_join_timeout(self):
         job, nodes, _ = self.form("2", 2, conf=CONF + ",join_timeout=2")

@@ -16,7 +16,8 @@ class Restarted(NodesCase):
                       if path.suffix != ".lock")
 
     def lose(self, job, nodes, *who):
-        """Longer than a lease, so that later proof reveals nothing about the time before."""
+        """Stops these nodes for longer than a lease and then kills them, so that proof of their
+        death says nothing about the time before."""
         for number in who:
             nodes[number].stop_all()
         rest = [node for number, node in enumerate(nodes) if number not in who]

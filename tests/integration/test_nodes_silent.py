@@ -49,7 +49,7 @@ class Frozen(NodesCase):
         nodes[0].kill_all()
 
     def agent_only(self, who):
-        """Only the agent is stopped, so its guard must kill the workers in time."""
+        """Stops only the agent, so its guard must kill the workers in time."""
         job, nodes, _ = self.form("2:3", 3, conf=SHORT_LEASE)
         agent = nodes[who].agent()
         workers = nodes[who].worker_pids()

@@ -91,7 +91,7 @@ class ReservedPorts(NodesCase):
                 "${leader_port0}", "${port0}", "${rank}", "${node_rank}", "${world_size}"]
 
     def check_round(self, workers, nodes):
-        """The values in arguments and variables agree, and no descriptor was inherited."""
+        """Checks that arguments and variables agree, and that no descriptor was inherited."""
         first = workers[0]
         for rank, worker in enumerate(workers):
             leader, port = worker["MUSTER_LEADER_PORTS"], worker["MUSTER_PORTS"].split(",")[0]

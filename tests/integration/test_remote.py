@@ -189,7 +189,7 @@ for number in range(0, 2000, 2):
         self.assert_nothing_left(job)
 
     def test_machines_that_are_not_up_yet_are_tried_again(self):
-        for options in ([], ["--rsh-fanout=1"]):  # from here, and from the machine before
+        for options in ([], ["--rsh-fanout=1"]):  # started from here, or by the previous machine
             with self.subTest(options):
                 (self.folder / "calls").unlink(missing_ok=True)
                 meeting = f"--rdzv-endpoint=127.0.0.1:{free_port()}"

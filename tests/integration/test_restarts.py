@@ -60,7 +60,7 @@ class Restarts(JobCase):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
                                            options=["--max-restarts", "50"]), code=4)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
-        self.assertIn("fails at start-up every time", ended.err)
+        self.assertIn("fails at startup every time", ended.err)
 
     def test_quick_failures_off_uses_all_restarts(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",

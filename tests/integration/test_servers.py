@@ -179,7 +179,7 @@ class Servers(JobCase):
         self.assertNotIn("lost its", ended.err)
         self.assert_nothing_left(job)
 
-    # -- again and again -----------------------------------------------------------------------
+    # -- repeated kills ------------------------------------------------------------------------
 
     def kill_again_and_again(self, count, nproc, how):
         chance = random.Random(SEED)

@@ -99,7 +99,7 @@ class Signals(JobCase):
         self.assertIn("killed after the grace period: local rank 0", ended.err)
 
     def test_a_shell_that_dies_at_once_does_not_cost_its_program_the_grace(self):
-        # sh without exec: the shell dies of the signal, and the program under it needs its time.
+        # sh without exec: the shell dies of the signal, and its child process needs more time.
         job = self.job(*self.by_rank(
             "$PUPPET handle TERM touch $DIR/up wait sleep 500 touch $DIR/saved exit 0; exit $?"))
         self.wait_for("up")
@@ -156,7 +156,7 @@ class Signals(JobCase):
         # Not with job.kill, which checks whether it has exited and thereby consumes the
         # notifications of its stops.
         os.kill(job.process.pid, signal.SIGTSTP)
-        steps.until_call((RT_SIGTIMEDWAIT, TGKILL))  # about to check, or to stop itself
+        steps.until_call((RT_SIGTIMEDWAIT, TGKILL))  # about to check for signals, or to stop itself
         os.kill(job.process.pid, signal.SIGCONT)
         steps.let_go()
         job.kill(signal.SIGTERM)

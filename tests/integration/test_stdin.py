@@ -39,7 +39,7 @@ class StandardInput(JobCase):
         job.process.stdin.flush()
         job.stderr_until(b"standard input has data, but no worker reads it")
         job.process.stdin.write(b"more\n")
-        self.assertEqual(self.told(job), 0)  # not again
+        self.assertEqual(self.told(job), 0)  # and not a second time
         (self.folder / "input").write_text("x")
         with (self.folder / "input").open() as stream:
             self.assertEqual(self.told(self.unread(stdin=stream)), 1)

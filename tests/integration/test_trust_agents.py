@@ -121,7 +121,7 @@ class TrustAgents(NodesCase):
         self.addCleanup(proxy.close)
         return proxy
 
-    # -- those who belong together --------------------------------------------------------------
+    # -- agents with the same token --------------------------------------------------------------
 
     def test_nodes_that_share_a_home_need_nothing(self):
         job = self.cluster("3", conf=NEVER)
@@ -200,7 +200,7 @@ class TrustAgents(NodesCase):
         for ended in job.finish(*nodes):
             self.assertEqual(ended.err.count("anyone who can reach " + address), 1, ended)
 
-    # -- those who do not -----------------------------------------------------------------------
+    # -- agents with different tokens ------------------------------------------------------------
 
     def refuse(self, sentence, first, second):
         """Neither of two nodes waits for the other one, and both print what to do."""
@@ -263,7 +263,7 @@ class TrustAgents(NodesCase):
             self.assertNotIn("qwertyuiop", ended.err)
             self.assertIn("--token-file", ended.err)
 
-    # -- those between --------------------------------------------------------------------------
+    # -- eavesdroppers --------------------------------------------------------------------------
 
     def record(self, options):
         """All bytes between two nodes until their workers have met, in each direction."""

@@ -28,8 +28,8 @@ class EffectCase(WarmCase):
         return ended
 
     def assert_same(self, effect, program, *args, why="", **kwargs):
-        """Cold and warm print the same, and something else without the effect. With `why`: because
-        all are cold, for this reason. Returns the lines."""
+        """Cold and warm workers print the same lines, which differ from those without the effect.
+        With `why`, all workers are cold for this reason. Returns the lines."""
         self.effect(effect)
         cold, warm, without = self.run_both(program, *args, **kwargs)
         shown = f"\ncold {cold}\nwarm {warm}\nwithout {without}"

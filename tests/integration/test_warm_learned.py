@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """--warm: modules that the program imports below its top level are preloaded for the next attempt
 and the next job, unless a forked worker would notice."""
+import ctypes
+import multiprocessing
+import os
+import pathlib
 import stat
 import textwrap
+import types
+from unittest import mock
 
 from warm_case import COLD, WarmCase
 
@@ -67,6 +73,39 @@ class Learned(LearnedCase):
         self.assert_ahead(self.learn(1), False, False)
         self.assertEqual(self.names(), ["counted"])
         self.assert_ahead(self.learn(3, 0), True)
+
+    def test_a_rank_that_dies_while_its_modules_are_imported_ahead(self):
+        """The import does not end before the rank is dead."""
+        self.counted()
+        with open(self.site / "counted.py", "a", encoding="utf-8") as file:
+            file.write(textwrap.dedent("""
+                import pathlib, time
+                died = pathlib.Path(os.environ["DIED"])
+                if "RANK" not in os.environ and not died.exists():
+                    pid = int(died.with_name("rank").read_text())
+                    died.with_name("begun").touch()
+                    try:
+                        while open("/proc/%d/stat" % pid).read().rpartition(")")[2][1] != "Z":
+                            time.sleep(0.01)
+                    except OSError:
+                        pass  # the rank is dead and reaped
+                    died.touch()
+                """))
+        ended = self.learn(program="""
+            import os, pathlib, signal, sys, time
+            is_ahead = "counted" in sys.modules
+            def later():
+                import counted
+            folder = pathlib.Path(os.environ["DIED"]).parent
+            (folder / "rank").write_text(str(os.getpid()))
+            later()
+            print(os.environ["TORCHELASTIC_RESTART_COUNT"], is_ahead, flush=True)
+            while not (folder / "begun").exists():
+                time.sleep(0.01)
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                os.kill(os.getpid(), signal.SIGKILL)
+            """, DIED=str(self.folder / "died"))
+        self.assert_ahead(ended, False, True)
 
     def test_a_list_of_modules_is_final(self):
         self.counted()
@@ -133,6 +172,40 @@ class Learned(LearnedCase):
 
     def test_without_a_folder(self):
         self.assertEqual(self.recorders("--warm", XDG_CACHE_HOME="/proc/none"), [])
+
+
+class Writers(WarmCase):
+    """Several jobs that save the names of the same program at the same time."""
+
+    WRITERS, ROUNDS = 3, 200
+
+    def names_file(self):
+        """A NamesFile in a folder of its own, from the source that is embedded in muster."""
+        source = pathlib.Path(__file__).parents[2] / "lib/process/warm/zygote_learned.py"
+        parts = {"libc": ctypes.CDLL(None)}
+        exec(compile(source.read_text(), source, "exec"), parts)
+        program = types.SimpleNamespace(kind="file", name="train.py", source="/train.py")
+        with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache")):
+            file = parts["NamesFile"](program)
+        self.assertTrue(file.is_usable())
+        return file
+
+    def write(self, names):
+        """Runs in a process of its own, which exits with 0 if each write succeeds."""
+        file = self.names_file()
+        os._exit(not all(file.write(names) for _ in range(self.ROUNDS)))
+
+    def test_each_file_is_whole_and_no_writer_fails(self):
+        lists = [[f"module_{writer}_{i}" for i in range(2000)] for writer in range(self.WRITERS)]
+        file = self.names_file()
+        self.assertTrue(file.write(lists[0]))
+        fork = multiprocessing.get_context("fork")
+        writers = [fork.Process(target=self.write, args=(each,)) for each in lists]
+        for each in writers:
+            each.start()
+        while any(each.is_alive() for each in writers):
+            self.assertIn(file.read(), lists)
+        self.assertEqual([each.exitcode for each in writers], [0] * self.WRITERS)
 
 
 class LeftOut(LearnedCase):

@@ -200,7 +200,7 @@ class Same(WarmCase):
         self.assertIn("(7, 5,", warm.out)
 
     def test_what_nobody_misses_is_not_collected_at_the_end(self):
-        """Nothing is registered for the exit of the process then."""
+        """In that case no function is registered to run at exit."""
         finalizer = "def __del__(self): pass"
         for word, difference in (("pass", 0), (finalizer, 1)):
             self.module("cyclic", f"""

@@ -68,7 +68,7 @@ class Pods(NodesCase):
                          words=words)
 
     def assert_one_job(self, pods):
-        """Pods and their names appear in any order; here the first one is last."""
+        """Pods and their names may appear in any order; here the first pod is last."""
         job = self.cluster_of(pods)
         for number, pod in reversed(list(enumerate(pods, 1))):
             self.start(job, pod, number)

@@ -34,7 +34,7 @@ class Packages(unittest.TestCase):
         return self.run_command(*AS_ROOT, 'chroot', self.root, *words, env={'PATH': '/usr/sbin'})
 
     def check_programs(self, folder):
-        """Only the package is there: no shell, no C library and no /proc."""
+        """Runs them in a folder with only the package: no shell, no C library and no /proc."""
         for program in PROGRAMS:
             shown = self.inside(f'{folder}/{program}', '--version')
             self.assertEqual(shown.splitlines()[0], f'{program} {VERSION}')

@@ -169,7 +169,7 @@ def buckets():
             else:
                 raise AssertionError("a freed bucket")
     del bucket, comm
-    shown += 1  # the memory outlives the communicator as long as an array refers to it
+    shown += 1  # the memory outlives the communicator while an array refers to it
     assert (shown[3] == total + 1).all()
 
 

@@ -81,7 +81,7 @@ def forks():
 
 @support.worker
 def threads():
-    """Many at the same time, but no event is split."""
+    """Many threads send at the same time, and no event is split."""
     def tell(name):
         for _ in range(20):
             worker.event({"thread": name})
@@ -262,7 +262,7 @@ class Launcher:
         return process
 
     def end(self, process):
-        """Its children, too."""
+        """Stops the process and its children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.stdin.close()

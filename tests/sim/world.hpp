@@ -94,7 +94,7 @@ class World final : public WorkerSite,
   // RoundSource: the other nodes, if rounds are shared
   void await_round(int attempt) override;
   void tell_gone() override;
-  void report_failure(const WorkerFailure& failure, Duration run_time) override;
+  void report_failure(const WorkerFailure& failure) override;
 
   void report_success() override {}
 

@@ -99,7 +99,7 @@ void World::tell_gone() {
   }
 }
 
-void World::report_failure(const WorkerFailure& failure, Duration /*run_time*/) {
+void World::report_failure(const WorkerFailure& failure) {
   trace(fmt::format("report local_rank={} after_stop={}", failure.local_rank, failure.after_stop));
   if (!failure.after_stop && ++failures_reported_ > options_.max_restarts) {
     scheduler_.after(milliseconds(random_.between(0, 200)), [this] { close_job(Outcome::failed); });

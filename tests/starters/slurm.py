@@ -134,7 +134,7 @@ class Slurm:
         return self.ask("squeue", "-h", "-o", form).split()
 
     def idle(self):
-        """All jobs have ended and all nodes are free. Cancels jobs of a failed test."""
+        """Waits until no job is left and all nodes are free. On a timeout cancels all and fails."""
         try:
             eventually(lambda: not self.jobs() and self.is_up(), "Slurm is idle", IDLE_WITHIN)
         except AssertionError as error:

@@ -257,9 +257,7 @@ int alloc_for_ever(Communicator& comm) {
   return repeat([&](int i) -> Result<void> {
     const std::size_t count = 100000 + static_cast<std::size_t>(i % 7) * 100000;
     const auto memory = comm.alloc(count * sizeof(float));
-    if (!memory) {
-      return std::unexpected(memory.error());
-    }
+    MUSTER_RETURN_IF_ERROR(memory);
     const Buffer all{*memory, count, DType::f32};
     const auto done = over(comm.all_reduce(all, all, Op::sum));
     return done ? comm.free(*memory) : done;
@@ -279,16 +277,12 @@ int rebind_for_ever(Communicator& comm) {
   return repeat([&](int) -> Result<void> {
     std::optional<Communicator> next;  // outlives the objects bound to it
     GradientSync sync(comm);
-    if (const auto added = sync.add("p", DType::f32, 10000); !added) {
-      return std::unexpected(added.error());
-    }
+    MUSTER_RETURN_IF_ERROR(sync.add("p", DType::f32, 10000));
     if (auto made = sync.finalize(); !made) {
       return made;
     }
     auto part = comm.split(0, comm.rank());
-    if (!part) {
-      return std::unexpected(std::move(part.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(part);
     next = std::move(*part);
     if (auto bound = sync.rebind(*next); !bound) {
       return bound;

@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
 from cases import FolderCase, eventually  # noqa: E402
-from ports import free_port  # noqa: E402, F401: of those who import this
+from ports import free_port  # noqa: E402, F401: for modules that import this one
 from store_process import StoreProcess  # noqa: E402
 
 EXAMPLES = os.path.join(ROOT, "examples")

@@ -27,7 +27,7 @@ class AttachOnGpus(support.PackageCase):
             MUSTER_NCCL_LIBRARY=f"{FAKES}/libnccl.so.2", MUSTER_FAKE_NCCL_DIR=self.folder)
 
     def succeed(self, *words):
-        """A process imports PyTorch for seconds: it has several tasks."""
+        """Importing PyTorch takes seconds, so each process performs several tasks."""
         output = self.succeeded(self.launch(2, WORKER, *words))
         self.assertEqual(sorted(re.findall(r"rank \d of \d: .* as they should be", output)),
                          [f"rank {rank} of 2: {' '.join(words)} are as they should be"

@@ -91,7 +91,7 @@ int time_overlap(Communicator& comm) {
   }
   const auto nothing = [](TimePoint, int) {};
   double alone = median_step(comm, &sync, nothing);
-  const Buffer buffer{&alone, 1, DType::f64};  // equal on all ranks, because it sets their work
+  const Buffer buffer{&alone, 1, DType::f64};  // must be equal on all ranks
   static_cast<void>(comm.broadcast(buffer, 0));
   const double backward = kBackwardOverSums * alone;
   const auto each = std::chrono::duration_cast<Duration>(

@@ -132,8 +132,8 @@ Named named(const event::WorkerToldEvent& what) {
            {"data", Json::parse(what.data, nullptr, false)}}};
 }
 
-Named named(const event::WorkerFailed& what) {
-  return {"worker_failed", failure_json(what.failure)};
+Named named(const WorkerFailure& what) {
+  return {"worker_failed", failure_json(what)};
 }
 
 Named named(const event::RestartDecided& what) {

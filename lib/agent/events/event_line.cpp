@@ -17,7 +17,7 @@ std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
   return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
 }
 
-// The nodes of this round are not the same as those of the previous round.
+// This round has different nodes than the previous one.
 EventLine continued_line(const event::RoundBegun& begun) {
   const Assignment& here = begun.assignment;
   std::string text = fmt::format("the job continues with {} and {}",
@@ -58,8 +58,8 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
 }
 
 // The loss or arrival of a node is printed as a warning. Only the leader reports the failure of a
-// rank. A node that was asked to leave reports this itself. When a whole job is stopped, the other
-// nodes leave as well.
+// rank. A node that was asked to leave prints its own message. When the whole job is stopped, all
+// nodes leave, so this is not a warning.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
   const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobEvent: one thing that the agent observed, and when. All of the agent's output (lines on
-// stderr, the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md
-// documents them for readers of events.jsonl. Values.
+// JobEvent: an observation by the agent, with its time. All of the agent's output (lines on stderr,
+// the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md documents
+// them for readers of events.jsonl. Values.
 #pragma once
 
 #include "agent/events/round_event.hpp"
@@ -99,12 +99,6 @@ struct WorkerToldEvent {
   std::string data;  // JSON
 };
 
-// A worker that failed without being stopped by us, with all its evidence. Emitted after its
-// attempt.
-struct WorkerFailed {
-  WorkerFailure failure;
-};
-
 // In a single-node job, all workers are restarted because this one failed.
 struct RestartDecided {
   int rank = 0;
@@ -138,8 +132,8 @@ struct WorkersSignalled {
 
 struct WorkersKilled {};
 
-// Processes that exited workers left running. They may exit on their own, were sent SIGTERM, or
-// were killed.
+// Processes that workers left running when they exited. They may exit on their own, were sent
+// SIGTERM, or were killed.
 struct LeftoversFound {
   enum class Fate { awaited, asked, killed };
 
@@ -174,6 +168,8 @@ struct JobEnded {
   std::string logs;  // the run directory if it is kept, else empty
 };
 
+// A WorkerFailure is a worker that failed without being stopped by us, with all its evidence. It is
+// emitted after its attempt.
 using What = std::variant<JobStarted,
                           HttpOpened,
                           RoundAwaited,
@@ -186,7 +182,7 @@ using What = std::variant<JobStarted,
                           WorkerHealthy,
                           WorkerUnhealthy,
                           WorkerToldEvent,
-                          WorkerFailed,
+                          WorkerFailure,
                           RestartDecided,
                           RegroupAsked,
                           NodeFenced,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/failures/error_file.hpp"
 
-#include "agent/failures/report.hpp"
 #include "agent/failures/report_json.hpp"
 #include "base/json_dump.hpp"
 #include "base/printable.hpp"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -58,7 +58,7 @@ bool is_true(const Json* value) {
 }
 
 // The end of a long text, starting at the beginning of a line. For a traceback, also its first
-// line, which identifies it as one.
+// line, so that readers recognize it as a traceback.
 std::string last_bytes(const std::string& text) {
   if (text.size() <= kEvidenceTextBytesMax) {
     return text;
@@ -82,6 +82,7 @@ std::optional<Json> parse(std::string_view text) {
 }
 
 constexpr int kIndent = 2;
+constexpr int kRestartsMax = 1'000'000'000;  // the text is from another node
 
 void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
   const auto story = story_of(result, site);
@@ -199,12 +200,12 @@ std::string make_error_file(const WorkerFailure& failure, const std::string& tra
 
 // -- evidence for the other nodes ---------------------------------------------------------------
 
-std::string evidence_text(const Evidence& evidence) {
-  const WorkerFailure& failure = evidence.failure;
+std::string story_text(const FailureStory& story) {
+  const WorkerFailure& failure = story.root;
   Json json;
-  json["program"] = evidence.program;
-  json["logs"] = evidence.logs;
-  json["restarts"] = evidence.restarts;
+  json["program"] = story.program;
+  json["logs"] = story.logs;
+  json["restarts"] = story.attempt - 1;
   add_identity(json, failure);
   json["signaled"] = failure.status.signaled;
   json["value"] = failure.status.value;
@@ -220,16 +221,16 @@ std::string evidence_text(const Evidence& evidence) {
   return dump_json(std::move(json));
 }
 
-std::optional<Evidence> parse_evidence(std::string_view text) {
+std::optional<FailureStory> parse_story(std::string_view text) {
   const auto json = parse(text);
   if (!json || member(*json, "rank") == nullptr) {
     return std::nullopt;
   }
-  Evidence evidence;
-  evidence.program = text_of(member(*json, "program"));
-  evidence.logs = text_of(member(*json, "logs"));
-  evidence.restarts = int_of(member(*json, "restarts"));
-  WorkerFailure& failure = evidence.failure;
+  FailureStory story;
+  story.program = text_of(member(*json, "program"));
+  story.logs = text_of(member(*json, "logs"));
+  story.attempt = std::clamp(int_of(member(*json, "restarts")), 0, kRestartsMax) + 1;
+  WorkerFailure& failure = story.root;
   failure.rank = int_of(member(*json, "rank"));
   failure.local_rank = int_of(member(*json, "local_rank"));
   failure.pid = int_of(member(*json, "pid"));
@@ -249,7 +250,7 @@ std::optional<Evidence> parse_evidence(std::string_view text) {
   if (!message.empty() || !traceback.empty()) {
     failure.record = ErrorRecord{message, traceback, std::nullopt};
   }
-  return evidence;
+  return story;
 }
 
 // -- the whole report ---------------------------------------------------------------------------

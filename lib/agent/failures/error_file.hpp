@@ -4,7 +4,7 @@
 // report. Pure text to text; tolerates any input from a worker.
 #pragma once
 
-#include "agent/failures/job_result.hpp"
+#include "agent/failures/report.hpp"
 
 #include <optional>
 #include <string>
@@ -27,24 +27,15 @@ inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 [[nodiscard]] std::string make_error_file(const WorkerFailure& failure,
                                           const std::string& traceback);
 
-// The data that a failure's node sends to the other nodes, so that all of them print the same
-// report.
-struct Evidence {
-  WorkerFailure failure;  // each text is cut to kEvidenceTextBytesMax
-  std::string program;
-  std::string logs;  // directory on that node; empty if no logs are kept
-  int restarts = 0;  // restarts of the job before this failure
-};
-
 inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
 
-// Keeps only the ends of long texts, because the report shows only a few lines of them.
-[[nodiscard]] std::string evidence_text(const Evidence& evidence);
+// The text that a failure's node sends to the other nodes, so that all of them print the same
+// report: `root`, `program`, `logs` and `attempt`. It contains only the ends of long texts
+// (kEvidenceTextBytesMax), because the report shows only a few lines of them.
+[[nodiscard]] std::string story_text(const FailureStory& story);
 
-// None if the text was not written by evidence_text.
-[[nodiscard]] std::optional<Evidence> parse_evidence(std::string_view text);
-
-struct ReportSite;
+// None if the text was not written by story_text.
+[[nodiscard]] std::optional<FailureStory> parse_story(std::string_view text);
 
 // report.json: all data of the report on stderr, plus data that did not fit there.
 [[nodiscard]] std::string report_json(const JobResult& result, const ReportSite& site);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/failures/failure.hpp"
 
+#include "agent/failures/job_result.hpp"
+#include "base/printable.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <utility>
 
 namespace muster {
 namespace {
+
+constexpr std::size_t kFailureTextMax = 500;
 
 // The earliest and latest possible time of the failure. Error files contain whole seconds. Without
 // an error file, only the exit time is known.
@@ -63,6 +68,19 @@ std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures
     }
   }
   return root;
+}
+
+// A restart cannot help a program that cannot be executed.
+Failed failed_message(const WorkerFailure& failure) {
+  Failed message;
+  message.rank = failure.rank;
+  message.exit_code = exit_code_of(failure);
+  message.run_time = failure.run_time;
+  message.permanent =
+      failure.ends_job || (failure.spawn_error && failure.spawn_error->code != Errc::system);
+  message.exited = !failure.spawn_error && failure.status.is_own_exit();
+  message.text = printable(describe_end(failure), kFailureTextMax);
+  return message;
 }
 
 std::string describe_end(const WorkerFailure& failure) {

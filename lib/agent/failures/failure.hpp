@@ -5,8 +5,10 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "base/time.hpp"
 #include "process/values/exit_status.hpp"
 #include "process/values/process_runner.hpp"
+#include "rendezvous/wire/node_messages.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -40,6 +42,7 @@ struct WorkerFailure {
   bool hung = false;             // --on-hang killed it because the job made no progress
   bool ends_job = false;         // --on-hang=stop: killed with no restart
   double wall_seconds = 0;       // unix time at which it was detected
+  Duration run_time{};           // from the start of the attempt's last worker to the failure
   // Evidence, gathered after the attempt.
   std::string stderr_tail;
   std::string python;      // the interpreter; empty if muster did not choose one
@@ -60,6 +63,10 @@ struct WorkerFailure {
 // detected before anything was stopped. None if there is no failure.
 [[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
                                                     int stop_signal);
+
+// The failure as the leader and the restart policy receive it. The caller sets the fields of the
+// round: `round`, `age` and `consequence`.
+[[nodiscard]] Failed failed_message(const WorkerFailure& failure);
 
 // "exited with code 7", "killed by SIGKILL: out of memory (limit 512 MiB, peak 512 MiB)",
 // "could not be started: …".

@@ -64,7 +64,7 @@ std::string_view without_handler_error(std::string_view text) {
   return of_handler ? text.substr(0, chained) : text;
 }
 
-// The lines on stderr without the traceback, which must not be empty.
+// The lines on stderr that are not part of the traceback. The traceback must not be empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
   Lines said = lines_of(root.stderr_tail);
   leave_out_printed_traceback(said, traceback);
@@ -120,11 +120,13 @@ void add_others(Lines& out, const FailureStory& story, std::size_t lines_left) {
     line += fmt::format(" ({} with the same traceback)", story.same_traceback);
   }
   out.push_back(std::move(line));
-  for (const EarlyGist& gist : story.early_gists) {
-    if (!gist.only_lost_root || lines_left > 0) {
-      out.push_back("  | " + printable(gist.line));
-      lines_left -= gist.only_lost_root ? 1 : 0;
-    }
+  Lines gists = story.early_gists;
+  const auto spare = std::min(lines_left, story.spare_gists.size());
+  gists.insert(gists.end(),
+               story.spare_gists.begin(),
+               story.spare_gists.begin() + static_cast<std::ptrdiff_t>(spare));
+  for (const std::string& gist : gists) {
+    out.push_back("  | " + printable(gist));
   }
 }
 
@@ -146,10 +148,8 @@ void add_failure(Lines& out, const FailureStory& story) {
   if (!story.verdict.empty()) {
     out.push_back("  " + printable(story.verdict));
   }
-  const auto firm = std::ranges::count(story.early_gists, false, &EarlyGist::only_lost_root);
   const std::string hint = hint_for(root);
-  const auto lines_max =
-      kEvidenceLinesMax - static_cast<std::size_t>(firm) - (hint.empty() ? 0 : 1);
+  const auto lines_max = kEvidenceLinesMax - story.early_gists.size() - (hint.empty() ? 0 : 1);
   const auto lines_left = add_evidence(out, root, lines_max);
   if (!hint.empty()) {
     out.push_back("  hint: " + hint);
@@ -173,8 +173,8 @@ Lines leftovers_of(const JobResult& result) {
   return out;
 }
 
-// These lines are appended to the report. If there is no report, or if the report is the same on
-// all nodes, they are printed before it as separate warnings.
+// These lines are appended to the report. If there is no report, or if all nodes print the same
+// one, they are separate warnings instead and are printed first.
 void add_leftovers(Lines& out, const JobResult& result) {
   const bool alone = out.empty() || result.close;
   Lines own;
@@ -186,8 +186,14 @@ void add_leftovers(Lines& out, const JobResult& result) {
 
 // In a multi-node job, the report comes entirely from the message that ended the job.
 FailureStory told_story(const Close& close, const JobResult& result, const ReportSite& site) {
-  FailureStory story;
-  story.program = site.program;
+  auto parsed = parse_story(close.details);
+  FailureStory story = parsed.value_or(FailureStory{});
+  story.has_details = parsed.has_value();
+  if (!parsed) {
+    story.program = site.program;
+    story.root.status = ExitStatus{false, close.exit_code};
+  }
+  story.root.rank = close.root_rank;
   story.node = close.root_node;
   story.end = close.root_text;
   story.verdict = close.reason;
@@ -195,22 +201,11 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
   story.others = close.others;
   const auto count = static_cast<std::size_t>(std::max(close.others_count, 0));
   story.others_unnamed = count - std::min(count, close.others.size());
-  story.has_details = false;
-  story.root.status = ExitStatus{false, close.exit_code};
-  if (auto parsed = parse_evidence(close.details)) {
-    story.has_details = true;
-    story.root = std::move(parsed->failure);
-    story.program = std::move(parsed->program);
-    story.attempt = parsed->restarts + 1;
-    story.logs = std::move(parsed->logs);
-  }
-  story.root.rank = close.root_rank;
   return story;
 }
 
-// The output of a rank that was stopped is not useful. The output of a rank that lost its
-// connection is useful, because timing decides whether such a rank exits before or after the stop
-// request.
+// Shows no output of ranks that exited after the stop request, except for ranks that lost their
+// connection: only timing decides whether such a rank exits before or after the request.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;
@@ -228,9 +223,10 @@ FailureStory own_story(const WorkerFailure& root, const JobResult& result, const
     const bool lost = other->after_stop ? is_lost_connection(*other) : other->lost_connection;
     const bool is_silent = same || (other->after_stop && !lost);
     const std::string gist = is_silent ? std::string() : gist_of(*other);
-    if (!gist.empty() && story.early_gists.size() < kEarlyGistsMax) {
-      story.early_gists.push_back({fmt::format("rank {}: {}", other->rank, gist),
-                                   lost && (other->after_stop || !root.lost_connection)});
+    if (!gist.empty() && story.early_gists.size() + story.spare_gists.size() < kEarlyGistsMax) {
+      const bool only_lost_root = lost && (other->after_stop || !root.lost_connection);
+      (only_lost_root ? story.spare_gists : story.early_gists)
+          .push_back(fmt::format("rank {}: {}", other->rank, gist));
     }
   }
   story.logs = site.logs;

@@ -22,12 +22,6 @@ struct ReportSite {
   bool colour = false;
 };
 
-// The output of another rank that failed before we stopped any rank, or that lost its connection.
-struct EarlyGist {
-  std::string line;  // "rank 0: …"
-  bool only_lost_root = false;
-};
-
 // The report on a failed job, before it is rendered. In a multi-node job all of it comes from the
 // message that ended the job, so every node prints the same text. Only the preceding lines differ:
 // they are about processes that this node could not stop or kill.
@@ -43,8 +37,10 @@ struct FailureStory {
   std::vector<OtherFailure> others;
   std::size_t others_unnamed = 0;
   std::size_t same_traceback = 0;  // other failures with the same traceback
-  std::vector<EarlyGist> early_gists;
-  std::string logs;  // log directory of the root cause; empty without logs
+  // "rank 0: …": output of other ranks that failed before we stopped any rank.
+  std::vector<std::string> early_gists;
+  std::vector<std::string> spare_gists;  // of ranks that only lost their connection to the root
+  std::string logs;                      // log directory of the root cause; empty without logs
 };
 
 // None if no worker failed.
@@ -58,7 +54,7 @@ struct FailureStory {
 // the chained exceptions that led to it. Empty without a traceback.
 [[nodiscard]] std::string traceback_of(const WorkerFailure& failure);
 
-// Failures except the root cause and the workers that we stopped.
+// All failures except the root cause and those of workers that we stopped.
 [[nodiscard]] std::vector<const WorkerFailure*> other_failures(const JobResult& result);
 
 // The signal's name and its sender, for a job that was interrupted.

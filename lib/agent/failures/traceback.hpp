@@ -23,8 +23,9 @@ inline constexpr std::string_view kTracebackStart = "Traceback (most recent call
 // the direct cause …"). Empty without a traceback.
 [[nodiscard]] std::string last_chain(std::string_view text);
 
-// The last `count` lines. For a traceback, also its first line, which identifies it as one. For a
-// chain, also the messages of the earlier exceptions: as many as fit, and always the first one.
+// The last `count` lines. For a traceback, also its first line, so that readers recognize it as a
+// traceback. For a chain, also the messages of the earlier exceptions: as many as fit, and always
+// the first one.
 [[nodiscard]] std::vector<std::string> shorten(const std::vector<std::string>& lines,
                                                std::size_t count);
 

@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// What the rounds of a single-node job need from their environment.
+// The functions that LocalRounds calls to open and close rounds.
 class LocalRoundsSite {
  public:
   virtual ~LocalRoundsSite() = default;
@@ -27,16 +27,6 @@ class LocalRoundsSite {
   // Called when all workers are being restarted.
   virtual void restarting(const event::RestartDecided& restart) = 0;
 };
-
-// How the worker exited, without details that vary between runs (pids and memory usage).
-[[nodiscard]] inline FailureFacts failure_facts(const WorkerFailure& failure, Duration run_time) {
-  if (failure.spawn_error) {
-    const bool permanent = failure.spawn_error->code != Errc::system;
-    return {"could not be started", permanent, run_time, false};
-  }
-  const bool exited = is_own_exit(failure.status.signaled, failure.status.value);
-  return {failure.status.describe(), failure.ends_job, run_time, exited};
-}
 
 class LocalRounds final : public RoundSource {
  public:
@@ -63,7 +53,7 @@ class LocalRounds final : public RoundSource {
   }
 
   // Makes one decision per attempt, based on its root cause.
-  void report_failure(const WorkerFailure& seen, Duration run_time) override {
+  void report_failure(const WorkerFailure& seen) override {
     if (decided_ || seen.after_stop) {
       return;
     }
@@ -72,7 +62,7 @@ class LocalRounds final : public RoundSource {
     if (hangs_ != nullptr) {
       hangs_->add_evidence(failure);
     }
-    const RestartDecision decision = policy_.decide(failure_facts(failure, run_time));
+    const RestartDecision decision = policy_.decide(failed_message(failure));
     MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
     if (decision.restart) {
       event::RestartDecided restart{failure.rank, failure.local_rank, failure.pid};

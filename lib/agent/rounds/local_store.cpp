@@ -37,17 +37,13 @@ void LocalStore::look_up(std::function<void()> ready) {
 // new workers, and no stale keys remain.
 Result<std::uint16_t> LocalStore::open_port() {
   store_.reset();
-  if (!addresses_) {
-    return std::unexpected(addresses_.error());
-  }
+  MUSTER_RETURN_IF_ERROR(addresses_);
   if (!setup_.config.agent_store) {
     return ports_.for_store();
   }
   auto store =
       open_store(loop_, *addresses_, setup_.config.master_port, port_range_of(setup_.config));
-  if (!store) {
-    return std::unexpected(store.error());
-  }
+  MUSTER_RETURN_IF_ERROR(store);
   store_ = std::move(*store);
   store_->set_admission(admission_);
   store_->set_notice([this](const std::string& text) { events_.say(LogLevel::warning, text); });
@@ -58,17 +54,11 @@ Result<std::uint16_t> LocalStore::open_port() {
 Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
   const LaunchConfig& config = setup_.config;
   const auto port = open_port();
-  if (!port) {
-    return std::unexpected(port.error());
-  }
+  MUSTER_RETURN_IF_ERROR(port);
   auto ports = ports_.for_node();
-  if (!ports) {
-    return std::unexpected(ports.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ports);
   auto leader_ports = ports_.for_leader();
-  if (!leader_ports) {
-    return std::unexpected(leader_ports.error());
-  }
+  MUSTER_RETURN_IF_ERROR(leader_ports);
   const bool is_loopback = config.master_addr == kLoopback;  // it may be ::1 on this host
   const std::string& host = is_loopback ? addresses_->front() : config.master_addr;
   Assignment out = assign_alone(config.nproc, attempt, Endpoint{host, *port});
@@ -81,9 +71,7 @@ Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
 
 Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restarts) {
   auto made = assignment(attempt, restarts);
-  if (!made) {
-    return std::unexpected(made.error());
-  }
+  MUSTER_RETURN_IF_ERROR(made);
   auto specs = run_folder_.prepare_round(*made);
   events_.set_round(made->epoch);
   events_.tell(

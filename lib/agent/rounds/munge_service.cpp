@@ -22,7 +22,7 @@ MungeService::MungeService(asio::io_context& loop, std::vector<std::string> envi
     : loop_(loop), environment_(std::move(environment)) {}
 
 void MungeService::prove(std::function<void(Result<void>)> done) {
-  // The secret is an arbitrary text, because it reveals nothing.
+  // Any text will do as the secret, because this only tests MUNGE.
   seal("0", [this, done = std::move(done)](Result<std::string> credential) {
     if (!credential) {
       done(std::unexpected(std::move(credential.error())));

@@ -21,7 +21,7 @@ namespace muster {
 
 class MungeService final : public CredentialService {
  public:
-  // `environment` is passed to the programs, which are searched in its PATH.
+  // `environment` is passed to the programs, which are looked up in its PATH.
   MungeService(asio::io_context& loop, std::vector<std::string> environment);
 
   // Tests that MUNGE works for us: it encodes a secret and decodes it again.

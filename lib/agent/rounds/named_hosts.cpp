@@ -38,7 +38,7 @@ void NamedHosts::begin_some() {
 }
 
 void NamedHosts::take(const Result<std::vector<std::string>>& addresses) {
-  if (!done_) {  // if null, another name had no address
+  if (!done_) {  // already finished: another name had no address
     return;
   }
   ++answered_;

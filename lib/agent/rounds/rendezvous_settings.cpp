@@ -93,9 +93,7 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
 
 Result<void> use_token(const LaunchConfig& config, RendezvousSettings& settings) {
   auto token = read_token(config.token);
-  if (!token) {
-    return std::unexpected(token.error());
-  }
+  MUSTER_RETURN_IF_ERROR(token);
   const bool has_munge = settings.credentials != nullptr;
   if (config.token.is_required && token->secret.empty() && !has_munge) {
     return failure(Errc::usage, "--token=require: " + token->why_none);

@@ -8,7 +8,6 @@
 #include "io/own_address.hpp"
 #include "io/socket_address.hpp"
 #include "machine/own_addresses.hpp"
-#include "rendezvous/round/restart_policy.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -18,9 +17,9 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kTextMax = 500;  // limit on a failure's text for the other nodes
+constexpr std::size_t kTextMax = 500;  // limit on texts from other nodes
 
-// Older exceptions count as this old, because a worker may write any timestamp.
+// Upper limit on the age of an exception, because a worker may write any timestamp.
 constexpr double kOldestExceptionSeconds = 1e7;
 
 // The latest possible time of the exception, if an error file contains its date. The date is in
@@ -89,41 +88,28 @@ void SharedRounds::leave_round(const std::string& reason) {
   node_->tell(LeaveAsked{reason});
 }
 
-Failed SharedRounds::message_of(const WorkerFailure& failure, Duration run_time) const {
-  Failed message;
-  message.round = round_->id;
-  message.rank = failure.rank;
-  message.exit_code = exit_code_of(failure);
-  message.run_time = run_time;
-  message.permanent =
-      failure.ends_job || (failure.spawn_error && failure.spawn_error->code != Errc::system);
-  message.exited =
-      !failure.spawn_error && is_own_exit(failure.status.signaled, failure.status.value);
-  message.text = printable(describe_end(failure), kTextMax);
-  return message;
-}
-
 // The first message makes the other nodes stop their workers. The evidence for the report follows.
-void SharedRounds::report_failure(const WorkerFailure& seen, Duration run_time) {
+void SharedRounds::report_failure(const WorkerFailure& seen) {
   WorkerFailure failure = seen;
   run_folder_.add_record(failure);
   if (hangs_ != nullptr) {
     hangs_->add_evidence(failure);
   }
   WorkerFailedHere failed;
-  failed.message = message_of(failure, run_time);
+  failed.message = failed_message(failure);
+  failed.message.round = round_->id;
   failed.seen_at = steady_now();
   failed.raised_at = raised_at(failure, failed.seen_at);
   failed.was_stopped = was_stopped_by_us(failure, SIGTERM);
   failed.lost_connection = failure.lost_connection;
   node_->tell(std::move(failed));
   run_folder_.add_stderr_tail(failure);
-  Evidence evidence;
-  evidence.failure = std::move(failure);
-  evidence.program = setup_.config.program.name;
-  evidence.logs = run_folder_.kept_logs();
-  evidence.restarts = round_->restart_count;
-  node_->tell(DetailsKnown{Details{round_->id, evidence.failure.rank, evidence_text(evidence)}});
+  FailureStory story;
+  story.root = std::move(failure);
+  story.program = setup_.config.program.name;
+  story.logs = run_folder_.kept_logs();
+  story.attempt = round_->restart_count + 1;
+  node_->tell(DetailsKnown{Details{round_->id, story.root.rank, story_text(story)}});
 }
 
 void SharedRounds::check_lease() {
@@ -231,9 +217,7 @@ Result<void> SharedRounds::open_proxy(RunRound& run) {
       port_range_of(setup_.config),
       admission_,
       [carrier, target](UniqueFd worker) { carrier->carry(std::move(worker), target); });
-  if (!proxy) {
-    return std::unexpected(proxy.error());
-  }
+  MUSTER_RETURN_IF_ERROR(proxy);
   proxy_ = std::move(*proxy);
   proxy_->set_notice([this](const std::string& text) { say(text); });
   run.master_addr = kProxyAddress;
@@ -281,7 +265,7 @@ void SharedRounds::ended(const NodeEnd& end) {
             return;
           }
           if (how.close.succeeded && round_->id.number == 0) {
-            say("the job has ended; it never needed this node, which ran no workers");
+            say("the job has ended; this node was never needed and ran no workers");
           }
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
@@ -312,9 +296,7 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   Store store;
   if (config.rdzv_backend == "static" && !is_proxy()) {
     auto server = node_->open_store_on_endpoint();
-    if (!server) {
-      return std::unexpected(server.error());
-    }
+    MUSTER_RETURN_IF_ERROR(server);
     const std::uint16_t port = (*server)->port();
     return Store{std::move(*server), config.master_addr, port};
   }
@@ -327,27 +309,19 @@ Result<SharedRounds::Store> SharedRounds::make_store() {
   }
   auto listener =
       listen_in_range(is_own_address(address) ? address : "::", port_range_of(setup_.config));
-  if (!listener) {
-    return std::unexpected(listener.error());
-  }
+  MUSTER_RETURN_IF_ERROR(listener);
   auto server = StoreServer::open(loop_, std::move(*listener));
-  if (!server) {
-    return std::unexpected(server.error());
-  }
+  MUSTER_RETURN_IF_ERROR(server);
   const std::uint16_t port = (*server)->port();
   return Store{std::move(*server), address, port};
 }
 
-// Opens what this node provides to the workers on all nodes when it has rank 0.
+// Opens the store and reserves the ports that this node provides to all workers when it has rank 0.
 Result<StoreOpened> SharedRounds::prepare_lead(RoundId round) {
   auto ports = ports_.for_leader();
-  if (!ports) {
-    return std::unexpected(ports.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ports);
   auto store = make_store();
-  if (!store) {
-    return std::unexpected(store.error());
-  }
+  MUSTER_RETURN_IF_ERROR(store);
   store_ = std::move(store->server);
   if (store_) {
     store_->set_admission(&admission_, store_admission_limits(setup_.config.rendezvous.lease));
@@ -382,8 +356,8 @@ void SharedRounds::close_store() {
   }
 }
 
-// The querying host's link-local addresses contain its own interface name, so it is replaced with
-// ours. A node that gets no reply queries again.
+// The querying host's link-local addresses contain its own interface name. We replace that name
+// with ours. A node that gets no reply queries again.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());

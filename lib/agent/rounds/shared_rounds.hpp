@@ -71,7 +71,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void await_round(int /*attempt*/) override {}
 
   void tell_gone() override;
-  void report_failure(const WorkerFailure& seen, Duration run_time) override;
+  void report_failure(const WorkerFailure& seen) override;
 
   // Does nothing, because the other nodes are notified of the success only when no process remains.
   void report_success() override {}
@@ -113,7 +113,6 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   [[nodiscard]] Result<void> open_proxy(RunRound& run);
   [[nodiscard]] RoundToRun plan(const RunRound& run, event::MembershipChange change);
-  [[nodiscard]] Failed message_of(const WorkerFailure& failure, Duration run_time) const;
   void begin_waiting();
 
   asio::io_context& loop_;

@@ -78,9 +78,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     site_.fail(Error{Errc::usage, "--warm: " + what});
   }
 
-  void report_failure(const WorkerFailure& failure, Duration run_time) override {
-    rounds_.report_failure(failure, run_time);
-  }
+  void report_failure(const WorkerFailure& failure) override { rounds_.report_failure(failure); }
 
   void report_success() override { rounds_.report_success(); }
 

@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// Limits the file, so that a job that runs for a year does not fill a disk with its nodes'
-// messages.
+// Size limit of the file. Without it, the messages of a job that runs for a year could fill the
+// disk.
 inline constexpr std::size_t kEventLogBytesMax = std::size_t{64} << 20;
 
 // A write that takes longer than kSlowEventWrite is slow. Once slow writes have blocked the

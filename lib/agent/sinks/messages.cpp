@@ -39,7 +39,8 @@ void Messages::take(const JobEvent& event) {
   }
 }
 
-// If there is no runner, there is no queue: creating the runner failed, and the job ends.
+// Without a runner there is no queue. In that case the runner could not be created, and the job
+// ends.
 void Messages::show(const std::string& text) {
   if (runner_ != nullptr) {
     runner_->say(text);

@@ -128,7 +128,7 @@ std::string RollCallView::tick(TimePoint now) {
   return line(fmt::format("after {} s: {}{}", waited.count(), shown_, time_left(now)));
 }
 
-// On a terminal, refusals are kept on the screen as well, because the user must act on them.
+// On a terminal, refusals also stay on the screen, because the user must act on them.
 std::string RollCallView::show(TimePoint now) {
   news_ = false;
   shown_at_ = now;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RollCallView: what a node prints on stderr while it waits for the others. It prints nothing in
-// the first second, then one line per change. On a terminal it rewrites a single live line, which
-// disappears when the workers start. Pure: the agent writes the returned text unchanged.
+// RollCallView: the lines that a node prints on stderr while it waits for other nodes. It prints
+// nothing in the first second, then one line per change. On a terminal it rewrites a single live
+// line, which disappears when the workers start. Pure: the agent writes the returned text
+// unchanged.
 #pragma once
 
 #include "base/time.hpp"
@@ -41,8 +42,8 @@ class RollCallView {
   // Receives the latest status. Returns an empty string if nothing is to be printed now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
 
-  // The end of the first second, if something is to be printed then. Later, the time at which the
-  // last line is repeated.
+  // The time of the next line: while a change is pending, the end of the first second. Otherwise
+  // the time to repeat the last line.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::string tick(TimePoint now);
 

@@ -15,8 +15,7 @@ namespace {
 // further limit.
 constexpr std::size_t kWaitingClients = 16384;
 
-// The queried node provides the reason for a refusal. This timeout is for a reply that never
-// arrives.
+// The queried node provides the reason for a refusal. This timeout applies if no reply arrives.
 constexpr Duration kAnswerAfterAll = std::chrono::seconds(1);
 
 }  // namespace

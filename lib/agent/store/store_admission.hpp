@@ -42,9 +42,9 @@ class SocketWitness {
   explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
 
   // Determines who owns the connection on this host. It must belong to our user and be open in a
-  // descendant. If /proc does not show the process, the user alone decides. If our user has no
-  // number in its user namespace, the answer is unknown. An agent that runs as root also vouches
-  // for its workers that run as other users. None if the kernel cannot answer now.
+  // descendant. If /proc does not show the process, the user alone decides. If our user namespace
+  // does not distinguish our user from others, the answer is unknown. An agent that runs as root
+  // also vouches for its workers that run as other users. None if the kernel cannot answer now.
   [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
 
  private:

@@ -27,7 +27,7 @@ constexpr int kAcceptsAtOnce = 64;
 struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
   asio::posix::stream_descriptor listener;
   asio::steady_timer again;
-  AdmissionQueue admissions;  // local clients are decided immediately, so none waits here
+  AdmissionQueue admissions;  // each local client is decided immediately
   AdmissionQueue::Ticket last_ticket = 0;
   AcceptPause shortage{"worker"};
   Carry carry;
@@ -111,9 +111,7 @@ Result<std::unique_ptr<StoreProxy>> StoreProxy::open(asio::io_context& loop,
   if (!listener) {
     listener = listen_in_range(kProxyAddress, range);
   }
-  if (!listener) {
-    return std::unexpected(listener.error());
-  }
+  MUSTER_RETURN_IF_ERROR(listener);
   auto impl = std::make_shared<Impl>(loop, std::move(*listener), admission, std::move(carry));
   impl->await();
   return std::unique_ptr<StoreProxy>(new StoreProxy(std::move(impl)));

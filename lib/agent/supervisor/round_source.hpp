@@ -16,8 +16,8 @@ namespace muster {
 
 class HangListener;
 
-// A round that has been decided: what this node runs in it, or the reason why it cannot run. The
-// latter counts as a failure of this node's first worker.
+// A round that has been decided: the processes that this node runs, or the reason why it cannot run
+// them. The latter counts as a failure of this node's first worker.
 struct RoundToRun {
   int nproc = 1;
   int rank_first = 0;
@@ -52,7 +52,7 @@ class RoundSource {
   // A worker failed `run_time` after the last one was started. The workers are being stopped for
   // another round. The root cause is reported first; failures with `after_stop` were detected
   // later. Answered with the end of the job if there is no further round.
-  virtual void report_failure(const WorkerFailure& failure, Duration run_time) = 0;
+  virtual void report_failure(const WorkerFailure& failure) = 0;
 
   // All workers succeeded; the processes that they left behind are being killed.
   virtual void report_success() = 0;

@@ -27,7 +27,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
 }
 
-// Evaluated only if the result matters.
+// Reads the evidence only if the result matters.
 bool Supervisor::lost_connection(const WorkerExit& exit) {
   if (exit.status.success() || core_.state() != SupervisorState::running) {
     return false;
@@ -111,8 +111,8 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           rounds_.await_round(asked.attempt);
         } else if constexpr (std::is_same_v<Effect, TellGone>) {
           rounds_.tell_gone();
-        } else if constexpr (std::is_same_v<Effect, ReportFailure>) {
-          rounds_.report_failure(asked.failure, asked.run_time);
+        } else if constexpr (std::is_same_v<Effect, WorkerFailure>) {
+          rounds_.report_failure(asked);
         } else if constexpr (std::is_same_v<Effect, ReportSuccess>) {
           rounds_.report_success();
         } else if constexpr (std::is_same_v<Effect, ReportFinished>) {
@@ -146,7 +146,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
           tell_killed_early(asked);
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
-          // These processes are listed as survivors, and not also as killed ones.
+          // These processes are already listed as survivors, so do not list them as killed, too.
           core_.add_survivors(site_.runner().survivors());
           names_killed_ = false;
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
@@ -223,16 +223,14 @@ void Supervisor::close_attempt(Duration timeout) {
   for (const WorkerFailure& failure : failures) {
     // A worker that obeyed our stop request did not fail.
     if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
-      site_.tell(event::WorkerFailed{failure});
+      site_.tell(failure);
     }
   }
 }
 
 Result<pid_t> Supervisor::start_worker(int local_rank) {
   // The reason counts as a failure of the first worker on this node (round_source.hpp).
-  if (!specs_) {
-    return std::unexpected(specs_.error());
-  }
+  MUSTER_RETURN_IF_ERROR(specs_);
   return site_.runner().spawn(specs_->at(static_cast<std::size_t>(local_rank)));
 }
 
@@ -240,7 +238,7 @@ void Supervisor::spawn(int local_rank) {
   const auto pid = start_worker(local_rank);
   if (pid) {
     site_.tell(event::WorkerStarted{local_rank, rank_of(local_rank), *pid});
-    // step() and not handle(): the core gets the result before any queued event.
+    // Calls step() instead of handle(), so that the core gets the result before any queued event.
     step(WorkerSpawned{local_rank, *pid});
   } else {
     step(SpawnFailed{local_rank, pid.error()});

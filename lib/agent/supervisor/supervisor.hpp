@@ -15,7 +15,8 @@
 
 namespace muster {
 
-// What the supervisor needs besides processes and rounds.
+// The supervisor's environment: a clock, an alarm, the process runner and the outputs. The
+// supervisor's owner implements it.
 class WorkerSite {
  public:
   virtual ~WorkerSite() = default;

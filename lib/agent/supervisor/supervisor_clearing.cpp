@@ -48,20 +48,21 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
     return;
   }
   if (phase_ == ClearPhase::settling && all_succeeded() && turn.now < finish_until_) {
-    MUSTER_MARK("what succeeded workers left behind may finish");
+    MUSTER_MARK("leftovers of succeeded workers have time to finish");
     phase_ = ClearPhase::finishing;
     deadline_ = finish_until_;
     turn.out.emplace_back(NameLeftovers{finish_until_ - turn.now});
   } else if (phase_ != ClearPhase::asked && settings_.grace > Duration::zero()) {
     ask_leftovers(turn);
   } else {
-    MUSTER_MARK("leftovers outlive their grace");
+    MUSTER_MARK("leftovers outlive their grace period");
     kill(turn, kSelfExitTimeInHurry);
   }
 }
 
 // Leftovers that got SIGTERM together with the workers have the rest of the workers' grace period.
-// If a worker does not die from SIGKILL, the time to exit is used up, so there is no minimum.
+// If a worker has not died from SIGKILL, their time to exit has already passed, so there is no
+// minimum.
 void SupervisorCore::ask_leftovers(Turn& turn) {
   phase_ = ClearPhase::asked;
   const Duration at_least =
@@ -90,10 +91,10 @@ void SupervisorCore::look_for_deaf(Turn& turn) {
   }
 }
 
-// The remaining processes ignore SIGTERM, so more time would not help. Processes that they waited
-// for may have just exited.
+// The remaining processes ignore SIGTERM, so a long wait would not help. They still get a moment,
+// because the processes that they serve may have just exited.
 void SupervisorCore::kill_deaf(Turn& turn) {
-  MUSTER_MARK("only processes that ignore SIGTERM are left");
+  MUSTER_MARK("all leftovers ignore SIGTERM");
   kill(turn, kSelfExitTimeInHurry);
 }
 
@@ -119,7 +120,7 @@ void SupervisorCore::take_signal_clearing(Turn& turn) {
     kill_on_second(turn, signal);
     return;
   }
-  MUSTER_MARK("interrupted while leftovers have time to end");
+  MUSTER_MARK("interrupted while leftovers have time to exit");
   if (why_ == Why::regroup || all_succeeded()) {
     why_ = Why::interrupted;
   }
@@ -165,7 +166,7 @@ void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
 
 void SupervisorCore::kill_last(Turn& turn) {
   if (kill_all_at_ && turn.now >= *kill_all_at_) {
-    MUSTER_MARK("helpers that do not exit by themselves are killed");
+    MUSTER_MARK("helpers that do not exit on their own are killed");
     kill_all_at_.reset();
     turn.out.emplace_back(KillEverything{live_.empty()});
   }
@@ -175,7 +176,7 @@ void SupervisorCore::kill_last(Turn& turn) {
 void SupervisorCore::kill_fenced_last(Turn& turn) {
   raise_to_regroup(turn);
   if (kill_all_at_) {
-    MUSTER_MARK("fenced while helpers exit by themselves");
+    MUSTER_MARK("fenced while helpers have time to exit");
     kill_all_at_ = turn.now;
     kill_last(turn);
   }

@@ -109,8 +109,9 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
   failure.attempt = result_.attempt;
   failure.spawn_error = failed.error;
   result_.failures.push_back(std::move(failure));
-  // No worker was started, so spawned_at_ is the time of an earlier attempt. The run time of this
-  // failure, which decides whether it is quick, would be wrong.
+  // No worker was started, so spawned_at_ is still the time of an earlier attempt. Update it,
+  // because it determines the run time of this failure, and thus whether the failure counts as
+  // quick.
   if (live_.empty()) {
     spawned_at_ = turn.now;
   }
@@ -146,7 +147,7 @@ void SupervisorCore::take_signal(Turn& turn) {
   note_interruption(turn, signal);
   // Such a signal kills the workers at once, just as it kills a program without a handler.
   if (!settings_.signals_to_forward.contains(signal.signo)) {
-    MUSTER_MARK("a signal that is not forwarded ends the workers at once");
+    MUSTER_MARK("a signal that is not forwarded kills the workers at once");
     why_ = Why::interrupted;
     kill(turn, kSelfExitTime);
     return;
@@ -207,7 +208,7 @@ void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
   // job.
   MUSTER_MARK("regroup while the workers are being stopped");
   if (why_ == Why::finished) {
-    MUSTER_MARK("regroup while what finished workers left is being killed");
+    MUSTER_MARK("regroup while leftovers of finished workers are being killed");
     why_ = Why::regroup;
   }
 }
@@ -241,7 +242,7 @@ void SupervisorCore::kill_on_second(Turn& turn, const SignalReceived& signal) {
     return;
   }
   if (signal.signo == SIGINT || signal.signo == SIGTERM || signal.signo == SIGQUIT) {
-    MUSTER_MARK("a second signal skips the grace");
+    MUSTER_MARK("a second signal skips the grace period");
     if (!live_.empty()) {
       TellKilledEarly early{signal.signo, {}};
       for (const auto& [local_rank, pid] : live_) {
@@ -263,7 +264,7 @@ void SupervisorCore::kill_overdue(Turn& turn) {
   if (turn.now < deadline_) {
     return;
   }
-  MUSTER_MARK("grace over");
+  MUSTER_MARK("grace period expired");
   for (const auto& [local_rank, pid] : live_) {
     // A dying worker obeyed in time. The kernel is still freeing its memory.
     if (!dying_.contains(local_rank)) {
@@ -379,11 +380,11 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     return;
   }
   if (waits_for_memory(turn.now)) {
-    MUSTER_MARK("only the memory of a dying worker is waited for");
+    MUSTER_MARK("waiting only for the memory of a dying worker");
     deadline_ = dying_until_;
     return;
   }
-  MUSTER_MARK("processes that cannot be killed");
+  MUSTER_MARK("some processes cannot be killed");
   for (const auto& [local_rank, pid] : live_) {
     result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
   }
@@ -394,7 +395,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     why_ = Why::give_up;
   }
   if (why_ == Why::interrupted) {
-    // Do not report to the other nodes that no process remains.
+    // Some processes remain, so do not report to the other nodes that all are gone.
     end_attempt(turn, Duration{}, Outcome::interrupted);
     return;
   }

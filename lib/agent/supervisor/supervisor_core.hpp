@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
-// job's result. It does not decide when a round starts or whether another one follows: it reports
-// what happened to the workers, and is asked to run, to stop, or to finish (round_source.hpp). A
-// table of states and events. Time is an argument, effects are data, no I/O. Driven by
-// agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
+// job's result. It does not decide when a round starts or whether another one follows. It reports
+// what happened to the workers, and runs, stops or finishes on request (round_source.hpp). A table
+// of states and events. Time is an argument, effects are data, no I/O. Driven by agent/supervisor
+// and by the simulator; single-threaded; value-like. States: README.md.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -54,7 +54,7 @@ class SupervisorCore {
   // attempt has failures of its own, although result() no longer contains them.
   [[nodiscard]] std::vector<WorkerFailure>& closed_failures();
 
-  // Adds what the shell knows about processes that could not be killed. Answers NameSurvivors.
+  // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
 
   // The number of attempts so far, which is also the number of the next one.
@@ -137,7 +137,7 @@ class SupervisorCore {
   void leave_finished(Turn& turn);
   void end_waiting(Turn& turn);
   void note_closed(const RoundClosed& event);
-  void report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when);
+  void report_failure(Turn& turn, WorkerFailure failure, TimePoint when);
   void report_failures(Turn& turn);
   void wait_to_leave(Turn& turn);
   void close_attempt(Turn& turn, Duration timeout);

@@ -105,12 +105,6 @@ struct AwaitRound {
 
 struct TellGone {};
 
-// Failures of the attempt that are detected later follow with `after_stop` set.
-struct ReportFailure {
-  WorkerFailure failure;
-  Duration run_time{};
-};
-
 struct ReportSuccess {};
 
 struct ReportFinished {};
@@ -176,9 +170,11 @@ struct CloseAttempt {
 
 struct Finish {};
 
+// A WorkerFailure is reported to the round source. Failures of the attempt that are detected later
+// follow with `after_stop` set.
 using SupervisorEffect = std::variant<AwaitRound,
                                       TellGone,
-                                      ReportFailure,
+                                      WorkerFailure,
                                       ReportSuccess,
                                       ReportFinished,
                                       LeaveRound,

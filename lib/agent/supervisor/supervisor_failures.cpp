@@ -36,7 +36,8 @@ void SupervisorCore::note_exit(Turn& turn) {
   }
 }
 
-// Called while a failure is held. Code that stops the workers later finds no process.
+// Called while a failure is held. If the workers are stopped later, no process remains to be
+// stopped.
 void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }
@@ -55,7 +56,7 @@ void SupervisorCore::take_failure(Turn& turn) {
     deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
   }
   if (awaits_signal_) {
-    return;  // also holds later failures, because the other workers detect the death
+    return;  // later failures are held too: this death may have caused them
   }
   if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
@@ -63,14 +64,14 @@ void SupervisorCore::take_failure(Turn& turn) {
   }
   MUSTER_MARK("a lost connection waits for its cause");
   if (live_.empty()) {
-    MUSTER_MARK("a lost connection waits for news of another node");
+    MUSTER_MARK("a lost connection waits for a failure on another node");
   }
   deadline_ = failed_at_ + kDeathNewsTime;
 }
 
 void SupervisorCore::decide_held(Turn& turn) {
   if (deadline_ && turn.now >= *deadline_) {
-    MUSTER_MARK("nobody else failed after a lost connection");
+    MUSTER_MARK("no other worker failed after a lost connection");
     decide_after_failure(turn);
   }
 }

@@ -53,7 +53,7 @@ bool early_is_recorded(const Facts& f) {
 constexpr std::array<Rule, 21> kRules{{
     {"more workers spawned than the round has",
      [](const Facts& f) { return f.spawned >= 0 && f.spawned <= f.result.nproc; }},
-    {"more workers live than were spawned",
+    {"more live workers than were spawned",
      [](const Facts& f) { return static_cast<int>(f.live.size()) <= f.spawned; }},
     {"a live worker was not spawned",
      [](const Facts& f) {
@@ -61,7 +61,7 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"a dying worker is not among the live ones",
      [](const Facts& f) { return std::ranges::includes(f.live, f.dying); }},
-    {"the early failure is not of a dying worker",
+    {"the early failure does not belong to a dying worker",
      [](const Facts& f) { return !f.early || f.dying.contains(*f.early); }},
     {"the early failure is not recorded", early_is_recorded},
     {"a live worker has failed", live_failures_are_early},
@@ -81,15 +81,15 @@ constexpr std::array<Rule, 21> kRules{{
        return f.state != State::joining ||
               (f.live.empty() && f.spawned == 0 && f.result.failures.empty() && !f.attempt_open);
      }},
-    {"an attempt is running that was not opened",
+    {"a running attempt was not opened",
      [](const Facts& f) {
        return (f.state != State::running && !ends(f)) ||
               (f.attempt_open && f.starts == f.result.attempt + 1);
      }},
     {"running without a live worker",
      [](const Facts& f) {
-       // A failure may be held after the last local worker has exited: its cause may be on another
-       // node, or the signal of a scheduler.
+       // A failure may be held after the last local worker has exited, because its cause may be a
+       // failure on another node or a scheduler's signal.
        const bool awaits_others = (f.others > 0 || f.awaits_signal) && holds_failures(f);
        return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
               awaits_others;
@@ -107,7 +107,7 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"stopping or waiting without a reason, or a reason in another state",
      [](const Facts& f) {
-       // The reason decides what follows (go_on), so none may be left over from another state.
+       // go_on() acts on the reason, so a reason from another state must not remain.
        const bool reasoned = ends(f) || f.state == State::waiting;
        return f.state == State::done || reasoned == (f.why != StopReason::nothing);
      }},

@@ -11,7 +11,7 @@
 
 namespace muster {
 
-// The core's members that the rules use.
+// The members of the core that the rules check.
 struct SupervisorFacts {
   SupervisorState state = SupervisorState::joining;
   StopReason why = StopReason::nothing;

@@ -7,15 +7,16 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace muster {
 
 // -- failures ---------------------------------------------------------------------------------
 
 // The round source decides whether to restart.
-void SupervisorCore::report_failure(Turn& turn, const WorkerFailure& failure, TimePoint when) {
-  const Duration run_time = std::max(when - spawned_at_, Duration::zero());
-  turn.out.emplace_back(ReportFailure{failure, run_time});
+void SupervisorCore::report_failure(Turn& turn, WorkerFailure failure, TimePoint when) {
+  failure.run_time = std::max(when - spawned_at_, Duration::zero());
+  turn.out.emplace_back(std::move(failure));
 }
 
 // Reports all held failures, the cause first, because the first report stops the round.
@@ -93,7 +94,7 @@ void SupervisorCore::close_attempt(Turn& turn, Duration timeout) {
   }
 }
 
-// A finished node takes part in a regroup, because a remote worker has failed or a node has joined.
+// A finished node joins a regroup, because a remote worker has failed or a node has joined.
 void SupervisorCore::rejoin(Turn& turn) {
   if (why_ != Why::finished) {
     return;
@@ -145,7 +146,7 @@ void SupervisorCore::end_waiting(Turn& turn) {
   if (leave_at_ && turn.now >= *leave_at_) {
     say_gone(turn);
   } else if (deadline_ && turn.now >= *deadline_) {
-    MUSTER_MARK("left without an answer of the others");
+    MUSTER_MARK("left without an answer from the other nodes");
     finish(turn, Outcome::interrupted);
   }
 }

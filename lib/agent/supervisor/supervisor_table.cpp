@@ -160,7 +160,7 @@ void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& 
   now_ = now;
   Turn turn{now, event, out};
   // Any event may be the first one after leave_at_. In state waiting, end_waiting() also reports
-  // that no process is left.
+  // that no process remains.
   if (leave_at_ && now >= *leave_at_ && state_ != SupervisorState::waiting) {
     say_leaving(turn);
   }

@@ -16,7 +16,7 @@ ChildDeathWatch::ChildDeathWatch(asio::io_context& loop,
     : runner_(runner), events_(events), supervisor_(supervisor), watch_(loop, *this) {
   if (!DescendantWatch::is_possible()) {
     events_.say(LogLevel::warning,
-                "--on-child-death=fail has no effect here: it needs Linux 5.3 and a /proc of this "
+                "--on-child-death=fail has no effect here: it needs Linux 5.3 and a /proc for this "
                 "pid namespace; muster watches only the workers themselves");
   }
 }

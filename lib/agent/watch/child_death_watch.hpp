@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChildDeathWatch: implements --on-child-death=fail. If a descendant of a worker fails, the worker
-// fails too, and its process group is killed immediately. It is an event sink, because events
-// report when workers start, exit and are stopped. Owned by the agent; one thread.
+// fails too, and its process group is killed immediately. It is an event sink, so that it is
+// notified when workers start, exit and are stopped. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"

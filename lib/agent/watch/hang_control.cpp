@@ -14,24 +14,12 @@
 
 namespace muster {
 
-hang::OnHang on_hang_of(const LaunchConfig& config) {
-  switch (config.on_hang) {
-    case OnHang::report:
-      return hang::OnHang::report;
-    case OnHang::restart:
-      return hang::OnHang::restart;
-    case OnHang::stop:
-      return hang::OnHang::stop;
-  }
-  return hang::OnHang::report;
-}
-
 namespace {
 
 hang::HangWatchSettings settings_of(const AgentSetup& setup) {
   hang::HangWatchSettings out;
   out.core.limit = setup.config.hang_timeout;
-  out.core.on_hang = on_hang_of(setup.config);
+  out.core.on_hang = setup.config.on_hang;
   out.core.sees_output = sees_all_output(setup.config);
   out.environment = setup.environ.to_block();
   // A virtual environment need not be active, so the py-spy next to its Python is used.
@@ -55,7 +43,7 @@ void HangControl::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin_round(*begun);
   } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
-    worker_started(*started);
+    watch_.worker_started({started->rank, started->local_rank, started->pid});
   } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
     worker_ended(*ended);
   } else if (const auto* signalled = std::get_if<event::WorkersSignalled>(&event.what)) {
@@ -66,23 +54,14 @@ void HangControl::take(const JobEvent& event) {
 }
 
 void HangControl::begin_round(const event::RoundBegun& begun) {
-  watch_.end();
-  workers_.clear();
+  watch_.expect(static_cast<std::size_t>(begun.assignment.local_world_size),
+                begun.assignment.world_size);
   blamed_.clear();
   killed_ = -1;
   stopping_ = false;
   ends_job_ = false;
-  expected_ = static_cast<std::size_t>(begun.assignment.local_world_size);
-  world_size_ = begun.assignment.world_size;
   attempt_ = begun.assignment.attempt;
   logs_ = begun.logs;
-}
-
-void HangControl::worker_started(const event::WorkerStarted& started) {
-  workers_.push_back({started.rank, started.local_rank, started.pid});
-  if (workers_.size() == expected_) {
-    watch_.begin(workers_, world_size_);
-  }
 }
 
 void HangControl::worker_ended(const event::WorkerEnded& ended) {
@@ -91,18 +70,13 @@ void HangControl::worker_ended(const event::WorkerEnded& ended) {
     return;
   }
   watch_.worker_ended(ended.exit.local_rank);
-  const auto worker =
-      std::ranges::find(workers_, ended.exit.local_rank, &hang::WatchedWorker::local_rank);
-  if (worker != workers_.end()) {
-    worker->ended = true;
-  }
 }
 
 // A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not count as
 // hanging. A job that is being stopped is not inspected.
 void HangControl::workers_signalled(int signo) {
   if (signo == SIGCONT && !stopping_) {
-    watch_.begin(workers_, world_size_);
+    watch_.resume();
     return;
   }
   stopping_ = stopping_ || (signo != SIGSTOP && signo != SIGCONT);
@@ -113,9 +87,9 @@ void HangControl::workers_signalled(int signo) {
 
 void HangControl::found(hang::HangReport report) {
   blame(report.verdict);
-  ends_job_ = report.facts.action == hang::OnHang::stop;
+  ends_job_ = report.facts.action == OnHang::stop;
   tell(report, {});
-  if (report.facts.action != hang::OnHang::report) {
+  if (report.facts.action != OnHang::report) {
     fail_worker(report.verdict.ranks.empty() ? -1 : report.verdict.ranks.front(), report.verdict);
   }
 }
@@ -151,7 +125,7 @@ void HangControl::write_files(hang::HangReport& report) {
 }
 
 void HangControl::blame(const hang::Verdict& verdict) {
-  for (const hang::WatchedWorker& worker : workers_) {
+  for (const hang::WatchedWorker& worker : watch_.workers()) {
     if (std::ranges::find(verdict.ranks, worker.rank) != verdict.ranks.end()) {
       blamed_[worker.local_rank] = "hang: " + hang::headline(verdict);
     }
@@ -161,13 +135,14 @@ void HangControl::blame(const hang::Verdict& verdict) {
 // The kernel may take long to kill a process that hangs in a system call, so its failure counts
 // immediately.
 void HangControl::fail_worker(int rank, const hang::Verdict& verdict) {
-  auto worker = std::ranges::find_if(workers_, [&](const hang::WatchedWorker& one) {
+  const auto& workers = watch_.workers();
+  auto worker = std::ranges::find_if(workers, [&](const hang::WatchedWorker& one) {
     return !one.ended && (rank < 0 || one.rank == rank);
   });
-  if (worker == workers_.end()) {  // it has exited, so choose any worker that waits for it
-    worker = std::ranges::find(workers_, false, &hang::WatchedWorker::ended);
+  if (worker == workers.end()) {  // it has exited, so choose any worker that waits for it
+    worker = std::ranges::find(workers, false, &hang::WatchedWorker::ended);
   }
-  if (worker == workers_.end()) {
+  if (worker == workers.end()) {
     return;
   }
   const hang::WatchedWorker one = *worker;
@@ -203,7 +178,7 @@ void HangControl::goes_on(Duration quiet) {
 // Often only the first rank prints anything. In that case only its node can detect the program's
 // progress.
 void HangControl::sees_nothing() {
-  if (parts_.others != nullptr && !workers_.empty() && workers_.front().rank != 0) {
+  if (parts_.others != nullptr && !watch_.workers().empty() && watch_.workers().front().rank != 0) {
     return;
   }
   parts_.events.say(

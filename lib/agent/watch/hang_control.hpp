@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HangControl: handles hangs if --hang-timeout is on. Passes the running workers to the watch,
-// reports its verdict, and carries out --on-hang. It is an event sink, because events report when
+// reports its verdict, and carries out --on-hang. It is an event sink, so that it is notified when
 // workers start, exit and are stopped. In a multi-node job, all nodes inspect their workers and the
 // leader decides. Owned by the agent; one thread.
 #pragma once
@@ -32,8 +32,6 @@ struct HangControlParts {
   SharedRounds* others = nullptr;  // set in a multi-node job
 };
 
-[[nodiscard]] hang::OnHang on_hang_of(const LaunchConfig& config);
-
 class HangControl final : public EventSink, public hang::HangSite, public HangListener {
  public:
   HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts);
@@ -56,7 +54,6 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
 
  private:
   void begin_round(const event::RoundBegun& begun);
-  void worker_started(const event::WorkerStarted& started);
   void worker_ended(const event::WorkerEnded& ended);
   void workers_signalled(int signo);
   void write_files(hang::HangReport& report);
@@ -68,9 +65,6 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   const AgentSetup& setup_;
   HangControlParts parts_;
   hang::HangWatch watch_;
-  std::vector<hang::WatchedWorker> workers_;
-  std::size_t expected_ = 0;
-  int world_size_ = 0;
   int attempt_ = 0;
   std::string logs_;
   int found_ = 0;  // number of verdicts so far

@@ -62,7 +62,7 @@ void HangControl::look(const Look& question) {
     std::string findings = hang::encode_findings(hang::summary_of(seen), most);
     parts_.others->tell(LookedHere{{question.round, question.inquiry, std::move(findings)}});
   };
-  if (workers_.size() != expected_) {  // some are still being started
+  if (!watch_.all_started()) {  // some workers are still being started
     tell({});
     return;
   }
@@ -77,7 +77,7 @@ void HangControl::judge(const JudgeNow& all) {
   hang::WholeVerdict whole = hang::judge_all(nodes);
   whole.told_by = setup_.hostname;
   whole.facts.automatic = !setup_.config.hang_timeout;
-  whole.facts.action = on_hang_of(setup_.config);
+  whole.facts.action = setup_.config.on_hang;
   judged_here_ = all.inquiry;
   parts_.others->tell(
       JudgedHere{{all.round, all.inquiry, hang::encode_verdict(whole, kMaxVerdictBytes)}});
@@ -101,21 +101,22 @@ void HangControl::hear(const Judged& said) {
   take_verdict(*whole);
 }
 
-// The node that has the rank to act on carries out --on-hang. The failure of that rank stops the
-// round on all nodes.
+// --on-hang applies to one rank, so only the node of that rank acts. The failure of the rank stops
+// the round on all nodes.
 void HangControl::take_verdict(const hang::WholeVerdict& whole) {
-  const bool runs = !stopping_ && workers_.size() == expected_;
+  const bool runs = !stopping_ && watch_.all_started();
   if (!whole.counts || !runs) {
     watch_.told(std::nullopt);
     return;
   }
   watch_.told(whole.verdict);
   blame(whole.verdict);
-  ends_job_ = whole.facts.action == hang::OnHang::stop;
+  ends_job_ = whole.facts.action == OnHang::stop;
   tell({whole.verdict, whole.facts, watch_.seen()}, block_is_here_ ? "" : whole.told_by);
+  const auto& workers = watch_.workers();
   const bool acts =
-      std::ranges::find(workers_, whole.acting_rank, &hang::WatchedWorker::rank) != workers_.end();
-  if (acts && whole.facts.action != hang::OnHang::report) {
+      std::ranges::find(workers, whole.acting_rank, &hang::WatchedWorker::rank) != workers.end();
+  if (acts && whole.facts.action != OnHang::report) {
     fail_worker(whole.acting_rank, whole.verdict);
   }
 }

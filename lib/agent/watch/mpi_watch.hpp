@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MpiWatch: warns once if the workers call MPI_Init. muster is not an MPI launcher, so each worker
-// is alone in its MPI_COMM_WORLD and computes the whole problem. It is an event sink, because
-// events report when workers start and exit. Owned by the agent; one thread.
+// is alone in its MPI_COMM_WORLD and computes the whole problem. It is an event sink, so that it is
+// notified when workers start and exit. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If a program sets MASTER_PORT itself, as tutorials for a single machine do, it connects to a port
-// without a store and waits silently. Defines what the launcher knows about this, and the warning.
-// Pure.
+// without a store and waits silently. Defines the data from which the launcher detects this, and
+// the warning. Pure.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Job control signals from a terminal, after which the workers continue.
+// True for job control signals, because they only pause the workers.
 bool only_pauses(int signo) {
   return signo == SIGTSTP || signo == SIGSTOP || signo == SIGCONT;
 }

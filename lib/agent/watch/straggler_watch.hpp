@@ -2,7 +2,8 @@
 // StragglerWatch: reads how long the workers on this node have waited for each other, at the
 // interval that its core requests, and reports the slow ranks. In a multi-node job, each node sends
 // its times to the leader, which decides. Does nothing if no worker uses the collective library. It
-// is an event sink, because events report which workers run. Owned by the agent; one thread.
+// is an event sink, so that it is notified when workers start and exit. Owned by the agent; one
+// thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"

@@ -96,9 +96,7 @@ Result<void> JobServer::start() {
   open_job_socket();
   if (setup_.config.http) {
     auto key = key_of(setup_.config);
-    if (!key) {
-      return std::unexpected(std::move(key.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(key);
     open_http(std::move(*key));
   }
   return {};

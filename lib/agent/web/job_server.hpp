@@ -23,7 +23,7 @@ namespace muster {
 
 class JobServer {
  public:
-  // Values that are read on demand because no event carries them.
+  // Values that are read on demand because no event contains them.
   struct Readings {
     // Bytes of worker output that passed through this process.
     std::function<std::uint64_t()> output_bytes;
@@ -47,7 +47,7 @@ class JobServer {
   // Call after all sinks were added. Error: usage, if the key file cannot be used.
   [[nodiscard]] Result<void> start();
 
-  // Call after the last event. Sends what can be sent without blocking.
+  // Call after the last event. Sends as much as possible without blocking.
   void close();
 
  private:

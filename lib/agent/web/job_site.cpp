@@ -60,7 +60,7 @@ void JobSite::fold_all() {
   }
 }
 
-// Reads the facts about workers that no event carries.
+// Reads the data about workers that no event contains.
 void JobSite::read_workers() {
   if (status_.rounds.empty()) {
     return;

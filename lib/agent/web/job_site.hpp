@@ -27,7 +27,7 @@ class JobSite final : public EventSink, public HttpSite {
  public:
   struct Means {
     std::function<double()> wall_seconds;
-    // Values that no event carries; called for each response that needs them.
+    // Values that no event contains; called for each response that needs them.
     std::function<MetricsExtra()> extra;
     // The last step that each worker reported, by local rank. May be empty if unknown.
     std::function<std::vector<std::optional<std::uint64_t>>()> steps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnerSite: what the job's own user can request over the Unix socket: the job's pages, the --http
-// URL with its key, and musterctl forget. Owned by JobServer; one thread.
+// OwnerSite: answers the requests that the job's own user may send over the Unix socket: the job's
+// pages, the --http URL with its key, and musterctl forget. Owned by JobServer; one thread.
 #pragma once
 
 #include "http/site.hpp"

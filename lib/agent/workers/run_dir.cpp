@@ -191,9 +191,7 @@ Result<RunDir> RunDir::make_at(std::string path, const LaunchConfig& config) {
   dir.temporary_ = config.log_dir.empty();
   const bool is_shared = dir.path_.starts_with(config.log_dir + "/") && !dir.temporary_;
   const auto made = is_shared ? make_folder(dir.path_, kAsUmaskSays) : make_own_folder(dir.path_);
-  if (!made) {
-    return std::unexpected(made.error());
-  }
+  MUSTER_RETURN_IF_ERROR(made);
   dir.only_tee_ = !any_stream(config.redirects);
   if (dir.path_.starts_with(kInMemory)) {
     dir.lock_ = UniqueFd(::open(dir.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -211,9 +209,7 @@ Result<RunDir> RunDir::make(const LaunchConfig& config,
     return RunDir{};
   }
   if (!config.log_dir.empty()) {
-    if (const auto made = make_log_dir(config.log_dir); !made) {
-      return std::unexpected(made.error());
-    }
+    MUSTER_RETURN_IF_ERROR(make_log_dir(config.log_dir));
   }
   auto dir = make_at(place_of(config, environ, random), config);
   if (!dir && config.log_dir.empty() && !writes_files(config)) {

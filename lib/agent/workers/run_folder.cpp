@@ -27,9 +27,7 @@ std::string path_of(const std::string& program, const Environ& environ) {
 }  // namespace
 
 Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_round(const Assignment& assignment) {
-  if (const auto ready = prepare(assignment.attempt); !ready) {
-    return std::unexpected(ready.error());
-  }
+  MUSTER_RETURN_IF_ERROR(prepare(assignment.attempt));
   return process_specs(setup_.config, setup_.environ, assignment, context_);
 }
 
@@ -58,9 +56,7 @@ Result<void> AgentRunFolder::prepare(int attempt) {
 Result<void> AgentRunFolder::make(int attempt) {
   if (run_dir_.path().empty()) {
     auto made = RunDir::make(setup_.config, setup_.environ, setup_.random);
-    if (!made) {
-      return std::unexpected(made.error());
-    }
+    MUSTER_RETURN_IF_ERROR(made);
     run_dir_ = std::move(*made);
   }
   return run_dir_.make_attempt(attempt, setup_.config.nproc);

@@ -256,8 +256,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
   }
 }
 
-// The buffer of a new socket is large enough. If there is no page (because of limits), a worker
-// reports its steps in frames.
+// The reply always fits into the buffer of a new socket. If no page can be created (because of
+// limits), the worker reports its steps in frames.
 void WorkerChannel::greet(const channel::Greet& wanted) {
   Guest* const guest = find(wanted.connection);
   auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));

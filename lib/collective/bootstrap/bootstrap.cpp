@@ -134,7 +134,8 @@ Result<std::vector<std::string>> await_keys(const BootstrapContext& context,
     const bool is_late = values.error().code == muster::Errc::timed_out;
     auto seen = watch == nullptr ? std::nullopt : is_late ? watch->look() : watch->reason();
     if (seen && is_late) {
-      // A value written before the failure is more useful than the error, so check once more.
+      // The value may have been written before the failure. It is more useful than the error, so
+      // check again.
       values = context.store->multi_get(keys, std::chrono::milliseconds(1));
     }
     if (values) {

@@ -34,7 +34,7 @@ struct BootstrapContext {
                                                           const std::vector<std::string>& keys,
                                                           std::string_view doing);
 
-// Returns the cards of all ranks, in rank order. Use each `topic` once per context. Errors:
+// Returns the cards of all ranks, in rank order. Use each `topic` only once per context. Errors:
 // timeout, naming the missing ranks; store; any failure that the watch has detected.
 [[nodiscard]] Result<std::vector<std::string>> exchange_cards(const BootstrapContext& context,
                                                               std::string_view topic,

@@ -72,9 +72,7 @@ template <class Value>
 Result<void> override_number(const Environ& environ, const char* name, Value& value) {
   if (environ.get(name)) {
     const auto parsed = number(environ, name, 0, std::int64_t{1} << 46);
-    if (!parsed) {
-      return std::unexpected(parsed.error());
-    }
+    MUSTER_RETURN_IF_ERROR(parsed);
     value = static_cast<Value>(*parsed);
   }
   return {};
@@ -85,17 +83,11 @@ Result<void> override_number(const Environ& environ, const char* name, Value& va
 Result<WorkerPlace> worker_place(const Environ& environ) {
   WorkerPlace place;
   const auto size = number(environ, "WORLD_SIZE", 1, 1 << 20);
-  if (!size) {
-    return std::unexpected(size.error());
-  }
+  MUSTER_RETURN_IF_ERROR(size);
   const auto rank = number(environ, "RANK", 0, *size - 1);
-  if (!rank) {
-    return std::unexpected(rank.error());
-  }
+  MUSTER_RETURN_IF_ERROR(rank);
   const auto restarts = number_or_zero(environ, "TORCHELASTIC_RESTART_COUNT");
-  if (!restarts) {
-    return std::unexpected(restarts.error());
-  }
+  MUSTER_RETURN_IF_ERROR(restarts);
   place.membership.rank = static_cast<int>(*rank);
   place.membership.size = static_cast<int>(*size);
   place.membership.epoch = static_cast<std::uint64_t>(*restarts);
@@ -105,9 +97,7 @@ Result<WorkerPlace> worker_place(const Environ& environ) {
     return place;  // single rank: no store needed
   }
   const auto port = number(environ, "MASTER_PORT", 1, 65535);
-  if (!port) {
-    return std::unexpected(port.error());
-  }
+  MUSTER_RETURN_IF_ERROR(port);
   place.store_port = static_cast<std::uint16_t>(*port);
   place.store_host = environ.get("MASTER_ADDR").value_or("");
   if (place.store_host.empty()) {
@@ -119,9 +109,7 @@ Result<WorkerPlace> worker_place(const Environ& environ) {
 Result<CommOptions> with_overrides(CommOptions options, const Environ& environ) {
   if (const auto word = environ.get("MUSTER_COLLECTIVE_BACKEND")) {
     const auto backend = backend_named(*word);
-    if (!backend) {
-      return std::unexpected(backend.error());
-    }
+    MUSTER_RETURN_IF_ERROR(backend);
     options.backend = *backend;
   }
   options.host = environ.get("MUSTER_COLLECTIVE_HOST").value_or(options.host);
@@ -135,9 +123,7 @@ Result<CommOptions> with_overrides(CommOptions options, const Environ& environ) 
       override_number(environ, "MUSTER_COLLECTIVE_FLIGHT_ENTRIES", options.recorder_entries),
       override_number(environ, "MUSTER_COLLECTIVE_ARENA", options.arena_bytes)};
   for (const auto& each : done) {
-    if (!each) {
-      return std::unexpected(each.error());
-    }
+    MUSTER_RETURN_IF_ERROR(each);
   }
   return options;
 }

@@ -25,7 +25,8 @@ void RobustWord::hold(std::atomic<std::uint32_t>& word) {
   word.store(static_cast<std::uint32_t>(::gettid()) | kHasWaiters);
 }
 
-// Unlink first: the kernel must not mark a word that another thread may hold by then.
+// Unlink first: after the store the word may belong to another thread, and our death must no longer
+// mark it.
 void RobustWord::let_go(std::atomic<std::uint32_t>& word) {
   head_.first.next = &head_.first;
   word.store(0);

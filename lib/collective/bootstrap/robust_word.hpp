@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RobustWord: a futex word in shared memory. When the thread that holds the word dies for any
 // reason, the kernel marks it (kOwnerDied, base/futex.hpp) before it frees the process's memory.
-// The word is the only entry in that thread's robust list. Resource; must outlive the thread, or
-// be released.
+// The word is the only entry in that thread's robust list. Resource; must outlive the thread unless
+// let_go() is called first.
 #pragma once
 
 #include <atomic>

@@ -19,7 +19,8 @@
 namespace muster::collective {
 namespace {
 
-// Grows with the number of ranks, so that a large startup does not overload the store.
+// The interval between checks is kSlice plus kSliceOfRank for each rank. It grows with the number
+// of ranks, so that a large startup does not overload the store.
 constexpr Duration kSlice = std::chrono::milliseconds(50);
 constexpr Duration kSliceOfRank = std::chrono::microseconds(200);
 // A process's connections close before the process counts as dead, so its death may become visible
@@ -169,7 +170,7 @@ std::optional<Error> StartWatch::reported() {
   return error;
 }
 
-// Prefer a reported error: the rank that reported it may be dead by now, but it was not the first
+// Prefer a reported error. The rank that reported it may have died since, but it was not the first
 // to fail.
 std::optional<Error> StartWatch::look() {
   if (auto error = parent_ != nullptr ? parent_->failure() : std::nullopt) {
@@ -218,9 +219,7 @@ void StartWatch::tell(const Error& error) {
 Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& context,
                                                      const HostCard& own) {
   const auto texts = exchange_cards(context, kHostTopic, own.encode());
-  if (!texts) {
-    return std::unexpected(texts.error());
-  }
+  MUSTER_RETURN_IF_ERROR(texts);
   std::vector<HostCard> cards;
   std::vector<std::string> names;
   for (const auto& text : *texts) {

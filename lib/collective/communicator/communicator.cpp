@@ -26,17 +26,11 @@ Result<Communicator> Communicator::from_env(CommOptions options) {
 
 Result<Communicator> Communicator::from_env(const Environ& environ, CommOptions options) {
   const auto place = worker_place(environ);
-  if (!place) {
-    return std::unexpected(place.error());
-  }
+  MUSTER_RETURN_IF_ERROR(place);
   auto overridden = with_overrides(std::move(options), environ);
-  if (!overridden) {
-    return std::unexpected(overridden.error());
-  }
+  MUSTER_RETURN_IF_ERROR(overridden);
   auto store = open_store(*place, overridden->init_timeout);
-  if (!store) {
-    return std::unexpected(store.error());
-  }
+  MUSTER_RETURN_IF_ERROR(store);
   return Impl::make({std::move(*store), place->membership, std::move(*overridden), environ});
 }
 
@@ -116,9 +110,7 @@ Result<std::optional<Communicator>> Communicator::split(int color, int key) {
   const auto gathered = impl_->submit_own({.kind = Kind::all_gather,
                                            .in = {mine.data(), 2, DType::i32},
                                            .out = {all.data(), 2 * ranks, DType::i32}});
-  if (!gathered) {
-    return std::unexpected(gathered.error());
-  }
+  MUSTER_RETURN_IF_ERROR(gathered);
   const std::uint64_t number = ++impl_->splits;
   if (color < 0) {
     return std::optional<Communicator>();

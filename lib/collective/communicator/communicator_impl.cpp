@@ -50,9 +50,7 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* pa
   }
   // Check the port range even if no port is opened, so that a mistake is reported before the job
   // grows to a second host.
-  if (const auto ports = ports_named(recipe.options.port_range); !ports) {
-    return std::unexpected(ports.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ports_named(recipe.options.port_range));
   request_death_notice();
   auto impl = std::make_unique<Impl>();
   impl->recipe = std::move(recipe);
@@ -121,9 +119,7 @@ Result<void> Communicator::Impl::meet(const PeerWatch* parent) {
 
 Result<void> Communicator::Impl::join_all(const BootstrapContext& context) {
   const auto chosen = choose_backend(recipe.options.backend, hosts);
-  if (!chosen) {
-    return std::unexpected(chosen.error());
-  }
+  MUSTER_RETURN_IF_ERROR(chosen);
   backend = *chosen;
   if (auto joined = join_host(context); !joined) {
     return joined;
@@ -168,9 +164,7 @@ Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
                           ? FlightRecorder::bytes_for(recipe.options.recorder_entries)
                           : 0;
   auto joined = Segment::join(context, std::move(plan));
-  if (!joined) {
-    return std::unexpected(joined.error());
-  }
+  MUSTER_RETURN_IF_ERROR(joined);
   segment = std::move(*joined);
   if (context.watch != nullptr) {
     context.watch->rely_on(*segment);
@@ -179,8 +173,8 @@ Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
   return {};
 }
 
-// Stored in memory shared by the whole host. The launcher also holds a descriptor, so it can read
-// the records after the rank was killed.
+// Stored in memory that all ranks on the host share. The launcher also has a descriptor for this
+// memory, so it can read the records after the rank is killed.
 Result<void> Communicator::Impl::open_recorder() {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;
@@ -193,9 +187,7 @@ Result<void> Communicator::Impl::open_recorder() {
                                       .shared = segment->flights(),
                                       .self = segment->self(),
                                       .ranks = segment->size()});
-  if (!opened) {
-    return std::unexpected(opened.error());
-  }
+  MUSTER_RETURN_IF_ERROR(opened);
   recorder = std::move(*opened);
   if (segment->self() == 0 && segment->flights().size() > 0) {
     hand_over_flight_recorder(segment->flights().fd());
@@ -210,9 +202,7 @@ Result<void> Communicator::Impl::make_transport(const BootstrapContext& context)
                    fmt::format("backend {} does not support host memory", name_of(backend)));
   }
   auto opened = open({context, *segment, hosts, recipe.options, recipe.environ});
-  if (!opened) {
-    return std::unexpected(opened.error());
-  }
+  MUSTER_RETURN_IF_ERROR(opened);
   host = std::move(opened->transport);
   peers = opened->peers;
   return {};
@@ -280,9 +270,7 @@ Result<Transport*> Communicator::Impl::device_transport(int ordinal) {
          .disagreement = [this](const Request& mine) { return disagreement(mine); },
          .progress = recorder.get(),
          .peers = peers});
-    if (!made) {
-      return std::unexpected(made.error());
-    }
+    MUSTER_RETURN_IF_ERROR(made);
     device = std::move(*made);
   }
   return device.get();
@@ -331,9 +319,7 @@ Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& optio
 
 Result<Work> Communicator::Impl::submit_own(const Call& call, const OpOptions& options) {
   auto request = checked(call, recipe.membership.rank, recipe.membership.size);
-  if (!request) {
-    return std::unexpected(std::move(request.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(request);
   if (generation != fork_generation()) {
     return failure(Errc::invalid_state,
                    "this process was forked from a rank; only the rank itself may use the "
@@ -431,10 +417,8 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   collectives->drain();
   recorder->started_at(ticket, now);
   auto done = host->start(request);
-  if (!done) {
-    return std::unexpected(std::move(done.error()));
-  }
-  // Reading the clock would take a seventh of the time of a small all-reduce.
+  MUSTER_RETURN_IF_ERROR(done);
+  // Reading the clock would cost a seventh of the time of a small all-reduce.
   const TimePoint over = host->prompt() ? now : steady_now();
   recorder->completed_at(ticket, over);
   recorder->waited(over - now);
@@ -456,21 +440,15 @@ Result<Work> Communicator::Impl::submit_transfer(const AsyncJob& job, bool async
     transfers->add(queued);
     Work work(job.request.seq, queued.pending);
     if (!async) {
-      if (auto done = work.wait(); !done) {
-        return std::unexpected(std::move(done.error()));
-      }
+      MUSTER_RETURN_IF_ERROR(work.wait());
     }
     return work;
   }
   auto transfer = host->begin(job.request);
-  if (!transfer) {
-    return std::unexpected(std::move(transfer.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(transfer);
   const TimePoint begun = steady_now();
   recorder->started_at(job.ticket, begun);
-  if (auto done = finish(*host, **transfer, job.request); !done) {
-    return std::unexpected(std::move(done.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(finish(*host, **transfer, job.request));
   const TimePoint over = steady_now();
   recorder->completed_at(job.ticket, over);
   recorder->waited(over - begun);

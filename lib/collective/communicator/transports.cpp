@@ -22,9 +22,7 @@ Result<std::unique_ptr<Mesh>> connect_mesh(const HostTransportContext& context) 
     address = address_towards(store, left_until(context.bootstrap.deadline));
   }
   const auto ports = ports_named(context.options.port_range);
-  if (!ports) {
-    return std::unexpected(ports.error());
-  }
+  MUSTER_RETURN_IF_ERROR(ports);
   const Mesh::Place place{.address = address.empty() ? "127.0.0.1" : address, .ports = *ports};
   return Mesh::connect(context.bootstrap, place, context.segment);
 }
@@ -35,18 +33,14 @@ Result<OpenedTransport> open_shm(const HostTransportContext& context) {
 
 Result<OpenedTransport> open_tcp(const HostTransportContext& context) {
   auto mesh = connect_mesh(context);
-  if (!mesh) {
-    return std::unexpected(mesh.error());
-  }
+  MUSTER_RETURN_IF_ERROR(mesh);
   PeerWatch* const peers = mesh->get();
   return OpenedTransport{std::make_unique<TcpTransport>(std::move(*mesh)), peers};
 }
 
 Result<OpenedTransport> open_hier(const HostTransportContext& context) {
   auto mesh = connect_mesh(context);
-  if (!mesh) {
-    return std::unexpected(mesh.error());
-  }
+  MUSTER_RETURN_IF_ERROR(mesh);
   PeerWatch* const peers = mesh->get();
   return OpenedTransport{
       std::make_unique<HierTransport>(std::move(*mesh), context.segment, context.hosts), peers};

@@ -21,9 +21,7 @@ Result<void> GradientSync::Impl::open_queue() {
     return {};
   }
   auto made = comm->gradient_support().make_queue(options.device);
-  if (!made) {
-    return std::unexpected(made.error());
-  }
+  MUSTER_RETURN_IF_ERROR(made);
   queue = *std::move(made);
   return options.wire ? queue->load_casts() : Result<void>();
 }
@@ -45,9 +43,7 @@ Result<std::vector<BucketMemory>> GradientSync::Impl::allocate(Communicator& fro
     if (taken && options.wire) {
       taken = take(bucket.count * size_of(*options.wire), made.wire);
     }
-    if (!taken) {
-      return std::unexpected(taken.error());
-    }
+    MUSTER_RETURN_IF_ERROR(taken);
   }
   return out;
 }

@@ -61,9 +61,7 @@ Result<void> GradientSync::finalize() {
   }
   s.plan = plan_gradients(s.parameters, reverse_order(s.parameters.size()), s.options.buckets);
   auto allocated = s.allocate(*s.comm);
-  if (!allocated) {
-    return std::unexpected(allocated.error());
-  }
+  MUSTER_RETURN_IF_ERROR(allocated);
   s.memory = std::move(*allocated);
   if (auto opened = s.open_queue(); !opened) {
     return opened;
@@ -76,9 +74,7 @@ Result<void> GradientSync::finalize() {
 }
 
 Result<void*> GradientSync::grad(int id) const {
-  if (auto known = impl_->check_id(id); !known) {
-    return std::unexpected(known.error());
-  }
+  MUSTER_RETURN_IF_ERROR(impl_->check_id(id));
   return impl_->at(impl_->memory, impl_->plan, id);
 }
 

@@ -23,9 +23,7 @@ Result<void> GradientSync::Impl::compare_with_others() {
   std::vector<std::uint64_t> counts(ranks);
   auto done = comm->gradient_support().gather_all({&count, 1, DType::u64},
                                                   {counts.data(), ranks, DType::u64});
-  if (!done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(done);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     if (counts[rank] != count) {
       return failure(Errc::mismatch,
@@ -58,9 +56,7 @@ Result<void> GradientSync::Impl::compare_with_others() {
   std::vector<std::uint64_t> all(ranks * mine.size());
   done = comm->gradient_support().gather_all({mine.data(), mine.size(), DType::u64},
                                              {all.data(), all.size(), DType::u64});
-  if (!done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(done);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t which = i % mine.size();
     if (all[i] != mine[which]) {
@@ -160,9 +156,7 @@ Result<Work> GradientSync::Impl::launch(std::size_t bucket, void* stream) {
   BucketMemory& where = memory[bucket];
   Buffer buffer{where.data, what.count, what.dtype, options.device};
   if (options.wire) {
-    if (auto narrowed = to_wire(bucket, stream); !narrowed) {
-      return std::unexpected(narrowed.error());
-    }
+    MUSTER_RETURN_IF_ERROR(to_wire(bucket, stream));
     buffer.data = where.wire;
     buffer.dtype = *options.wire;
   }
@@ -287,17 +281,13 @@ Result<GradientStats> GradientSync::Impl::summed(TimePoint begun, void* stream) 
   if (done && queue && stream == own_stream() && (options.wire || !options.owns_memory)) {
     done = queue->settle(stream);
   }
-  if (!done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(done);
   accumulated.assign(parameters.size(), false);
   stats.exposed = steady_now() - begun;
   stats.buckets = memory.size();
   if (options.reorder && std::exchange(may_reorder, false)) {
     auto moved = reorder(stream);
-    if (!moved) {
-      return std::unexpected(moved.error());
-    }
+    MUSTER_RETURN_IF_ERROR(moved);
     stats.moved = *moved;
   }
   return stats;
@@ -308,9 +298,7 @@ Result<bool> GradientSync::Impl::reorder(void* stream) {
   std::vector<std::int32_t> first(order.begin(), order.end());
   const auto sent =
       comm->gradient_support().broadcast_from(0, {first.data(), first.size(), DType::i32});
-  if (!sent) {
-    return std::unexpected(sent.error());
-  }
+  MUSTER_RETURN_IF_ERROR(sent);
   GradientPlan better = plan_gradients(parameters, {first.begin(), first.end()}, options.buckets);
   if (better == plan) {
     return false;

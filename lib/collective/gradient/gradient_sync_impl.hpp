@@ -80,7 +80,7 @@ class GradientSync::Impl {
   [[nodiscard]] void* own_stream() const { return queue ? queue->own_stream() : nullptr; }
 
   // Whether to widen right after each sum, during the backward pass. Not possible with a hook,
-  // because only the caller may know the work that it started.
+  // because only the hook knows which work it started.
   [[nodiscard]] bool widens_at_launch() const { return queue && options.wire && !options.hook; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,

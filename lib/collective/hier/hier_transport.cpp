@@ -51,9 +51,9 @@ Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
   return nullptr;
 }
 
-// A rank that others wait for may itself be waiting for a rank in an earlier step, and it then
-// knows first which rank is missing. Later steps therefore have later deadlines, so that it has
-// time to report.
+// A rank that others wait for may itself be waiting for a rank in an earlier step. It then learns
+// first which rank is missing. Later steps therefore have later deadlines, so that it has time to
+// report.
 Step HierTransport::later(const Step& request, int step) {
   Step out = request;
   out.deadline += step * kTimeToTell;

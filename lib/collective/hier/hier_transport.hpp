@@ -30,7 +30,7 @@ class HierTransport final : public TcpTransport {
   [[nodiscard]] static Step later(const Step& request, int step);
   // The count must be divisible by the number of ranks on the host.
   [[nodiscard]] Result<void> sum_in_steps(const Step& request);
-  // Copies the elements from `first` on into a private buffer, pads them and sums them.
+  // Copies the elements from index `first` onward into a private buffer, pads them and sums them.
   [[nodiscard]] Result<void> sum_filled_up(const Request& request, std::uint64_t first);
 
   Segment& segment_;

@@ -56,8 +56,8 @@ Result<void> LaneCollectives::run(const Step& request) {
   return bytes <= kSmall ? run_small(request) : run_sliced(request);
 }
 
-// Compare the headers before queuing any receive, so that data following a mismatched header never
-// reach the buffers of this operation.
+// Compare the headers before queuing any receive. Otherwise the data after a mismatched header
+// could be written to the buffers of this operation.
 Result<void> LaneCollectives::meet(const Step& request) {
   std::vector<std::uint64_t> marks;
   for (std::size_t i = 0; i < n_; ++i) {

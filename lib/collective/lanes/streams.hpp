@@ -45,9 +45,7 @@ class Streams {
   [[nodiscard]] Result<void> until(const Step& step, const Done& done) {
     for (int idle = 0; !done();) {
       const auto moved = lanes_.progress(step);
-      if (!moved) {
-        return std::unexpected(moved.error());
-      }
+      MUSTER_RETURN_IF_ERROR(moved);
       idle = *moved ? 0 : idle + 1;
       if (idle != 0 && idle % kLookEvery == 0) {
         if (auto error = lanes_.wait(step, missing(), idle / kLookEvery)) {

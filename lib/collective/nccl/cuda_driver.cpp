@@ -46,9 +46,7 @@ Result<SharedObject> open_first(const std::vector<Place>& places) {
 
 Result<std::shared_ptr<const CudaDriver>> start(const SharedObject& object) {
   auto table = cuda_table(object);
-  if (!table) {
-    return std::unexpected(table.error());
-  }
+  MUSTER_RETURN_IF_ERROR(table);
   auto driver = std::make_shared<CudaDriver>();
   driver->call = *table;
   driver->path = object.path;

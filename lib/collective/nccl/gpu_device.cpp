@@ -47,9 +47,7 @@ Result<std::shared_ptr<GpuDevice>> GpuDevice::open(std::shared_ptr<const CudaDri
     return device;
   }
   std::shared_ptr<GpuDevice> device(new GpuDevice(std::move(driver), ordinal));
-  if (auto started = device->start(); !started) {
-    return std::unexpected(started.error());
-  }
+  MUSTER_RETURN_IF_ERROR(device->start());
   known = device;
   return device;
 }

@@ -33,9 +33,7 @@ GpuQueue::GpuQueue(std::shared_ptr<GpuDevice> device, std::unique_ptr<GpuStream>
 Result<std::unique_ptr<DeviceQueue>> GpuQueue::create(std::shared_ptr<GpuDevice> device) {
   const CurrentDevice current(*device);
   auto stream = GpuStream::create(device);
-  if (!stream) {
-    return std::unexpected(stream.error());
-  }
+  MUSTER_RETURN_IF_ERROR(stream);
   return std::unique_ptr<DeviceQueue>(new GpuQueue(std::move(device), *std::move(stream)));
 }
 
@@ -64,8 +62,8 @@ Result<void> GpuQueue::copy(void* to, const void* from, std::size_t bytes, void*
       device_->cuda().copy_on_device_async(place_of(to), place_of(from), bytes, stream_of(stream)));
 }
 
-// Looks up every kernel, so that a driver that loads lazily does so now instead of at the first
-// launch.
+// Looks up every kernel. A driver that loads kernels lazily thus loads them now, instead of at the
+// first launch.
 Result<void> GpuQueue::load_casts() {
   if (casts_ != nullptr) {
     return {};
@@ -132,9 +130,7 @@ Result<void> GpuQueue::follow(void* stream, void* earlier) {
   }
   const CurrentDevice current(*device_);
   const auto event = events_->take();
-  if (!event) {
-    return std::unexpected(event.error());
-  }
+  MUSTER_RETURN_IF_ERROR(event);
   const auto recorded = event->record(stream_of(earlier));
   return recorded ? event->hold(stream_of(stream)) : recorded;
 }

@@ -44,9 +44,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
   context.timeout = options.init_timeout;
   context.settings = describe(options);
   const auto id = agree_on_id(context, *setup.nccl);
-  if (!id) {
-    return std::unexpected(id.error());
-  }
+  MUSTER_RETURN_IF_ERROR(id);
   auto state = std::make_shared<NcclState>(std::move(setup));
   // NCCL does not copy the name and may still be starting after our timeout. So the name is in the
   // state, which outlives the abort.
@@ -62,9 +60,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
                                      state->adopt(comm);
                                      return result;
                                    }});
-  if (!started) {
-    return std::unexpected(started.error());
-  }
+  MUSTER_RETURN_IF_ERROR(started);
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(std::move(state), options, progress));
   if (auto prepared = made->prepare(); !prepared) {
     return std::unexpected(made->state_->kill(prepared.error()));
@@ -76,9 +72,7 @@ Result<void> NcclCommunicator::prepare() {
   const std::shared_ptr<GpuDevice>& device = state_->setup().device;
   const CurrentDevice current(*device);
   auto stream = GpuStream::create(device);
-  if (!stream) {
-    return std::unexpected(stream.error());
-  }
+  MUSTER_RETURN_IF_ERROR(stream);
   stream_ = *std::move(stream);
   events_ = std::make_shared<EventPool>(device);
   // Used by the barrier and to exchange the texts of all ranks (nccl_check).
@@ -166,9 +160,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
                      const auto answered = state_->nccl().get_async_error(asked, &result);
                      return answered == ncclSuccess ? result : answered;
                    }});
-  if (!done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(done);
   if (*child == nullptr) {
     return nullptr;
   }
@@ -183,9 +175,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
          const auto result = state->nccl().count(comm, &setup.speaker.size);
          return result == ncclSuccess ? state->nccl().user_rank(comm, &setup.speaker.rank) : result;
        }});
-  if (!asked) {
-    return std::unexpected(asked.error());
-  }
+  MUSTER_RETURN_IF_ERROR(asked);
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(
       std::make_shared<NcclState>(std::move(setup), *child), options_, progress_));
   made->state_->keep(state_);  // the name is in the parent's state
@@ -253,9 +243,7 @@ Result<std::shared_ptr<NcclPending>> NcclCommunicator::launch(const Request& req
   const TimePoint now = steady_now();
   auto operation =
       std::make_shared<NcclPending>(state_, request, OperationClock(now, request.deadline - now));
-  if (auto queued = queue(request, *operation); !queued) {
-    return std::unexpected(queued.error());
-  }
+  MUSTER_RETURN_IF_ERROR(queue(request, *operation));
   state_->newest(operation);
   watchdog_->watch(operation);
   return operation;

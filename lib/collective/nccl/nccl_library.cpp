@@ -34,14 +34,10 @@ Result<NcclTable> nccl_table(const SharedObject& object) {
 
 Result<NcclLibrary> open_nccl(const Place& place) {
   const auto opened = open_place(place);
-  if (!opened) {
-    return std::unexpected(opened.error());
-  }
+  MUSTER_RETURN_IF_ERROR(opened);
   const SharedObject& object = *opened;
   auto table = nccl_table(object);
-  if (!table) {
-    return std::unexpected(table.error());
-  }
+  MUSTER_RETURN_IF_ERROR(table);
   NcclLibrary library{.call = *table, .path = object.path, .version = 0};
   if (const auto result = table->get_version(&library.version); result != ncclSuccess) {
     return failure(
@@ -70,7 +66,8 @@ Result<std::shared_ptr<const NcclLibrary>> load_nccl(const std::vector<Place>& p
 }
 
 std::string describe_nccl_version(int version) {
-  // Up to 2.8 the version code has only one digit for the minor version (X*1000 + Y*100 + Z).
+  // Up to version 2.8, the version code has only one digit for the minor version (X*1000 + Y*100 +
+  // Z).
   const int thousand = version >= 10000 ? 10000 : 1000;
   return fmt::format("{}.{}.{}", version / thousand, version % thousand / 100, version % 100);
 }

@@ -23,9 +23,7 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
                      .request = nullptr,
                      .deadline = steady_now() + options_.init_timeout,
                      .body = [&](ncclComm_t /*comm*/) { return nccl.mem_alloc(&memory, bytes); }});
-    if (!done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(done);
   } else {
     CUdeviceptr made = 0;
     if (const auto result = state_->device().cuda().mem_alloc(&made, bytes);
@@ -36,9 +34,7 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
     memory = reinterpret_cast<void*>(made);
   }
   memory_[memory] = how;
-  if (auto cleared = clear(memory, bytes); !cleared) {
-    return std::unexpected(cleared.error());
-  }
+  MUSTER_RETURN_IF_ERROR(clear(memory, bytes));
   if (how.from_nccl) {
     const auto done = state_->run({.name = "ncclCommRegister",
                                    .request = nullptr,
@@ -47,20 +43,16 @@ Result<void*> NcclCommunicator::alloc(std::size_t bytes) {
                                      return nccl.comm_register(
                                          comm, memory, bytes, &memory_[memory].registration);
                                    }});
-    if (!done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(done);
   }
   return memory;
 }
 
-// Uses a temporary stream, because waiting for the caller's streams or for operations could take
-// forever.
+// Uses a temporary stream, because waiting for the caller's streams or for pending operations could
+// take forever.
 Result<void> NcclCommunicator::clear(void* memory, std::size_t bytes) {
   const auto stream = GpuStream::create(state_->setup().device);
-  if (!stream) {
-    return std::unexpected(stream.error());
-  }
+  MUSTER_RETURN_IF_ERROR(stream);
   const GpuDevice& device = state_->device();
   auto result = device.cuda().mem_set_async(
       reinterpret_cast<CUdeviceptr>(memory), 0, bytes, (*stream)->get());

@@ -44,7 +44,7 @@ class NcclPending final : public Pending, public Underway {
   GpuEvent end;
 
  private:
-  // Whether the operation reached its end, and not because of an abort.
+  // Whether the operation completed, rather than being aborted.
   [[nodiscard]] bool passed() const;
 
   std::shared_ptr<NcclState> state_;

@@ -209,8 +209,8 @@ void NcclState::start_abort() {
 }
 
 // ncclCommAbort also waits for the caller's work: everything queued before an operation and,
-// because it frees memory, everything else on the GPU. That may take long. The deadline applies
-// only to our own operation.
+// because it frees memory, everything else on the GPU. That may take a long time. The deadline
+// applies only to our own operation.
 void NcclState::see_abort_through(const std::shared_ptr<const Underway>& operation) {
   const CurrentDevice current(device());
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -323,9 +323,7 @@ Result<void> NcclState::destroy() {
     retire();
     return ncclSuccess;
   });
-  if (!answer) {
-    return std::unexpected(answer.error());
-  }
+  MUSTER_RETURN_IF_ERROR(answer);
   if (const auto result = comm == nullptr ? *answer : nccl().destroy(comm); result != ncclSuccess) {
     return std::unexpected(failed(
         {.name = "ncclCommDestroy", .request = nullptr, .deadline = {}, .body = {}}, result));

@@ -17,7 +17,7 @@
 
 namespace muster::collective::nccl {
 
-// Exit code if ncclCommAbort hangs, because the GPU cannot be stopped otherwise.
+// Exit code if ncclCommAbort hangs. The process then exits, because nothing else can stop the GPU.
 inline constexpr int kStuckExit = 75;
 inline constexpr Duration kAbortTimeout = std::chrono::seconds(2);
 
@@ -89,7 +89,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   // The most recently queued operation, which an abort has to stop.
   void newest(std::weak_ptr<const Underway> operation);
 
-  // Keeps an object alive as long as this one.
+  // Keeps another object alive as long as this one exists.
   void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
 
   [[nodiscard]] const Setup& setup() const { return setup_; }

@@ -64,17 +64,11 @@ Result<std::unique_ptr<Transport>> make_nccl_transport(const TransportContext& c
         "cannot be aborted when a rank dies. Unset it");
   }
   auto driver = nccl::load_cuda(nccl::cuda_places(here));
-  if (!driver) {
-    return std::unexpected(driver.error());
-  }
+  MUSTER_RETURN_IF_ERROR(driver);
   auto library = nccl::load_nccl(nccl::nccl_places(here));
-  if (!library) {
-    return std::unexpected(library.error());
-  }
+  MUSTER_RETURN_IF_ERROR(library);
   auto device = nccl::GpuDevice::open(*driver, context.device);
-  if (!device) {
-    return std::unexpected(device.error());
-  }
+  MUSTER_RETURN_IF_ERROR(device);
   const nccl::Speaker speaker{context.name, context.rank, context.size, context.epoch};
   nccl::NcclOptions options;
   options.init_timeout = context.init_timeout;

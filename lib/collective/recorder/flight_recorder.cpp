@@ -95,13 +95,9 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::open(const Place& place)
     return out;
   }
   const auto shared = place.folder.empty() ? out->open_shared(place) : Result<bool>(false);
-  if (!shared) {
-    return std::unexpected(shared.error());
-  }
+  MUSTER_RETURN_IF_ERROR(shared);
   if (!*shared) {
-    if (auto own = out->open_own(place); !own) {
-      return std::unexpected(own.error());
-    }
+    MUSTER_RETURN_IF_ERROR(out->open_own(place));
   }
   return out;
 }
@@ -116,13 +112,9 @@ Result<bool> FlightRecorder::open_shared(const Place& place) {
   shared_ = place.shared;
   // Unless the memory is reserved up front, running out of memory would kill the program with
   // SIGBUS.
-  if (auto taken = shared_->reserve(place.self * room, room); !taken) {
-    return std::unexpected(taken.error());
-  }
+  MUSTER_RETURN_IF_ERROR(shared_->reserve(place.self * room, room));
   const auto base = shared_->map();
-  if (!base) {
-    return std::unexpected(base.error());
-  }
+  MUSTER_RETURN_IF_ERROR(base);
   path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), shared_->fd());
   rings_ = *base;
   room_ = room;
@@ -375,7 +367,7 @@ void FlightRecorder::Ring::each(int fd, std::uint64_t newest, const Take& take) 
     if (is_one) {
       take(ring);
     }
-    // The slot of a rank that has not arrived is all zeros.
+    // The slot of a rank that has not arrived is all zeros. Skip it page by page.
     at += static_cast<off_t>(is_one ? bytes_for(ring.head().entries) : kRecorderPage);
   }
 }

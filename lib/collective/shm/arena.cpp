@@ -28,9 +28,7 @@ Result<char*> Arena::base() {
 
 Result<void*> Arena::alloc(std::size_t bytes) {
   const auto start = base();
-  if (!start) {
-    return std::unexpected(start.error());
-  }
+  MUSTER_RETURN_IF_ERROR(start);
   // This check comes first, because rounding up a huge size would overflow.
   if (bytes > bytes_) {
     return failure(
@@ -55,9 +53,7 @@ Result<void*> Arena::alloc(std::size_t bytes) {
                     need,
                     bytes_));
   }
-  if (auto taken = memory_.reserve(at, need); !taken) {
-    return std::unexpected(taken.error());
-  }
+  MUSTER_RETURN_IF_ERROR(memory_.reserve(at, need));
   used_[at] = need;
   return *start + at;
 }

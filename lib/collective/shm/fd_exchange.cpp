@@ -96,8 +96,8 @@ Result<void> FdGiver::give(const std::vector<int>& fds,
     if (!taker && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
       return std::unexpected(system_failure("cannot accept a connection from another rank", errno));
     }
-    // A connection of another user, or one without a valid rank, is closed. The rank that we wait
-    // for may still come.
+    // Close connections from other users and connections without a valid rank. The expected rank
+    // may still connect.
     int rank = -1;
     if (taker && same_user(taker.get()) && readable(taker.get(), context.deadline) &&
         ::recv(taker.get(), &rank, sizeof(rank), 0) == sizeof(rank) && takers.contains(rank) &&

@@ -31,7 +31,8 @@ constexpr int kYieldRounds = 80;
 // that we wait for, sleeping is faster than sharing: the woken rank gets an idle CPU and keeps it.
 constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
-// Prefix of the reason that is published in place of the memory's identifier.
+// If the host's first rank has no memory to offer, it publishes this prefix and the reason instead
+// of the memory's identifier.
 constexpr std::string_view kNoMemory = "! ";
 
 // Memory for the segment, the arena of alloc() and the flight recorders.
@@ -41,7 +42,7 @@ constexpr std::size_t kMemories = 3;
 bool has_processor_each(std::size_t ranks) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  // The call fails on hosts with more CPUs than cpu_set_t can hold. We assume that these are
+  // The call fails on hosts with more CPUs than cpu_set_t can hold. Such hosts are assumed to have
   // enough.
   const bool known = ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
   return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks;
@@ -82,9 +83,7 @@ Result<std::vector<SharedMemory>> take_memory(const BootstrapContext& context,
   std::vector<SharedMemory> out;
   for (auto& fd : *fds) {
     auto memory = SharedMemory::attach(std::move(fd));
-    if (!memory) {
-      return std::unexpected(memory.error());
-    }
+    MUSTER_RETURN_IF_ERROR(memory);
     out.push_back(std::move(*memory));
   }
   return out;
@@ -99,14 +98,10 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
        {"flight-" + plan.name, plan.flight_bytes * plan.ranks.size()}}};
   for (const auto& [called, bytes] : wanted) {
     auto memory = SharedMemory::create(called, bytes);
-    if (!memory) {
-      return std::unexpected(memory.error());
-    }
+    MUSTER_RETURN_IF_ERROR(memory);
     out.push_back(std::move(*memory));
   }
-  if (auto taken = out[0].reserve(0, plan.layout.reserved()); !taken) {
-    return std::unexpected(taken.error());
-  }
+  MUSTER_RETURN_IF_ERROR(out[0].reserve(0, plan.layout.reserved()));
   return out;
 }
 
@@ -161,9 +156,7 @@ Result<Segment::Shared> Segment::share_memory(const BootstrapContext& context,
   if (auto set = context.store->set(memory_key(context, plan), answer); !set) {
     return std::unexpected(wrap(Errc::store, "cannot publish the shared memory", set.error()));
   }
-  if (!giver) {
-    return std::unexpected(giver.error());
-  }
+  MUSTER_RETURN_IF_ERROR(giver);
   return Shared{std::move(*made), std::move(*giver)};
 }
 
@@ -180,9 +173,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan)
 Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan, Shared& shared) {
   std::vector<SharedMemory>& memories = shared.memories;
   const auto base = memories[0].map();
-  if (!base) {
-    return std::unexpected(base.error());
-  }
+  MUSTER_RETURN_IF_ERROR(base);
   if (memories[0].size() != plan.layout.total()) {
     return collective::failure(Errc::mismatch,
                                "ranks on this host run different versions of muster");
@@ -200,9 +191,7 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
       return std::unexpected(given.error());
     }
   }
-  if (auto here = s.await_all(context); !here) {
-    return std::unexpected(here.error());
-  }
+  MUSTER_RETURN_IF_ERROR(s.await_all(context));
   s.liveness_->watch();
   return segment;
 }
@@ -364,8 +353,8 @@ void Segment::report(const Error& error) {
   // finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
-  // process may still run for a few microseconds after the kernel has marked its word. Then both
-  // write. The text may be garbled, but it stays within its bounds.
+  // process may still run for a few microseconds after the kernel has marked its word. In that case
+  // both write. The text may be garbled, but it stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {
     mine = header_->fault.compare_exchange_strong(seen, ours);

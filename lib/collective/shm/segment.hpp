@@ -86,7 +86,7 @@ class Segment final : public PeerWatch {
   }
 
   // Backs off between two checks in loops that do not use wait(): spins, yields, and after enough
-  // rounds sleeps for at most 20 ms, unless `ready()`.
+  // rounds sleeps for at most 20 ms, unless `ready()` is true.
   template <class Ready>
   void rest(int round, const Ready& ready);
 

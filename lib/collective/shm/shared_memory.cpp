@@ -88,9 +88,7 @@ Result<void> allowed_by_file_limit(std::size_t bytes) {
 }
 
 Result<SharedMemory> SharedMemory::create(const std::string& name, std::size_t bytes) {
-  if (auto allowed = allowed_by_file_limit(bytes); !allowed) {
-    return std::unexpected(allowed.error());
-  }
+  MUSTER_RETURN_IF_ERROR(allowed_by_file_limit(bytes));
   UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!fd) {
     return std::unexpected(system_failure("cannot create shared memory", errno));
@@ -105,9 +103,7 @@ Result<SharedMemory> SharedMemory::create(const std::string& name, std::size_t b
 
 Result<SharedMemory> SharedMemory::attach(UniqueFd fd) {
   auto mapping = Mapping::of(std::move(fd));
-  if (!mapping) {
-    return std::unexpected(mapping.error());
-  }
+  MUSTER_RETURN_IF_ERROR(mapping);
   return SharedMemory(std::move(*mapping));
 }
 

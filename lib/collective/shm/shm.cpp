@@ -112,7 +112,7 @@ bool Shm::others_come(const Step& next, TimePoint until) {
     }
     return -1;
   };
-  // If all posts are there, meet() notifies the sleeping ranks later.
+  // If all posts have arrived, meet() notifies the sleeping ranks later.
   if (segment_.comes_soon(missing)) {
     return true;
   }
@@ -157,10 +157,10 @@ void Shm::post(const Step& request, const void* data, std::size_t bytes) {
   if (bytes > 0) {
     std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
   }
-  // Store the number last. The others load it first, with acquire, and then see the rest. This
-  // post was last used two operations ago, and all ranks have read it since: a rank posts only
-  // after it has met all others in the previous operation, and they post for an operation only
-  // after reading the one before.
+  // Store the number last. The others load it first, with acquire, and then see the rest. This post
+  // was last used two operations ago, and all ranks have read it since: a rank posts only after it
+  // has seen the posts of all others for the previous operation, and they post for an operation
+  // only after reading the one before.
   mine.seq.store(request.seq, std::memory_order_release);
 }
 

@@ -25,11 +25,11 @@ class Shm {
   // Completes the operation before it returns. Supports all kinds except send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
-  // Posts the operation that run() receives next. Waits for the others' posts, but no longer than
-  // until `until`.
+  // Posts the operation that run() receives next. Waits for the posts of the other ranks, until
+  // `until` at the latest.
   [[nodiscard]] bool others_come(const Step& next, TimePoint until);
 
-  // True if the last operation was small and no rank had to be waited for.
+  // True if the last operation was small and did not have to wait for any rank.
   [[nodiscard]] bool prompt() const { return prompt_; }
 
   // Synchronizes with the others and checks that they called the same operation. hier calls it

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kStagedBlock = 16UL * 1024;
 constexpr std::size_t kLeastSlots = 4;
-// A piece is large enough to pay for its synchronization, fits into the L2 cache, and is small
+// A piece is large enough to amortize its synchronization, fits into the L2 cache, and is small
 // enough for at least kRounds rounds, so that filling and combining can overlap.
 constexpr std::size_t kLeastPiece = 16UL * 1024;
 constexpr std::size_t kMostStagedPiece = 256UL * 1024;

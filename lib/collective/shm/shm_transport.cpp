@@ -107,9 +107,7 @@ class Receive final : public Ring {
 }  // namespace
 
 Result<std::shared_ptr<Pending>> ShmTransport::start(const Request& request) {
-  if (auto done = shm_.run(Step(request)); !done) {
-    return std::unexpected(std::move(done.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(shm_.run(Step(request)));
   return nullptr;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StagingCopy: copies into memory that another CPU reads next. Plain stores are best while both
 // CPUs share a nearby cache. If every line must first be fetched from a distant cache, streaming
-// stores take a tenth of the time. The case depends on where the ranks run. StagingCopy detects it
-// from the time that plain stores take. One thread.
+// stores take a tenth of the time. Which case applies depends on where the ranks run. StagingCopy
+// detects it from the time that plain stores take. One thread.
 #pragma once
 
 #include "base/time.hpp"
@@ -20,7 +20,8 @@ class StoreChoice {
  public:
   [[nodiscard]] bool streams() const { return left_ > 0; }
 
-  // Records the time of a copy of `bytes` that was made the way streams() decided.
+  // Records how long a copy of `bytes` took. The copy must have used the stores that streams()
+  // selected.
   void copied(std::size_t bytes, Duration took);
 
  private:

@@ -18,11 +18,9 @@ namespace muster::collective {
 
 Result<std::optional<HalfOpen::Greeting>> HalfOpen::next(TimePoint deadline) {
   while (true) {
-    // First, because closing silent connections frees slots and descriptors for ranks.
+    // Do this first: closing silent connections frees slots and descriptors for ranks.
     drop_silent();
-    if (auto accepted = accept_all(); !accepted) {
-      return std::unexpected(std::move(accepted.error()));
-    }
+    MUSTER_RETURN_IF_ERROR(accept_all());
     if (auto greeting = read_all()) {
       return greeting;
     }

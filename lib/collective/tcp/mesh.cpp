@@ -78,22 +78,16 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
     return std::unexpected(system_failure("cannot create an epoll instance", errno));
   }
   const auto key = LaneKey::random();
-  if (!key) {
-    return std::unexpected(key.error());
-  }
+  MUSTER_RETURN_IF_ERROR(key);
   key_ = *key;
   // Listen before publishing the address, because a reader may connect immediately. For each pair,
   // the higher rank connects, so ranks cannot wait for each other in a cycle.
   auto listening = listen_at(place.address, place.ports);
-  if (!listening) {
-    return std::unexpected(listening.error());
-  }
+  MUSTER_RETURN_IF_ERROR(listening);
   listener_ = std::move(listening->fd);
   const auto cards = exchange_cards(
       context, "tcp", fmt::format("{} {} {}", place.address, listening->port, key_.text()));
-  if (!cards) {
-    return std::unexpected(cards.error());
-  }
+  MUSTER_RETURN_IF_ERROR(cards);
   // A connection waits in the backlog of a rank that does not accept yet, so all ranks can connect
   // before they accept.
   auto formed = reach_lower(context, *cards, place.address);
@@ -164,9 +158,7 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
     const TimePoint next_look = std::min(context.deadline, steady_now() + slice);
     while (wanted > 0 && steady_now() < next_look) {
       auto greeting = arrivals.next(next_look);
-      if (!greeting) {
-        return std::unexpected(std::move(greeting.error()));
-      }
+      MUSTER_RETURN_IF_ERROR(greeting);
       wanted -= *greeting && take_connection(std::move(**greeting)) ? 1U : 0U;
     }
     if (auto error = wanted > 0 ? ended(context) : std::nullopt) {
@@ -279,7 +271,7 @@ std::optional<Error> Mesh::failure() const {
     } else {
       listen_to_all();
       if (fault_) {
-        local_.report(*fault_);  // now, because ranks on this host wait only in shared memory
+        local_.report(*fault_);  // report now: ranks on this host wait only in shared memory
       }
     }
   } else if (is_starting_) {
@@ -340,7 +332,7 @@ void Mesh::listen_to(std::size_t rank) const {
     // Otherwise every poll would report the end of stream again.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
     // A lower rank that closes before its welcome has not accepted us. This counts even if a
-    // failure in an operation is known, because ended() ignores those.
+    // failure in an operation is known, because ended() ignores failures in operations.
     const bool unwelcome =
         is_starting_ && std::cmp_less(rank, rank_) && !peer.messages.is_welcomed();
     if (unwelcome || (!peer.has_left && !fault_)) {

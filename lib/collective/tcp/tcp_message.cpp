@@ -48,7 +48,7 @@ class Message final : public Transfer {
   [[nodiscard]] int fd() const { return mesh_.fd(request_.root, Lane::message); }
 
   [[nodiscard]] ssize_t send_some() {
-    // One call for header and data. With TCP_NODELAY, two calls would send two packets.
+    // Send header and data in one call: with TCP_NODELAY, two calls would send two packets.
     iovec parts[2] = {};
     int count = 0;
     if (at_ < sizeof(head_)) {

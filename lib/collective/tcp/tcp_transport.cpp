@@ -35,9 +35,7 @@ TcpTransport::~TcpTransport() {
 
 Result<std::shared_ptr<Pending>> TcpTransport::start(const Request& request) {
   // The operation is complete when run() returns, so no Pending is needed.
-  if (auto done = all_.run(Step(request)); !done) {
-    return std::unexpected(std::move(done.error()));
-  }
+  MUSTER_RETURN_IF_ERROR(all_.run(Step(request)));
   return nullptr;
 }
 

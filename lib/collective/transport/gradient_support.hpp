@@ -23,7 +23,7 @@ class GradientSupport {
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue(int device) = 0;
 
   // Internal operations on host memory. They are allowed even if the user selected only nccl, and
-  // they are complete when they return.
+  // they complete before the call returns.
   [[nodiscard]] virtual Result<void> gather_all(ConstBuffer in, Buffer out) = 0;
   [[nodiscard]] virtual Result<void> reduce_all(Buffer buffer, Op op) = 0;
   [[nodiscard]] virtual Result<void> broadcast_from(int root, Buffer buffer) = 0;

@@ -8,9 +8,7 @@ Result<void> finish(HostTransport& transport, Transfer& transfer, const Request&
   int stuck = 0;
   while (true) {
     const auto step = transfer.step();
-    if (!step) {
-      return std::unexpected(step.error());
-    }
+    MUSTER_RETURN_IF_ERROR(step);
     if (*step == Transfer::Step::done) {
       return {};
     }

@@ -32,8 +32,8 @@ class HostTransport : public Transport {
   // and reading the clock would not be worthwhile.
   [[nodiscard]] virtual bool prompt() const { return false; }
 
-  // Waits for all other ranks to call the operation that start() receives next, but no longer than
-  // until `until`. False if they did not, or if this backend does not wait; start() may be called
+  // Waits for all other ranks to call the operation that start() receives next, until `until` at
+  // the latest. False if they did not, or if this backend does not wait; start() may be called
   // anyway.
   [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
     return false;

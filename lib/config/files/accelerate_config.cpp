@@ -284,16 +284,10 @@ Result<AccelerateConfig> parse_accelerate_config(const std::string& text, std::s
   }
   YamlReader file(path, !is_json);
   AccelerateConfig out;
-  if (auto read = file.read(*yaml); !read) {
-    return std::unexpected(read.error());
-  }
-  if (auto checked = check_kind(file); !checked) {
-    return std::unexpected(checked.error());
-  }
+  MUSTER_RETURN_IF_ERROR(file.read(*yaml));
+  MUSTER_RETURN_IF_ERROR(check_kind(file));
   for (const auto take : {take_numbers, take_endpoint}) {
-    if (auto taken = take(file, out); !taken) {
-      return std::unexpected(taken.error());
-    }
+    MUSTER_RETURN_IF_ERROR(take(file, out));
   }
   take_variables(file, out);
   return out;

@@ -119,13 +119,9 @@ Result<std::string> value_of(const Option& row, const Entry& entry, std::string_
 
 Result<void> take(const Entry& entry, std::string_view path, Values& values) {
   const auto row = option_of(entry, path);
-  if (!row) {
-    return std::unexpected(row.error());
-  }
+  MUSTER_RETURN_IF_ERROR(row);
   auto value = value_of(**row, entry, path);
-  if (!value) {
-    return std::unexpected(value.error());
-  }
+  MUSTER_RETURN_IF_ERROR(value);
   if (!values.emplace((*row)->id, std::move(*value)).second) {
     return refuse(path, entry.line, fmt::format("'{}' is set twice", (*row)->name));
   }
@@ -145,9 +141,7 @@ Result<Values> parse_config_file(const std::string& text, std::string_view path)
   }
   Values values;
   for (const Entry& entry : entries_of(parsed.table())) {
-    if (auto taken = take(entry, path, values); !taken) {
-      return std::unexpected(taken.error());
-    }
+    MUSTER_RETURN_IF_ERROR(take(entry, path, values));
   }
   return values;
 }

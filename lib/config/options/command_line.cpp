@@ -237,9 +237,7 @@ Result<void> Parser::take(Found found) {
     found.value = std::string(row.bare_value);
   } else if (!bare && row.bare_value.empty()) {
     auto value = value_of(found);
-    if (!value) {
-      return std::unexpected(value.error());
-    }
+    MUSTER_RETURN_IF_ERROR(value);
     found.value = std::move(*value);
   }
   if (row.kind == ValueKind::action) {
@@ -269,16 +267,12 @@ Result<CommandLine> Parser::run() {
       break;
     }
     auto found = dashes ? std::nullopt : look_up(arg);
-    if (!found) {
-      return std::unexpected(found.error());
-    }
+    MUSTER_RETURN_IF_ERROR(found);
     if (!*found) {
       take_program(args_.subspan(dashes ? next_ : next_ - 1), dashes);
       return std::move(line_);
     }
-    if (auto taken = take(**found); !taken) {
-      return std::unexpected(taken.error());
-    }
+    MUSTER_RETURN_IF_ERROR(take(**found));
   }
   if (!stop_) {
     return failure(Errc::usage,

@@ -36,16 +36,12 @@ Result<void> parse_into(ConfigFile& file, OptionId id, const Machine& machine) {
   }
   if (id == OptionId::config) {
     auto values = parse_config_file(*text, file.path);
-    if (!values) {
-      return std::unexpected(values.error());
-    }
+    MUSTER_RETURN_IF_ERROR(values);
     file.values = std::move(*values);
     return {};
   }
   auto parsed = parse_accelerate_config(*text, file.path);
-  if (!parsed) {
-    return std::unexpected(parsed.error());
-  }
+  MUSTER_RETURN_IF_ERROR(parsed);
   file.values = std::move(parsed->values);
   file.variables = std::move(parsed->variables);
   return {};
@@ -67,9 +63,7 @@ Result<ConfigFile> read_config_file(const CommandLine& line,
   if (file.path.empty()) {
     return file;
   }
-  if (auto parsed = parse_into(file, id, machine); !parsed) {
-    return std::unexpected(parsed.error());
-  }
+  MUSTER_RETURN_IF_ERROR(parse_into(file, id, machine));
   return file;
 }
 
@@ -80,14 +74,13 @@ Result<FileValues> read_site_config(const Machine& machine) {
   }
   const auto text = machine.read_file(file.path);
   auto values = text ? parse_config_file(*text, file.path) : std::unexpected(text.error());
-  if (!values) {
-    return std::unexpected(values.error());
-  }
+  MUSTER_RETURN_IF_ERROR(values);
   file.values = std::move(*values);
   return file;
 }
 
-// Leaves out a variable that an old operator misspells and that muster therefore reads.
+// Leaves out a PET_ variable that old Kubernetes operators misspell, because muster reads it under
+// the misspelled name.
 std::vector<std::string> mistyped(const Environ& environ,
                                   Personality personality,
                                   const PlatformPlan& plan) {
@@ -151,17 +144,11 @@ Result<void> resolve_log_level(const Resolution& r) {
 
 Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const Machine& machine) {
   const auto file = read_config_file(line, environ, machine);
-  if (!file) {
-    return std::unexpected(file.error());
-  }
+  MUSTER_RETURN_IF_ERROR(file);
   auto site = read_site_config(machine);
-  if (!site) {
-    return std::unexpected(site.error());
-  }
+  MUSTER_RETURN_IF_ERROR(site);
   auto layers = Layers::collect(line, environ, {*file, *std::move(site)});
-  if (!layers) {
-    return std::unexpected(layers.error());
-  }
+  MUSTER_RETURN_IF_ERROR(layers);
   Resolved out;
   out.config.personality = line.personality;
   out.config.config_file = file->path;
@@ -170,19 +157,13 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
     out.environ.set(name, value);
   }
   const Resolution resolution{line, out.environ, machine, *layers, out};
-  if (auto done = resolve_hosts(resolution, file->variables); !done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(resolve_hosts(resolution, file->variables));
   if (out.hosts) {
     std::ranges::move(mistyped(environ, line.personality, {}), std::back_inserter(out.warnings));
     return out;
   }
-  if (auto done = resolve_devices(machine, *layers, out); !done) {
-    return std::unexpected(done.error());
-  }
-  if (auto done = resolve_platform(line, out.environ, machine, *layers, out); !done) {
-    return std::unexpected(done.error());
-  }
+  MUSTER_RETURN_IF_ERROR(resolve_devices(machine, *layers, out));
+  MUSTER_RETURN_IF_ERROR(resolve_platform(line, out.environ, machine, *layers, out));
   if (!out.command.empty()) {
     return out;
   }
@@ -200,9 +181,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
                           resolve_http,
                           check_accepted,
                           resolve_log_level}) {
-    if (const auto done = step(resolution); !done) {
-      return std::unexpected(done.error());
-    }
+    MUSTER_RETURN_IF_ERROR(step(resolution));
   }
   return out;
 }

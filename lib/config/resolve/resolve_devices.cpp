@@ -35,7 +35,7 @@ std::optional<std::size_t> place_of(std::string_view entry) {
 }
 
 // The visibility variable that is already set. Indices refer to its entries, because programs
-// number the GPUs that they see.
+// number only the GPUs that they see.
 std::optional<std::string> inherited_list(const Environ& environ, std::string& name) {
   for (const std::string_view variable : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
     const auto list = environ.get(variable);
@@ -92,9 +92,7 @@ Result<std::vector<std::string>> chosen(const Choice& choice) {
   }
   for (const std::string& word : typed) {
     auto entry = choice.entry(std::string(trim(word)));
-    if (!entry) {
-      return std::unexpected(entry.error());
-    }
+    MUSTER_RETURN_IF_ERROR(entry);
     if (std::ranges::find(out, *entry) != out.end()) {
       return choice.layers.refuse(OptionId::devices, kRule);
     }
@@ -140,9 +138,7 @@ Result<void> resolve_devices(const Machine& machine, const Layers& layers, Resol
     }
   }
   auto entries = chosen(choice);
-  if (!entries) {
-    return std::unexpected(entries.error());
-  }
+  MUSTER_RETURN_IF_ERROR(entries);
   out.config.devices = join(*entries, ",");
   out.environ.set("CUDA_VISIBLE_DEVICES", out.config.devices);
   // ROCm accepts CUDA's variable as an alias only if ROCm's own variable is not set.

@@ -38,9 +38,7 @@ Result<void> check_can_be_found(const Resolution& r, OptionId id) {
 
 Result<Endpoint> static_endpoint(const Resolution& r) {
   auto typed = typed_endpoints(r);
-  if (!typed) {
-    return std::unexpected(typed.error());
-  }
+  MUSTER_RETURN_IF_ERROR(typed);
   if (typed->size() > 1) {
     return r.layers.refuse(OptionId::rdzv_endpoint,
                            "must be a single address with --rdzv-backend=static");
@@ -108,9 +106,7 @@ Result<void> resolve_static(const Resolution& r) {
   }
   const bool typed = !r.layers.text(OptionId::rdzv_endpoint).empty();
   auto endpoint = typed ? static_endpoint(r) : master_endpoint(r);
-  if (!endpoint) {
-    return std::unexpected(endpoint.error());
-  }
+  MUSTER_RETURN_IF_ERROR(endpoint);
   config.master_addr = endpoint->host;
   config.master_port = *endpoint->port;
   config.rdzv_endpoints = {std::move(*endpoint)};
@@ -151,9 +147,7 @@ Result<void> resolve_c10d(const Resolution& r) {
     return resolve_default_c10d(r);
   }
   auto typed = typed_endpoints(r);
-  if (!typed) {
-    return std::unexpected(typed.error());
-  }
+  MUSTER_RETURN_IF_ERROR(typed);
   config.rdzv_endpoints = std::move(*typed);
   for (Endpoint& endpoint : config.rdzv_endpoints) {
     endpoint.port = endpoint.port.value_or(kC10dPortDefault);

@@ -54,9 +54,7 @@ Result<void> find_plan(const Step& s) {
   facts.only_marked =
       s.line.personality != Personality::muster && !s.layers.is_given(OptionId::platform);
   auto plan = detect(facts, s.layers.text(OptionId::platform));
-  if (!plan) {
-    return std::unexpected(plan.error());
-  }
+  MUSTER_RETURN_IF_ERROR(plan);
   learn_nodes(s, *plan);
   if (s.layers.is_given(OptionId::as_node)) {
     if (s.line.command == Command::launch) {
@@ -67,9 +65,7 @@ Result<void> find_plan(const Step& s) {
       plan =
           muster::as_node(std::move(*plan), static_cast<int>(s.layers.integer(OptionId::as_node)));
     }
-    if (!plan) {
-      return std::unexpected(plan.error());
-    }
+    MUSTER_RETURN_IF_ERROR(plan);
     s.layers.replace(OptionId::node_rank, s.layers.text(OptionId::as_node), "--as-node");
   }
   s.plan() = std::move(*plan);

@@ -71,9 +71,7 @@ Result<void> resolve_nproc(const Resolution& r) {
     return {};
   }
   auto counted = count_workers(r, text);
-  if (!counted) {
-    return std::unexpected(counted.error());
-  }
+  MUSTER_RETURN_IF_ERROR(counted);
   r.config().nproc = counted->count;
   r.config().nproc_reason = fmt::format("{}: {}", text, counted->reason);
   return {};

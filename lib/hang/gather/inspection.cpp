@@ -39,7 +39,7 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
     before_.merge(thread_use(evidence_.ranks[i].processes));
   }
   before_at_ = steady_now();
-  // The second CPU sample, the dumps and the stacks take their time in parallel. The inspection is
+  // The second CPU sample, the dumps and the stacks are collected in parallel. The inspection is
   // complete when all three have arrived.
   after(kCpuWindow, &Inspection::window_is_over);
   torch_recorders_.ask(evidence_.ranks, [this] {

@@ -40,7 +40,7 @@ struct Row {
 };
 
 // System calls in which a program may block. Calls that exist only on x86-64 are inside #ifdef.
-// epoll_wait names nothing, because it waits for any member of a set.
+// epoll_wait has Names::nothing, because it waits for any member of a set.
 constexpr Row kRows[] = {
     {SYS_futex, WaitKind::lock, "futex", Names::nothing},
     {SYS_read, WaitKind::read, "read", Names::fd},

@@ -143,7 +143,7 @@ void StackCollector::finished(std::size_t id, const Task& task, const std::strin
   auto stacks = task.python ? parse_py_spy(output) : parse_eu_stack(output);
   if (stacks.empty()) {
     const std::string pid = std::to_string(task.process->pid);
-    gaps_.insert((task.python ? "py-spy" : "eu-stack") + (" returned no stack of process " + pid));
+    gaps_.insert((task.python ? "py-spy" : "eu-stack") + (" returned no stack for process " + pid));
   }
   std::ranges::move(stacks, std::back_inserter(task.process->stacks));
   next();

@@ -35,7 +35,7 @@ class StackCollector {
   // until then.
   void collect(std::vector<RankEvidence>& ranks, Done done);
 
-  // What is missing from the stacks, and what to do about it.
+  // Messages about missing stacks, with advice on how to get them.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
   // No callback is called afterwards.

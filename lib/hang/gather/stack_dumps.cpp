@@ -98,7 +98,7 @@ std::vector<Stack> parse_eu_stack(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with("TID ")) {
       const auto tid = parse_int(line.substr(4, line.find(':') - 4));
-      // The frames that follow would be added to the thread before, so stop here.
+      // The following frames would be added to the previous thread, so stop here.
       if (out.size() == kThreadsMax || !tid || *tid < 0 || *tid > INT32_MAX) {
         break;
       }

@@ -290,7 +290,7 @@ class Groups {
     if (run.empty()) {
       return;
     }
-    // In a batch, only the closing entry learns that the batch has completed.
+    // In a batch, only the closing entry shows that the batch has completed.
     const bool coalesced = run.back().operation == "coalesced";
     const bool over = coalesced ? run.back().over
                                 : std::ranges::all_of(run, [](const Entry& e) { return e.over; });
@@ -368,12 +368,8 @@ std::string backend_in(const Pickle& dump, const std::vector<const PickleValue*>
 
 Result<std::vector<Position>> torch_positions(std::string_view bytes, TorchDumpSource source) {
   const auto dump = Pickle::read(bytes);
-  if (!dump) {
-    return std::unexpected(dump.error());
-  }
-  if (const auto known = check_version(*dump); !known) {
-    return std::unexpected(known.error());
-  }
+  MUSTER_RETURN_IF_ERROR(dump);
+  MUSTER_RETURN_IF_ERROR(check_version(*dump));
   const auto entries = elements_of(*dump, dump->find(dump->root(), "entries"));
   source.backend = source.backend.empty() ? backend_in(*dump, entries) : source.backend;
   Groups groups(*dump, source);

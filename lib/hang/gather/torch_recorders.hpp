@@ -43,7 +43,7 @@ class TorchRecorders {
   // Adds the positions that have arrived to `ranks`.
   void add_positions(std::vector<RankEvidence>& ranks) const;
 
-  // What is missing.
+  // Messages about missing dumps.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
   // No callback is called afterwards.

@@ -105,7 +105,7 @@ void find_waits(const Evidence& evidence, Suspects& suspects) {
       one.waits_for = behind(evidence, *one.evidence);
       if (one.waits_for.empty()) {
         // No recorder shows a rank that is behind. If this rank has a recorder, only ranks without
-        // one can be missing. Otherwise any rank outside of operations can be.
+        // one can be missing. Otherwise any rank that is in no operation can be missing.
         one.waits_for = is_recorded(one) ? unrecorded : others;
       }
     } else if (one.own.holder != 0) {
@@ -196,8 +196,8 @@ Verdict skipped(const Suspect& culprit, const std::string& theirs) {
 // wait for another rank, and an unknown state proves nothing, so these two come last.
 const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   auto ends = ends_of_chains(suspects);
-  // A stopped rank may also wait for a lock of another rank. It is then not the end of a chain, but
-  // still to blame.
+  // A stopped rank may also wait for a lock of another rank. It is to blame although it is not the
+  // end of a chain.
   for (const Suspect& one : suspects) {
     if (one.own.cause == Cause::stopped) {
       ends.insert(ends.begin(), &one);
@@ -287,7 +287,7 @@ std::vector<Group> groups_of(const Suspects& suspects, const Verdict& verdict) {
     const std::string position = describe_position(*one.evidence);
     Group& group = groups[{one.own.reason, position}];
     group.ranks.push_back(one.rank);
-    // In an operation, the lock or socket on which the thread waits is only how the library waits.
+    // In an operation, the library itself waits on a lock or socket, so that wait explains nothing.
     group.cause = one.waits ? Cause::waits_for_rank : one.own.cause;
     group.reason = one.own.reason;
     group.position = position;

@@ -120,7 +120,7 @@ constexpr int kDepthMax = 4;
 struct Search {
   int depth = 0;
   // Threads that others wait for are visited once. They may wait for each other, and a process may
-  // have hundreds of them, which would otherwise be visited again on each way.
+  // have hundreds of them, so without this check every path would visit them again.
   std::set<pid_t>& seen;
 
   [[nodiscard]] Search deeper() const { return {depth + 1, seen}; }
@@ -312,7 +312,8 @@ OwnCause polls(const View& view, const Search& search) {
   if (stack != nullptr && in_multiprocessing(*stack)) {
     return waits_for_child(view, Cause::waits_for_child, "waiting for its child processes", search);
   }
-  // Of several descriptors, only the first is known (proc_evidence.cpp). With epoll, none is known.
+  // If a thread polls several descriptors, only the first one is known (proc_evidence.cpp). With
+  // epoll, no descriptor is known.
   if (wait.fd == 0) {
     return found(view, Cause::waits_for_input, "waiting for standard input" + where(view));
   }

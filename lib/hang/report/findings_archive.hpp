@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The archives that serialize what nodes report about their ranks. findings_codec visits the same
+// The archives that serialize the nodes' findings about their ranks. findings_codec visits the same
 // fields with the writer and the reader. Pure.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serializes what nodes exchange about a hang: one node's findings, and the verdict on all nodes
-// (rendezvous/PROTOCOL.md, "Stalled jobs"). Data from other nodes is checked and limited in size.
-// Pure.
+// Serializes the data that nodes exchange about a hang: one node's findings, and the verdict on all
+// nodes (rendezvous/PROTOCOL.md, "Stalled jobs"). Data from other nodes is checked and limited in
+// size. Pure.
 #pragma once
 
 #include "base/error.hpp"

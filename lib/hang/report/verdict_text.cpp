@@ -76,7 +76,7 @@ std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& fa
   const std::size_t last =
       gaps + (gaps < facts.gaps.size() ? 1 : 0) + (facts.folder.empty() ? 0 : 1);
   for (const Group& group : verdict.groups) {
-    // One more line stays free for "...".
+    // One more line is reserved for "...".
     const std::size_t room = kBlockLinesMax - std::min(kBlockLinesMax, out.size() + last + 1);
     if (room == 0) {
       out.emplace_back("  ...");

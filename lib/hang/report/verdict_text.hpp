@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hang/evidence.hpp"
-#include "hang/hang_core.hpp"
+#include "hang/on_hang.hpp"
 #include "hang/verdict.hpp"
 
 #include <string>
@@ -35,7 +35,8 @@ struct VerdictFacts {
 [[nodiscard]] std::vector<std::string> lines_of_group(const Group& group, std::size_t stack_lines);
 
 // Each function returns one JSON object and a line break. In order: the verdict, which is the same
-// on all nodes; the evidence about this node's ranks; the groups of a job, whether it hangs or not.
+// on all nodes; the evidence about this node's ranks; the groups of a job, even if it does not
+// hang.
 [[nodiscard]] std::string json_of(const Verdict& verdict, const VerdictFacts& facts);
 [[nodiscard]] std::string json_of(const Evidence& evidence);
 [[nodiscard]] std::string stacks_json(const std::vector<Group>& groups, const Evidence& evidence);

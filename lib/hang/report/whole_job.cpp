@@ -3,7 +3,6 @@
 
 #include "base/plural.hpp"
 #include "base/printable.hpp"
-#include "hang/hang_core.hpp"
 #include "hang/judge/judge.hpp"
 #include "hang/judge/own_cause.hpp"
 
@@ -34,7 +33,7 @@ std::string quoted(const std::string& name) {
 
 // -- the nodes' reports -----------------------------------------------------------------------
 
-// Descriptions of what could not be inspected, each with the nodes to which it applies.
+// Descriptions of missing evidence, each with the nodes to which it applies.
 using Gaps = std::map<std::string, std::vector<std::string>>;
 
 std::string words_of(const NodeFindings& node) {
@@ -92,8 +91,8 @@ void add_unseen(const NodeFindings& node, Evidence& out) {
   }
 }
 
-// Often only rank 0 reports progress. It then counts for all ranks on all nodes that have never
-// reported any.
+// Often only rank 0 reports progress. Its progress then counts for all ranks on all nodes that have
+// never reported any.
 void share_progress(Evidence& evidence) {
   for (RankEvidence& rank : evidence.ranks) {
     rank.quiet = rank.strong ? rank.quiet : std::min(rank.quiet, evidence.progress);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict on a multi-node job: what each node reports from its evidence, and the conclusion
-// drawn from all nodes. Used by the agent on the leader node. Pure.
+// The verdict on a multi-node job: each node's report on its evidence, and the conclusion from all
+// reports. Used by the agent on the leader node. Pure.
 #pragma once
 
 #include "hang/evidence.hpp"

@@ -97,7 +97,7 @@ class DescendantCore {
   std::map<pid_t, int> workers_;  // pid to local rank
   std::map<pid_t, Descendant> descendants_;
   bool was_full_ = false;
-  bool some_ended_ = false;  // some worker has exited
+  bool some_ended_ = false;  // a worker has exited
 };
 
 }  // namespace muster

@@ -222,8 +222,8 @@ void DescendantWatch::Impl::take_dead_orphans() {
   take(steady_now(), rows);
 }
 
-// Our own helper processes do not have a worker's RANK in their environment. A dead process has no
-// environment: helpers lead their groups, while a daemon is the child of such a leader.
+// Excludes our own helper processes: their environment has no worker's RANK. A dead process has no
+// environment, so its group decides: a helper leads its own group, but an orphaned daemon does not.
 std::optional<int> DescendantWatch::Impl::owner_of_orphan(const ProcessRow& row) const {
   if (row.state == 'Z') {
     return row.pid == row.group ? std::nullopt : core.owner_of_dead(row.group);

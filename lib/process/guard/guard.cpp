@@ -76,7 +76,7 @@ std::set<pid_t> earlier_children() {
 int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
   link.write.reset();  // otherwise we would keep the pipe open and never read EOF
   // A separate session, so that Ctrl-C and Ctrl-Z at the terminal reach only the guard, which
-  // relays them. Otherwise the agent would receive each twice.
+  // relays them. Otherwise the agent would receive each signal twice.
   ::setsid();
   ::prctl(PR_SET_NAME, kAgentName);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // FileFollower: reports when a followed file has grown. A watch fires once and is rearmed after the
-// file has been read to its end, so a busy writer causes no events at all. If inotify is
-// unavailable (containers often allow few instances), a timer is used instead. Used by OutputPump
-// on the loop's thread.
+// file has been read to its end, so a busy writer causes no events. If inotify is unavailable
+// (containers often allow few instances), a timer is used instead. Used by OutputPump on the loop's
+// thread.
 #pragma once
 
 #include "base/fd.hpp"

@@ -32,8 +32,8 @@ class LineAssembler {
   void feed(std::string_view bytes, std::string& out);
 
   // Call if no more data is available for now. Appends everything up to the last carriage return,
-  // so that progress bars advance. On a terminal the text is unchanged; elsewhere it becomes a
-  // separate line, but only if it is text.
+  // so that progress bars advance. On a terminal the bytes are unchanged. Elsewhere they become a
+  // separate line, but only if they are printable text.
   void progress(std::string& out);
 
   // The unfinished line.

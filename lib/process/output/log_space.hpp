@@ -42,8 +42,8 @@ class LogSpace final : public Watcher {
   bool done_ = false;
 };
 
-// The errno of writing one page to a new temporary file in `folder`; 0 if there is space, or if the
-// check is not possible.
+// The errno from writing one page to a new temporary file in `folder`; 0 if there is space, or if
+// the check is not possible.
 [[nodiscard]] int full_disk_error(const std::string& folder);
 
 }  // namespace muster

@@ -69,9 +69,7 @@ Result<int> OutputPump::empty_input() {
   // There is no /dev here (an empty chroot). A pipe without a writer also reads as end of file.
   if (!empty_input_) {
     auto pipe = make_pipe();
-    if (!pipe) {
-      return std::unexpected(pipe.error());
-    }
+    MUSTER_RETURN_IF_ERROR(pipe);
     empty_input_ = std::move(pipe->read);
   }
   return empty_input_.get();
@@ -142,9 +140,7 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
   if (!pipe || pipe->write.get() >= scarce_from()) {
     return let_through(setup.local_rank);
   }
-  if (auto set = set_nonblocking(pipe->read.get()); !set) {
-    return std::unexpected(set.error());
-  }
+  MUSTER_RETURN_IF_ERROR(set_nonblocking(pipe->read.get()));
   if (sources_.size() < kWidePipesMax) {
     ::fcntl(pipe->read.get(), F_SETPIPE_SZ, kPipeBytes);
   }
@@ -156,9 +152,7 @@ Result<int> OutputPump::capture(OutputSource::Setup setup) {
   setup.on_ready = [this](OutputSource& source) { read_pipe(source); };
   add(std::move(setup));
   OutputSource& source = *sources_.back();
-  if (auto watched = poller_.watch_input(source.fd(), source); !watched) {
-    return std::unexpected(watched.error());
-  }
+  MUSTER_RETURN_IF_ERROR(poller_.watch_input(source.fd(), source));
   return child_fds_.emplace_back(std::move(pipe->write)).get();
 }
 
@@ -174,9 +168,7 @@ Result<int> OutputPump::join_output(int local_rank) {
 
 Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& plan) {
   auto file = open_output_file(plan.path);
-  if (!file) {
-    return std::unexpected(file.error());
-  }
+  MUSTER_RETURN_IF_ERROR(file);
   setup.file = std::make_shared<WorkerFile>(plan.path, file->get(), scarce_from());
   files_[{setup.local_rank, setup.stream}] = setup.file;
   log_space_.note_file(plan.path);
@@ -190,9 +182,7 @@ Result<int> OutputPump::write_file(OutputSource::Setup setup, const OutputPlan& 
   }
   if (!plan.filtered_path.empty()) {
     auto filtered = filtered_file(plan.filtered_path);
-    if (!filtered) {
-      return std::unexpected(filtered.error());
-    }
+    MUSTER_RETURN_IF_ERROR(filtered);
     setup.filtered = *filtered;
   }
   setup.kind = OutputSource::Kind::file;
@@ -206,9 +196,7 @@ Result<SharedFile*> OutputPump::filtered_file(const std::string& path) {
     return &found->second;
   }
   auto file = open_output_file(path);
-  if (!file) {
-    return std::unexpected(file.error());
-  }
+  MUSTER_RETURN_IF_ERROR(file);
   return &filtered_.emplace(path, SharedFile{std::move(*file), {}}).first->second;
 }
 

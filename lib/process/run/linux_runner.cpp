@@ -256,19 +256,13 @@ Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
   ChildStreams streams;
   if (spec.standard_input == InputKind::none) {
     const auto null = pump.empty_input();
-    if (!null) {
-      return std::unexpected(null.error());
-    }
+    MUSTER_RETURN_IF_ERROR(null);
     streams.in = *null;
   }
   const auto out = pump.open_stream(spec.local_rank, 1, spec.standard_output);
-  if (!out) {
-    return std::unexpected(out.error());
-  }
+  MUSTER_RETURN_IF_ERROR(out);
   const auto err = pump.open_stream(spec.local_rank, 2, spec.standard_error);
-  if (!err) {
-    return std::unexpected(err.error());
-  }
+  MUSTER_RETURN_IF_ERROR(err);
   streams.out = *out;
   streams.err = *err;
   return streams;
@@ -369,18 +363,12 @@ Result<std::unique_ptr<LinuxRunner>> LinuxRunner::open(asio::io_context& io,
                                                        ProcessObserver& observer,
                                                        const LinuxRunnerSettings& settings) {
   auto poller = Poller::open();
-  if (!poller) {
-    return std::unexpected(poller.error());
-  }
+  MUSTER_RETURN_IF_ERROR(poller);
   auto child_signals = open_child_signals();
-  if (!child_signals) {
-    return std::unexpected(child_signals.error());
-  }
+  MUSTER_RETURN_IF_ERROR(child_signals);
   auto impl =
       std::make_shared<Impl>(io, observer, std::move(*poller), std::move(*child_signals), settings);
-  if (auto started = impl->start(); !started) {
-    return std::unexpected(started.error());
-  }
+  MUSTER_RETURN_IF_ERROR(impl->start());
   return std::unique_ptr<LinuxRunner>(new LinuxRunner(std::move(impl)));
 }
 

@@ -9,7 +9,7 @@
 namespace muster {
 
 void WorkerTable::add(pid_t pid, int local_rank) {
-  MUSTER_CHECK(pid > 1);  // we signal -pid, and -1 would be every process of the machine
+  MUSTER_CHECK(pid > 1);  // we signal -pid, and -1 would signal every process on the host
   MUSTER_CHECK(local_rank >= 0);
   MUSTER_CHECK(!live_.contains(pid));
   live_[pid] = LiveWorker{.local_rank = local_rank};

@@ -121,9 +121,7 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   const ChildStreams streams{
       .in = input->get(), .out = out, .err = spec.with_errors ? out : null.get()};
   const auto pid = spawn_process(process, streams, inherited_state());
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   auto impl = std::make_shared<Impl>(loop);
   impl->process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0U)));
   impl->done = std::move(done);

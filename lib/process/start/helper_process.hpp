@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HelperProcess: runs a small program alongside the workers (py-spy, eu-stack, munge) and collects
-// its output, limited in time and size. It is not a worker: it receives none of their signals, and
-// the runner reaps it like an orphan. Killed when the object is destroyed. Lives on the loop's
-// thread, which must have a LinuxRunner; resource.
+// its output, limited in time and size. It is not a worker: it receives none of the workers'
+// signals, and the runner reaps it like an orphan. Killed when the object is destroyed. Lives on
+// the loop's thread, which must have a LinuxRunner; resource.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,7 +21,7 @@ class io_context;
 namespace muster {
 
 struct HelperSpec {
-  std::vector<std::string> argv;         // argv[0] without a slash is searched in PATH
+  std::vector<std::string> argv;         // argv[0] without a slash is looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"; a worker's RANK is removed
   std::string input{};                   // its standard input
   bool with_errors = false;              // also collect its standard error

@@ -62,9 +62,7 @@ Result<std::string> program_output(const ProgramQuestion& question) {
   spec.environment = question.environment;
   const auto pid =
       spawn_process(spec, {null.get(), pipe->write.get(), null.get()}, inherited_state());
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   pipe->write.reset();
   Printed printed =
       read_until(pipe->read.get(), steady_now() + question.timeout, question.bytes_max);

@@ -13,7 +13,7 @@
 namespace muster {
 
 struct ProgramQuestion {
-  std::vector<std::string> argv;         // argv[0] without a slash is searched in PATH
+  std::vector<std::string> argv;         // argv[0] without a slash is looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"
   Duration timeout{};                    // the program is killed after this time ...
   std::size_t bytes_max = 0;             // ... or when it has printed more

@@ -44,7 +44,7 @@ bool wait_for_child_signal(TimePoint until) {
   if (left <= Duration::zero()) {
     return false;
   }
-  // SIGCHLD is blocked in guard and agent alike (prepare_process), so none is lost between two
+  // SIGCHLD is blocked in guard and agent alike (prepare_process), so no signal is lost between two
   // waits.
   sigset_t child;
   sigemptyset(&child);

@@ -80,8 +80,8 @@ struct SweepResult {
   std::vector<Survivor> survivors;  // the remaining processes
 };
 
-// Kills and reaps until only spared processes are left, or until the timeout. Blocks; SIGCHLD must
-// be blocked.
+// Kills and reaps until only spared processes remain, or until the timeout. Blocks; SIGCHLD must be
+// blocked.
 [[nodiscard]] SweepResult kill_descendants_until_none(const std::set<pid_t>& spared,
                                                       Duration timeout);
 
@@ -89,7 +89,8 @@ struct SweepResult {
 // sends SIGTERM and waits up to `grace`.
 class PatientSweep {
  public:
-  // Blocks until a child may have exited or until `until`. Returns false to stop waiting.
+  // Blocks until a child may have exited or until `until`. If it returns false, the sweep stops
+  // waiting.
   using Wait = std::function<bool(TimePoint until)>;
 
   PatientSweep(const std::set<pid_t>& spared, Duration grace, Wait wait)

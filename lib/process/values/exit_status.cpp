@@ -14,6 +14,9 @@
 namespace muster {
 namespace {
 
+constexpr int kShellSignalFirst = 129;  // 128 + SIGHUP
+constexpr int kShellSignalLast = 192;   // 128 + SIGRTMAX
+
 // A description of the signal for the user; empty if its name is clear enough.
 std::string meaning(int signo) {
   if (signo == SIGKILL || signo == SIGTERM) {
@@ -55,6 +58,10 @@ ExitStatus ExitStatus::from_wait(int code, int status) {
   const bool killed = (code == CLD_KILLED || code == CLD_DUMPED) && status > 0 && status < NSIG;
   MUSTER_CHECK(exited || killed);
   return {.signaled = code != CLD_EXITED, .value = status, .core_dumped = code == CLD_DUMPED};
+}
+
+bool ExitStatus::is_own_exit() const {
+  return !signaled && value != 0 && (value < kShellSignalFirst || value > kShellSignalLast);
 }
 
 std::string ExitStatus::describe() const {

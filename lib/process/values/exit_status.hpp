@@ -16,6 +16,10 @@ struct ExitStatus {
 
   [[nodiscard]] bool success() const { return !signaled && value == 0; }
 
+  // True if the process exited on its own with a non-zero code. Shells exit with 128 + n to report
+  // that signal n killed their child, so these codes count as signals.
+  [[nodiscard]] bool is_own_exit() const;
+
   // The value that a shell would show in $?: the code, or 128 plus the signal number.
   [[nodiscard]] int shell_code() const { return signaled ? 128 + value : value; }
 

@@ -17,7 +17,8 @@ struct MemoryPolicy {
   bool operator==(const MemoryPolicy&) const = default;
 };
 
-// Preferred, not bound (README.md explains why): one node, or several from Linux 5.15 on.
+// The policy prefers nodes instead of binding to them (README.md explains why). It contains one
+// node, or several from Linux 5.15 on.
 [[nodiscard]] MemoryPolicy memory_policy(const CpuSet& nodes);
 
 }  // namespace muster

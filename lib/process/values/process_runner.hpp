@@ -47,8 +47,8 @@ struct Leftover {
 };
 
 // Time for leftover processes to exit on their own after the worker has exited. Python's resource
-// tracker and torch_shm_manager remove shared memory when their pipe reaches EOF. This takes
-// milliseconds, but may take this long on an overloaded machine.
+// tracker and torch_shm_manager remove shared memory when their pipe reaches EOF. This usually
+// takes milliseconds. On an overloaded machine it may take the whole time.
 inline constexpr Duration kSelfExitTime = std::chrono::seconds(1);
 
 class ProcessObserver {
@@ -62,7 +62,7 @@ class ProcessObserver {
   virtual void on_worker_dying(const WorkerExit& /*exit*/) {}
 
   // Called once after the last worker was reaped and all process groups (all processes that
-  // received our signals) are empty; called again if that happens after a later spawn. Descendants
+  // received our signals) are empty. Called again if that happens after a later spawn. Descendants
   // that left their group may still exist.
   virtual void on_groups_empty() = 0;
   // Called once after await_nothing_left, kill_workers or kill_everything, when this process has no

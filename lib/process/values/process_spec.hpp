@@ -21,7 +21,7 @@ enum class OutputKind {
   discard,  // /dev/null
   file,     // writes to `path` directly; with `tee` we follow the file
   capture,  // writes to a pipe; we forward whole lines to our own stream and keep the last ones
-  joined,   // for standard error only: shares the pipe of a captured stdout, so the order is kept
+  joined,   // for standard error only: shares the pipe of a captured stdout to preserve the order
   keep,     // writes to a pipe; nothing is shown, and we keep the last lines
 };
 
@@ -31,7 +31,7 @@ inline constexpr std::string_view kPidMark{"\0", 1};
 
 struct OutputPlan {
   OutputKind kind = OutputKind::inherit;
-  std::string path = {};  // file: created together with its directories, truncated
+  std::string path = {};  // file: created together with its directories, or truncated
   bool tee = false;       // file: each whole line also goes to our own stream, after `prefix`
   // For tee and capture: printed before each line, with each kPidMark replaced by the pid. May be
   // empty.
@@ -51,7 +51,7 @@ struct OutputPlan {
 struct ProcessSpec {
   int local_rank = 0;
   int rank = 0;
-  std::vector<std::string> argv;         // argv[0] without a slash is searched in the worker's PATH
+  std::vector<std::string> argv;         // without a slash, argv[0] is found via the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
   bool warm = false;  // forked from the zygote if there is one; argv is then python -u …
   CpuSet cpus;        // the CPUs it may run on; if empty, all that we may use

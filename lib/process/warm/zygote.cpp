@@ -69,7 +69,7 @@ std::string receive(int socket) {
   return count <= 0 ? "" : std::string(buffer.data(), static_cast<std::size_t>(count));
 }
 
-// Signals are blocked in the launcher or handled by its loop, so none interrupts the wait.
+// Signals are blocked in the launcher or handled by its loop, so no signal interrupts the wait.
 bool wait_for_answer(int socket, Duration timeout) {
   const auto until = steady_now() + timeout;
   while (true) {
@@ -140,13 +140,9 @@ Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
   const auto pid = spawn_process(spec, {.in = theirs.get()}, inherited);
-  if (!pid) {
-    return std::unexpected(pid.error());
-  }
+  MUSTER_RETURN_IF_ERROR(pid);
   std::unique_ptr<Zygote> zygote(new Zygote(poller, std::move(ours), *pid, std::move(sink)));
-  if (auto watched = poller.watch_input(zygote->control_.get(), *zygote); !watched) {
-    return std::unexpected(watched.error());
-  }
+  MUSTER_RETURN_IF_ERROR(poller.watch_input(zygote->control_.get(), *zygote));
   zygote->ask();
   return zygote;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zygote: imports what the workers need, once, then forks each worker from itself. The launcher
+"""The zygote: imports the workers' modules once, then forks each worker from itself. The launcher
 starts it as `python -u -c SOURCE KIND MODULES PROGRAM [ARGUMENT...]`, with a SEQPACKET socket as
 standard input (the peer is in zygote.cpp) and comma-separated MODULES. This file is the last of the
 zygote*.py files, which are concatenated and embedded in the launcher's binary, so the user's Python
@@ -130,8 +130,8 @@ def is_readable(control, timeout):
 
 
 def serve(control, imported, *of_launcher):
-    """Serves requests until the launcher exits, and imports what the workers import while it waits.
-    Returns only in a forked worker, with its request."""
+    """Serves requests until the launcher exits. While it waits, it imports the modules that the
+    workers import. Returns only in a forked worker, with its request."""
     tid, robust = tid_address(), robust_list()
     is_first = True  # the modules were just imported, so they are current
     learned = imported.learned

@@ -46,7 +46,7 @@ def why_unknown(names):
 
 
 def why_not_begin(program, state):
-    """Why no worker may be forked even before the imports; None if they may be."""
+    """The reason why no worker may be forked even before the imports, or None."""
     why = program.why_not_begin()
     if why:
         return why
@@ -55,10 +55,10 @@ def why_not_begin(program, state):
 
 
 def import_all(names, *watching):
-    """Imports the modules: (name, names taken from it). Returns the name of the module after which
-    no worker may be forked, with the reason, or None. Ignores failing imports, because the worker
-    then fails as in a cold start. `watching`: objects to query after each import; the first three
-    are the program, the state and the randomness."""
+    """Imports the modules, which are given as (name, names taken from it). Returns the name of the
+    module after which no worker may be forked, with the reason, or None. Ignores failing imports,
+    because the worker then fails as in a cold start. `watching`: objects to query after each
+    import; the first three are the program, the state and the randomness."""
     program, state, randomness, *_ = watching
     program.hide_own_modules()
     randomness.watch()
@@ -109,7 +109,7 @@ class Output:
             os.close(file)
         os.close(self.file)
         self.state.descriptors = self.before
-        self.state.why_not_share(descriptors())  # finds again which files workers reopen
+        self.state.why_not_share(descriptors())  # recomputes which files workers reopen
 
 
 def end_is_noticed():

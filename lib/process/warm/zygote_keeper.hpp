@@ -23,8 +23,8 @@ namespace muster {
 // for them without a limit.
 inline constexpr Duration kImportTimeout = std::chrono::minutes(10);
 
-// The time limit for checking that the modules are current, which calls stat for several hundred
-// files. It may have to wait for the import of a package that is imported ahead.
+// The time limit for checking that the modules are current. The check calls stat for several
+// hundred files. It may also have to wait until the zygote has finished importing a package.
 inline constexpr Duration kLookTimeout = std::chrono::seconds(10);
 
 class ZygoteKeeper {
@@ -56,7 +56,7 @@ class ZygoteKeeper {
   std::unique_ptr<Zygote> zygote_;
   ProcessSpec spec_;
   ZygoteObserver* observer_ = nullptr;
-  bool is_asked_ = false;  // a second answer would be taken for that to a fork
+  bool is_asked_ = false;  // a second answer would be mistaken for a fork's
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards against a late timer
 };
 

@@ -23,8 +23,8 @@ libc.mmap.restype = ctypes.c_void_p
 
 
 class Record:
-    """The names, in memory that the zygote shares with its workers, so they survive SIGKILL. It
-    has no descriptor, because a program may close any descriptor."""
+    """The recorded names, in memory that the zygote shares with its workers, so that they survive
+    SIGKILL. It has no descriptor, because a program may close any descriptor."""
 
     __module__ = "muster_zygote"  # for readers of sys.meta_path
 
@@ -36,7 +36,7 @@ class Record:
         self.lock = _thread.allocate_lock()
 
     def begin(self):
-        """Call in the worker that records, immediately before the program."""
+        """Call in the recording worker, immediately before the program starts."""
         self.environ, self.before = os.environ, dict(os.environ._data)
         self.writer = os.getpid()
         sys.meta_path.insert(0, self)
@@ -70,7 +70,7 @@ class Record:
 
 class NamesFile:
     """The names that were learned for one program and one Python, and those that were found to be
-    unsafe ("!name"). Only the user's own file is read; it is replaced as a whole."""
+    unsafe ("!name"). Reads the file only if the user owns it, and replaces it as a whole."""
 
     def __init__(self, program):
         source = program.source or program.name
@@ -112,7 +112,7 @@ class NamesFile:
     def write(self, lines):
         """Returns False if the file could not be written."""
         text = "\n".join([FORMAT, self.key, *lines, ""]).encode("utf-8", "replace")
-        new = "%s.%s.%d" % (self.path, os.uname().nodename, os.getpid())  # a home may be shared
+        new = "%s.%s.%d" % (self.path, os.uname().nodename, os.getpid())  # for shared homes
         try:
             self.remove_oldest()
             file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW |
@@ -130,10 +130,20 @@ class NamesFile:
             return False
 
     def remove_oldest(self):
+        """Other jobs may rename or remove their files at the same time."""
         with os.scandir(self.folder) as found:
-            files = sorted((each.stat().st_mtime, each.path) for each in found)
+            files = sorted((time, each.path) for each in found
+                           if (time := unless_gone(lambda: each.stat().st_mtime)) is not None)
         for _, path in files[: max(0, len(files) - FILES_MAX + 1)]:
-            os.unlink(path)
+            unless_gone(lambda: os.unlink(path))
+
+
+def unless_gone(access):
+    """The result of `access`, or None if its file does not exist."""
+    try:
+        return access()
+    except FileNotFoundError:
+        return None
 
 
 def is_name(text):
@@ -180,7 +190,8 @@ class Learned:
         return self.write(list(known))
 
     def forbid(self, names, unsafe):
-        """Remembers that no worker can be forked after the imports `unsafe`, a part of `names`."""
+        """Remembers that no worker can be forked after the imports `unsafe`, a subset of
+        `names`."""
         self.unsafe.update(unsafe)
         known = dict.fromkeys(self.known + names)
         return self.write([each for each in known if not self.is_unsafe(each)])

@@ -12,7 +12,7 @@ class ZygoteObserver {
   virtual ~ZygoteObserver() = default;
   // From now on, workers whose spec has `warm` are forked from the zygote.
   virtual void on_zygote_ready() = 0;
-  // A new zygote imports the modules again, which may happen at any time.
+  // A new zygote imports the modules again. This may happen at any time.
   virtual void on_zygote_replaced(const std::string& why) = 0;
   // There is no longer a zygote, and all workers are started cold.
   virtual void on_zygote_lost(const std::string& why) = 0;

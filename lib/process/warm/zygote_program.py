@@ -20,8 +20,8 @@ COME_FIRST = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImp
 
 
 class OwnModule(BaseException):
-    """An import of one of the program's own modules. Not an Exception, so that `try: import x` does
-    not swallow it and continue without the module, unlike in a cold start."""
+    """An import of one of the program's own modules. Not an Exception, because `try: import x`
+    would swallow it and continue without the module. In a cold start the import would succeed."""
 
 
 class Program:
@@ -122,7 +122,7 @@ class Program:
         return None
 
     def why_not_begin(self):
-        """Why no worker may be forked even before the imports; None if they may be. The program's
+        """The reason why no worker may be forked even before the imports, or None. The program's
         own modules may shadow modules that the zygote has used."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
@@ -131,7 +131,7 @@ class Program:
         return None
 
     def imports(self):
-        """The program's top-level imports: (module, names taken from it)."""
+        """The program's top-level imports as (module, names taken from it)."""
         if self.source is None:
             return []
         try:
@@ -151,8 +151,8 @@ def new_main():
 
 
 def top_level_imports(source):
-    """The absolute top-level imports of a program, in order: (module, names taken from it). Empty
-    if the program cannot be parsed; its worker reports the reason."""
+    """The absolute top-level imports of a program, in order, as (module, names taken from it).
+    Empty if the program cannot be parsed; its worker reports the reason."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):

@@ -46,7 +46,7 @@ def has_lasting_threads():
         pass  # a module ignores SIGCHLD
     end = time.monotonic() + THREAD_END
     while has_threads() and time.monotonic() < end:
-        os.sched_yield()  # nothing reports that the kernel has removed a thread
+        os.sched_yield()  # the kernel does not report that it has removed a thread
     return has_threads()
 
 

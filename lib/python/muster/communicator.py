@@ -89,7 +89,7 @@ class Communicator(Operations):
         serve a store, rank 0 does. Returns when all ranks have called it.
 
         name: distinguishes communicators. backend: "shm" requires all ranks on one host, "nccl"
-        accepts only arrays on GPUs; "auto" chooses one of them. timeout: for each operation, in
+        accepts only arrays on GPUs; "auto" chooses by hosts and devices. timeout: per operation, in
         seconds (None: 600). init_timeout: how long to wait for all ranks, in seconds (None: 60).
         recorder_folder: directory for the flight recorder's files (None: in memory, until the
         processes on the host exit). host: ranks that pass the same value share memory (None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU arrays whose only interface is __cuda_array_interface__ (Numba, PyCUDA and others). It does
-not contain the GPU's ordinal, so it is queried from the driver."""
+"""GPU arrays whose only interface is __cuda_array_interface__ (Numba, PyCUDA and others). The
+interface does not contain the GPU's ordinal, so the ordinal is queried from the driver."""
 from __future__ import annotations
 
 import ctypes

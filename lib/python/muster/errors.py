@@ -29,7 +29,7 @@ class Error(RuntimeError):
 
 
 class TimedOut(Error, TimeoutError):
-    """The operation's deadline passed; `rank` is the first rank that did not take part. If
+    """The operation's deadline passed; `rank` is the first rank that did not join it. If
     Work.wait(timeout) raises it with `rank` None, only the wait timed out and the operation
     continues."""
 

@@ -45,8 +45,8 @@ def visible(owned: Sequence[str], wanted: int) -> str:
         wrong = [each for each in owned if not each.isdecimal() or int(each) >= len(shown)]
         if wrong:
             raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is not "
-                               f"an index into {DEVICES}={given}; unset it, or have Spark's "
-                               "discovery script count only the GPUs that it shows")
+                               f"an index into {DEVICES}={given}; unset it, or let Spark's "
+                               "discovery script report only the GPUs in that list")
         gpus = [shown[int(each)] for each in owned]
     if len(gpus) < wanted:
         raise RuntimeError(f"{wanted} GPUs are needed, but Spark assigned {len(gpus)} to this "

@@ -29,7 +29,7 @@ class PendingOperation:
     __slots__ = ("handle", "error", "_keep", "_lock", "_users", "_pid")
 
     def __init__(self, handle: Optional[int], keep: Any) -> None:
-        self.handle = handle  # None: the operation is complete
+        self.handle = handle  # None once the operation is complete
         self.error: Optional[errors.Error] = None
         self._keep = keep
         self._lock = threading.Lock()
@@ -73,8 +73,8 @@ class PendingOperation:
     def _use(self, call: Callable[[int], bool]) -> bool:
         """Whether the operation is complete, according to call(handle). If so, the last thread
         that uses the handle frees it, because another thread may still be inside a C call. In a
-        forked child it is complete with an error. There the lock may be held by a thread that
-        exists only in the parent."""
+        forked child the operation counts as complete with an error, and the lock is not used: a
+        thread that exists only in the parent may hold it."""
         if self._pid != os.getpid():
             self.error = errors.InvalidState("this process was forked while the operation was "
                                              "pending; only the rank that started it may wait for "

@@ -107,7 +107,7 @@ class ChannelCore {
   void begin_round(TimePoint now, const Round& mine, Effects& out);
   void worker_started(TimePoint now, int local_rank, pid_t pid);
 
-  // The round's workers have exited. Their last frames are exempt from the rate limit, because
+  // Call when the round's workers have exited. Their last frames are exempt from the rate limit:
   // they cannot flood the agent and must not wait until the next round. Resume held connections
   // after this call.
   void end_round() { paced_ = false; }

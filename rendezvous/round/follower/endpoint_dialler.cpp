@@ -52,7 +52,7 @@ std::optional<std::size_t> EndpointDialler::index_of(LinkId link) const {
              : std::optional(static_cast<std::size_t>(found - attempts_.begin()));
 }
 
-// The other endpoints no longer wait for their turn.
+// Also ends the stagger: the other endpoints no longer wait for their turn.
 void EndpointDialler::fail(TimePoint now,
                            std::size_t index,
                            const std::string& why,

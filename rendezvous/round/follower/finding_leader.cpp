@@ -17,7 +17,8 @@ namespace {
 // Nodes whose knowledge is outdated may redirect us to each other.
 constexpr int kRedirectsMax = 8;
 
-// A spare knows the members but is not one. It tries at most this many of them.
+// The maximum number of members that a spare tries to reach. A spare knows the members but is not
+// one of them.
 constexpr std::size_t kStrangersMax = 8;
 
 constexpr Duration kTroubleAfter = std::chrono::seconds(1);
@@ -244,8 +245,9 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
   if (target_.id == 0) {
     endpoint_failed(now, target_.endpoint, text, out);
   }
-  // This is proof only for a node's own port, which the guard keeps open until the workers have
-  // exited. GoneNodes makes an exception for small rounds, so it gets the larger size.
+  // A refused connection proves that the node is dead only if the port is the node's own, which the
+  // guard keeps open until the workers have exited. GoneNodes makes an exception for small rounds,
+  // so it gets the size of the larger of the two rounds.
   if (how == LinkEnd::refused && target_.id != 0) {
     const auto members = std::max(started_->members.size(), accepted_->members.size());
     gone_.add(now, target_.id, members);
@@ -260,7 +262,8 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
       turn(now, out);
       return;
     }
-    // Closed without a message: the guard is killing the workers of its dead agent.
+    // A connection that is closed without a message was closed by the guard, which is still killing
+    // the workers of its dead agent.
     pause(now, jitter(how == LinkEnd::closed ? kSeekPauseFirst / 8 : kSeekPauseFirst * 4));
     return;
   }
@@ -323,10 +326,10 @@ void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& 
     try_next(now, out);
     return;
   }
-  // The other node has not learned yet that its leader is unreachable.
+  // The other node does not know yet that its leader is unreachable.
   redirects_ = 0;
   trouble_ = fmt::format("'{}' follows a node that is unreachable", target_.name);
-  // Retry the same node, which will soon learn it.
+  // Retry the same node, which will soon detect that.
   walked_ = walked_ > 0 ? walked_ - 1 : 0;
   pause(now, jitter(kFollowPause));
 }
@@ -337,7 +340,8 @@ void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
 }
 
 void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {
-  // A new coordinator relies on this and sends no Regroup (RoundCore::end_old_round).
+  // A node stops the workers of another coordinator's round on its own. The new coordinator
+  // therefore sends no Regroup (RoundCore::end_old_round).
   if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
     stop_workers({fmt::format("node '{}' leads the job now", welcome.coordinator.name)}, out);
   }
@@ -356,12 +360,12 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   pause_ = kSeekPauseFirst;
   dialler_.forget_failures();
   trouble_.clear();
-  // The numbers start again: for the new connection, the Welcome is number 0 (RoundCore::attach).
+  // Numbering restarts on the new connection: the Welcome is number 0 (RoundCore::attach).
   beats_.clear();
   answered_.reset();
   heard_ = 0;
   beat_ = 0;
-  // The heartbeat first, because Ready counts only for a node that has sent one.
+  // Send the heartbeat first, because Ready counts only for a node that has sent one.
   send_beat(now, out);
   tell_work(now, out);
 }
@@ -403,8 +407,7 @@ void LinkCore::hint(TimePoint now, const NodeInfo& leader, NodeEffects& out) {
 
 void LinkCore::follow(TimePoint now, const NodeInfo& other, NodeEffects& out) {
   link_.reset();
-  // This node is in the position of a follower whose coordinator, this node itself, has released
-  // it.
+  // Act like a follower that was released by its coordinator, which is this node itself.
   coordinator_ = self_;
   last_word_ = now;
   detach(now, out);

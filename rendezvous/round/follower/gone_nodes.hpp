@@ -27,8 +27,8 @@ class GoneNodes {
   // `members` is the size of the node's round.
   void add(TimePoint now, NodeId node, std::size_t members) {
     all_.insert(node);
-    // With this few members, the others cannot form a round without us that the coordinator then
-    // joins.
+    // In such a small round, the other members are too few to form a later round without us that
+    // the coordinator could then join.
     constexpr std::size_t kFew = 3;
     const bool stays = node == granted_by_ && members <= kFew;
     if (now < granted_ + (stays ? stays_for(lease_) : fence_after(lease_))) {

@@ -17,7 +17,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kBeatsMax = 16;     // older heartbeats would no longer grant anything
-constexpr std::size_t kUntoldMax = 4096;  // failures kept while there is no leader
+constexpr std::size_t kUntoldMax = 4096;  // limit on the failures kept while there is no leader
 
 }  // namespace
 
@@ -86,7 +86,7 @@ void LinkCore::end(End effect, NodeEffects& out) {
 // -- lease ------------------------------------------------------------------------------------
 
 // The heartbeat acknowledges the last reply that we received, so the coordinator knows which of its
-// messages reached us. Its quorum is based on this.
+// messages reached us. The coordinator's quorum is based on these acknowledgements.
 void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   send(Beat{++beat_, heard_}, out);
   beats_.emplace_back(beat_, now);
@@ -96,7 +96,7 @@ void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   beat_due_ = now + beat_interval(settings_.lease);
 }
 
-// Heartbeats are answered in order, so a skipped one is never granted.
+// Heartbeats are answered in order. If one is skipped, its lease is never granted.
 void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   heard_ = std::max(heard_, pong.sequence);
   while (!beats_.empty() && beats_.front().first <= pong.sequence) {
@@ -343,7 +343,7 @@ void LinkCore::detach(TimePoint now, NodeEffects& out) {
   lost_ = coordinator_;
   lost_proven_ = false;
   lost_released_ = false;
-  // If a quorum has waited this long, no lease from this coordinator is left.
+  // Once a quorum has waited this long, no lease from this coordinator is valid any more.
   turn_at_ = last_word_ + settings_.lease;
   withdraw_proposal(out);
   if (!join_by_ && work_ == Work::none) {
@@ -385,7 +385,7 @@ void LinkCore::drop_link(NodeEffects& out) {
   link_.reset();
   dialler_.drop(out);
   answer_by_.reset();
-  beats_.clear();  // a new connection does not carry replies to them
+  beats_.clear();  // replies to them do not arrive on a new connection
 }
 
 // -- time -------------------------------------------------------------------------------------

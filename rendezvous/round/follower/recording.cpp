@@ -11,7 +11,7 @@
 namespace muster {
 
 // Acts like the previous agent after it has lost its coordinator. That coordinator counted the
-// previous agent, so it may have granted leases until a moment ago.
+// previous agent as a follower, so it may have granted leases until a moment ago.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;
@@ -31,7 +31,7 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   started_ = as_ours(memory.started);
   accepted_ = as_ours(memory.accepted);
   accepted_base_ = as_ours(memory.base);
-  record(out);  // because our successor will inherit from us
+  record(out);  // a successor of this agent will inherit from it
 }
 
 // No node that we have reached knows the job in our record.
@@ -63,7 +63,7 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   accepted_base_ = propose.base;
   accepted_rank_ = static_cast<std::int32_t>(self - propose.round->members.begin());
   recording_ = accepted_->id;
-  // The coordinator received the heartbeat that we sent at `answered_` before it proposed. Until a
+  // The coordinator received the heartbeat that we sent at `answered_` before it proposed. For one
   // lease after that time, no node that knows this first proposal forms a round without us.
   if (propose.base->id.number == 0 && answered_) {
     gone_.note_grant(*answered_, coordinator_.id);

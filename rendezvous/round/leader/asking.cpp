@@ -185,7 +185,8 @@ std::vector<MemberEvidence> RoundCore::evidence_of(TimePoint now, const Round& r
   return members;
 }
 
-// Checking every member on every heartbeat would be quadratic. Evidence only ever grows.
+// Checking every member on every heartbeat would be quadratic. Evidence never becomes weaker, so a
+// quorum found once is valid until quorum_until_.
 void RoundCore::refresh_quorum(TimePoint now) {
   quorum_checked_ = now;
   std::optional<TimePoint> until = TimePoint::max();

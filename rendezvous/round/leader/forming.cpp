@@ -85,8 +85,8 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
 
 // -- enough nodes? ----------------------------------------------------------------------------
 
-// Counts the nodes without which no round may be formed: members of the last rounds that may still
-// be running.
+// Counts the members of the last rounds that may still be running. No round may be formed without
+// them.
 void RoundCore::count_expected(TimePoint now) {
   for (auto& [id, loss] : losses_) {
     loss.given_up = out_of_lease(now, id);
@@ -347,8 +347,8 @@ void RoundCore::abandon(TimePoint now, NodeEffects& out) {
 
 // A node that has accepted our proposal starts no earlier round. If a quorum of an earlier round
 // has accepted it, the other members cannot continue without a node that knows our proposal, and
-// then need its quorum as well. The proposal therefore takes the place of that round. Otherwise we
-// would wait for the members of a round that no other leader would still learn of.
+// then need its quorum as well. The proposal therefore replaces that round. Otherwise we would wait
+// for the members of a round that no other leader can still learn of.
 void RoundCore::replace_superseded(TimePoint now, NodeEffects& out) {
   const auto has_accepted = [](const Node& node) { return node.accepted; };
   const auto replaced = std::erase_if(accepted_, [&](const RoundPtr& round) {

@@ -13,13 +13,13 @@
 namespace muster {
 namespace {
 
-// Any peer can invent node ids. If the map is cleared, a rival is only in doubt for a little
-// longer.
+// Any peer can invent node ids, so the map is limited. Clearing it only keeps rivals in doubt a
+// little longer.
 constexpr std::size_t kRivalsMax = 256;
 
 }  // namespace
 
-// Any peer can ask, so this repeats the peer's job id and reveals nothing about ours.
+// Any peer can send a query, so the reply repeats the peer's job id and reveals nothing about ours.
 Refuse other_job(const std::string& theirs) {
   return Refuse{Refusal::wrong_job,
                 fmt::format("the endpoint serves a different job than '{}'; use another port for "
@@ -32,7 +32,7 @@ Refuse other_job(const std::string& theirs) {
 std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) const {
   const JobTerms& ours = settings_.terms;
   const JobTerms& theirs = hello.terms;
-  // Both sides print this.
+  // Both the leader and the refused node print this text.
   const auto differ = [](std::string_view what, const auto& job, const auto& node) {
     return Refuse{
         Refusal::wrong_terms,
@@ -42,7 +42,7 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
                     job,
                     node)};
   };
-  // This check is the first one, because the other refusals contain our settings.
+  // Check this first, because the other refusals contain our settings.
   if (theirs.job_id != ours.job_id) {
     return other_job(theirs.job_id);
   }
@@ -195,8 +195,8 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.info = hello.node;
   node.link = link;
   node.attached = true;
-  // The node counts as soon as its first heartbeat arrives. It acknowledges number 0, so the
-  // Welcome is evidence like a Pong.
+  // The node counts as soon as its first heartbeat arrives. That heartbeat acknowledges number 0,
+  // so the Welcome is evidence like a Pong.
   node.live = id == self_.id;
   node.heard = now;
   node.pongs = {{0, now}};
@@ -259,7 +259,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {
-        // Its Ready is on the way. A Start that crosses it would leave the node running alone.
+        // The node's Ready is in transit. If a Start crosses it, the node would run alone.
         MUSTER_MARK("the order to start was lost with its connection");
         set_state(node, State::unknown);
         regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);

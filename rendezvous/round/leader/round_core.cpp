@@ -278,7 +278,7 @@ bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
 
 // The node and its workers are proven dead.
 void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
-  // Both use the node's entry, which forget() erases.
+  // Read these first: both use the node's entry, which forget() erases.
   const std::string name = name_of(id);
   const bool in_time = is_in_time(now, id);
   asker_.forget(id, out);
@@ -372,7 +372,8 @@ bool RoundCore::out_of_lease(TimePoint now, NodeId id) const {
       MUSTER_MUTATE("silent members forgotten")) {
     return found != losses_.end();
   }
-  // TimePoint::min(): we waited a whole lease before we began to lead, so no lease is left.
+  // TimePoint::min() means that we waited a whole lease before we began to lead, so no earlier
+  // lease is still valid.
   const TimePoint last = std::max(found->second.silent_since, quiet_since_);
   return last == TimePoint::min() || now >= last + settings_.lease;
 }

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// All nodes stop. judge() decides what follows once all of them have answered.
+// Stops all nodes. judge() decides what happens next, once all of them have answered.
 void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, NodeEffects& out) {
   enter(now, Phase::stopping);
   regroup_ = why;
@@ -21,7 +21,7 @@ void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, Node
   membership_changed_ = membership_changed_ || membership;
   const auto message = std::make_shared<const RoundMessage>(regroup_);
   for (const auto& [id, node] : nodes_) {
-    // Finished nodes that are still attached (note_finish) take part in the next round.
+    // Finished nodes that are still attached (note_finish) join the next round.
     if (node.attached && (node.state == State::running || node.state == State::finished)) {
       out.emplace_back(SendMessage{node.link, message});
     }
@@ -53,7 +53,8 @@ void RoundCore::note_details(const Node& /*node*/, const Details& details) {
   }
 }
 
-// Its workers succeeded while it was disconnected, and the round has ended meanwhile.
+// The node's workers succeeded while the node was disconnected, and the round has ended in the
+// meantime.
 void RoundCore::note_late_finish(const Node& node, NodeEffects& out) {
   if (node.state == State::unknown && phase_ != Phase::closed) {
     MUSTER_MARK("a node finished a round that has ended");
@@ -81,7 +82,8 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
   }
   if (id != self_.id && id != base_->members.front().id) {
     send(node.link, Dismiss{}, out);
-    // It counts like a member that is proven dead in time, because it has no workers and exits now.
+    // The node counts like a member that is proven dead in time, because it has no workers and now
+    // exits.
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);
@@ -172,8 +174,7 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   // restart budget.
   if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
-    const RestartDecision decision =
-        policy_.decide(FailureFacts{first.text, first.permanent, first.run_time, first.exited});
+    const RestartDecision decision = policy_.decide(first);
     if (!decision.restart) {
       MUSTER_MARK("no restart is left");
       verdict_ = decision.reason;

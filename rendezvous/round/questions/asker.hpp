@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asker: a coordinator's queries to nodes that do not follow it. They determine if a node is alive
-// and which leader it follows. Asker repeats the queries, with one short connection for each. Part
-// of RoundCore; pure, value-like.
+// Asker: a coordinator's queries to nodes that do not follow it. The queries determine whether a
+// node is alive and which leader it follows. Asker repeats the queries, with one short connection
+// for each. Part of RoundCore; pure, value-like.
 #pragma once
 
 #include "base/endpoint.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vouching: the node whose agent serves the workers' store verifies each client from another host.
-// It asks the node with the client's address if the connection belongs to the job. The query goes
-// through the coordinator, to which every node is connected. ClientVouching is the querying side;
-// AddressBook is the coordinator's lookup table. Parts of NodeCore; pure; value-like.
+// It asks the node with the client's address whether the connection belongs to the job. The query
+// goes through the coordinator, because every node is connected to it. ClientVouching is the
+// querying side; AddressBook is the coordinator's lookup table. Parts of NodeCore; pure;
+// value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -22,8 +23,8 @@ namespace muster {
 inline constexpr std::size_t kVouchesMax = 65536;
 
 // An unanswered query is repeated after a sixth of a lease, because the node or the coordinator may
-// have lost its connection. It is abandoned after a whole lease, because by then the round has been
-// judged.
+// have lost its connection. It is abandoned after a whole lease, because the round has been judged
+// before that.
 [[nodiscard]] constexpr Duration vouch_again_after(Duration lease) {
   return lease / 6;
 }

@@ -20,8 +20,8 @@
 
 namespace muster {
 
-// A node answers within kAnswerWithin, with what it has found by then. A node that sends heartbeats
-// but has not answered after kAnswerMax is left out.
+// A node answers within kAnswerWithin, with the findings that it has at that time. A node that
+// sends heartbeats but has not answered after kAnswerMax is left out.
 inline constexpr Duration kAnswerWithin = std::chrono::seconds(8);
 inline constexpr Duration kAnswerMax = std::chrono::seconds(10);
 

@@ -32,7 +32,7 @@ struct Stream {
   bool closing = false;
   bool legacy = false;  // the default stream
   bool captures = false;
-  std::string held;  // why it must not be used now
+  std::string held;  // the reason why it must not be used now; empty if it may
 };
 
 struct Event {

@@ -126,7 +126,7 @@ ncclResult_t launch(Comm& comm, CUstream stream, std::vector<Operation> operatio
   if (comm.knobs.in_progress > 0) {
     muster_fake_hold(stream, "an operation of NCCL on it is still in progress");
   }
-  comm.polls_left = comm.knobs.in_progress;  // from here on another thread may end the hold
+  comm.polls_left = comm.knobs.in_progress;  // from now on another thread may release the operation
   return comm.knobs.in_progress > 0 ? ncclInProgress : ncclSuccess;
 }
 

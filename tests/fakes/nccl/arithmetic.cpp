@@ -20,7 +20,7 @@ struct E5m2 {
   __nv_fp8_storage_t bits;
 };
 
-// The type used to compute.
+// Converts a value to the type in which sums are computed.
 template <class T>
 auto widen(T value) {
   if constexpr (std::is_same_v<T, __half>) {

@@ -65,7 +65,7 @@ enum class Kind : std::uint8_t {
 
 struct Happening {
   Kind kind = Kind::tick;
-  std::uint8_t side = 0;      // of a connection; or a small detail
+  std::uint8_t side = 0;      // of a connection; or a small number that depends on the kind
   std::uint32_t subject = 0;  // connection, agent, place, machine
   std::uint64_t detail = 0;   // generation, length, …
   std::shared_ptr<const RoundMessage> message;

@@ -34,7 +34,7 @@ struct Workers {
 enum class Ending : std::uint8_t { none, finished, closed, failed, left, orphaned };
 
 // stopped: runs only when its own timer continues it, as if it were stopped again each time
-// (lib/process/README.md, "Two processes, so that nothing survives").
+// (lib/process/README.md, "Two processes, so that no worker survives").
 enum class Guard : std::uint8_t { runs, stopped, dead };
 
 // Matches LeaseTimer::wake_interval. The maximum time that workers run past their lease while both
@@ -51,7 +51,7 @@ struct Agent {
   std::unique_ptr<NodeCore> core;
   bool process = true;    // false if dead or exited
   bool frozen = false;    // SIGSTOP
-  bool hosts = false;     // was told that it may found
+  bool hosts = false;     // it may found a job
   bool stranger = false;  // has another command line and must be refused
   bool met = false;       // another node has welcomed it
   bool listener_known = false;

@@ -40,7 +40,7 @@ class NodesWorld final : public NetworkUser {
   void freeze_agent(std::uint32_t agent, Duration length);
   void freeze_machine(std::uint32_t machine, Duration length);
   // SIGKILL. An agent is not stopped after its guard has died, because nothing would continue it
-  // (lib/process/README.md, "What remains").
+  // (lib/process/README.md, "Two processes, so that no worker survives").
   void kill_guard(std::uint32_t agent);
   void stop_guard(std::uint32_t agent, Duration length);
   void cut(std::vector<std::uint8_t> inside, bool one_way, Duration length);

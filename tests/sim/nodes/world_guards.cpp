@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard of each agent: it kills workers whose lease has expired, and those of a dead agent. It
-// may be stopped or killed (lib/process/README.md, "Two processes, so that nothing survives").
+// may be stopped or killed (lib/process/README.md, "Two processes, so that no worker survives").
 #include "base/mark.hpp"
 #include "base/mutate.hpp"
 #include "sim/nodes/nodes_world.hpp"

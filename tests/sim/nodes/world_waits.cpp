@@ -31,7 +31,7 @@ void NodesWorld::expect_waits(std::uint32_t number) {
   }
 }
 
-// The number stands for the wait times.
+// The number represents the wait times.
 void NodesWorld::tell_waits(std::uint32_t number) {
   const Agent& agent = agents_[number];
   if (!agent.workers.alive || !lives(agent)) {

@@ -28,7 +28,7 @@ def trained(group, mode, compile_it=torch.compile, **more):
 
 
 def ddp_optimizer(group):
-    """It splits the compiled graph at DDP's bucket boundaries."""
+    """DDPOptimizer splits the compiled graph at DDP's bucket boundaries."""
     seen = []
 
     def counted(graph, inputs):

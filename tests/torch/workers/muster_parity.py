@@ -181,7 +181,7 @@ def sparse(group):
 
 
 def several_inputs(group):
-    """Of one call, also if it has a future."""
+    """One call with several inputs, also if it has a future."""
     sent = [torch.full((2,), me() * 10. + n) for n in range(2)]
     group.broadcast(sent, options("Broadcast", rootRank=1, rootTensor=1)).wait()
     gathered = [[torch.zeros(3) for _ in range(2 * size())] for _ in range(2)]
@@ -191,7 +191,7 @@ def several_inputs(group):
 
 
 def inference(group):
-    """Other threads, too, write to tensors that were created in inference mode."""
+    """Threads of the backend write to tensors that were created in inference mode."""
     with torch.inference_mode():
         rows = [torch.zeros(2) for _ in range(size())]
         work = dist.all_gather(rows, torch.full((2,), float(me())), group=group, async_op=True)

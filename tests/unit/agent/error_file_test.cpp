@@ -23,7 +23,7 @@ TEST_CASE("error file: what torch's record wrote is understood") {
   CHECK(record->unix_seconds == 1795249486.0);
 }
 
-TEST_CASE("error file: a plain message with a number for its time is understood") {
+TEST_CASE("error file: reads a plain message with a numeric timestamp") {
   const auto record = parse_error_file(R"({"message": "gone", "timestamp": 12})");
   REQUIRE(record);
   CHECK(record->message == "gone");
@@ -47,7 +47,7 @@ TEST_CASE("error file: rubbish is no record") {
   }
 }
 
-TEST_CASE("error file: an odd time is left out, the rest stays") {
+TEST_CASE("error file: drops an invalid timestamp and keeps the other fields") {
   for (const char* time : {"\"soon\"", "-1", "1e999", "[]", "\"12x\"", "null"}) {
     INFO(time);
     const auto record = parse_error_file(
@@ -68,7 +68,7 @@ TEST_CASE("error file: the exit code is added where there is a place for it") {
   CHECK(with_error_code("rubbish", 7) == "rubbish");
 }
 
-TEST_CASE("error file: a failure without a file of its own gets the same form") {
+TEST_CASE("error file: a failure without an error file is written in the same format") {
   WorkerFailure failure;
   failure.rank = 3;
   failure.status = ExitStatus{false, 9};
@@ -80,7 +80,7 @@ TEST_CASE("error file: a failure without a file of its own gets the same form") 
   CHECK(record->unix_seconds == 1795249486.0);
 }
 
-TEST_CASE("error file: the report's JSON holds bytes that are no text") {
+TEST_CASE("error file: the JSON report accepts output that is not valid UTF-8") {
   JobResult result;
   result.outcome = Outcome::failed;
   WorkerFailure failure;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventLog: what it keeps, what it writes, and when it gives up.
+// EventLog: the events that it keeps and writes, and the errors after which it stops.
 #include "agent/sinks/event_log.hpp"
 
 #include "support/catch.hpp"
@@ -62,7 +62,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("event log: what comes before there is a folder is written first") {
+TEST_CASE("event log: events that precede the log folder are written first") {
   Bench bench;
   bench.tell(event::JobStarted{"train.py", 2, 0, "1.0"});
   CHECK(bench.written.empty());
@@ -74,7 +74,7 @@ TEST_CASE("event log: what comes before there is a folder is written first") {
   CHECK(bench.lines() == 3);
 }
 
-TEST_CASE("event log: without a folder for logs there is no file, and nothing is said of it") {
+TEST_CASE("event log: without a log folder it creates no file and prints no warning") {
   Bench bench;
   bench.begin("");
   bench.begin("/logs/run");
@@ -82,7 +82,7 @@ TEST_CASE("event log: without a folder for logs there is no file, and nothing is
   CHECK(bench.trouble.empty());
 }
 
-TEST_CASE("event log: a file that was removed is made again with the next round") {
+TEST_CASE("event log: recreates a removed file at the next round") {
   Bench bench;
   bench.begin("/logs/run");
   bench.begin("/elsewhere/run");
@@ -93,7 +93,7 @@ TEST_CASE("event log: a file that was removed is made again with the next round"
   CHECK(bench.trouble.empty());
 }
 
-TEST_CASE("event log: a write that takes a part only is continued") {
+TEST_CASE("event log: continues after a short write") {
   Bench bench;
   bench.piece = 7;
   bench.begin("/logs/run");
@@ -101,7 +101,7 @@ TEST_CASE("event log: a write that takes a part only is continued") {
   CHECK(bench.trouble.empty());
 }
 
-TEST_CASE("event log: a full disk is reported once, and nothing more is written") {
+TEST_CASE("event log: reports a full disk once and stops writing") {
   Bench bench;
   bench.begin("/logs/run");
   bench.room = 10;
@@ -115,7 +115,7 @@ TEST_CASE("event log: a full disk is reported once, and nothing more is written"
   CHECK(bench.lines() == 1);
 }
 
-TEST_CASE("event log: a slow disk may hold the launcher up for a second in all") {
+TEST_CASE("event log: a slow disk delays the launcher by at most one second in total") {
   Bench bench;
   bench.begin("/logs/run");
   bench.delay = kSlowEventWrite;  // not slow yet
@@ -134,7 +134,7 @@ TEST_CASE("event log: a slow disk may hold the launcher up for a second in all")
         "writes to 'events.jsonl' are too slow (1.2s so far); no further events will be logged");
 }
 
-TEST_CASE("event log: a file that cannot be made is reported once") {
+TEST_CASE("event log: reports once that it cannot create the file") {
   Bench bench;
   bench.can_be_made = false;
   bench.begin("/logs/run");
@@ -142,7 +142,7 @@ TEST_CASE("event log: a file that cannot be made is reported once") {
   CHECK(bench.trouble.size() == 1);
 }
 
-TEST_CASE("event log: what is kept without a folder, and the file, have limits") {
+TEST_CASE("event log: limits both the events kept without a folder and the file size") {
   Bench bench({.file_bytes = std::size_t{2} << 20, .kept_bytes = 2000});
   const std::string text(1000, 'x');
   for (int i = 0; i < 10; ++i) {
@@ -160,20 +160,20 @@ TEST_CASE("event log: what is kept without a folder, and the file, have limits")
                                                   "no further events will be logged"});
 }
 
-TEST_CASE("event log: the file is a new one, and nothing that holds up whoever writes to it") {
+TEST_CASE("event log: opens only a regular file that it creates itself, never a pipe or symlink") {
   std::string folder = "/tmp/muster_events_XXXXXX";
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const std::string path = folder + "/events.jsonl";
-  SECTION("new") {
+  SECTION("a new file") {
     const auto write = open_event_file(folder);
     REQUIRE(write);
     CHECK((*write)("x\n") == 2);
   }
-  SECTION("a pipe that nobody reads") {
+  SECTION("a pipe without a reader") {
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
     CHECK_FALSE(open_event_file(folder));
   }
-  SECTION("a link to elsewhere") {
+  SECTION("a symlink") {
     REQUIRE(::symlink("/dev/full", path.c_str()) == 0);
     CHECK_FALSE(open_event_file(folder));
   }

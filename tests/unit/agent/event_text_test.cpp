@@ -39,7 +39,7 @@ class Recorder final : public EventSink {
 
 }  // namespace
 
-TEST_CASE("event text: the lines on stderr") {
+TEST_CASE("event text: lines on stderr") {
   const auto line = line_of(event_of(begun(true)));
   REQUIRE(line);
   CHECK(line->level == LogLevel::info);
@@ -51,7 +51,7 @@ TEST_CASE("event text: the lines on stderr") {
   CHECK_FALSE(line_of(event_of(event::WorkersKilled{})));
 }
 
-TEST_CASE("event text: a lost node, what remains and a new node are shown by default") {
+TEST_CASE("event text: by default prints lost nodes, the remaining nodes and new nodes") {
   const auto lost = line_of(event_of(event::RegroupAsked{"node 'n2' is gone", {8, 8}}));
   CHECK(lost->level == LogLevel::warning);
   CHECK(lost->text == "node 'n2' is gone; stopping the workers for a new round");
@@ -76,7 +76,7 @@ TEST_CASE("event text: a lost node, what remains and a new node are shown by def
   CHECK(event_json(event_of(next)).find(R"("left":[],"joined":["n3"])") != std::string::npos);
 }
 
-TEST_CASE("event text: processes that workers left behind are named with their fate") {
+TEST_CASE("event text: names the processes that workers left behind, and what happened to each") {
   using Fate = event::LeftoversFound::Fate;
   event::LeftoversFound found{Fate::awaited, {{7, "rsync", 1}}, std::chrono::seconds(29)};
   CHECK(line_of(event_of(found))->text ==
@@ -91,14 +91,14 @@ TEST_CASE("event text: processes that workers left behind are named with their f
         std::string::npos);
 }
 
-TEST_CASE("event text: a line of JSON has its version, time, name, node and round first") {
+TEST_CASE("event text: a JSON line starts with version, time, name, node and round") {
   CHECK(event_json(event_of(event::SignalTaken{SIGTERM, 42})) ==
         R"({"v":1,"time":1000.5,"event":"signal","node":"node1","round":4,)"
         R"("signal":"SIGTERM","sender":42})"
         "\n");
 }
 
-TEST_CASE("event text: a hang has its cause and the lines of stderr") {
+TEST_CASE("event text: a hang contains its cause and the lines printed on stderr") {
   event::HangFound found;
   found.verdict.cause = hang::Cause::stopped;
   found.verdict.ranks = {3};
@@ -112,7 +112,7 @@ TEST_CASE("event text: a hang has its cause and the lines of stderr") {
   CHECK(event_json(event_of(event::HangOver{7})).find(R"("quiet":7.0)") != std::string::npos);
 }
 
-TEST_CASE("event text: a straggler has what it costs; steps only where they are told") {
+TEST_CASE("event text: a straggler contains its cost, and seconds per step if known") {
   straggler::Named found{{.ranks = {3}, .share = 0.25}};
   CHECK(line_of(event_of(found))->text == "rank 3 is slow: it costs the job 25 % of its time");
   CHECK(line_of(event_of(found))->level == LogLevel::warning);
@@ -134,7 +134,7 @@ TEST_CASE("event text: a straggler has what it costs; steps only where they are 
   CHECK(event_json(event_of(over)).find(R"("ranks":[3,4])") != std::string::npos);
 }
 
-TEST_CASE("event text: a restart has its fields beside the text") {
+TEST_CASE("event text: a restart contains separate fields and the text") {
   const std::string text = event_json(event_of(event::RestartDecided{3, 1, 77, 2, 5, "why"}));
   CHECK(text.find(R"("event":"restart")") != std::string::npos);
   CHECK(text.find(
@@ -142,7 +142,8 @@ TEST_CASE("event text: a restart has its fields beside the text") {
         std::string::npos);
 }
 
-TEST_CASE("event text: whatever others wrote stays one line of JSON without hidden marks") {
+TEST_CASE(
+    "event text: text from other processes stays on one JSON line without control characters") {
   const std::string text =
       event_json(event_of(event::Message{LogLevel::info, "a\nb\xff\x1b[1m\xe2\x80\xae"}));
   CHECK(text.find('\n') == text.size() - 1);
@@ -151,7 +152,7 @@ TEST_CASE("event text: whatever others wrote stays one line of JSON without hidd
   CHECK(text.find("\xff") == std::string::npos);
 }
 
-TEST_CASE("event text: a worker that is not reaped yet is dying, not ended") {
+TEST_CASE("event text: a worker that is not reaped yet is reported as dying, not as exited") {
   event::WorkerEnded ended;
   ended.exit.status = ExitStatus{true, SIGKILL};
   ended.reaped = false;
@@ -160,7 +161,7 @@ TEST_CASE("event text: a worker that is not reaped yet is dying, not ended") {
         "local rank 0 (pid 0) killed by SIGKILL; the kernel is freeing its memory");
 }
 
-TEST_CASE("event stream: all sinks hear all events in order, with the round of the time") {
+TEST_CASE("event stream: every sink receives every event in order, with the round at that time") {
   EventStream stream("node1", [] { return 1000.5; });
   Recorder first;
   Recorder second;

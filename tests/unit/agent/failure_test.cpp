@@ -29,12 +29,12 @@ constexpr ExitStatus kTerm{true, SIGTERM};
 
 }  // namespace
 
-TEST_CASE("failure: the first one seen is the root cause") {
+TEST_CASE("failure: the first one to be observed is the root cause") {
   CHECK(root_cause({seen(3, kExit1, 10), seen(0, kExit1, 10)}, SIGTERM) == 0U);
   CHECK_FALSE(root_cause({}, SIGTERM));
 }
 
-TEST_CASE("failure: workers that we stopped are no failures") {
+TEST_CASE("failure: a worker that the launcher stopped has not failed") {
   const auto stopped = seen(0, kTerm, 10, true);
   CHECK(was_stopped_by_us(stopped, SIGTERM));
   CHECK(was_stopped_by_us(seen(0, {false, 143}, 10, true), SIGTERM));
@@ -54,13 +54,13 @@ TEST_CASE("failure: an error file that proves an earlier exception makes its ran
   CHECK(root_cause({seen(1, kExit1, 12.5), same_second}, SIGTERM) == 0U);
 }
 
-TEST_CASE("failure: error files of both ranks are compared with each other") {
+TEST_CASE("failure: compares the error files of both ranks") {
   const auto first_seen = with_record(seen(1, kExit1, 20), 15);
   const auto first_raised = with_record(seen(0, kExit1, 21), 11);
   CHECK(root_cause({first_seen, first_raised}, SIGTERM) == 1U);
 }
 
-TEST_CASE("failure: the end is described, with memory where the kernel says so") {
+TEST_CASE("failure: describes how a worker exited, with memory usage if the kernel reports it") {
   WorkerFailure killed = seen(0, {true, SIGKILL}, 1);
   killed.out_of_memory = true;
   killed.memory_usage = "limit 512 MiB, peak 512 MiB";
@@ -71,7 +71,7 @@ TEST_CASE("failure: the end is described, with memory where the kernel says so")
   CHECK(describe_end(never) == "could not be started: exec './x': No such file or directory");
 }
 
-TEST_CASE("job result: all codes and signals of a root cause become the launcher's code") {
+TEST_CASE("job result: the root cause's exit code or signal becomes the launcher's exit code") {
   for (int code = 1; code < 256; ++code) {
     JobResult result;
     result.outcome = Outcome::failed;
@@ -86,7 +86,7 @@ TEST_CASE("job result: all codes and signals of a root cause become the launcher
   }
 }
 
-TEST_CASE("job result: our own failures have documented codes") {
+TEST_CASE("job result: the launcher's own failures have documented exit codes") {
   CHECK(exit_code_of(Error{Errc::usage, ""}) == 2);
   CHECK(exit_code_of(Error{Errc::not_possible, ""}) == 126);
   CHECK(exit_code_of(Error{Errc::not_found, ""}) == 127);
@@ -94,7 +94,7 @@ TEST_CASE("job result: our own failures have documented codes") {
   CHECK(exit_code_of(Error{Errc::internal, ""}) == 70);
 }
 
-TEST_CASE("failure: who lost a connection is not the cause if another one failed before the stop") {
+TEST_CASE("failure: a lost connection is not the cause if another rank failed before the stop") {
   auto lost = seen(0, kExit1, 10);
   lost.lost_connection = true;
   const auto cause = seen(2, kExit1, 11);
@@ -102,4 +102,27 @@ TEST_CASE("failure: who lost a connection is not the cause if another one failed
   CHECK(root_cause({lost, cause, later}, SIGTERM) == 1U);
   CHECK(root_cause({lost, later}, SIGTERM) == 0U);
   CHECK(root_cause({lost, lost}, SIGTERM) == 0U);
+}
+
+TEST_CASE("failure: the message for the leader says if a restart can help") {
+  WorkerFailure failure = seen(3, kExit1, 10);
+  failure.run_time = std::chrono::seconds(2);
+  const Failed own_exit = failed_message(failure);
+  CHECK(own_exit.rank == 3);
+  CHECK(own_exit.exit_code == 1);
+  CHECK(own_exit.run_time == failure.run_time);
+  CHECK(own_exit.exited);
+  CHECK_FALSE(own_exit.permanent);
+  CHECK(own_exit.text == "exited with code 1");
+
+  failure.spawn_error = Error{Errc::not_possible, "not executable"};
+  CHECK(failed_message(failure).permanent);
+  CHECK_FALSE(failed_message(failure).exited);
+  failure.spawn_error->code = Errc::system;  // such as too many processes
+  CHECK_FALSE(failed_message(failure).permanent);
+
+  failure.spawn_error.reset();
+  failure.hung = true;
+  failure.ends_job = true;
+  CHECK(failed_message(failure).permanent);
 }

@@ -34,7 +34,7 @@ class TemporaryFolder {
 
 }  // namespace
 
-TEST_CASE("files: what was written is read, up to the limit") {
+TEST_CASE("files: reads a file back up to the limit") {
   const TemporaryFolder folder;
   REQUIRE(write_file(folder.file(), "hello"));
   CHECK(read_some(folder.file(), 100) == "hello");
@@ -43,7 +43,7 @@ TEST_CASE("files: what was written is read, up to the limit") {
   CHECK(read_some(folder.file(), 100) == "x");
 }
 
-TEST_CASE("files: what is no regular file reads as nothing and holds nobody up") {
+TEST_CASE("files: reading anything but a regular file returns nothing and does not block") {
   const TemporaryFolder folder;
   REQUIRE(::mkfifo(folder.file().c_str(), 0600) == 0);
   CHECK(read_some(folder.file(), 100).empty());
@@ -52,7 +52,7 @@ TEST_CASE("files: what is no regular file reads as nothing and holds nobody up")
   CHECK(read_some("/no/such/file", 100).empty());
 }
 
-TEST_CASE("files: a path that cannot be written is named with the reason") {
+TEST_CASE("files: an error names the path that cannot be written, and the reason") {
   const auto written = write_file("/no/such/folder/file", "x");
   REQUIRE_FALSE(written);
   CHECK(written.error().message.find("/no/such/folder/file") != std::string::npos);

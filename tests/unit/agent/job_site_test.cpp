@@ -66,7 +66,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("job site: ready while all workers of the round run") {
+TEST_CASE("job site: ready while all workers of the round are running") {
   Bench bench;
   CHECK(bench.get("/healthz").status == 200);
   CHECK(bench.get("/readyz").status == 503);
@@ -81,7 +81,7 @@ TEST_CASE("job site: ready while all workers of the round run") {
   CHECK(bench.told == 4);
 }
 
-TEST_CASE("job site: what each path is") {
+TEST_CASE("job site: content type and body of each path") {
   Bench bench;
   bench.begin(1);
   CHECK(bench.get("/").type == "text/html; charset=utf-8");
@@ -92,7 +92,7 @@ TEST_CASE("job site: what each path is") {
   CHECK(bench.get("/v1").status == 404);
 }
 
-TEST_CASE("job site: steps are read when somebody asks") {
+TEST_CASE("job site: reads the workers' steps on each request") {
   Bench bench;
   bench.begin(2);
   bench.start(0);
@@ -104,7 +104,7 @@ TEST_CASE("job site: steps are read when somebody asks") {
   CHECK(has(bench.body("/v1/status"), R"("step":118)"));
 }
 
-TEST_CASE("job site: so is how long each has waited for others") {
+TEST_CASE("job site: reads the workers' wait times on each request") {
   Bench bench;
   bench.begin(2);
   bench.start(0);
@@ -116,7 +116,8 @@ TEST_CASE("job site: so is how long each has waited for others") {
   CHECK_FALSE(has(bench.body("/metrics"), "waiting_seconds_total{rank=\"1\"}"));
 }
 
-TEST_CASE("job site: a stream goes on behind the last event that was seen of this run") {
+TEST_CASE(
+    "job site: a stream resumes after the last event that the client has received in this run") {
   Bench bench;
   bench.begin(2);
   bench.start(0);
@@ -135,7 +136,7 @@ TEST_CASE("job site: a stream goes on behind the last event that was seen of thi
   CHECK(bench.site.events_over());
 }
 
-TEST_CASE("job site: old events are forgotten, and their numbers are not used again") {
+TEST_CASE("job site: old events are dropped, and their numbers are not reused") {
   Bench bench;
   const std::string text(8000, 'x');
   const int count = 300;

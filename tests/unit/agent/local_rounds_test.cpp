@@ -58,7 +58,7 @@ WorkerFailure exited(int code, bool after_stop = false) {
 
 }  // namespace
 
-TEST_CASE("local rounds: a round begins when it is wanted") {
+TEST_CASE("local rounds: a round begins when the supervisor requests it") {
   Bench bench;
   bench.rounds.await_round(0);
   REQUIRE(bench.run.size() == 1);
@@ -66,7 +66,7 @@ TEST_CASE("local rounds: a round begins when it is wanted") {
   CHECK(bench.events.empty());
 }
 
-TEST_CASE("local rounds: a round that cannot be opened is the end of the job") {
+TEST_CASE("local rounds: a round that cannot be opened ends the job") {
   Bench bench;
   bench.trouble = Error{Errc::unreachable, "no store"};
   bench.rounds.await_round(0);
@@ -75,11 +75,11 @@ TEST_CASE("local rounds: a round that cannot be opened is the end of the job") {
   CHECK(bench.end().error == bench.trouble);
 }
 
-TEST_CASE("local rounds: one decision for each attempt, on the failure that is told first") {
+TEST_CASE("local rounds: one decision per attempt, based on the first reported failure") {
   Bench bench;
   bench.rounds.await_round(0);
-  bench.rounds.report_failure(exited(7), 60s);
-  bench.rounds.report_failure(exited(8), 60s);
+  bench.rounds.report_failure(exited(7));
+  bench.rounds.report_failure(exited(8));
   REQUIRE(bench.decisions.size() == 1);
   CHECK(bench.decisions.front().restart == 1);
   CHECK(bench.decisions.front().restarts_left == 0);
@@ -88,12 +88,12 @@ TEST_CASE("local rounds: one decision for each attempt, on the failure that is t
   CHECK(bench.events.empty());
   bench.rounds.await_round(1);
   CHECK(bench.opened.back() == std::pair{1, 1});
-  bench.rounds.report_failure(exited(7), 60s);
+  bench.rounds.report_failure(exited(7));
   CHECK(bench.end().outcome == Outcome::failed);
   CHECK(bench.end().verdict == "all 1 restarts are used up");
 }
 
-TEST_CASE("local rounds: a restart names the worker that failed, and the budget that is left") {
+TEST_CASE("local rounds: a restart names the failed worker and the remaining budget") {
   Bench bench({5, 0});
   WorkerFailure failure = exited(7);
   failure.rank = 3;
@@ -101,7 +101,7 @@ TEST_CASE("local rounds: a restart names the worker that failed, and the budget 
   failure.pid = 77;
   for (int restart = 1; restart <= 2; ++restart) {
     bench.rounds.await_round(restart - 1);
-    bench.rounds.report_failure(failure, 60s);
+    bench.rounds.report_failure(failure);
   }
   REQUIRE(bench.decisions.size() == 2);
   const event::RestartDecided& last = bench.decisions.back();
@@ -112,15 +112,15 @@ TEST_CASE("local rounds: a restart names the worker that failed, and the budget 
   CHECK(last.restarts_left == 3);
 }
 
-TEST_CASE("local rounds: a worker that failed after it was stopped costs no restart") {
+TEST_CASE("local rounds: a worker that fails after it was stopped uses up no restart") {
   Bench bench;
   bench.rounds.await_round(0);
-  bench.rounds.report_failure(exited(7, true), 60s);
+  bench.rounds.report_failure(exited(7, true));
   CHECK(bench.rounds.restarts() == 0);
   CHECK(bench.decisions.empty());
 }
 
-TEST_CASE("local rounds: nobody is waited for at the end") {
+TEST_CASE("local rounds: the job ends without waiting for other nodes") {
   Bench bench;
   SECTION("a success") {
     bench.rounds.report_success();
@@ -136,7 +136,7 @@ TEST_CASE("local rounds: nobody is waited for at the end") {
 
 namespace {
 
-// It killed the worker of each failure because it hung.
+// Reports each failed worker as killed because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;
@@ -155,14 +155,14 @@ class FakeListener final : public HangListener {
 
 }  // namespace
 
-TEST_CASE("local rounds: a worker that hung is started again, or ends the job") {
+TEST_CASE("local rounds: a hung worker is restarted, or ends the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
     FakeListener listener;
     listener.ends_job = ends_job;
     bench.rounds.use(listener);
     bench.rounds.await_round(0);
-    bench.rounds.report_failure(exited(7), 60s);
+    bench.rounds.report_failure(exited(7));
     CHECK(bench.decisions.size() == (ends_job ? 0U : 1U));
     if (ends_job) {
       CHECK(bench.end().outcome == Outcome::failed);

@@ -28,7 +28,7 @@ const std::string kClosed =
 
 }  // namespace
 
-TEST_CASE("lost connection: what the back ends say, one by one") {
+TEST_CASE("lost connection: recognizes each backend's error messages") {
   for (const char* text :
        {"Connection closed by peer [10.0.0.1]:4",
         "ConnectionResetError: [Errno 104] Connection reset by peer",
@@ -46,7 +46,7 @@ TEST_CASE("lost connection: what the back ends say, one by one") {
   }
 }
 
-TEST_CASE("lost connection: other errors are none") {
+TEST_CASE("lost connection: other errors do not count") {
   for (const char* text : {"",
                            "ValueError: bad batch 17",
                            "RuntimeError: CUDA out of memory",
@@ -57,7 +57,7 @@ TEST_CASE("lost connection: other errors are none") {
   }
 }
 
-TEST_CASE("lost connection: the exception at the end of stderr decides, with torch's prefix too") {
+TEST_CASE("lost connection: the last exception on stderr decides, with or without torch's prefix") {
   CHECK(is_lost_connection(said(traceback(kClosed))));
   CHECK(
       is_lost_connection(said("[rank0]: Traceback (most recent call last):\n"
@@ -68,14 +68,14 @@ TEST_CASE("lost connection: the exception at the end of stderr decides, with tor
       said("Connection closed by peer: trying again\n" + traceback("ValueError: bad batch"))));
 }
 
-TEST_CASE("lost connection: a second exception while the group is closed hides no first one") {
+TEST_CASE("lost connection: an exception during cleanup does not hide the original one") {
   CHECK_FALSE(is_lost_connection(
       said(traceback("ValueError: bad batch") +
            "\nDuring handling of the above exception, another exception occurred:\n\n" +
            traceback(kClosed))));
 }
 
-TEST_CASE("lost connection: an error file counts, and so do the last lines without a traceback") {
+TEST_CASE("lost connection: uses the error file, or the last lines if there is no traceback") {
   WorkerFailure failure = said("");
   failure.record = ErrorRecord{kClosed, "", 1000};
   CHECK(is_lost_connection(failure));
@@ -86,7 +86,8 @@ TEST_CASE("lost connection: an error file counts, and so do the last lines witho
   CHECK_FALSE(is_lost_connection(said("")));
 }
 
-TEST_CASE("lost connection: a worker that never ran or had no memory lost none") {
+TEST_CASE(
+    "lost connection: a worker that never ran or ran out of memory did not lose its connection") {
   WorkerFailure failure = said(traceback(kClosed));
   failure.out_of_memory = true;
   CHECK_FALSE(is_lost_connection(failure));

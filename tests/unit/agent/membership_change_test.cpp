@@ -25,14 +25,14 @@ using Nodes = std::vector<channel::NodeRanks>;
 
 }  // namespace
 
-TEST_CASE("membership change: who left has the old ranks, who is new the new ones") {
+TEST_CASE("membership change: nodes that left have their old ranks, new nodes their new ones") {
   const auto change = membership_change(round_of(4, {{1, 2}, {2, 3}, {3, 1}}),
                                         round_of(5, {{3, 1}, {1, 2}, {7, 4}}));
   CHECK(change.left == Nodes{{"n2", 2, 3}});
   CHECK(change.joined == Nodes{{"n7", 3, 4}});
 }
 
-TEST_CASE("membership change: a node that was started again has left and is new") {
+TEST_CASE("membership change: a restarted node is listed both as left and as joined") {
   auto before = round_of(4, {{1, 2}});
   auto now = round_of(5, {{9, 2}});
   now.members[0].name = before.members[0].name;
@@ -40,7 +40,8 @@ TEST_CASE("membership change: a node that was started again has left and is new"
   CHECK((change.left == Nodes{{"n1", 0, 2}} && change.joined == Nodes{{"n1", 0, 2}}));
 }
 
-TEST_CASE("membership change: none in the first round that a node knows, and none for the same") {
+TEST_CASE(
+    "membership change: empty in a node's first known round, and if the members are the same") {
   const auto round = round_of(5, {{1, 2}, {2, 2}});
   for (const Round& before : {Round{}, round}) {
     const auto change = membership_change(before, round);
@@ -48,7 +49,7 @@ TEST_CASE("membership change: none in the first round that a node knows, and non
   }
 }
 
-TEST_CASE("membership change: of very many nodes some are named") {
+TEST_CASE("membership change: names at most a fixed number of nodes") {
   std::vector<std::pair<NodeId, int>> many;
   for (NodeId id = 10; id < 1000; ++id) {
     many.emplace_back(id, 1);
@@ -57,8 +58,7 @@ TEST_CASE("membership change: of very many nodes some are named") {
   CHECK(change.joined.size() == channel::kNodesNamedMax);
 }
 
-TEST_CASE(
-    "membership change: a round with as many nodes and names as long as can be is one frame") {
+TEST_CASE("membership change: the largest change, with the longest names, fits into one frame") {
   const auto crowd = [](NodeId first) {
     Round out = round_of(1, {});
     for (NodeId id = first; id < first + channel::kNodesNamedMax; ++id) {

@@ -36,7 +36,7 @@ std::shared_ptr<FirstUse> limited_to(const std::vector<std::string>& names) {
 
 }  // namespace
 
-TEST_CASE("named hosts: the addresses of all of them") {
+TEST_CASE("named hosts: resolves the addresses of all of them") {
   std::vector<std::string> names;
   for (int i = 1; i <= 100; ++i) {  // more than the number of concurrent lookups
     names.push_back("192.0.2." + std::to_string(i));
@@ -47,7 +47,7 @@ TEST_CASE("named hosts: the addresses of all of them") {
   CHECK_FALSE(first_use->is_named("192.0.2.101"));
 }
 
-TEST_CASE("named hosts: one without an address lifts the limit") {
+TEST_CASE("named hosts: a host that cannot be resolved lifts the limit") {
   std::vector<std::string> names(100, "192.0.2.1");
   names[1] = "not a name";
   const auto first_use = limited_to(names);
@@ -57,7 +57,7 @@ TEST_CASE("named hosts: one without an address lifts the limit") {
              Catch::StartsWith("cannot resolve the hosts in PBS_NODEFILE: "));
 }
 
-TEST_CASE("named hosts: none, or no trust on first use") {
+TEST_CASE("named hosts: no list of hosts, or no trust on first use") {
   const Visible afterwards;
   asio::io_context loop;
   int times = 0;

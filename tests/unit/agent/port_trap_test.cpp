@@ -20,13 +20,13 @@ std::optional<std::uint16_t> wrong(const std::string& port, const std::string& s
 
 }  // namespace
 
-TEST_CASE("port trap: another port than the store's, while the launcher is to serve there") {
+TEST_CASE("port trap: detects a MASTER_PORT other than the port of the launcher's store") {
   CHECK(wrong("12355") == 12355);
   CHECK_FALSE(wrong("40001"));
   CHECK_FALSE(wrong("12355", "False"));
 }
 
-TEST_CASE("port trap: what is no port, or is not there, says nothing") {
+TEST_CASE("port trap: ignores variables that are missing or are not a port") {
   for (const char* text : {"", "0", "x", "12355x", "-1", "99999", " 12355"}) {
     CHECK_FALSE(wrong(text));
   }
@@ -35,7 +35,7 @@ TEST_CASE("port trap: what is no port, or is not there, says nothing") {
   CHECK_FALSE(wrong_port(kStore, with({})));
 }
 
-TEST_CASE("port trap: the line says what was seen and what to do") {
+TEST_CASE("port trap: the warning contains the observation and the remedy") {
   const std::string line = describe_trap(kStore, with({}), 12355);
   for (const char* part : {"process 7 (python3)",
                            "MASTER_PORT to 12355",
@@ -50,7 +50,7 @@ TEST_CASE("port trap: the line says what was seen and what to do") {
             .find("and no process on this host is connected to it for 30 s") != std::string::npos);
 }
 
-TEST_CASE("port trap: who listens, as the kernel lists it") {
+TEST_CASE("port trap: parses listening sockets from the kernel's list") {
   const std::string text =
       "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
       "   0: 0100007F:3039 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0\n"
@@ -66,7 +66,7 @@ TEST_CASE("port trap: who listens, as the kernel lists it") {
   CHECK_FALSE(listens_in(":3039 \n0: :3039 ", 0x3039));
 }
 
-TEST_CASE("port trap: who is connected, but for the launcher itself") {
+TEST_CASE("port trap: parses connected sockets, except the launcher's own") {
   const std::string text =
       "   0: 0100007F:3039 00000000:0000 0A 0:0 00:0 0 0 0 11 1 0 100\n"
       "   1: 0100007F:3040 0100007F:3041 01 0:0 00:0 0 0 0 12 1 0 20\n";

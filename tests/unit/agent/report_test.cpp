@@ -35,7 +35,7 @@ std::size_t lines_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("report: success says nothing") {
+TEST_CASE("report: success prints nothing") {
   CHECK(render_report(JobResult{}, kSite).empty());
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("report: of ranks that exit after the stop request, only a lost connec
   CHECK(report_with("ValueError: interrupted").find("interrupted") == std::string::npos);
 }
 
-TEST_CASE("report: what others say takes lines of evidence, unless they only lost the root") {
+TEST_CASE("report: other ranks' messages use lines of evidence, unless they only lost the root") {
   WorkerFailure root = failure_of(2, 1);
   for (int i = 0; i < 20; ++i) {
     root.stderr_tail += "line " + std::to_string(i) + "\n";
@@ -98,7 +98,7 @@ TEST_CASE("report: what others say takes lines of evidence, unless they only los
         std::string::npos);
 }
 
-TEST_CASE("report: the error file's traceback comes before what stderr says besides") {
+TEST_CASE("report: the error file's traceback precedes other lines from stderr") {
   WorkerFailure root = failure_of(0, 1);
   root.record = ErrorRecord{"E: x", "Traceback (most recent call last):\n  a\nE: x\n", 5.0};
   root.stderr_tail = "first line\nTraceback (most recent call last):\n  a\nE: x\nlast line\n";
@@ -106,7 +106,7 @@ TEST_CASE("report: the error file's traceback comes before what stderr says besi
   CHECK(report.find("  | E: x\n  | first line\n  | last line\n") != std::string::npos);
 }
 
-TEST_CASE("report: a recorded traceback is not repeated with the frames that stderr adds") {
+TEST_CASE("report: a recorded traceback is not repeated with the additional frames from stderr") {
   WorkerFailure root = failure_of(0, 1);
   root.record = ErrorRecord{"E: x", "Traceback (most recent call last):\n  a\nE: x\n", 5.0};
   root.stderr_tail =
@@ -140,7 +140,7 @@ const std::string kDuring = "During handling of the above exception, another exc
 
 }  // namespace
 
-TEST_CASE("report: an abort at the end of a PyTorch program is told from one of the program") {
+TEST_CASE("report: distinguishes PyTorch's abort at exit from an abort of the program") {
   WorkerFailure root = failure_of(1, 0);
   root.status = ExitStatus{true, SIGABRT, true};
   root.stderr_tail = "1\n2\n3\n4\n5\n6\n7\nterminate called without an active exception\n";
@@ -159,7 +159,7 @@ TEST_CASE("report: an abort at the end of a PyTorch program is told from one of 
   }
 }
 
-TEST_CASE("report: a missing module shows which Python ran") {
+TEST_CASE("report: a missing module shows which Python interpreter ran") {
   WorkerFailure root = failure_of(1, 1);
   root.python = "/usr/bin/python3";
   for (const std::string prefix : {"", "[rank1]: "}) {
@@ -179,7 +179,7 @@ TEST_CASE("report: a missing module shows which Python ran") {
   CHECK(render_report(failed({root}), kSite).find("hint") == std::string::npos);
 }
 
-TEST_CASE("report: of a chain of exceptions the message of each is kept") {
+TEST_CASE("report: keeps the message of each exception in a chain") {
   for (const std::string prefix : {"", "[rank1]: "}) {
     WorkerFailure root = failure_of(1, 1);
     root.stderr_tail = "an older one\n" + chain_of(prefix, {}) + "and goes on\n" +
@@ -197,7 +197,7 @@ TEST_CASE("report: of a chain of exceptions the message of each is kept") {
   }
 }
 
-TEST_CASE("report: of a long chain the first exception is kept, and the last ones") {
+TEST_CASE("report: keeps the first and the last exceptions of a long chain") {
   WorkerFailure root = failure_of(1, 1);
   root.stderr_tail = chain_of("", std::vector<std::string>(40, kDuring));
   const std::string text = render_report(failed({root}), kSite);
@@ -209,7 +209,7 @@ TEST_CASE("report: of a long chain the first exception is kept, and the last one
   CHECK(lines_in(text) == 11);
 }
 
-TEST_CASE("report: an error handler that cannot write its file does not hide the exception") {
+TEST_CASE("report: an error handler that fails to write its file does not hide the exception") {
   WorkerFailure root = failure_of(0, 1);
   root.stderr_tail =
       "Traceback (most recent call last):\n  File \"train.py\", line 6, in main\n"
@@ -224,7 +224,7 @@ TEST_CASE("report: an error handler that cannot write its file does not hide the
   CHECK(report.find("FileNotFoundError") == std::string::npos);
 }
 
-TEST_CASE("report: without a traceback the last lines of stderr are shown") {
+TEST_CASE("report: without a traceback it shows the last lines of stderr") {
   WorkerFailure root = failure_of(0, 1);
   for (int i = 0; i < 50; ++i) {
     root.stderr_tail += "line " + std::to_string(i) + "\n";
@@ -235,7 +235,7 @@ TEST_CASE("report: without a traceback the last lines of stderr are shown") {
   CHECK(report.find("  | line 41\n") == std::string::npos);
 }
 
-TEST_CASE("report: never more than fifteen lines, whatever there is to say") {
+TEST_CASE("report: never longer than fifteen lines") {
   std::vector<WorkerFailure> failures;
   for (int rank = 0; rank < 64; ++rank) {
     WorkerFailure failure = failure_of(rank, 1);
@@ -258,7 +258,7 @@ TEST_CASE("report: never more than fifteen lines, whatever there is to say") {
   CHECK(report.size() < kReportLinesMax * (kReportLineBytesMax + 10));
 }
 
-TEST_CASE("report: escape sequences and bells of a worker do not reach the terminal") {
+TEST_CASE("report: a worker's escape sequences and bells do not reach the terminal") {
   WorkerFailure root = failure_of(0, 1);
   root.stderr_tail = "\x1b[2Jwiped\a\r\n";
   const std::string report = render_report(failed({root}), kSite);
@@ -283,7 +283,7 @@ TEST_CASE("report: an interruption names the signal and its sender in one line")
         "muster: interrupted by SIGTERM from pid 42\n");
 }
 
-TEST_CASE("report: processes that could not be killed are named even after success") {
+TEST_CASE("report: processes that could not be killed are listed even after success") {
   JobResult result;
   result.survivors = {Survivor{77, 'D', "stuck"}};
   const std::string report = render_report(result, ReportSite{"n", "p", "", false});

@@ -35,7 +35,7 @@ RollCallView view(bool live = false) {
 
 }  // namespace
 
-TEST_CASE("roll call: nothing is said in the first second, then the latest news") {
+TEST_CASE("roll call: prints nothing in the first second, then the latest state") {
   RollCallView roll = view();
   CHECK_FALSE(roll.next_deadline());
   CHECK(roll.take(kStart + 100ms, call_of(1), "").empty());
@@ -48,7 +48,7 @@ TEST_CASE("roll call: nothing is said in the first second, then the latest news"
   CHECK(roll.tick(kStart + 2s).empty());
 }
 
-TEST_CASE("roll call: a start that waits says so again every 30 s") {
+TEST_CASE("roll call: repeats every 30 s that a start is waiting") {
   RollCallView roll = view();
   REQUIRE_FALSE(roll.take(kStart + 2s, call_of(1), "").empty());
   REQUIRE(roll.next_deadline());
@@ -68,13 +68,13 @@ TEST_CASE("roll call: a start that waits says so again every 30 s") {
   CHECK_FALSE(roll.next_deadline());
 }
 
-TEST_CASE("roll call: a spare of a job that runs says once that it waits") {
+TEST_CASE("roll call: a spare of a running job prints once that it is waiting") {
   RollCallView roll = view();
   CHECK_FALSE(roll.take(kStart + 2s, call_of(4), "").empty());
   CHECK_FALSE(roll.next_deadline());
 }
 
-TEST_CASE("roll call: whoever comes to a job that runs is told that it runs, and waits") {
+TEST_CASE("roll call: a newcomer to a running job prints that the job runs and that it waits") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, call_of(4), "") ==
         "muster: the job runs on 4 nodes: node1, node2, node3, node4; this node is waiting to "
@@ -83,13 +83,13 @@ TEST_CASE("roll call: whoever comes to a job that runs is told that it runs, and
         std::string::npos);
 }
 
-TEST_CASE("roll call: nodes that meet within the first second say nothing at all") {
+TEST_CASE("roll call: nodes that form a round within the first second print nothing") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 100ms, call_of(1), "").empty());
   CHECK(roll.end().empty());
 }
 
-TEST_CASE("roll call: one line for each change and none without one") {
+TEST_CASE("roll call: one line per change, and none without a change") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, call_of(1), "") ==
         "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");
@@ -100,7 +100,7 @@ TEST_CASE("roll call: one line for each change and none without one") {
         "muster: 3 of 4 nodes are here: node1, node2, node3; waiting for 1 more\n");
 }
 
-TEST_CASE("roll call: newcomers do not make up for a node without which no round is formed") {
+TEST_CASE("roll call: newcomers do not replace a node that is required to form a round") {
   RollCall call = call_of(4, {"node5 (silent)"});
   call.needed = 3;
   CHECK(describe(call) ==
@@ -110,7 +110,7 @@ TEST_CASE("roll call: newcomers do not make up for a node without which no round
   CHECK(describe(call) == "1 node is here: node1; waiting for node5 (silent)");
 }
 
-TEST_CASE("roll call: why we cannot connect ourselves") {
+TEST_CASE("roll call: prints why this node cannot connect") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, RollCall{}, "cannot reach h1:29400: connection refused") ==
         "muster: cannot reach h1:29400: connection refused; trying again\n");
@@ -118,7 +118,7 @@ TEST_CASE("roll call: why we cannot connect ourselves") {
         "muster: 2 of 4 nodes are here: node1, node2; waiting for 2 more\n");
 }
 
-TEST_CASE("roll call: who was refused and why, once each") {
+TEST_CASE("roll call: prints each refused node and the reason once") {
   const std::string refused = "node9: another job ('b', this one is 'a')";
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, call_of(1, {}, {refused}), "") ==
@@ -128,7 +128,7 @@ TEST_CASE("roll call: who was refused and why, once each") {
         "muster: 2 of 4 nodes are here: node1, node2; waiting for 2 more\n");
 }
 
-TEST_CASE("roll call: many names are counted") {
+TEST_CASE("roll call: counts the names that do not fit") {
   RollCall call = call_of(16);
   call.present = 1000;
   call.needed = 1024;
@@ -137,7 +137,8 @@ TEST_CASE("roll call: many names are counted") {
         "992 more; waiting for 24 more");
 }
 
-TEST_CASE("roll call: on a terminal one line is rewritten, fits, and goes away") {
+TEST_CASE(
+    "roll call: on a terminal it rewrites one line, truncates it to the width and clears it") {
   RollCallView roll = view(true);
   CHECK(roll.take(kStart + 2s, call_of(1), "") ==
         "\r\x1b[Kmuster: 1 of 4 nodes is here: node1; waiting for 3 more");
@@ -147,7 +148,7 @@ TEST_CASE("roll call: on a terminal one line is rewritten, fits, and goes away")
   CHECK(roll.end().empty());
 }
 
-TEST_CASE("roll call: on a terminal a refusal stays above the live line") {
+TEST_CASE("roll call: on a terminal a refusal stays above the status line") {
   RollCallView roll = view(true);
   CHECK_FALSE(roll.take(kStart + 2s, call_of(1), "").empty());
   CHECK(roll.take(kStart + 3s, call_of(1, {}, {"node9: closed"}), "") ==
@@ -155,7 +156,7 @@ TEST_CASE("roll call: on a terminal a refusal stays above the live line") {
         "\r\x1b[Kmuster: 1 of 4 nodes is here: node1; waiting for 3 more");
 }
 
-TEST_CASE("roll call: names of other nodes cannot write to our terminal") {
+TEST_CASE("roll call: other nodes' names cannot contain terminal control characters") {
   RollCallView roll = view();
   RollCall call = call_of(1);
   call.names = {"a\x1b[2J\nb"};
@@ -163,8 +164,7 @@ TEST_CASE("roll call: names of other nodes cannot write to our terminal") {
         "muster: 1 of 4 nodes is here: a[2Jb; waiting for 3 more\n");
 }
 
-TEST_CASE(
-    "roll call: the error of a time-out lists what is missing, unless nobody can be reached") {
+TEST_CASE("roll call: a timeout error lists the missing nodes, unless no node can be reached") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, call_of(1, {"node3 (silent)"}), "") != "");
   CHECK(roll.summary() == "1 of 4 nodes is here: node1; waiting for node3 (silent)");
@@ -172,7 +172,7 @@ TEST_CASE(
   CHECK(roll.summary().empty());
 }
 
-TEST_CASE("roll call: each time of waiting begins anew") {
+TEST_CASE("roll call: each wait begins anew") {
   RollCallView roll = view();
   CHECK_FALSE(roll.take(kStart + 2s, call_of(1), "").empty());
   roll.begin(kStart + 60s);
@@ -181,7 +181,7 @@ TEST_CASE("roll call: each time of waiting begins anew") {
   CHECK_FALSE(roll.tick(kStart + 61s).empty());
 }
 
-TEST_CASE("roll call: who asked for errors only sees none of it") {
+TEST_CASE("roll call: prints nothing at log level error") {
   RollCallStyle style;
   style.silent = true;
   RollCallView roll{style};
@@ -190,7 +190,7 @@ TEST_CASE("roll call: who asked for errors only sees none of it") {
   CHECK_FALSE(roll.next_deadline());
 }
 
-TEST_CASE("roll call: the lines show when the node gives up") {
+TEST_CASE("roll call: the lines show when the node will time out") {
   RollCallStyle style;
   style.give_up = 600s;
   RollCallView roll{style};
@@ -208,7 +208,7 @@ TEST_CASE("roll call: the lines show when the node gives up") {
         "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");  // a spare keeps waiting
 }
 
-TEST_CASE("roll call: in a regroup the time counts from the end of the last worker") {
+TEST_CASE("roll call: in a regroup the time counts from the exit of the last worker") {
   RollCallStyle style;
   style.give_up = 600s;
   RollCallView roll{style};

@@ -50,7 +50,7 @@ LaunchConfig config_of(const std::string& log_dir = "") {
 
 }  // namespace
 
-TEST_CASE("run dir: without logs it is temporary and disappears with its error files") {
+TEST_CASE("run dir: without logs it is temporary and is removed with its error files") {
   const Parent parent;
   auto dir = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefghij");
   REQUIRE(dir);
@@ -61,7 +61,7 @@ TEST_CASE("run dir: without logs it is temporary and disappears with its error f
   CHECK_FALSE(exists(dir->path()));
 }
 
-TEST_CASE("run dir: the pipes of PyTorch's flight recorders go, what it dumped by itself stays") {
+TEST_CASE("run dir: removes the pipes of PyTorch's flight recorders, keeps PyTorch's own dumps") {
   const Parent parent;
   for (const std::string& logs : {std::string(), parent.path() + "/logs"}) {
     auto dir = RunDir::make(config_of(logs), parent.as_tmpdir(), "abcdefgh");
@@ -84,7 +84,7 @@ TEST_CASE("run dir: the pipes of PyTorch's flight recorders go, what it dumped b
   }
 }
 
-TEST_CASE("run dir: what somebody else put there keeps it") {
+TEST_CASE("run dir: not removed if another process has put files there") {
   const Parent parent;
   auto dir = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefgh");
   REQUIRE(dir);
@@ -97,7 +97,7 @@ TEST_CASE("run dir: what somebody else put there keeps it") {
   CHECK_FALSE(dir->clean_up(true));
 }
 
-TEST_CASE("run dir: below --log-dir it stays, with folders for each attempt and rank") {
+TEST_CASE("run dir: in --log-dir it is kept, with folders for each attempt and rank") {
   const Parent parent;
   const std::string logs = parent.path() + "/a/b";
   auto dir = RunDir::make(config_of(logs), Environ(), "abcdefgh");
@@ -117,7 +117,7 @@ TEST_CASE("run dir: below --log-dir it stays, with folders for each attempt and 
   }
 }
 
-TEST_CASE("run dir: there is none where logs are disabled or nothing can be made") {
+TEST_CASE("run dir: none if logs are disabled or no folder can be created") {
   LaunchConfig disabled = config_of();
   disabled.logs_disabled = true;
   REQUIRE(RunDir::make(disabled, Environ(), "abcdefgh"));
@@ -127,7 +127,7 @@ TEST_CASE("run dir: there is none where logs are disabled or nothing can be made
   CHECK(RunDir::make(config_of(), nowhere, "abcdefgh")->path().empty());
 }
 
-TEST_CASE("run dir: a temporary one that is there already is somebody else's, and not used") {
+TEST_CASE("run dir: an existing temporary folder belongs to another user and is not used") {
   const Parent parent;
   const std::string taken = parent.path() + "/muster_job_abcdefgh";
   REQUIRE(::mkdir(taken.c_str(), 0777) == 0);
@@ -142,7 +142,7 @@ TEST_CASE("run dir: a temporary one that is there already is somebody else's, an
   REQUIRE(::rmdir(taken.c_str()) == 0);
 }
 
-TEST_CASE("run dir: output that was asked for and has no place is an error") {
+TEST_CASE("run dir: an error if requested output files cannot be created") {
   LaunchConfig config = config_of();
   config.redirects.all = 3;
   CHECK_FALSE(RunDir::make(config, with_tmpdir("/no/such/folder"), "abcdefgh"));
@@ -151,7 +151,7 @@ TEST_CASE("run dir: output that was asked for and has no place is an error") {
   CHECK(file.error().code == Errc::usage);
 }
 
-TEST_CASE("run dir: one that was removed is made again at its place, else in another folder") {
+TEST_CASE("run dir: a removed folder is recreated at the same path, or else in another folder") {
   const Parent parent;
   const std::string place = parent.path() + "/muster_job_abcdefgh";
   auto again = RunDir::make_again(config_of(), parent.as_tmpdir(), "abcdefghij", 1);
@@ -166,7 +166,7 @@ TEST_CASE("run dir: one that was removed is made again at its place, else in ano
   CHECK_FALSE(again.clean_up(true));
 }
 
-TEST_CASE("run dir: a removed --log-dir is made again, and one that cannot be has a substitute") {
+TEST_CASE("run dir: recreates a removed --log-dir, or replaces it if that is impossible") {
   const Parent parent;
   const std::string logs = parent.path() + "/logs";
   auto dir = RunDir::make(config_of(logs), Environ(), "abcdefgh");
@@ -188,7 +188,7 @@ TEST_CASE("run dir: a removed --log-dir is made again, and one that cannot be ha
   ::unlink(logs.c_str());
 }
 
-TEST_CASE("run dir: a temporary one that was removed leaves nothing to speak of") {
+TEST_CASE("run dir: a removed temporary folder is not reported") {
   const Parent parent;
   auto dir = RunDir::make(config_of(), parent.as_tmpdir(), "abcdefgh");
   REQUIRE(dir);

@@ -11,18 +11,18 @@ using namespace muster;
 
 namespace {
 
-Evidence evidence() {
-  Evidence told;
+FailureStory sent_story() {
+  FailureStory told;
   told.program = "train.py";
   told.logs = "/logs/job_x";
-  told.restarts = 1;
-  told.failure.rank = 5;
-  told.failure.local_rank = 1;
-  told.failure.pid = 4711;
-  told.failure.attempt = 3;
-  told.failure.wall_seconds = 1795249486.5;
-  told.failure.status = ExitStatus{false, 7};
-  told.failure.stderr_tail = "loading\nTraceback (most recent call last):\n  x\nValueError: boom\n";
+  told.attempt = 2;
+  told.root.rank = 5;
+  told.root.local_rank = 1;
+  told.root.pid = 4711;
+  told.root.attempt = 3;
+  told.root.wall_seconds = 1795249486.5;
+  told.root.status = ExitStatus{false, 7};
+  told.root.stderr_tail = "loading\nTraceback (most recent call last):\n  x\nValueError: boom\n";
   return told;
 }
 
@@ -37,7 +37,7 @@ JobResult closed() {
   close.root_rank = 5;
   close.root_node = "node3";
   close.root_text = "exited with code 7";
-  close.details = evidence_text(evidence());
+  close.details = story_text(sent_story());
   close.others_count = 2;
   close.others = {{0, "node1", "exited with code 1"}, {2, "node2", "killed by SIGABRT"}};
   return result;
@@ -55,11 +55,12 @@ constexpr const char* kBlock =
 
 }  // namespace
 
-TEST_CASE("shared report: it names the first failure of the whole job, wherever that was") {
+TEST_CASE(
+    "shared report: names the first failure of the whole job, on whichever node it occurred") {
   CHECK(render_report(closed(), ReportSite{"node1", "train.py", "/own", false}) == kBlock);
 }
 
-TEST_CASE("shared report: it is the same on every node, byte by byte") {
+TEST_CASE("shared report: identical on every node, byte for byte") {
   JobResult elsewhere = closed();
   elsewhere.nproc = 8;
   elsewhere.attempt = 9;
@@ -71,7 +72,7 @@ TEST_CASE("shared report: it is the same on every node, byte by byte") {
   CHECK(render_report(elsewhere, ReportSite{"node3", "/abs/train.py", "", false}) == kBlock);
 }
 
-TEST_CASE("shared report: what a node could not stop comes before the common block") {
+TEST_CASE("shared report: processes that a node could not stop precede the common block") {
   JobResult result = closed();
   result.overdue = {1};
   result.survivors = {Survivor{77, 'D', "stuck"}};
@@ -81,7 +82,7 @@ TEST_CASE("shared report: what a node could not stop comes before the common blo
                       kBlock);
 }
 
-TEST_CASE("shared report: without evidence it still says who failed and how") {
+TEST_CASE("shared report: without evidence it still contains the failed rank and its exit status") {
   JobResult result = closed();
   result.close->details = GENERATE(std::string(), std::string("{"), std::string("{\"a\": 1}"));
   result.close->others_count = 40;
@@ -95,14 +96,14 @@ TEST_CASE("shared report: without evidence it still says who failed and how") {
   CHECK(story->root.status.shell_code() == 7);  // the exit code for our own caller
 }
 
-TEST_CASE("shared report: at most fifteen lines, whatever was sent") {
+TEST_CASE("shared report: at most fifteen lines, however much evidence the message contains") {
   JobResult result = closed();
-  Evidence told = evidence();
+  FailureStory told = sent_story();
   for (int i = 0; i < 5000; ++i) {
-    told.failure.stderr_tail += "line \x1b[2J\xff" + std::to_string(i) + "\n";
+    told.root.stderr_tail += "line \x1b[2J\xff" + std::to_string(i) + "\n";
   }
-  told.failure.record = ErrorRecord{std::string(100'000, 'm'), std::string(100'000, '\n'), 5.0};
-  result.close->details = evidence_text(told);
+  told.root.record = ErrorRecord{std::string(100'000, 'm'), std::string(100'000, '\n'), 5.0};
+  result.close->details = story_text(told);
   result.close->root_node = "a\nb\x1b";
   result.close->reason = std::string(5000, 'r') + "\n";
   const std::string report = render_report(result, ReportSite{"node1", "train.py", "", false});
@@ -112,7 +113,7 @@ TEST_CASE("shared report: at most fifteen lines, whatever was sent") {
   CHECK(result.close->details.size() < 5 * kEvidenceTextBytesMax);
 }
 
-TEST_CASE("shared report: a success says nothing") {
+TEST_CASE("shared report: success prints nothing") {
   JobResult result;
   result.close = Close{};
   result.close->succeeded = true;
@@ -120,37 +121,37 @@ TEST_CASE("shared report: a success says nothing") {
   CHECK(exit_code_of(result) == 0);
 }
 
-TEST_CASE("shared report: evidence comes back as it was told") {
-  Evidence told = evidence();
-  told.failure.record = ErrorRecord{"ValueError: boom", "Traceback x", std::nullopt};
-  told.failure.out_of_memory = true;
-  told.failure.memory_usage = "limit 512 MiB";
-  told.failure.lost_child = "process 7 (engine)";
-  const auto back = parse_evidence(evidence_text(told));
+TEST_CASE("shared report: a failure story survives encoding and decoding") {
+  FailureStory told = sent_story();
+  told.root.record = ErrorRecord{"ValueError: boom", "Traceback x", std::nullopt};
+  told.root.out_of_memory = true;
+  told.root.memory_usage = "limit 512 MiB";
+  told.root.lost_child = "process 7 (engine)";
+  const auto back = parse_story(story_text(told));
   REQUIRE(back);
-  CHECK(back->failure == told.failure);
+  CHECK(back->root == told.root);
   CHECK(back->program == told.program);
   CHECK(back->logs == told.logs);
-  CHECK(back->restarts == told.restarts);
-  told.failure.spawn_error = Error{Errc::system, "exec './x': not found"};
-  CHECK(parse_evidence(evidence_text(told))->failure == told.failure);
+  CHECK(back->attempt == told.attempt);
+  told.root.spawn_error = Error{Errc::system, "exec './x': not found"};
+  CHECK(parse_story(story_text(told))->root == told.root);
 }
 
-TEST_CASE("shared report: the end of a long text is told, from the start of a line") {
-  Evidence told = evidence();
-  told.failure.stderr_tail = "Traceback (most recent call last):\n";
+TEST_CASE("shared report: long text is truncated to its last lines, from the start of a line") {
+  FailureStory told = sent_story();
+  told.root.stderr_tail = "Traceback (most recent call last):\n";
   for (int i = 0; i < 10'000; ++i) {
-    told.failure.stderr_tail += "frame " + std::to_string(i) + "\n";
+    told.root.stderr_tail += "frame " + std::to_string(i) + "\n";
   }
-  const auto back = parse_evidence(evidence_text(told));
+  const auto back = parse_story(story_text(told));
   REQUIRE(back);
-  const std::string& tail = back->failure.stderr_tail;
+  const std::string& tail = back->root.stderr_tail;
   CHECK(tail.starts_with("Traceback (most recent call last):\nframe "));
   CHECK(tail.ends_with("frame 9999\n"));
   CHECK(tail.size() < kEvidenceTextBytesMax + 64);
 }
 
-TEST_CASE("shared report: the JSON tells the same on every node") {
+TEST_CASE("shared report: the JSON report is the same on every node") {
   const std::string json = report_json(closed(), ReportSite{"node1", "train.py", "/own", false});
   CHECK(json.find("\"exit_code\": 7") != std::string::npos);
   CHECK(json.find("\"node\": \"node3\"") != std::string::npos);

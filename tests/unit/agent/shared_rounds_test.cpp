@@ -130,7 +130,7 @@ WorkerFailure exited(int code) {
 
 }  // namespace
 
-TEST_CASE("shared rounds: a round becomes processes with the ranks of this node") {
+TEST_CASE("shared rounds: starts the processes of a round with the ranks of this node") {
   Bench bench;
   bench.run();
   REQUIRE(bench.host.rounds.size() == 1);
@@ -140,24 +140,24 @@ TEST_CASE("shared rounds: a round becomes processes with the ranks of this node"
   CHECK(bench.host.rounds.front().others == 1);
 }
 
-TEST_CASE("shared rounds: a worker that lost its connection is told as such") {
+TEST_CASE("shared rounds: a worker's failure message says whether it lost its connection") {
   Bench bench;
   bench.run();
   WorkerFailure lost = exited(1);
   for (const bool is_lost : {true, false}) {
     lost.lost_connection = is_lost;
     bench.told.events.clear();
-    bench.rounds.report_failure(lost, std::chrono::seconds(3));
+    bench.rounds.report_failure(lost);
     const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events.front());
     REQUIRE(failed != nullptr);
     CHECK(failed->lost_connection == is_lost);
   }
 }
 
-TEST_CASE("shared rounds: a failure is told first, its evidence follows") {
+TEST_CASE("shared rounds: reports a failure first and its evidence afterwards") {
   Bench bench;
   bench.run();
-  bench.rounds.report_failure(exited(7), std::chrono::seconds(3));
+  bench.rounds.report_failure(exited(7));
   REQUIRE(bench.told.events.size() == 2);
   const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events[0]);
   REQUIRE(failed != nullptr);
@@ -168,20 +168,21 @@ TEST_CASE("shared rounds: a failure is told first, its evidence follows") {
   CHECK_FALSE(failed->was_stopped);
   const auto* details = std::get_if<DetailsKnown>(&bench.told.events[1]);
   REQUIRE(details != nullptr);
-  const auto evidence = parse_evidence(details->message.blob);
-  REQUIRE(evidence);
-  CHECK(evidence->failure.stderr_tail == "the last line");
-  CHECK(evidence->logs == "/logs");
-  CHECK(evidence->restarts == 2);
+  const auto story = parse_story(details->message.blob);
+  REQUIRE(story);
+  CHECK(story->root.stderr_tail == "the last line");
+  CHECK(story->logs == "/logs");
+  CHECK(story->attempt == 3);
 }
 
-TEST_CASE("shared rounds: a worker that our stop ended is told as such, and no judgement is made") {
+TEST_CASE(
+    "shared rounds: a worker that our stop killed is reported as stopped, without a decision") {
   Bench bench;
   bench.run();
   WorkerFailure stopped = exited(0);
   stopped.status = ExitStatus{true, 15};
   stopped.after_stop = true;
-  bench.rounds.report_failure(stopped, std::chrono::seconds(3));
+  bench.rounds.report_failure(stopped);
   const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events.front());
   REQUIRE(failed != nullptr);
   CHECK(failed->was_stopped);
@@ -189,7 +190,7 @@ TEST_CASE("shared rounds: a worker that our stop ended is told as such, and no j
   CHECK_FALSE(failed->message.consequence);
 }
 
-TEST_CASE("shared rounds: what the supervisor reports goes to the rendezvous") {
+TEST_CASE("shared rounds: passes the supervisor's reports to the rendezvous") {
   Bench bench;
   bench.run();
   bench.rounds.tell_gone();
@@ -201,7 +202,7 @@ TEST_CASE("shared rounds: what the supervisor reports goes to the rendezvous") {
   CHECK(bench.told.last<LeaveAsked>()->reason == "asked to end");
 }
 
-TEST_CASE("shared rounds: what the rendezvous wants reaches the supervisor") {
+TEST_CASE("shared rounds: passes the rendezvous' requests to the supervisor") {
   Bench bench;
   bench.run();
   bench.rounds.stop_workers({"node 'b' joins"});
@@ -218,7 +219,7 @@ TEST_CASE("shared rounds: what the rendezvous wants reaches the supervisor") {
   CHECK(std::get<RoundClosed>(bench.host.events[2]).outcome == Outcome::failed);
 }
 
-TEST_CASE("shared rounds: a job that ends for lack of nodes has no worker to blame") {
+TEST_CASE("shared rounds: a job that ends because too few nodes are left blames no worker") {
   Bench bench;
   bench.run();
   Close close;
@@ -233,7 +234,7 @@ TEST_CASE("shared rounds: a job that ends for lack of nodes has no worker to bla
   CHECK(closed.error->message == "too few nodes are left");
 }
 
-TEST_CASE("shared rounds: the workers' store is opened where this node hosts it") {
+TEST_CASE("shared rounds: opens the workers' store if this node hosts it") {
   Bench bench;
   bench.rounds.open_store(RoundId{});
   REQUIRE(bench.told.last<StoreOpened>() != nullptr);
@@ -241,7 +242,7 @@ TEST_CASE("shared rounds: the workers' store is opened where this node hosts it"
   CHECK(bench.told.last<StoreOpened>()->port != 0);
 }
 
-TEST_CASE("shared rounds: ports for all are told with the store, and are kept") {
+TEST_CASE("shared rounds: reports the leader's ports with the store and keeps them") {
   Bench bench;
   bench.setup.config.leader_ports = 2;
   bench.rounds.open_store(RoundId{});
@@ -254,7 +255,8 @@ TEST_CASE("shared rounds: ports for all are told with the store, and are kept") 
   CHECK(bench.told.last<StoreOpened>()->offer == first);
 }
 
-TEST_CASE("shared rounds: a port is held for a worker that serves the store, another each time") {
+TEST_CASE(
+    "shared rounds: reserves a port for a worker that serves the store, a new one each time") {
   Bench bench;
   bench.setup.config.agent_store = false;
   bench.rounds.open_store(RoundId{});
@@ -267,7 +269,7 @@ TEST_CASE("shared rounds: a port is held for a worker that serves the store, ano
   CHECK(bench.told.last<StoreOpened>()->port != first.port);
 }
 
-TEST_CASE("shared rounds: the workers are told what the node of rank 0 offers") {
+TEST_CASE("shared rounds: the assignment contains the offer of rank 0's node") {
   Bench bench;
   bench.setup.config.ports = 1;
   auto round = std::make_shared<Round>();
@@ -279,7 +281,7 @@ TEST_CASE("shared rounds: the workers are told what the node of rank 0 offers") 
   CHECK(bench.host.assignment.ports.front() != 0);
 }
 
-TEST_CASE("shared rounds: a static job's store that cannot be opened is told with the reason") {
+TEST_CASE("shared rounds: reports why a static job's store cannot be opened") {
   Bench bench;
   bench.setup.config.rdzv_backend = "static";
   bench.rounds.open_store(RoundId{});
@@ -287,7 +289,7 @@ TEST_CASE("shared rounds: a static job's store that cannot be opened is told wit
   CHECK(bench.told.last<StoreFailed>()->error.message == "the endpoint is not ours");
 }
 
-TEST_CASE("shared rounds: a client from another machine waits until its node has been asked") {
+TEST_CASE("shared rounds: a client from another host waits until its node has answered") {
   Bench bench;
   std::vector<std::string> heard;
   const auto ask = [&](std::uint16_t port) {
@@ -308,7 +310,7 @@ TEST_CASE("shared rounds: a client from another machine waits until its node has
   CHECK(heard == Lines{"no", "in"});
 }
 
-TEST_CASE("shared rounds: a connection that this machine does not have is not vouched for") {
+TEST_CASE("shared rounds: does not vouch for a connection that does not exist on this host") {
   Bench bench;
   Vouch question{.asker = 1, .sequence = 2, .asked = 1, .client = {"192.0.2.1", 5, "192.0.2.2", 6}};
   bench.rounds.find_owner(FindOwner{question});
@@ -320,7 +322,7 @@ TEST_CASE("shared rounds: a connection that this machine does not have is not vo
   CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
 }
 
-TEST_CASE("shared rounds: without a free descriptor nobody is vouched for, and nothing is said") {
+TEST_CASE("shared rounds: sends no answer about a client if it has no free descriptor") {
   Bench bench;
   const FindOwner question{
       {.asker = 1, .sequence = 2, .asked = 1, .client = {"192.0.2.1", 5, "192.0.2.2", 6}}};
@@ -331,7 +333,7 @@ TEST_CASE("shared rounds: without a free descriptor nobody is vouched for, and n
   bench.rounds.find_owner(question);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(bench.told.last<OwnerFound>() == nullptr);
-  // The question is asked again and can now be answered.
+  // The question is repeated and can now be answered.
   bench.rounds.find_owner(question);
   REQUIRE(bench.told.last<OwnerFound>() != nullptr);
   CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
@@ -344,7 +346,7 @@ TEST_CASE("shared rounds: without a free descriptor nobody is vouched for, and n
   CHECK(bench.told.last<OwnerFound>()->answer == VouchAnswer::no_socket);
 }
 
-TEST_CASE("shared rounds: through the launchers, the store is on 127.0.0.1 and says so") {
+TEST_CASE("shared rounds: with --store-via=proxy the reported store address is 127.0.0.1") {
   Bench bench;
   bench.setup.config.store_via = StoreVia::proxy;
   bench.setup.config.local_addr = "127.0.0.2";
@@ -354,7 +356,7 @@ TEST_CASE("shared rounds: through the launchers, the store is on 127.0.0.1 and s
   CHECK(bench.told.last<StoreOpened>()->offer.is_carried);
 }
 
-TEST_CASE("shared rounds: a lease that is over is acted on before a worker's end is judged") {
+TEST_CASE("shared rounds: acts on an expired lease before it handles a worker's exit") {
   Bench bench;
   bench.run();
   bench.rounds.check_lease();
@@ -364,7 +366,7 @@ TEST_CASE("shared rounds: a lease that is over is acted on before a worker's end
   CHECK(bench.told.deadlines_checked == 1);
 }
 
-TEST_CASE("shared rounds: a round is an event with its number, and so are those that follow") {
+TEST_CASE("shared rounds: a round is an event with its number, as are the events that follow") {
   Bench bench;
   bench.run();
   REQUIRE_FALSE(bench.host.told.empty());
@@ -382,7 +384,7 @@ TEST_CASE("shared rounds: a round is an event with its number, and so are those 
 
 namespace {
 
-// It killed the worker of each failure because it hung.
+// Reports each failed worker as killed because it hung.
 class FakeListener final : public HangListener {
  public:
   bool ends_job = false;
@@ -405,7 +407,7 @@ class FakeListener final : public HangListener {
 
 }  // namespace
 
-TEST_CASE("shared rounds: without --hang-timeout a node says that it does not look or judge") {
+TEST_CASE("shared rounds: without --hang-timeout a node answers inquiries with empty findings") {
   Bench bench;
   bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
   REQUIRE(bench.told.last<LookedHere>() != nullptr);
@@ -417,7 +419,7 @@ TEST_CASE("shared rounds: without --hang-timeout a node says that it does not lo
   CHECK(bench.told.events.size() == 2);
 }
 
-TEST_CASE("shared rounds: who watches for hangs is asked, judges and hears") {
+TEST_CASE("shared rounds: the hang watch inspects, judges and receives the verdict") {
   Bench bench;
   FakeListener listener;
   bench.rounds.use(listener);
@@ -431,7 +433,7 @@ TEST_CASE("shared rounds: who watches for hangs is asked, judges and hears") {
   CHECK(bench.told.last<StalledHere>() != nullptr);
 }
 
-TEST_CASE("shared rounds: a worker that hung fails with the verdict, and may end the job") {
+TEST_CASE("shared rounds: a hung worker fails with the verdict, and may end the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
     FakeListener listener;
@@ -440,15 +442,15 @@ TEST_CASE("shared rounds: a worker that hung fails with the verdict, and may end
     bench.run();
     WorkerFailure killed = exited(0);
     killed.status = ExitStatus{true, 9};
-    bench.rounds.report_failure(killed, std::chrono::seconds(30));
+    bench.rounds.report_failure(killed);
     REQUIRE(bench.told.events.size() == 2);
     const Failed& failed = std::get<WorkerFailedHere>(bench.told.events[0]).message;
     CHECK(failed.exit_code == (ends_job ? kHungCode : 137));
     CHECK(failed.permanent == ends_job);
     CHECK(failed.text == std::string("made no progress and was killed (--on-hang=") +
                              (ends_job ? "stop)" : "restart)"));
-    const auto evidence = parse_evidence(std::get<DetailsKnown>(bench.told.events[1]).message.blob);
-    REQUIRE(evidence);
-    CHECK(evidence->failure.record->message == "hang: rank 1 on 'b': sleeps");
+    const auto story = parse_story(std::get<DetailsKnown>(bench.told.events[1]).message.blob);
+    REQUIRE(story);
+    CHECK(story->root.record->message == "hang: rank 1 on 'b': sleeps");
   }
 }

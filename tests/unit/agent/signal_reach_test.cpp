@@ -19,7 +19,7 @@ constexpr SignalNotice kFromTerminal{SIGINT, SI_KERNEL, 0, 0};
 
 }  // namespace
 
-TEST_CASE("signal reach: in a step only what Slurm sends has reached the workers") {
+TEST_CASE("signal reach: in a Slurm step only signals from Slurm have reached the workers") {
   using enum SignalDelivery;
   CHECK(reached_workers(slurm_step, kFromProcess, "slurmstepd"));
   CHECK(reached_workers(slurm_step, kFromOutside, ""));
@@ -28,7 +28,7 @@ TEST_CASE("signal reach: in a step only what Slurm sends has reached the workers
   CHECK_FALSE(reached_workers(slurm_step, kFromTerminal, ""));
 }
 
-TEST_CASE("signal reach: elsewhere it is as the user says, but for a terminal") {
+TEST_CASE("signal reach: outside Slurm the option decides, except for signals from a terminal") {
   using enum SignalDelivery;
   for (const SignalNotice& notice : {kFromProcess, kFromOutside}) {
     CHECK(reached_workers(group, notice, "systemd"));
@@ -37,7 +37,7 @@ TEST_CASE("signal reach: elsewhere it is as the user says, but for a terminal") 
   CHECK_FALSE(reached_workers(group, kFromTerminal, ""));
 }
 
-TEST_CASE("signal reach: a live process has a name") {
+TEST_CASE("signal reach: finds the name of a live process") {
   std::array<char, 16> before{};
   ::prctl(PR_GET_NAME, before.data());
   ::prctl(PR_SET_NAME, "slurmstepd");

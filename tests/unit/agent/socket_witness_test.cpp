@@ -72,12 +72,13 @@ VouchAnswer said_with_child(const Connection& connection) {
 
 }  // namespace
 
-TEST_CASE("socket witness: a connection of a process below us is the job's") {
+TEST_CASE("socket witness: a connection of a child process belongs to the job") {
   const Connection connection;
   CHECK(said_with_child(connection) == VouchAnswer::ours);
 }
 
-TEST_CASE("socket witness: one of our own user's other processes is not, nor is one not there") {
+TEST_CASE(
+    "socket witness: another process of the same user does not, nor does a missing connection") {
   const Connection connection;
   JobSockets sockets;
   SocketWitness witness(sockets);
@@ -87,13 +88,14 @@ TEST_CASE("socket witness: one of our own user's other processes is not, nor is 
   CHECK(witness.owner_of(strange) == VouchAnswer::no_socket);
 }
 
-TEST_CASE("socket witness: where our user has no number, its own processes still have theirs") {
+TEST_CASE(
+    "socket witness: without a user id in the namespace, child processes are still recognized") {
   const Connection connection;
   const int code = in_child([&] {
     return ::unshare(CLONE_NEWUSER) == 0 ? static_cast<int>(said_with_child(connection)) : kMayNot;
   });
   if (code == kMayNot) {
-    WARN("skipped: this system has no user namespaces for us");
+    WARN("skipped: user namespaces are not permitted");
     return;
   }
   CHECK(code == static_cast<int>(VouchAnswer::ours));

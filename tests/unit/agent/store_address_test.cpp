@@ -5,7 +5,7 @@
 
 using namespace muster;
 
-TEST_CASE("store place: only a name that is neither numeric nor localhost is looked up") {
+TEST_CASE("store place: looks up only names that are neither numeric nor localhost") {
   for (const char* known : {"127.0.0.1", "::1", "10.1.2.3", "localhost"}) {
     CHECK_FALSE(needs_lookup(known));
   }
@@ -13,7 +13,7 @@ TEST_CASE("store place: only a name that is neither numeric nor localhost is loo
   CHECK(needs_lookup("node7.example.org"));
 }
 
-TEST_CASE("store place: numeric addresses are taken as they are, localhost is IPv4's") {
+TEST_CASE("store place: numeric addresses stay unchanged, localhost becomes 127.0.0.1") {
   CHECK(numeric_address("10.1.2.3") == "10.1.2.3");
   CHECK(numeric_address("::1") == "::1");
   CHECK(numeric_address("localhost") == "127.0.0.1");

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Holds each question until the test answers it.
+// Keeps each query pending until the test answers it.
 class Held final : public Admission {
  public:
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override {
@@ -60,7 +60,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("store proxy: who is admitted is handed on, and who is not is named") {
+TEST_CASE("store proxy: forwards an admitted connection and reports a refused one") {
   Bench bench;
   const UniqueFd first = bench.worker();
   const SocketAddress mine = local_address(first.get());
@@ -77,8 +77,8 @@ TEST_CASE("store proxy: who is admitted is handed on, and who is not is named") 
                                                local_address(second.get()).describe() + ": no"});
 }
 
-// Another process may have the port by now, and the answer would be about that process.
-TEST_CASE("store proxy: who has ended its connection is not handed on") {
+// Another process may have the port already, and the answer would be about that process.
+TEST_CASE("store proxy: does not forward a connection that the client has closed") {
   Bench bench;
   UniqueFd worker = bench.worker();
   REQUIRE(::send(worker.get(), "order", 5, 0) == 5);
@@ -90,7 +90,7 @@ TEST_CASE("store proxy: who has ended its connection is not handed on") {
   CHECK(bench.said.empty());
 }
 
-TEST_CASE("store proxy: an answer that comes when it is closed says nothing") {
+TEST_CASE("store proxy: ignores an answer that arrives after it is closed") {
   Bench bench;
   const UniqueFd worker = bench.worker();
   bench.proxy.reset();

@@ -62,8 +62,8 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
   void take(const SupervisorEffect& effect) {
     if (const auto* await = std::get_if<AwaitRound>(&effect)) {
       rounds.await_round(await->attempt);
-    } else if (const auto* report = std::get_if<ReportFailure>(&effect)) {
-      rounds.report_failure(report->failure, report->run_time);
+    } else if (const auto* report = std::get_if<WorkerFailure>(&effect)) {
+      rounds.report_failure(*report);
     } else if (std::holds_alternative<ReportSuccess>(effect)) {
       rounds.report_success();
     } else if (const auto* leave = std::get_if<LeaveRound>(&effect)) {
@@ -106,7 +106,7 @@ struct Bench {
     step(Tick{});
   }
 
-  // No leftover process exits before it is killed.
+  // Advances to the time at which leftovers are killed; none of them exits before.
   void wait_for_kill() {
     REQUIRE(core.state() == State::clearing);
     while (core.state() == State::clearing) {

@@ -33,19 +33,19 @@ Bench failed(const BenchSettings& chosen = settings()) {
 
 }  // namespace
 
-TEST_CASE("clearing: what succeeded workers leave behind may finish within the grace") {
+TEST_CASE("clearing: processes left by successful workers may finish within the grace period") {
   Bench bench = succeeded();
   bench.wait(kSelfExitTime);
   REQUIRE(bench.asked<NameLeftovers>());
   CHECK(bench.asked<NameLeftovers>()->left == 30s - kSelfExitTime);
   CHECK_FALSE(bench.asked<AskLeftovers>());
-  SECTION("it does") {
+  SECTION("it exits in time") {
     bench.now += 20s;
     bench.step(NothingLeft{});
     CHECK(bench.asked<Finish>());
     CHECK(exit_code_of(bench.core.result()) == 0);
   }
-  SECTION("it does not, and gets the grace again") {
+  SECTION("it does not exit, and gets another grace period") {
     bench.wait(30s - kSelfExitTime);
     CHECK(bench.asked<AskLeftovers>());
     bench.wait(30s);
@@ -59,7 +59,7 @@ TEST_CASE("clearing: what succeeded workers leave behind may finish within the g
   }
 }
 
-TEST_CASE("clearing: without a grace there is time to exit by itself, and no SIGTERM") {
+TEST_CASE("clearing: without a grace period they may exit on their own, but get no SIGTERM") {
   Bench bench = succeeded(settings(0, 0s));
   CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
   bench.wait(kSelfExitTime);
@@ -67,7 +67,7 @@ TEST_CASE("clearing: without a grace there is time to exit by itself, and no SIG
   CHECK(bench.asked<KillWorkers>());
 }
 
-TEST_CASE("clearing: after a failure what is left has the rest of the workers' grace") {
+TEST_CASE("clearing: after a failure they get the remainder of the workers' grace period") {
   Bench bench = failed();
   const TimePoint until = bench.now + 20s;
   bench.wait(kSelfExitTime);
@@ -82,7 +82,7 @@ TEST_CASE("clearing: after a failure what is left has the rest of the workers' g
   CHECK(bench.asked<KillWorkers>());
 }
 
-TEST_CASE("clearing: processes that ignore SIGTERM get no more time once only they are left") {
+TEST_CASE("clearing: processes that ignore SIGTERM get no more time once only they remain") {
   Bench bench = failed();
   bench.wait(kSelfExitTime);
   CHECK(bench.asked<LookAtLeftovers>());
@@ -98,7 +98,8 @@ TEST_CASE("clearing: processes that ignore SIGTERM get no more time once only th
   CHECK(bench.asked<KillEverything>());
 }
 
-TEST_CASE("stopping: the groups of dead workers get no grace once only deaf processes are left") {
+TEST_CASE(
+    "stopping: groups of dead workers get no grace once all remaining processes ignore SIGTERM") {
   Bench bench{settings()};
   bench.start();
   const int signo = GENERATE(SIGTERM, SIGINT);
@@ -118,7 +119,7 @@ TEST_CASE("stopping: the groups of dead workers get no grace once only deaf proc
   }
 }
 
-TEST_CASE("clearing: after success processes that ignore SIGTERM may finish, too") {
+TEST_CASE("clearing: after success even processes that ignore SIGTERM may finish") {
   Bench bench = succeeded();
   bench.wait(kSelfExitTime);
   CHECK_FALSE(bench.asked<LookAtLeftovers>());
@@ -126,7 +127,7 @@ TEST_CASE("clearing: after success processes that ignore SIGTERM may finish, too
   CHECK(bench.asked<LookAtLeftovers>());
 }
 
-TEST_CASE("clearing: the next attempt begins only when nothing of the old one is left") {
+TEST_CASE("clearing: the next attempt begins only when no process of the old one is left") {
   Bench bench = failed(settings(1));
   bench.wait_for_kill();
   CHECK_FALSE(bench.asked<AwaitRound>());
@@ -136,7 +137,7 @@ TEST_CASE("clearing: the next attempt begins only when nothing of the old one is
   CHECK(bench.asked<AwaitRound>());
 }
 
-TEST_CASE("clearing: a signal skips what is left of the natural end, a second one SIGTERM") {
+TEST_CASE("clearing: a signal skips the wait for a voluntary exit, a second one the SIGTERM") {
   Bench bench = succeeded();
   const bool waits = GENERATE(false, true);
   if (waits) {
@@ -152,7 +153,7 @@ TEST_CASE("clearing: a signal skips what is left of the natural end, a second on
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
 }
 
-TEST_CASE("clearing: helpers of a killed worker have their time from its reaping on") {
+TEST_CASE("clearing: a killed worker's child processes get their time once it is reaped") {
   Bench bench{settings(1)};
   bench.start();
   bench.exit(0, 7);
@@ -164,7 +165,7 @@ TEST_CASE("clearing: helpers of a killed worker have their time from its reaping
   CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
 }
 
-TEST_CASE("clearing, many nodes: the end of the job elsewhere ends the time to finish") {
+TEST_CASE("clearing, many nodes: the job's failure elsewhere ends the time to finish") {
   Bench bench = succeeded(shared_settings());
   bench.wait(kSelfExitTime);
   const bool well = GENERATE(false, true);

@@ -96,7 +96,7 @@ TEST_CASE("supervisor core: every cell of the table acts or is declared impossib
   }
 }
 
-TEST_CASE("supervisor core: workers are spawned one after the other") {
+TEST_CASE("supervisor core: spawns workers one after the other") {
   Bench bench;
   bench.step(Started{});
   REQUIRE(bench.asked<AwaitRound>());
@@ -109,7 +109,7 @@ TEST_CASE("supervisor core: workers are spawned one after the other") {
   CHECK(bench.effects.empty());
 }
 
-TEST_CASE("supervisor core: a worker that exits 0 while others run changes nothing") {
+TEST_CASE("supervisor core: a worker that exits with 0 while others run changes nothing") {
   Bench bench = in_state(State::running);
   bench.exit(1, 0);
   CHECK(bench.effects.empty());
@@ -122,7 +122,7 @@ TEST_CASE("supervisor core: a worker that exits 0 while others run changes nothi
   CHECK(exit_code_of(bench.core.result()) == 0);
 }
 
-TEST_CASE("supervisor core: a failure stops the others and its code is the job's") {
+TEST_CASE("supervisor core: a failure stops the others, and its code becomes the job's") {
   Bench bench = in_state(State::running);
   bench.exit(1, 7);
   REQUIRE(bench.asked<SignalGroups>());
@@ -137,7 +137,7 @@ TEST_CASE("supervisor core: a failure stops the others and its code is the job's
   CHECK(exit_code_of(bench.core.result()) == 7);
 }
 
-TEST_CASE("supervisor core: a failure within the budget starts all again with the next attempt") {
+TEST_CASE("supervisor core: a failure within the budget restarts all workers in the next attempt") {
   Bench bench{settings(1)};
   bench.start();
   bench.now += 60s;
@@ -159,7 +159,7 @@ TEST_CASE("supervisor core: a failure within the budget starts all again with th
   CHECK(bench.core.result().verdict == "all 1 restarts are used up");
 }
 
-TEST_CASE("supervisor core: what outlives the grace is killed and named") {
+TEST_CASE("supervisor core: processes that outlive the grace period are killed and named") {
   Bench bench = in_state(State::running);
   bench.exit(1, 7);
   bench.now += 29s;
@@ -171,7 +171,8 @@ TEST_CASE("supervisor core: what outlives the grace is killed and named") {
   CHECK(bench.core.result().overdue == std::vector<int>{0});
 }
 
-TEST_CASE("supervisor core: what cannot be killed is named and ends the job in time") {
+TEST_CASE(
+    "supervisor core: processes that cannot be killed are named, and the job still ends in time") {
   Bench bench{settings()};
   bench.start();
   bench.exit(1, 7);
@@ -191,7 +192,7 @@ TEST_CASE("supervisor core: what cannot be killed is named and ends the job in t
   static_assert(kSelfExitTime + kLeftoverGraceMin + kKillTimeout < 5s);
 }
 
-TEST_CASE("supervisor core: a signal is forwarded as it is and becomes the exit code") {
+TEST_CASE("supervisor core: a signal is forwarded unchanged and determines the exit code") {
   Bench bench = in_state(State::running);
   bench.step(SignalReceived{SIGHUP, 42});
   CHECK(bench.asked<SignalGroups>()->signo == SIGHUP);
@@ -204,7 +205,7 @@ TEST_CASE("supervisor core: a signal is forwarded as it is and becomes the exit 
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGHUP);
 }
 
-TEST_CASE("supervisor core: a second SIGINT skips the grace, the same request twice does not") {
+TEST_CASE("supervisor core: a second SIGINT skips the grace period, a duplicate request does not") {
   Bench bench = in_state(State::running);
   bench.step(SignalReceived{SIGINT, 0});
   bench.now += 1ms;
@@ -222,7 +223,7 @@ TEST_CASE("supervisor core: a second SIGINT skips the grace, the same request tw
   CHECK(bench.asked<KillEverything>());
 }
 
-TEST_CASE("supervisor core: SIGUSR1 reaches the workers only and ends nothing") {
+TEST_CASE("supervisor core: SIGUSR1 is forwarded to the workers and ends nothing") {
   for (const State state : {State::running, State::stopping}) {
     Bench bench = in_state(state);
     bench.step(SignalReceived{SIGUSR1, 1});
@@ -232,7 +233,7 @@ TEST_CASE("supervisor core: SIGUSR1 reaches the workers only and ends nothing") 
   }
 }
 
-TEST_CASE("supervisor core: a signal that is not forwarded kills at once") {
+TEST_CASE("supervisor core: a signal that is not forwarded kills the workers at once") {
   BenchSettings only_term = settings();
   only_term.signals_to_forward = {SIGTERM};
   Bench bench{only_term};
@@ -254,7 +255,7 @@ TEST_CASE("supervisor core: a signal during a restart turns it into an interrupt
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
 }
 
-TEST_CASE("supervisor core: a signal in the last moment before a restart prevents it") {
+TEST_CASE("supervisor core: a signal just before a restart prevents it") {
   Bench bench{settings(3)};
   bench.start();
   bench.exit(0, 1);
@@ -268,7 +269,7 @@ TEST_CASE("supervisor core: a signal in the last moment before a restart prevent
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
 }
 
-TEST_CASE("supervisor core: there is no restart beside what cannot be killed") {
+TEST_CASE("supervisor core: no restart while a process cannot be killed") {
   Bench bench{settings(5)};
   bench.start();
   bench.exit(1, 7);
@@ -280,7 +281,8 @@ TEST_CASE("supervisor core: there is no restart beside what cannot be killed") {
   CHECK(exit_code_of(bench.core.result()) == 7);
 }
 
-TEST_CASE("supervisor core: a signal after the last failure leaves the root cause's code") {
+TEST_CASE(
+    "supervisor core: a signal after the last failure does not change the root cause's code") {
   Bench bench = in_state(State::stopping);
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.asked<SignalGroups>()->signo == SIGINT);
@@ -301,7 +303,7 @@ TEST_CASE("supervisor core: an exec error ends the job without a restart") {
   CHECK(exit_code_of(bench.core.result()) == 127);
 }
 
-TEST_CASE("supervisor core: the guard's death kills the workers at once") {
+TEST_CASE("supervisor core: the guard's death makes it kill the workers at once") {
   Bench bench = in_state(State::running);
   bench.step(LinkLost{});
   CHECK(bench.asked<KillWorkers>());
@@ -311,7 +313,8 @@ TEST_CASE("supervisor core: the guard's death kills the workers at once") {
   CHECK(bench.core.result().outcome == Outcome::orphaned);
 }
 
-TEST_CASE("supervisor core: without a grace period workers are killed at once, helpers are not") {
+TEST_CASE(
+    "supervisor core: without a grace period it kills workers at once, but not their helpers") {
   Bench bench{settings(0, 0s)};
   bench.start();
   bench.exit(0, 1);
@@ -322,7 +325,7 @@ TEST_CASE("supervisor core: without a grace period workers are killed at once, h
   CHECK(bench.asked<KillEverything>());
 }
 
-TEST_CASE("supervisor core: a regroup starts a new attempt that costs no restart") {
+TEST_CASE("supervisor core: a regroup starts a new attempt and uses up no restart") {
   Bench bench = in_state(State::running);
   bench.step(RegroupNotice{"a node came"});
   bench.die(0, SIGTERM);

@@ -40,7 +40,7 @@ void end_all(Bench& bench) {
 
 }  // namespace
 
-TEST_CASE("drain: what the workers have got is not sent to them again") {
+TEST_CASE("drain: a signal that the workers have received is not sent to them again") {
   for (const int signo : {SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     INFO("signal " << signo);
     Bench bench = running(in_step());
@@ -52,7 +52,7 @@ TEST_CASE("drain: what the workers have got is not sent to them again") {
   }
 }
 
-TEST_CASE("drain: workers that have just been started may have been missed") {
+TEST_CASE("drain: a scheduler may have missed workers that were just started") {
   Bench bench = running(in_step());
   bench.now -= 1ms;
   bench.step(to_all(SIGTERM));
@@ -60,7 +60,7 @@ TEST_CASE("drain: workers that have just been started may have been missed") {
   CHECK(bench.asked<TellDrain>());
 }
 
-TEST_CASE("drain: what came to the launcher alone is passed on, in a step as well") {
+TEST_CASE("drain: a signal to the launcher alone is forwarded, even in a step") {
   Bench bench = running(in_step());
   bench.step(SignalReceived{SIGUSR1, 7});
   CHECK(bench.asked<SignalWorkers>());
@@ -70,7 +70,8 @@ TEST_CASE("drain: what came to the launcher alone is passed on, in a step as wel
   CHECK_FALSE(bench.asked<TellDrain>());
 }
 
-TEST_CASE("drain: a worker that dies of the signal before we have it has not failed") {
+TEST_CASE(
+    "drain: a worker that dies of the signal before the launcher receives it has not failed") {
   for (const bool as_code : {false, true}) {
     Bench bench = running(in_step(3));
     if (as_code) {
@@ -93,7 +94,7 @@ TEST_CASE("drain: a worker that dies of the signal before we have it has not fai
   }
 }
 
-TEST_CASE("drain: also where all of them have died, one even of their missing peers") {
+TEST_CASE("drain: the same if all workers died, one because its peers disappeared") {
   Bench bench = running(in_step(3));
   bench.die(0, SIGTERM);
   bench.exit(1, 1);
@@ -106,7 +107,7 @@ TEST_CASE("drain: also where all of them have died, one even of their missing pe
   CHECK(bench.core.result().outcome == Outcome::interrupted);
 }
 
-TEST_CASE("drain: deaths that are seen early are held, and reaped meanwhile") {
+TEST_CASE("drain: deaths observed early are deferred, and reaped meanwhile") {
   Bench bench = running(in_step(3));
   bench.begin_to_die(0, SIGTERM);
   bench.begin_to_die(1, SIGTERM);
@@ -120,7 +121,7 @@ TEST_CASE("drain: deaths that are seen early are held, and reaped meanwhile") {
   CHECK(bench.core.result().outcome == Outcome::interrupted);
 }
 
-TEST_CASE("drain: without such a signal the death counts, a moment later") {
+TEST_CASE("drain: without such a signal the death counts a moment later") {
   Bench bench = running(in_step(3));
   bench.die(0, SIGTERM);
   bench.now += kSignalSpread - 1ms;
@@ -146,7 +147,7 @@ TEST_CASE("drain: deaths that no such signal can explain count at once") {
   CHECK(elsewhere.core.state() == State::stopping);
 }
 
-TEST_CASE("drain: a lost connection before the death of its cause is held no less") {
+TEST_CASE("drain: a lost connection before the death of its cause is deferred as well") {
   Bench bench = running(in_step());
   bench.step(WorkerExited{WorkerExit{0, 100, {false, 1}, false, {}}, 1000, true});
   const TimePoint held = bench.now + kDeathNewsTime;
@@ -156,7 +157,7 @@ TEST_CASE("drain: a lost connection before the death of its cause is held no les
   CHECK(bench.core.next_deadline() == held - 100ms + kSignalSpread);
 }
 
-TEST_CASE("drain: a second SIGTERM changes nothing, a second SIGINT skips the grace") {
+TEST_CASE("drain: a second SIGTERM changes nothing, a second SIGINT skips the grace period") {
   for (const bool reached : {true, false}) {
     Bench bench = running(in_step());
     bench.step(to_all(SIGTERM));
@@ -170,7 +171,7 @@ TEST_CASE("drain: a second SIGTERM changes nothing, a second SIGINT skips the gr
   }
 }
 
-TEST_CASE("drain: the workers have until the job ends, and the grace") {
+TEST_CASE("drain: workers may run until the job ends, plus the grace period") {
   BenchSettings chosen = in_step();
   chosen.job_ends = TimePoint{} + 1h + kSignalSpread + 180s;
   Bench bench = running(chosen);
@@ -184,7 +185,7 @@ TEST_CASE("drain: the workers have until the job ends, and the grace") {
   CHECK(bench.asked<KillWorkers>());
 }
 
-TEST_CASE("drain: after the job's end the grace is left, and our own stops have it alone") {
+TEST_CASE("drain: only the grace period remains after the job's end or after our own stop") {
   BenchSettings chosen = in_step();
   chosen.job_ends = TimePoint{} + 1min;
   Bench late = running(chosen);
@@ -201,7 +202,8 @@ TEST_CASE("drain: after the job's end the grace is left, and our own stops have 
   CHECK_FALSE(signals_workers(failed));
 }
 
-TEST_CASE("drain, many nodes: the others hear of it when they must have the signal themselves") {
+TEST_CASE(
+    "drain, many nodes: notifies other nodes once they must have received the signal themselves") {
   Bench bench = running(in_step(), 2);
   bench.step(to_all(SIGTERM));
   CHECK_FALSE(bench.asked<LeaveRound>());
@@ -218,7 +220,7 @@ TEST_CASE("drain, many nodes: the others hear of it when they must have the sign
   CHECK_FALSE(bench.asked<LeaveRound>());
 }
 
-TEST_CASE("drain, many nodes: also where the workers have gone before") {
+TEST_CASE("drain, many nodes: the same if the workers have exited before") {
   Bench bench = running(in_step(), 2);
   const TimePoint asked = bench.now;
   bench.step(to_all(SIGTERM));
@@ -240,7 +242,7 @@ TEST_CASE("drain, many nodes: also where the workers have gone before") {
   CHECK(bench.core.result().outcome == Outcome::interrupted);
 }
 
-TEST_CASE("drain, many nodes: who leaves alone says so at once") {
+TEST_CASE("drain, many nodes: a node that leaves alone notifies the others at once") {
   Bench bench = running(in_step(), 2);
   bench.step(SignalReceived{SIGTERM, 7});
   CHECK(bench.asked<LeaveRound>());

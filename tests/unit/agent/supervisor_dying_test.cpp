@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Rank 1 of 2 is dying, and the other rank has been told to stop.
+// Rank 1 of 2 is dying, and the other rank has received SIGTERM.
 Bench dying(const BenchSettings& chosen = settings()) {
   Bench bench{chosen};
   bench.start();
@@ -20,7 +20,7 @@ Bench dying(const BenchSettings& chosen = settings()) {
 }  // namespace
 
 TEST_CASE(
-    "supervisor core: the others are stopped when a worker begins to die, but it is not gone") {
+    "supervisor core: stops the other workers when one begins to die, although it still exists") {
   Bench bench = dying();
   REQUIRE(bench.asked<SignalGroups>());
   CHECK(bench.asked<SignalGroups>()->signo == SIGTERM);
@@ -41,7 +41,7 @@ TEST_CASE(
   CHECK(was_stopped_by_us(result.failures[1], result.stop_signal));
 }
 
-TEST_CASE("supervisor core: a restart waits until the dying worker was reaped") {
+TEST_CASE("supervisor core: a restart waits until the dying worker is reaped") {
   Bench bench = dying(settings(1));
   REQUIRE(bench.local->warnings.size() == 1);
   CHECK(bench.local->warnings.front().find("killed by SIGKILL; restarting") != std::string::npos);
@@ -56,7 +56,7 @@ TEST_CASE("supervisor core: a restart waits until the dying worker was reaped") 
   CHECK(bench.core.result().failures.size() == 1);
 }
 
-TEST_CASE("supervisor core: what only the wait status tells is added") {
+TEST_CASE("supervisor core: adds the details that only the wait status contains") {
   Bench bench;
   bench.start();
   bench.begin_to_die(0, SIGSEGV);
@@ -68,15 +68,15 @@ TEST_CASE("supervisor core: what only the wait status tells is added") {
   CHECK(failure.memory_usage == "limit 1 GiB");
 }
 
-TEST_CASE("supervisor core: facts about memory that were known early are kept") {
+TEST_CASE("supervisor core: keeps memory facts that were known when the worker began to die") {
   Bench bench;
   bench.start();
   bench.step(WorkerDying{WorkerExit{0, 100, {true, SIGKILL}, true, "peak 1 GiB"}, 999});
-  bench.die(0, SIGKILL);  // we may have killed it ourselves by now, and nothing was requested again
+  bench.die(0, SIGKILL);  // muster may have killed it itself already, and requests nothing again
   CHECK(bench.core.result().failures.at(0).memory_usage == "peak 1 GiB");
 }
 
-TEST_CASE("supervisor core: a worker that lost a child failed as that child ended") {
+TEST_CASE("supervisor core: a worker that lost a child process fails with the child's status") {
   Bench bench;
   bench.start();
   WorkerExit exit{0, 100, {true, SIGSEGV}, false, ""};
@@ -89,7 +89,7 @@ TEST_CASE("supervisor core: a worker that lost a child failed as that child ende
   CHECK(describe_end(failure).starts_with("lost its process 7 (engine), killed by SIGSEGV"));
 }
 
-TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
+TEST_CASE("supervisor core: a worker whose memory is being freed is not overdue") {
   Bench bench = dying(settings(0, 1s));
   bench.die(0, SIGTERM);
   bench.now += 1s;
@@ -99,7 +99,7 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   bench.step(Tick{});
   CHECK(bench.core.state() == State::killing);
   CHECK(bench.core.next_deadline() == TimePoint{} + 60s + kKillTimeoutBeforeRestart);
-  SECTION("the end comes") {
+  SECTION("the worker exits") {
     bench.now += 10s;
     bench.die(1, SIGKILL);
     bench.step(NothingLeft{});
@@ -107,13 +107,13 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
     CHECK(bench.core.result().survivors.empty());
     CHECK(exit_code_of(bench.core.result()) == 128 + SIGKILL);
   }
-  SECTION("it does not come: the launcher ends") {
+  SECTION("the worker does not exit, but the launcher does") {
     bench.now = *bench.core.next_deadline();
     bench.step(Tick{});
     CHECK(bench.asked<Finish>());
     CHECK(bench.core.result().survivors.size() == 1);
   }
-  SECTION("the user wants no more") {
+  SECTION("the user interrupts the job again") {
     bench.step(SignalReceived{SIGINT, 1});
     CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
     bench.now += kKillTimeout;
@@ -122,7 +122,7 @@ TEST_CASE("supervisor core: the freeing of memory is no disobedience") {
   }
 }
 
-TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one beside it is not") {
+TEST_CASE("supervisor core: a worker that keeps running is overdue, a dying one is not") {
   Bench bench = dying(settings(0, 1s));
   bench.now += 1s;
   bench.step(Tick{});
@@ -133,7 +133,7 @@ TEST_CASE("supervisor core: a worker that runs on is overdue, the dying one besi
   CHECK(bench.asked<Finish>());
 }
 
-TEST_CASE("supervisor core: of two that die at once both are waited for") {
+TEST_CASE("supervisor core: waits for both of two workers that are dying") {
   Bench bench = dying(settings(0, Duration::zero()));
   CHECK(bench.core.state() == State::killing);
   bench.now += kKillTimeout;
@@ -157,7 +157,7 @@ TEST_CASE("supervisor core: of two that die at once both are waited for") {
 }
 
 TEST_CASE(
-    "supervisor core: a signal while the memory of an interrupted job is freed ends it in time") {
+    "supervisor core: a signal while an interrupted job's memory is freed still ends it in time") {
   Bench bench;
   bench.start();
   const TimePoint signalled = bench.now;
@@ -174,22 +174,23 @@ TEST_CASE(
   CHECK(bench.core.result().outcome == Outcome::interrupted);
 }
 
-TEST_CASE("supervisor core: many nodes are told when a worker begins to die, once") {
+TEST_CASE("supervisor core: notifies other nodes once, when a worker begins to die") {
   Bench bench = dying(shared_settings());
-  REQUIRE(bench.asked<ReportFailure>());
-  CHECK(bench.asked<ReportFailure>()->failure.local_rank == 1);
-  CHECK(bench.asked<ReportFailure>()->run_time == 60s);
-  CHECK_FALSE(bench.asked<ReportFailure>()->failure.after_stop);
+  REQUIRE(bench.asked<WorkerFailure>());
+  CHECK(bench.asked<WorkerFailure>()->local_rank == 1);
+  CHECK(bench.asked<WorkerFailure>()->run_time == 60s);
+  CHECK_FALSE(bench.asked<WorkerFailure>()->after_stop);
   bench.die(1, SIGKILL);
   CHECK(bench.effects.empty());
   bench.die(0, SIGTERM);
-  CHECK(bench.asked<ReportFailure>()->failure.after_stop);
+  CHECK(bench.asked<WorkerFailure>()->after_stop);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
   CHECK(bench.asked<TellGone>());
 }
 
-TEST_CASE("supervisor core: a library that gives up (75) is an ordinary failure") {
+TEST_CASE(
+    "supervisor core: exit code 75, used by a library that gives up, is an ordinary failure") {
   Bench bench{settings(1)};
   bench.start();
   bench.now += 60s;

@@ -33,7 +33,7 @@ Bench running(BenchSettings chosen) {
 
 }  // namespace
 
-TEST_CASE("holding: after a lost connection nobody is stopped until the cause is seen") {
+TEST_CASE("holding: after a lost connection it stops no worker until the cause is known") {
   Bench bench = running(settings());
   lose(bench, 0);
   CHECK(bench.effects.empty());
@@ -49,7 +49,7 @@ TEST_CASE("holding: after a lost connection nobody is stopped until the cause is
   CHECK(exit_code_of(bench.core.result()) == 7);
 }
 
-TEST_CASE("holding: it ends when the time for the news is over") {
+TEST_CASE("holding: ends when the time for the cause to appear has passed") {
   Bench bench = running(settings());
   lose(bench, 0);
   bench.now += kDeathNewsTime - std::chrono::milliseconds(1);
@@ -61,7 +61,7 @@ TEST_CASE("holding: it ends when the time for the news is over") {
   CHECK(bench.core.state() == State::stopping);
 }
 
-TEST_CASE("holding: it ends when nobody is left to be the cause") {
+TEST_CASE("holding: ends when no remaining worker can be the cause") {
   Bench bench = running(settings());
   lose(bench, 0);
   lose(bench, 1);
@@ -77,56 +77,57 @@ TEST_CASE("holding: a signal stops the workers at once") {
   CHECK(bench.core.state() == State::stopping);
 }
 
-TEST_CASE("holding, many nodes: the cause is reported first, then who lost it") {
+TEST_CASE("holding, many nodes: reports the cause first, then the lost connection") {
   Bench bench = running(shared_settings());
   lose(bench, 0);
   CHECK(bench.effects.empty());
   bench.exit(1, 7);
   std::vector<int> ranks;
   for (const auto& effect : bench.effects) {
-    if (const auto* report = std::get_if<ReportFailure>(&effect)) {
-      ranks.push_back(report->failure.rank);
+    if (const auto* report = std::get_if<WorkerFailure>(&effect)) {
+      ranks.push_back(report->rank);
     }
   }
   CHECK(ranks == std::vector{1, 0});
 }
 
-TEST_CASE("holding, many nodes: what is held is reported when the others stop the round") {
+TEST_CASE("holding, many nodes: reports a deferred failure when other nodes stop the round") {
   Bench bench = running(shared_settings());
   lose(bench, 0);
   bench.step(RegroupNotice{"rank 9 on 'other' exited with code 7"});
-  REQUIRE(bench.asked<ReportFailure>() != nullptr);
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
+  REQUIRE(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>()->rank == 0);
 }
 
-TEST_CASE("holding, many nodes: where all workers lost a connection, the others' news is awaited") {
+TEST_CASE(
+    "holding, many nodes: if all workers lost a connection, it waits for news from other nodes") {
   Bench bench = bereft(1);
   bench.step(GroupsEmpty{});
   CHECK(bench.effects.empty());
   CHECK(bench.core.state() == State::running);
   CHECK(bench.core.next_deadline() == bench.now + kDeathNewsTime);
   bench.step(RegroupNotice{"rank 9 on 'other' exited with code 7"});
-  REQUIRE(bench.asked<ReportFailure>() != nullptr);
-  CHECK(bench.asked<ReportFailure>()->failure.lost_connection);
+  REQUIRE(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>()->lost_connection);
 }
 
-TEST_CASE("holding, many nodes: without news the lost connection is reported in the end") {
+TEST_CASE("holding, many nodes: without news it finally reports the lost connection") {
   Bench bench = bereft(1);
   bench.step(GroupsEmpty{});
   bench.now += kDeathNewsTime;
   bench.step(Tick{});
-  REQUIRE(bench.asked<ReportFailure>() != nullptr);
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
+  REQUIRE(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>()->rank == 0);
   CHECK(bench.core.state() == State::clearing);
 }
 
-TEST_CASE("holding, many nodes: a node that has all workers of the round reports at once") {
+TEST_CASE("holding, many nodes: a node with all workers of the round reports at once") {
   Bench bench = bereft(0);
-  CHECK(bench.asked<ReportFailure>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>() != nullptr);
   CHECK(bench.core.state() == State::stopping);
 }
 
-TEST_CASE("holding, many nodes: the last worker's good end is no news of the others") {
+TEST_CASE("holding, many nodes: the last worker's success says nothing about the other nodes") {
   Bench bench{shared_settings()};
   bench.others = 1;
   bench.start();
@@ -136,7 +137,7 @@ TEST_CASE("holding, many nodes: the last worker's good end is no news of the oth
   CHECK(bench.core.state() == State::running);
 }
 
-TEST_CASE("holding, many nodes: nobody is told to stop where nobody is left") {
+TEST_CASE("holding, many nodes: sends no stop request if no worker is left") {
   const std::vector<SupervisorEvent> ends{RegroupNotice{"x"},
                                           SignalReceived{SIGTERM, 1},
                                           Fenced{"x"},
@@ -154,14 +155,14 @@ TEST_CASE("holding, many nodes: nobody is told to stop where nobody is left") {
   }
 }
 
-TEST_CASE("holding, many nodes: what the workers left behind gets its grace") {
+TEST_CASE("holding, many nodes: processes left by the workers get their grace period") {
   Bench bench = bereft(1);
   bench.step(RegroupNotice{"x"});
   CHECK(bench.asked<SignalGroups>() != nullptr);
   CHECK(bench.core.state() == State::stopping);
 }
 
-TEST_CASE("holding, many nodes: empty groups are those of one attempt") {
+TEST_CASE("holding, many nodes: empty process groups count for one attempt only") {
   Bench bench = bereft(1);
   bench.step(GroupsEmpty{});
   bench.step(RegroupNotice{"x"});

@@ -80,14 +80,16 @@ struct Break {
 std::vector<Break> breaks() {
   return {
       {"more workers spawned than the round has", running(), [](auto& f) { f.spawned = 4; }},
-      {"more workers live than were spawned", running(), [](auto& f) { f.spawned = 2; }},
+      {"more live workers than were spawned", running(), [](auto& f) { f.spawned = 2; }},
       {"a live worker was not spawned",
        stopping(),
        [](auto& f) {
          f.live = {1, 7};
        }},
       {"a dying worker is not among the live ones", stopping(), [](auto& f) { f.dying = {0}; }},
-      {"the early failure is not of a dying worker", stopping(), [](auto& f) { f.early = 0; }},
+      {"the early failure does not belong to a dying worker",
+       stopping(),
+       [](auto& f) { f.early = 0; }},
       {"the early failure is not recorded",
        stopping(),
        [](auto& f) {
@@ -109,9 +111,7 @@ std::vector<Break> breaks() {
       {"joining with workers, failures or an open attempt",
        joining(),
        [](auto& f) { f.attempt_open = true; }},
-      {"an attempt is running that was not opened",
-       running(),
-       [](auto& f) { f.attempt_open = false; }},
+      {"a running attempt was not opened", running(), [](auto& f) { f.attempt_open = false; }},
       {"running without a live worker", running(), [](auto& f) { f.live.clear(); }},
       {"running without a live worker",
        running(),
@@ -149,14 +149,14 @@ std::vector<Break> breaks() {
 
 }  // namespace
 
-TEST_CASE("supervisor invariants: they hold for cores that are well") {
+TEST_CASE("supervisor invariants: hold for correct cores") {
   for (const SupervisorFacts& facts :
        {SupervisorFacts{}, running(), stopping(), finishing(), joining(), waiting()}) {
     CHECK(broken_invariant(facts).empty());
   }
 }
 
-TEST_CASE("supervisor invariants: each rule bites") {
+TEST_CASE("supervisor invariants: each rule is checked") {
   for (Break broken : breaks()) {
     INFO(broken.rule);
     broken.how(broken.facts);

@@ -30,7 +30,7 @@ RoundClosed closed(int exit_code) {
   return {exit_code == 0 ? Outcome::succeeded : Outcome::failed, close, std::nullopt, {}};
 }
 
-// Workers that were told to stop exit.
+// Workers that received a stop signal exit.
 void end_workers(Bench& bench) {
   bench.die(0, SIGTERM);
   bench.die(1, SIGTERM);
@@ -39,7 +39,7 @@ void end_workers(Bench& bench) {
   bench.step(NothingLeft{});
 }
 
-// The position of an effect among those of the last step; -1 if it is not among them.
+// The index of an effect among those of the last step; -1 if it is not among them.
 template <class Effect>
 int place_of(const Bench& bench) {
   for (std::size_t i = 0; i < bench.effects.size(); ++i) {
@@ -52,7 +52,7 @@ int place_of(const Bench& bench) {
 
 }  // namespace
 
-TEST_CASE("shared round: the first one is awaited, and signals are possible meanwhile") {
+TEST_CASE("shared round: waits for the first round, and handles signals meanwhile") {
   Bench bench{shared_settings()};
   bench.step(Started{});
   REQUIRE(bench.asked<AwaitRound>());
@@ -63,15 +63,16 @@ TEST_CASE("shared round: the first one is awaited, and signals are possible mean
   CHECK(bench.core.state() == State::running);
 }
 
-TEST_CASE("shared round: a failure is reported at once and stops the workers; nobody is asked") {
+TEST_CASE(
+    "shared round: reports a failure at once and stops the workers without asking other nodes") {
   Bench bench = running();
   bench.now += 3s;
   bench.exit(1, 7);
-  const auto* report = bench.asked<ReportFailure>();
+  const auto* report = bench.asked<WorkerFailure>();
   REQUIRE(report);
-  CHECK(report->failure.rank == 1);
+  CHECK(report->rank == 1);
   CHECK(report->run_time == 3s);
-  CHECK(place_of<ReportFailure>(bench) < place_of<SignalGroups>(bench));
+  CHECK(place_of<WorkerFailure>(bench) < place_of<SignalGroups>(bench));
   bench.die(0, SIGTERM);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
@@ -87,25 +88,25 @@ TEST_CASE("shared round: later failures of the attempt are reported as such") {
   Bench bench = running();
   bench.exit(1, 7);
   bench.exit(0, 9);
-  REQUIRE(bench.asked<ReportFailure>());
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 0);
-  CHECK(bench.asked<ReportFailure>()->failure.after_stop);
+  REQUIRE(bench.asked<WorkerFailure>());
+  CHECK(bench.asked<WorkerFailure>()->rank == 0);
+  CHECK(bench.asked<WorkerFailure>()->after_stop);
 }
 
-TEST_CASE("shared round: a worker that cannot be started is a failure like another") {
+TEST_CASE("shared round: a worker that cannot be started is a failure like any other") {
   Bench bench{shared_settings()};
   bench.step(Started{});
   bench.step(RoundFormed{2, 4});
   bench.step(SpawnFailed{0, Error{Errc::not_found, "exec './x': not found"}});
-  REQUIRE(bench.asked<ReportFailure>());
-  CHECK(bench.asked<ReportFailure>()->failure.rank == 4);
-  CHECK(bench.asked<ReportFailure>()->run_time == 0s);
+  REQUIRE(bench.asked<WorkerFailure>());
+  CHECK(bench.asked<WorkerFailure>()->rank == 4);
+  CHECK(bench.asked<WorkerFailure>()->run_time == 0s);
   bench.step(NothingLeft{});
   CHECK(bench.asked<TellGone>());
 }
 
 TEST_CASE(
-    "shared round: a regroup stops the workers in good order and then says that they are gone") {
+    "shared round: a regroup stops the workers with SIGTERM and then reports that they are gone") {
   Bench bench = running();
   bench.step(RegroupNotice{"a node was lost"});
   REQUIRE(bench.asked<SignalGroups>());
@@ -115,7 +116,8 @@ TEST_CASE(
   CHECK(bench.asked<AwaitRound>()->attempt == 1);
 }
 
-TEST_CASE("shared round: fenced workers are killed at once, also those that were being stopped") {
+TEST_CASE(
+    "shared round: fenced workers are killed at once, even if they were already being stopped") {
   Bench bench = running();
   const int before = GENERATE(0, 1, 2, 3);
   if (before > 0) {
@@ -139,7 +141,7 @@ TEST_CASE("shared round: fenced workers are killed at once, also those that were
   CHECK(bench.core.state() == State::joining);
 }
 
-TEST_CASE("shared round: a node that has finished waits until it is let go") {
+TEST_CASE("shared round: a finished node waits until the job is closed") {
   Bench bench = running();
   bench.exit(0, 0);
   bench.exit(1, 0);
@@ -162,7 +164,7 @@ TEST_CASE("shared round: a finished node takes part in a regroup") {
   bench.spawn_all();
 }
 
-TEST_CASE("shared round: a regroup while what finished workers left is killed is not forgotten") {
+TEST_CASE("shared round: a regroup during the cleanup after finished workers is not lost") {
   Bench bench = running();
   bench.exit(0, 0);
   bench.exit(1, 0);
@@ -179,7 +181,7 @@ TEST_CASE("shared round: a regroup while what finished workers left is killed is
   CHECK(bench.asked<AwaitRound>());
 }
 
-TEST_CASE("shared round: the job's end stops the workers and is the exit code of every node") {
+TEST_CASE("shared round: the job's end stops the workers and sets every node's exit code") {
   Bench bench = running();
   bench.step(closed(7));
   CHECK(bench.asked<SignalGroups>());
@@ -210,7 +212,7 @@ TEST_CASE("shared round: the job's end counts in every state") {
   CHECK(exit_code_of(stopping.core.result()) == 5);
 }
 
-TEST_CASE("shared round: the end hurries those who killed with timeout for another round") {
+TEST_CASE("shared round: the job's end shortens a kill timeout that was meant for another round") {
   Bench bench = running();
   bench.exit(1, 7);
   bench.die(0, SIGTERM);
@@ -223,7 +225,7 @@ TEST_CASE("shared round: the end hurries those who killed with timeout for anoth
   CHECK(bench.core.next_deadline() == bench.now + kKillTimeout);
 }
 
-TEST_CASE("shared round: a node that may not take part ends with its error's code") {
+TEST_CASE("shared round: a node that is refused exits with its error's code") {
   Bench bench{shared_settings()};
   bench.step(Started{});
   bench.step(
@@ -232,7 +234,7 @@ TEST_CASE("shared round: a node that may not take part ends with its error's cod
   CHECK(exit_code_of(bench.core.result()) == 69);
 }
 
-TEST_CASE("shared round: a signal is told to the others, and they let the node go") {
+TEST_CASE("shared round: a signal is announced to the other nodes, which let the node leave") {
   Bench bench = running();
   bench.step(SignalReceived{SIGTERM, 42});
   REQUIRE(bench.asked<LeaveRound>());
@@ -246,7 +248,7 @@ TEST_CASE("shared round: a signal is told to the others, and they let the node g
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
 }
 
-TEST_CASE("shared round: a node that leaves waits for the others one second at most") {
+TEST_CASE("shared round: a node that leaves waits at most one second for the others") {
   Bench bench{shared_settings()};
   bench.step(Started{});
   bench.step(SignalReceived{SIGINT, 0});
@@ -261,7 +263,7 @@ TEST_CASE("shared round: a node that leaves waits for the others one second at m
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGINT);
 }
 
-TEST_CASE("shared round: a second signal does not wait for the others at all") {
+TEST_CASE("shared round: a second signal exits without waiting for the others") {
   Bench bench = finished();
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.asked<LeaveRound>());
@@ -273,7 +275,7 @@ TEST_CASE("shared round: a second signal does not wait for the others at all") {
   CHECK(bench.asked<Finish>());
 }
 
-TEST_CASE("shared round: who was told to end keeps that code, whatever becomes of the job") {
+TEST_CASE("shared round: an interrupted node keeps that exit code, however the job ends") {
   Bench bench = running();
   bench.step(SignalReceived{SIGTERM, 1});
   bench.step(closed(7));
@@ -282,7 +284,7 @@ TEST_CASE("shared round: who was told to end keeps that code, whatever becomes o
   CHECK(exit_code_of(bench.core.result()) == 128 + SIGTERM);
 }
 
-TEST_CASE("shared round: a signal in the last moment before waiting is handled") {
+TEST_CASE("shared round: handles a signal just before it would wait") {
   Bench bench = running();
   bench.exit(0, 0);
   bench.exit(1, 0);
@@ -293,7 +295,7 @@ TEST_CASE("shared round: a signal in the last moment before waiting is handled")
   CHECK(bench.asked<TellGone>());
 }
 
-TEST_CASE("shared round: where processes cannot be killed, nobody is told that they are gone") {
+TEST_CASE("shared round: if processes cannot be killed, it does not report them as gone") {
   Bench bench = running();
   const bool told_to_end = GENERATE(false, true);
   bench.step(told_to_end ? SupervisorEvent{SignalReceived{SIGTERM, 1}}
@@ -308,7 +310,7 @@ TEST_CASE("shared round: where processes cannot be killed, nobody is told that t
   CHECK(exit_code_of(bench.core.result()) != 0);
 }
 
-TEST_CASE("shared round: the guard's death ends a node that waits") {
+TEST_CASE("shared round: the guard's death ends a waiting node") {
   Bench bench = finished();
   bench.step(LinkLost{});
   CHECK(bench.asked<Finish>());

@@ -73,7 +73,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     on_tell_gone();
   }
 
-  void report_failure(const WorkerFailure& failure, Duration /*run_time*/) override {
+  void report_failure(const WorkerFailure& failure) override {
     asked.push_back("failed " + describe_end(failure));
   }
 
@@ -138,7 +138,8 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("supervisor: a round that comes while we say that we are ready begins after it") {
+TEST_CASE(
+    "supervisor: a round that arrives while the node reports itself ready begins afterwards") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -146,7 +147,7 @@ TEST_CASE("supervisor: a round that comes while we say that we are ready begins 
   supervisor.handle(RegroupNotice{"x"});
   supervisor.on_worker_exit(exited(0));
   supervisor.on_groups_empty();
-  // A single node needs no answer from others: the next round is formed within its own call.
+  // A single node needs no reply from others: the next round is formed within its own call.
   site.on_tell_gone = [&] { supervisor.run_round(round_of(0)); };
   site.asked.clear();
   supervisor.on_nothing_left();
@@ -154,7 +155,8 @@ TEST_CASE("supervisor: a round that comes while we say that we are ready begins 
   CHECK(supervisor.core().state() == SupervisorState::running);
 }
 
-TEST_CASE("supervisor: what keeps a node from running its part is its first worker's failure") {
+TEST_CASE(
+    "supervisor: an error that prevents a node from starting its part fails its first worker") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -163,7 +165,7 @@ TEST_CASE("supervisor: what keeps a node from running its part is its first work
   CHECK(site.asked == Words{"failed could not be started: cannot create the folder '/x'", "clear"});
 }
 
-TEST_CASE("supervisor: the job's end that comes in between is heard too") {
+TEST_CASE("supervisor: handles the end of the job that arrives in between") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -180,7 +182,7 @@ TEST_CASE("supervisor: the job's end that comes in between is heard too") {
   CHECK(site.asked == Words{"gone", "close attempt", "await 1", "close", "finished 7"});
 }
 
-TEST_CASE("supervisor: a lease that is over is noticed before a worker's end is judged") {
+TEST_CASE("supervisor: checks for an expired lease before it judges a worker's exit") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -203,7 +205,7 @@ TEST_CASE("supervisor: the alarm is set to the core's deadline after each event"
   CHECK(site.alarm == supervisor.next_deadline());
 }
 
-TEST_CASE("supervisor: events tell of each worker's start, end and stop by its rank") {
+TEST_CASE("supervisor: events report each worker's start, exit and stop by rank") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -243,15 +245,15 @@ TEST_CASE("supervisor: failures of an attempt are reported before the next one b
     supervisor.on_groups_empty();
     supervisor.on_nothing_left();
   }
-  const auto failed = site.told<event::WorkerFailed>();
+  const auto failed = site.told<WorkerFailure>();
   REQUIRE(failed.size() == 2);
-  CHECK(failed[0].failure.status.value == 7);
-  CHECK(failed[0].failure.attempt == 0);
-  CHECK(failed[1].failure.status.value == 8);
-  CHECK(failed[1].failure.attempt == 1);
+  CHECK(failed[0].status.value == 7);
+  CHECK(failed[0].attempt == 0);
+  CHECK(failed[1].status.value == 8);
+  CHECK(failed[1].attempt == 1);
 }
 
-TEST_CASE("supervisor: failures are reported, those that our stop made are not") {
+TEST_CASE("supervisor: reports failures, but not those caused by its own stop") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -265,11 +267,12 @@ TEST_CASE("supervisor: failures are reported, those that our stop made are not")
   supervisor.on_worker_exit(stopped);
   supervisor.on_groups_empty();
   supervisor.on_nothing_left();
-  REQUIRE(site.told<event::WorkerFailed>().size() == 1);
-  CHECK(site.told<event::WorkerFailed>().front().failure.local_rank == 0);
+  REQUIRE(site.told<WorkerFailure>().size() == 1);
+  CHECK(site.told<WorkerFailure>().front().local_rank == 0);
 }
 
-TEST_CASE("supervisor: a dying worker that lost a connection is no cause, others are at once") {
+TEST_CASE(
+    "supervisor: a dying worker that lost its connection is no cause, others are one at once") {
   Site site;
   Supervisor supervisor(site, site, SupervisorSettings{});
   supervisor.handle(Started{});
@@ -278,7 +281,7 @@ TEST_CASE("supervisor: a dying worker that lost a connection is no cause, others
   supervisor.run_round({2, 0, std::move(specs)});
   site.asked.clear();
   site.said = "muster.errors.PeerFailed: rank 1 has died\n";
-  SECTION("lost, and then the cause") {
+  SECTION("the lost connection is seen before the cause") {
     supervisor.on_worker_dying(exited(1));
     CHECK(site.asked.empty());
     site.said.clear();
@@ -289,7 +292,7 @@ TEST_CASE("supervisor: a dying worker that lost a connection is no cause, others
     CHECK(site.asked ==
           Words{"ended 1", "lease", "failed exited with code 7", "signal 15", "signal 18"});
   }
-  SECTION("killed by us, whatever it said") {
+  SECTION("killed by us, whatever it printed") {
     supervisor.on_worker_killed(exited(1));
     CHECK(site.asked ==
           Words{"ended 0", "lease", "failed exited with code 1", "signal 15", "signal 18"});

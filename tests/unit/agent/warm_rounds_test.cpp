@@ -37,7 +37,7 @@ class Bench final : public RoundSource, public WarmSite {
 
   void await_round(int attempt) override { awaited.push_back(attempt); }
 
-  void report_failure(const WorkerFailure& /*failure*/, Duration /*run_time*/) override {}
+  void report_failure(const WorkerFailure& /*failure*/) override {}
 
   void report_success() override {}
 
@@ -54,7 +54,7 @@ class Bench final : public RoundSource, public WarmSite {
     });
   }
 
-  // As the supervisor does before another attempt.
+  // Like the supervisor before another attempt.
   void restart(int attempt) {
     rounds.tell_gone();
     rounds.await_round(attempt);
@@ -67,7 +67,7 @@ class Bench final : public RoundSource, public WarmSite {
 
 }  // namespace
 
-TEST_CASE("warm rounds: the first round is asked for when the zygote is ready") {
+TEST_CASE("warm rounds: requests the first round when the zygote is ready") {
   Bench bench;
   bench.begin();
   CHECK(bench.prepared == 1);
@@ -80,7 +80,7 @@ TEST_CASE("warm rounds: the first round is asked for when the zygote is ready") 
   CHECK(bench.awaited.size() == 1);
 }
 
-TEST_CASE("warm rounds: before another one the zygote is asked again") {
+TEST_CASE("warm rounds: checks the zygote again before the next round") {
   Bench bench;
   bench.begin();
   bench.rounds.on_zygote_ready();
@@ -93,7 +93,7 @@ TEST_CASE("warm rounds: before another one the zygote is asked again") {
   CHECK(bench.awaited == std::vector<int>{0, 1});
 }
 
-TEST_CASE("warm rounds: a round that the others begin anew needs no question") {
+TEST_CASE("warm rounds: a round started by other nodes needs no check") {
   Bench bench;
   bench.begin();
   bench.rounds.on_zygote_ready();
@@ -102,7 +102,7 @@ TEST_CASE("warm rounds: a round that the others begin anew needs no question") {
   CHECK(bench.awaited == std::vector<int>{0, 1});
 }
 
-TEST_CASE("warm rounds: without a zygote they begin at once, and that is said once") {
+TEST_CASE("warm rounds: without a zygote rounds begin at once, with one warning") {
   Bench bench;
   bench.begin();
   bench.rounds.on_zygote_lost("why");
@@ -124,7 +124,7 @@ TEST_CASE("warm rounds: the job does not start with a module that does not exist
   CHECK(bench.warnings.empty());
 }
 
-TEST_CASE("warm rounds: a module that is removed later is no reason to end the job") {
+TEST_CASE("warm rounds: a module that is removed later does not end the job") {
   Bench bench;
   bench.begin();
   bench.rounds.on_zygote_ready();
@@ -135,7 +135,7 @@ TEST_CASE("warm rounds: a module that is removed later is no reason to end the j
   CHECK(bench.awaited == std::vector<int>{0, 1});
 }
 
-TEST_CASE("warm rounds: a zygote that is lost while workers run asks for no round") {
+TEST_CASE("warm rounds: a zygote that dies while workers run requests no round") {
   Bench bench;
   bench.begin();
   bench.rounds.on_zygote_ready();
@@ -143,7 +143,7 @@ TEST_CASE("warm rounds: a zygote that is lost while workers run asks for no roun
   CHECK(bench.awaited == std::vector<int>{0});
 }
 
-TEST_CASE("warm rounds: a zygote that is replaced while workers run asks for no round") {
+TEST_CASE("warm rounds: a zygote that is replaced while workers run requests no round") {
   Bench bench;
   bench.begin();
   bench.rounds.on_zygote_ready();
@@ -156,14 +156,14 @@ TEST_CASE("warm rounds: a zygote that is replaced while workers run asks for no 
   CHECK(bench.gone == 0);
 }
 
-TEST_CASE("warm rounds: a node that leaves meanwhile asks for no round") {
+TEST_CASE("warm rounds: a node that leaves meanwhile requests no round") {
   Bench bench;
   bench.begin();
-  SECTION("told to end") {
+  SECTION("on a signal") {
     bench.rounds.leave_round("SIGTERM");
     CHECK(bench.left == 1);
   }
-  SECTION("the end of the job") {
+  SECTION("at the end of the job") {
     bench.rounds.close();
     CHECK(bench.closed);
   }

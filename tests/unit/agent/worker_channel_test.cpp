@@ -107,7 +107,7 @@ struct Caller {
 
 }  // namespace
 
-TEST_CASE("worker channel: steps in the page are progress, and nobody is told of them") {
+TEST_CASE("worker channel: steps in the page count as progress without any event") {
   Bench bench("a");
   Caller caller(bench);
   CHECK(caller.hear(bench) == channel::AgentFrame(channel::Hello{1, 1, 3, 1}));
@@ -139,7 +139,8 @@ TEST_CASE("worker channel: all connections of a worker have the same page") {
   CHECK(second->load(TimePoint{}, steady_now())->step == 7);
 }
 
-TEST_CASE("worker channel: what is said last is heard when the job ends, without the loop") {
+TEST_CASE(
+    "worker channel: a worker's last messages are read when the round ends, without the loop") {
   Bench bench("c");
   const Caller caller(bench);
   caller.say(channel::WorkerEvent{"[1]"});
@@ -152,7 +153,8 @@ TEST_CASE("worker channel: what is said last is heard when the job ends, without
   CHECK(bench.channel.progress()[1].unhealthy);
 }
 
-TEST_CASE("worker channel: what a worker of the round before said last is not the next one's") {
+TEST_CASE(
+    "worker channel: a worker's last messages do not affect its successor in the next round") {
   Bench bench("g");
   Caller caller(bench);
   static_cast<void>(caller.hear(bench));
@@ -163,7 +165,7 @@ TEST_CASE("worker channel: what a worker of the round before said last is not th
   CHECK_FALSE(bench.channel.progress()[1].unhealthy);
 }
 
-TEST_CASE("worker channel: subscribers hear of deaths here and elsewhere, and of the stop") {
+TEST_CASE("worker channel: subscribers receive deaths on all nodes, and stop requests") {
   Bench bench("d");
   Caller caller(bench);
   caller.say(channel::Subscribe{});
@@ -189,7 +191,7 @@ TEST_CASE("worker channel: subscribers hear of deaths here and elsewhere, and of
   CHECK(std::get<channel::Round>(caller.hear(bench)).epoch == 2);
 }
 
-TEST_CASE("worker channel: a flood is held back, and goes on when its time has come") {
+TEST_CASE("worker channel: a flood is paused, and resumes when its pause is over") {
   Bench bench("e");
   Caller caller(bench);
   static_cast<void>(caller.hear(bench));
@@ -200,14 +202,14 @@ TEST_CASE("worker channel: a flood is held back, and goes on when its time has c
   caller.send(flood);
   const std::uint64_t last = channel::kFramesBurst + 49;
   bench.run_until([&] { return bench.channel.progress()[1].step == last; });
-  // The page is read again.
+  // The connection is read again.
   caller.say(channel::ProgressMade{last + 1});
   bench.run_until([&] { return bench.channel.progress()[1].step == last + 1; });
-  // None if this machine took half a second for the first thousand.
+  // No warning if this machine took half a second for the first thousand.
   CHECK(bench.sink.all<event::Message>().size() <= 1);
 }
 
-TEST_CASE("worker channel: a name that is taken is an error, and there is no channel") {
+TEST_CASE("worker channel: a name that is taken is an error, and no channel is created") {
   const Bench bench("f");
   asio::io_context loop;
   EventStream events{"node1", wall_now_seconds};

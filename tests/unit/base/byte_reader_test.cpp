@@ -17,7 +17,7 @@ enum class Colour : std::uint8_t { red, green };
 
 }  // namespace
 
-TEST_CASE("byte reader: what was written is read in its order, to the last byte") {
+TEST_CASE("byte reader: reads what was written, in order, to the last byte") {
   std::string bytes =
       bytes_of(std::uint32_t{7}, std::uint8_t{1}, std::uint8_t{1}, std::uint16_t{2});
   bytes += "ab";
@@ -38,7 +38,7 @@ TEST_CASE("byte reader: what was written is read in its order, to the last byte"
   CHECK(text == "ab");
 }
 
-TEST_CASE("byte reader: values out of their range are faults") {
+TEST_CASE("byte reader: values out of range are faults") {
   const auto fault = [](const std::string& bytes, auto read) {
     ByteReader reader(bytes);
     read(reader);
@@ -63,7 +63,7 @@ TEST_CASE("byte reader: values out of their range are faults") {
   CHECK(texts.empty());
 }
 
-TEST_CASE("byte reader: after the end, and after a fault, there are zeros") {
+TEST_CASE("byte reader: returns zeros after the end and after a fault") {
   const std::string bytes = bytes_of(std::uint8_t{5}, std::uint8_t{6}, std::uint8_t{7});
   ByteReader reader(bytes);
   bool flag = true;
@@ -81,7 +81,7 @@ TEST_CASE("byte reader: after the end, and after a fault, there are zeros") {
   CHECK(shorter.fault() == "truncated");
 }
 
-TEST_CASE("byte reader: what steers a terminal becomes a blank") {
+TEST_CASE("byte reader: replaces terminal control characters with blanks") {
   const std::string bytes = bytes_of(std::uint16_t{4}) + "a\x1b\nb";
   ByteReader reader(bytes);
   std::string text;

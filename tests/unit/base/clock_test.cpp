@@ -7,7 +7,7 @@
 
 using namespace muster;
 
-TEST_CASE("clock: steady time never goes back") {
+TEST_CASE("clock: steady time never goes backwards") {
   TimePoint last = steady_now();
   for (int i = 0; i < 1000; ++i) {
     const TimePoint now = steady_now();
@@ -16,7 +16,7 @@ TEST_CASE("clock: steady time never goes back") {
   }
 }
 
-TEST_CASE("clock: a thread's CPU time grows by what it computes, and never faster than time") {
+TEST_CASE("clock: a thread's CPU time grows as it computes, and never faster than real time") {
   const TimePoint began = steady_now();
   const Duration before = thread_cpu_time();
   Duration spent{};
@@ -26,7 +26,7 @@ TEST_CASE("clock: a thread's CPU time grows by what it computes, and never faste
   CHECK(spent <= steady_now() - began);
 }
 
-TEST_CASE("clock: wall time is after this was written and reads as a date") {
+TEST_CASE("clock: wall time is plausible and is formatted as a date") {
   const double now = wall_now_seconds();
   CHECK(now > 1.7e9);
   // The format, digit by digit.

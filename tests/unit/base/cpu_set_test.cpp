@@ -13,7 +13,7 @@ CpuSet set(std::string_view list) {
 
 }  // namespace
 
-TEST_CASE("cpu set: the kernel's lists are read and written") {
+TEST_CASE("cpu set: parses and prints the kernel's list format") {
   CHECK(set("0-3,8\n").numbers() == std::vector{0, 1, 2, 3, 8});
   for (const char* list : {"", "0", "63-64", "0-3,8,10-11", "127", "65535"}) {
     CHECK(set(list).describe() == list);
@@ -22,7 +22,7 @@ TEST_CASE("cpu set: the kernel's lists are read and written") {
   CHECK(set("\n").empty());
 }
 
-TEST_CASE("cpu set: what is no such list is refused") {
+TEST_CASE("cpu set: rejects text that is not such a list") {
   for (const char* text : {"a",
                            "-1",
                            "1-",
@@ -43,7 +43,7 @@ TEST_CASE("cpu set: what is no such list is refused") {
   }
 }
 
-TEST_CASE("cpu set: counting and looking") {
+TEST_CASE("cpu set: counts its CPUs and finds single ones") {
   const CpuSet some = set("5,64-66,130");
   CHECK(some.count() == 5);
   CHECK(some.first() == 5);
@@ -54,7 +54,7 @@ TEST_CASE("cpu set: counting and looking") {
   CHECK_FALSE(some.contains(-1));
 }
 
-TEST_CASE("cpu set: equal sets have equal words, however they came to be") {
+TEST_CASE("cpu set: equal sets have equal words, however they were built") {
   CHECK((set("1,200") & set("0-63")) == set("1"));
   CHECK((set("1,200") - set("200")) == set("1"));
   CHECK((set("1") | set("200")) == set("1,200"));

@@ -14,7 +14,7 @@ TEST_CASE("endpoint: names, IPv4 and IPv6 with and without a port") {
   CHECK(parse_endpoint("::1") == Endpoint{"::1", std::nullopt});
 }
 
-TEST_CASE("endpoint: what is printed can be read again") {
+TEST_CASE("endpoint: printed endpoints can be parsed again") {
   for (const auto* text : {"node1:29400", "[::1]:5", "10.0.0.1"}) {
     CHECK(parse_endpoint(text)->describe() == text);
   }

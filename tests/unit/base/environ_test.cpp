@@ -5,7 +5,7 @@
 
 using namespace muster;
 
-TEST_CASE("environ: a block is read and written back in the order of names") {
+TEST_CASE("environ: parses an environment block and writes it back sorted by name") {
   const char* block[] = {"B=2", "A=1=x", "EMPTY=", "rubbish", nullptr};
   const auto environ_now = Environ::from_block(block);
   CHECK(environ_now.get("A") == "1=x");

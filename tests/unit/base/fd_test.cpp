@@ -19,7 +19,7 @@ bool is_open(int fd) {
 
 }  // namespace
 
-TEST_CASE("fd: a descriptor is closed by its owner, once") {
+TEST_CASE("fd: a descriptor is closed once, by its owner") {
   auto pipe = make_pipe();
   REQUIRE(pipe);
   const int fd = pipe->read.get();
@@ -31,7 +31,7 @@ TEST_CASE("fd: a descriptor is closed by its owner, once") {
   CHECK_FALSE(moved);
 }
 
-TEST_CASE("fd: a descriptor that was given away stays open") {
+TEST_CASE("fd: a released descriptor stays open") {
   auto pipe = make_pipe();
   REQUIRE(pipe);
   const int fd = pipe->write.release();

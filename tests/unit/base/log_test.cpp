@@ -5,13 +5,13 @@
 
 using namespace muster;
 
-TEST_CASE("log: one line each, with the program and the level, braces are no format") {
+TEST_CASE("log: one line per message, with program and level; braces are printed literally") {
   CHECK(log_line(LogLevel::warning, "ignoring {braces} in text") ==
         "muster: warning: ignoring {braces} in text\n");
   CHECK(log_line(LogLevel::error, "lost") == "muster: error: lost\n");
 }
 
-TEST_CASE("log: on a terminal the level has a colour, and nothing else") {
+TEST_CASE("log: on a terminal only the level is coloured") {
   CHECK(log_line(LogLevel::info, "x", true) == "muster: \x1b[32minfo\x1b[m: x\n");
 }
 

@@ -21,7 +21,7 @@ Names sorted(Names names) {
 
 }  // namespace
 
-TEST_CASE("natural: numbers in names count as numbers") {
+TEST_CASE("natural: numbers in names compare as numbers") {
   CHECK(sorted({"node70", "node66", "node8", "node7"}) ==
         Names{"node7", "node8", "node66", "node70"});
   CHECK(sorted({"r10-n2", "r2-n10", "r2-n9", "r10-n1"}) ==
@@ -30,7 +30,7 @@ TEST_CASE("natural: numbers in names count as numbers") {
         Names{"9.255.0.1", "10.0.0.9", "10.0.0.10"});
 }
 
-TEST_CASE("natural: numbers of any length, with zeros before them or not") {
+TEST_CASE("natural: numbers of any length, with or without leading zeros") {
   const std::string huge(400, '9');
   CHECK(natural_less("n" + huge, "n1" + huge));
   CHECK(natural_less("n18446744073709551616", "n18446744073709551617"));
@@ -38,7 +38,7 @@ TEST_CASE("natural: numbers of any length, with zeros before them or not") {
   CHECK(natural_less("n0", "n1"));
 }
 
-TEST_CASE("natural: case does not count, unless nothing else differs") {
+TEST_CASE("natural: ignores case unless nothing else differs") {
   CHECK(sorted({"b1", "C1", "A1", "a2"}) == Names{"A1", "a2", "b1", "C1"});
   CHECK(natural_less("NODE7", "node66"));
   CHECK(natural_less("Node", "node"));
@@ -46,13 +46,13 @@ TEST_CASE("natural: case does not count, unless nothing else differs") {
   CHECK(std::is_neq(natural_order("n1", "n01")));
 }
 
-TEST_CASE("natural: a name comes before the same with more behind it, digits before letters") {
+TEST_CASE("natural: a prefix precedes longer names, digits precede letters") {
   CHECK(natural_less("node7", "node7.cluster"));
   CHECK(natural_less("", "a"));
   CHECK(natural_less("node7", "nodea"));
 }
 
-TEST_CASE("natural: any names have one order, whatever they are sorted from") {
+TEST_CASE("natural: the order of any names is independent of their initial order") {
   const testing::Seed seed;
   testing::Dice dice(seed.value());
   INFO(seed.describe());

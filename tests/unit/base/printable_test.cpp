@@ -8,7 +8,7 @@
 
 using namespace muster;
 
-TEST_CASE("printable: controls and direction marks go, bytes that are no UTF-8 are escaped") {
+TEST_CASE("printable: removes control and direction characters, escapes invalid UTF-8") {
   using Row = std::pair<std::string_view, std::string_view>;
   for (const auto& [text, expected] : std::array<Row, 12>{{
            {"plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
@@ -35,13 +35,13 @@ TEST_CASE("printable: controls and direction marks go, bytes that are no UTF-8 a
   }
 }
 
-TEST_CASE("printable: inside of an error there is no tab") {
+TEST_CASE("printable: text inside an error contains no tab") {
   CHECK(printable("a\tb\x1b[2J", 20) == "a\tb[2J");
   CHECK(printable_in_line("a\tb\x1b[2J", 20) == "a b[2J");
   CHECK(printable_in_line("a\tbcd", 3) == "a b...");
 }
 
-TEST_CASE("printable: different names stay different") {
+TEST_CASE("printable: distinct names stay distinct") {
   CHECK(printable("a\xe4") != printable("a\xf6"));
   CHECK(as_utf8("a\xe4\n") == "a\\xe4\n");
   CHECK(without_hidden_marks("a\xe4\xc2\x9b\n") == "a\\xe4\n");
@@ -54,7 +54,7 @@ TEST_CASE("printable: long text is cut between characters, and escapes count") {
   CHECK(printable("\xff\xff\xff", 9) == "\\xff\\xff...");
 }
 
-TEST_CASE("printable: each line of several") {
+TEST_CASE("printable: handles each line of several") {
   CHECK(printable_lines("a\x1b\nb\xff\n", 10) == "a\nb\\xff\n");
   CHECK(printable_lines("one\ntwo", 2) == "on...\ntw...");
   CHECK(printable_lines("", 2).empty());

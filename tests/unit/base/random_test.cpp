@@ -33,7 +33,7 @@ bool refuse_getrandom() {
 
 }  // namespace
 
-TEST_CASE("random: as many digits as asked for, and others each time") {
+TEST_CASE("random: returns the requested number of digits, different ones each time") {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {
     const std::string one = random_hex(16);
@@ -45,7 +45,7 @@ TEST_CASE("random: as many digits as asked for, and others each time") {
   CHECK(random_hex(0).empty());
 }
 
-TEST_CASE("random: /dev/urandom where getrandom is refused") {
+TEST_CASE("random: uses /dev/urandom if getrandom is not permitted") {
   bool filtered = false;
   ssize_t direct = 0;
   std::set<std::string> seen;
@@ -58,7 +58,7 @@ TEST_CASE("random: /dev/urandom where getrandom is refused") {
     }
   }).join();
   if (!filtered) {
-    WARN("this machine allows no seccomp filter");
+    WARN("skipped: seccomp filters are not permitted");
     return;
   }
   CHECK(direct == -1);

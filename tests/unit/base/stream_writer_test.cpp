@@ -63,7 +63,7 @@ int in_child(Body body) {
 
 }  // namespace
 
-TEST_CASE("stream writer: a full pipe, terminal or socket is refused, and its flags stay") {
+TEST_CASE("stream writer: stops at a full pipe, terminal or socket, and keeps its flags") {
   const auto kind = GENERATE(std::string("pipe"), "terminal", "socket");
   std::array<UniqueFd, 2> ends;
   if (kind == "pipe") {
@@ -83,9 +83,9 @@ TEST_CASE("stream writer: a full pipe, terminal or socket is refused, and its fl
   CHECK((::fcntl(ends[1].get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
-TEST_CASE("stream writer: without /proc a terminal that nobody reads does not hold the writer") {
+TEST_CASE("stream writer: without /proc an unread terminal does not block the writer") {
   if (::geteuid() != 0) {
-    WARN("needs root to take /proc away");
+    WARN("skipped: needs root to unmount /proc");
     return;
   }
   const auto terminal = open_terminal();
@@ -100,13 +100,13 @@ TEST_CASE("stream writer: without /proc a terminal that nobody reads does not ho
     return took && writer.fd() == terminal.slave.get() ? 0 : 91;
   });
   if (code == 90) {
-    WARN("needs the right to take /proc away");
+    WARN("skipped: not permitted to unmount /proc");
     return;
   }
   CHECK(code == 0);
 }
 
-TEST_CASE("stream writer: a text that nobody reads is given up after the timeout") {
+TEST_CASE("stream writer: gives up on an unread pipe after the timeout") {
   auto pipe = *make_pipe();
   const std::string much(1 << 20, 'x');  // more than fits into the pipe
   const TimePoint before = steady_now();
@@ -114,7 +114,7 @@ TEST_CASE("stream writer: a text that nobody reads is given up after the timeout
   CHECK(steady_now() - before >= 50ms);
 }
 
-TEST_CASE("stream writer: a text arrives whole where somebody reads") {
+TEST_CASE("stream writer: writes a text completely if it is read") {
   auto pipe = *make_pipe();
   CHECK(write_within(pipe.write.get(), "the end\n", 10s));
   std::array<char, 32> heard{};
@@ -122,7 +122,7 @@ TEST_CASE("stream writer: a text arrives whole where somebody reads") {
   CHECK(std::string(heard.data()) == "the end\n");
 }
 
-TEST_CASE("stream writer: a reader that left is an error, not a signal") {
+TEST_CASE("stream writer: a closed reader is an error, not a signal") {
   auto pipe = *make_pipe();
   pipe.read.reset();
   CHECK(in_child([&] {
@@ -131,7 +131,7 @@ TEST_CASE("stream writer: a reader that left is an error, not a signal") {
         }) == 0);
 }
 
-TEST_CASE("stream writer: a file is written at the position that all share") {
+TEST_CASE("stream writer: writes a file at the shared position") {
   std::array<char, 32> path{"/tmp/muster_stream_XXXXXX"};
   const UniqueFd file(::mkstemp(path.data()));
   REQUIRE(file);

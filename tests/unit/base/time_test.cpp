@@ -14,13 +14,13 @@ TEST_CASE("time: durations are seconds, or numbers with units") {
   CHECK(parse_duration("2h") == Duration(2h));
 }
 
-TEST_CASE("time: rubbish, negative and endless durations are refused") {
+TEST_CASE("time: rejects garbage, negative and infinite durations") {
   for (const auto* text : {"", "-1", "x", "1x", "s", "nan", "inf", "1e99"}) {
     CHECK_FALSE(parse_duration(text).has_value());
   }
 }
 
-TEST_CASE("time: durations are described in the unit that fits") {
+TEST_CASE("time: describes durations in a suitable unit") {
   CHECK(describe(Duration(1500ms)) == "1.5s");
   CHECK(describe(Duration(12ms)) == "12ms");
   CHECK(describe(Duration(40us)) == "40us");

@@ -35,7 +35,7 @@ constexpr std::array<char, 3> kData{'a', 'b', 'c'};
 
 }  // namespace
 
-TEST_CASE("unix socket: descriptors arrive beside their bytes, close-on-exec") {
+TEST_CASE("unix socket: descriptors arrive with their bytes, close-on-exec") {
   const Pair pair = connected();
   const auto pipe = make_pipe();
   REQUIRE(pipe);
@@ -51,7 +51,7 @@ TEST_CASE("unix socket: descriptors arrive beside their bytes, close-on-exec") {
   }
 }
 
-TEST_CASE("unix socket: a message of another length gives nothing, and leaves nothing open") {
+TEST_CASE("unix socket: a message of another length returns nothing and leaks no descriptor") {
   const Pair pair = connected();
   const std::array<int, 1> sent{pair.one.get()};
   for (const std::size_t wanted : {2UL, 4UL}) {
@@ -64,7 +64,7 @@ TEST_CASE("unix socket: a message of another length gives nothing, and leaves no
   }
 }
 
-TEST_CASE("unix socket: a message without descriptors, and none at all, give nothing") {
+TEST_CASE("unix socket: a message without descriptors, or no message, returns nothing") {
   const Pair pair = connected();
   std::array<char, 3> data{};
   CHECK(receive_with_fds(pair.other.get(), data).empty());
@@ -72,14 +72,14 @@ TEST_CASE("unix socket: a message without descriptors, and none at all, give not
   CHECK(receive_with_fds(pair.other.get(), data).empty());
 }
 
-TEST_CASE("unix socket: no descriptors, or too many, are not sent") {
+TEST_CASE("unix socket: sends neither an empty nor an overlong list of descriptors") {
   const Pair pair = connected();
   CHECK_FALSE(send_with_fds(pair.one.get(), kData, {}));
   const std::vector<int> many(kMostPassedFds + 1, pair.one.get());
   CHECK_FALSE(send_with_fds(pair.one.get(), kData, many));
 }
 
-TEST_CASE("unix socket: who is at the other end") {
+TEST_CASE("unix socket: identifies the peer") {
   const Pair pair = connected();
   const auto who = peer_of(pair.one.get());
   REQUIRE(who);

@@ -44,7 +44,7 @@ std::vector<char> summed(DType dtype, int ranks, int sums) {
 
 }  // namespace
 
-TEST_CASE("cells: text is read back as they were written") {
+TEST_CASE("cells: a printed cell can be parsed again") {
   const TimedCell cell{DType::bf16, 2048, 7, 30};
   const auto read = parse_cell(word_of(cell));
   REQUIRE(read);
@@ -57,7 +57,7 @@ TEST_CASE("cells: text is read back as they were written") {
   CHECK(key_of(*operation) == "reduce_scatter:f32:64");
 }
 
-TEST_CASE("cells: text that is no cell is refused") {
+TEST_CASE("cells: rejects text that is not a cell") {
   for (const auto* const word : {"",
                                  "f32",
                                  "f32:4:1",
@@ -72,7 +72,7 @@ TEST_CASE("cells: text that is no cell is refused") {
   }
 }
 
-TEST_CASE("cells: what should come out is what the sums make of what goes in, to the last bit") {
+TEST_CASE("cells: the expected output equals the computed sums to the last bit") {
   for (const DType dtype : kTypes) {
     for (const int ranks : {1, 2, 4}) {
       const int most = most_in_a_row(dtype, ranks);
@@ -84,7 +84,7 @@ TEST_CASE("cells: what should come out is what the sums make of what goes in, to
   }
 }
 
-TEST_CASE("cells: a wrong element is found anywhere") {
+TEST_CASE("cells: finds a wrong element anywhere") {
   const auto pattern = pattern_before(DType::f32, 1);
   std::vector<char> data(pattern.size() * 2 + 100);
   fill(data.data(), data.size(), pattern);
@@ -93,7 +93,7 @@ TEST_CASE("cells: a wrong element is found anywhere") {
   CHECK_FALSE(holds(data.data(), data.size(), pattern));
 }
 
-TEST_CASE("cell: the median of an even number of times lies between the two in the middle") {
+TEST_CASE("cell: the median of an even number of times is the mean of the middle two") {
   CHECK(median_of({5, 1, 9}) == 5);
   CHECK(median_of({4}) == 4);
   CHECK(median_of({1, 2, 10, 4}) == 3);

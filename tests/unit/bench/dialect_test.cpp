@@ -6,7 +6,7 @@
 using namespace muster::bench;
 using namespace std::string_literals;
 
-TEST_CASE("dialect: TCPStore is met with VALIDATE and PING") {
+TEST_CASE("dialect: greets TCPStore with VALIDATE and PING") {
   const auto hello = greeting(Protocol::tcpstore, {});
   CHECK(hello.request ==
         "\x00\xCE\xF7\x85\x3C\x0D"
@@ -14,13 +14,13 @@ TEST_CASE("dialect: TCPStore is met with VALIDATE and PING") {
   CHECK(hello.reply == "CNEB");
 }
 
-TEST_CASE("dialect: a TCPStore get carries lengths before key and value") {
+TEST_CASE("dialect: a TCPStore get contains lengths before key and value") {
   const auto get = exchange(Protocol::tcpstore, Operation::get, 7);
   CHECK(get.request == "\x03\x0C\0\0\0\0\0\0\0/bench/00007"s);
   CHECK(get.reply == "\x10\0\0\0\0\0\0\0value-0000000007"s);
 }
 
-TEST_CASE("dialect: a measured TCPStore set ends with a CHECK, a streamed one with nothing") {
+TEST_CASE("dialect: a measured TCPStore set ends with a CHECK, a streamed one does not") {
   const auto measured = exchange(Protocol::tcpstore, Operation::set, 7);
   const auto streamed = streamed_set(Protocol::tcpstore, 7);
   CHECK(measured.request.starts_with(streamed.request));
@@ -36,7 +36,7 @@ TEST_CASE("dialect: redis requests are arrays of bulk strings") {
   CHECK(exchange(Protocol::redis, Operation::get, 7).reply == "$16\r\nvalue-0000000007\r\n");
 }
 
-TEST_CASE("dialect: the echo moves as many bytes as TCPStore does") {
+TEST_CASE("dialect: the echo transfers as many bytes as TCPStore") {
   for (const auto operation : {Operation::get, Operation::set, Operation::add}) {
     const auto store = exchange(Protocol::tcpstore, operation, 3);
     const auto echo = exchange(Protocol::echo, operation, 3);
@@ -45,11 +45,11 @@ TEST_CASE("dialect: the echo moves as many bytes as TCPStore does") {
   }
 }
 
-TEST_CASE("dialect: the echo is told the sizes of request and answer") {
+TEST_CASE("dialect: the greeting to the echo contains the sizes of request and reply") {
   CHECK(greeting(Protocol::echo, {"12345", "123", true}).request == "\x05\0\0\0\x03\0\0\0"s);
 }
 
-TEST_CASE("dialect: names of protocols and operations are read back, others are not") {
+TEST_CASE("dialect: parses names of protocols and operations, rejects others") {
   CHECK(parse_protocol("redis") == Protocol::redis);
   CHECK_FALSE(parse_protocol("http"));
   for (const auto operation : {Operation::get, Operation::set, Operation::add}) {

@@ -79,9 +79,9 @@ const std::string kProgress = encode(WorkerFrame(ProgressMade{1}));
 
 }  // namespace
 
-// -- who speaks -------------------------------------------------------------------------------
+// -- identity ---------------------------------------------------------------------------------
 
-TEST_CASE("channel core: a process speaks for the worker that it descends from") {
+TEST_CASE("channel core: a process speaks for the worker from which it descends") {
   const Bench bench;
   std::map<pid_t, Family> processes{{100, {9, 100}},
                                     {101, {9, 101}},
@@ -108,13 +108,13 @@ TEST_CASE("channel core: a process speaks for the worker that it descends from")
   CHECK(bench.core.worker_of(101, family) == 1);
 }
 
-TEST_CASE("channel core: pids of the round before are nobody's") {
+TEST_CASE("channel core: pids of the previous round belong to no worker") {
   Bench bench;
   bench.core.begin_round(bench.now, round_of(2), bench.effects);
   CHECK(bench.core.worker_of(100, [](pid_t) { return std::nullopt; }) == std::nullopt);
 }
 
-TEST_CASE("channel core: the first frame says who the worker is") {
+TEST_CASE("channel core: the first frame tells the worker its identity") {
   Bench bench;
   bench.open(1, 1);
   const auto greet = bench.take<Greet>();
@@ -122,7 +122,7 @@ TEST_CASE("channel core: the first frame says who the worker is") {
   CHECK(greet[0] == Greet{1, 1, encode(AgentFrame(Hello{kVersion, 1, 3, 1}))});
 }
 
-TEST_CASE("channel core: a stranger hears why and is closed, without a warning") {
+TEST_CASE("channel core: a stranger gets the reason and is disconnected, without a warning") {
   Bench bench;
   bench.core.opened(1, std::nullopt, bench.effects);
   REQUIRE(bench.effects.size() == 1);
@@ -132,7 +132,7 @@ TEST_CASE("channel core: a stranger hears why and is closed, without a warning")
   CHECK(bench.effects.empty());
 }
 
-TEST_CASE("channel core: a worker has so many connections and no more, the others theirs") {
+TEST_CASE("channel core: limits the connections of each worker separately") {
   Bench bench;
   for (ConnectionId id = 1; id <= kConnectionsPerWorker; ++id) {
     bench.open(id, 0);
@@ -151,7 +151,7 @@ TEST_CASE("channel core: a worker has so many connections and no more, the other
   CHECK(bench.take<Greet>().size() == 1);
 }
 
-// -- what workers say -------------------------------------------------------------------------
+// -- messages from workers --------------------------------------------------------------------
 
 TEST_CASE("channel core: progress is the last step, from a frame or from the page") {
   Bench bench;
@@ -170,7 +170,7 @@ TEST_CASE("channel core: progress is the last step, from a frame or from the pag
   CHECK(bench.core.progress()[1] == Progress{{}, at(20), {}});
 }
 
-TEST_CASE("channel core: a lie about the rank changes nothing") {
+TEST_CASE("channel core: a false rank changes nothing") {
   Bench bench;
   bench.open(1, 1);
   bench.say(1,
@@ -180,7 +180,7 @@ TEST_CASE("channel core: a lie about the rank changes nothing") {
   CHECK_FALSE(bench.core.progress()[0].unhealthy);
 }
 
-TEST_CASE("channel core: health is told when it changes") {
+TEST_CASE("channel core: reports health when it changes") {
   Bench bench;
   bench.open(1, 0);
   bench.say(1, Healthy{});
@@ -197,7 +197,7 @@ TEST_CASE("channel core: health is told when it changes") {
   CHECK_FALSE(bench.core.progress()[0].unhealthy);
 }
 
-TEST_CASE("channel core: ready counts once, in the present round") {
+TEST_CASE("channel core: ready counts once, in the current round") {
   Bench bench;
   bench.begin(2);
   bench.open(1, 0);
@@ -208,7 +208,7 @@ TEST_CASE("channel core: ready counts once, in the present round") {
   CHECK(bench.take<Said>() == std::vector{Said{0, 2, Ready{2}}});
 }
 
-TEST_CASE("channel core: half a frame waits for the rest, and harms nobody if it never comes") {
+TEST_CASE("channel core: half a frame waits for the rest, and does no harm if it never arrives") {
   Bench bench;
   bench.open(1, 0);
   bench.open(2, 1);
@@ -223,7 +223,7 @@ TEST_CASE("channel core: half a frame waits for the rest, and harms nobody if it
   CHECK(bench.effects.empty());
 }
 
-TEST_CASE("channel core: what is no frame closes its connection with one warning in a round") {
+TEST_CASE("channel core: an invalid frame closes its connection, with one warning per round") {
   Bench bench;
   bench.open(1, 0);
   bench.open(2, 0);
@@ -241,7 +241,7 @@ TEST_CASE("channel core: what is no frame closes its connection with one warning
   CHECK(std::get<Close>(bench.effects[0]).connection == 2);
 }
 
-TEST_CASE("channel core: who says too much waits, and nobody else does") {
+TEST_CASE("channel core: only a worker that sends too much has to wait") {
   Bench bench;
   bench.open(1, 0);
   bench.open(2, 1);
@@ -266,7 +266,7 @@ TEST_CASE("channel core: who says too much waits, and nobody else does") {
   CHECK(bench.effects.empty());
 }
 
-TEST_CASE("channel core: who was held back is heard out when its round has ended") {
+TEST_CASE("channel core: deferred messages of a worker are read after its round has ended") {
   Bench bench;
   bench.open(1, 0);
   bench.effects.clear();
@@ -279,7 +279,7 @@ TEST_CASE("channel core: who was held back is heard out when its round has ended
   CHECK(bench.take<Said>().size() == 50);
 }
 
-TEST_CASE("channel core: a second connection is no way around the limit") {
+TEST_CASE("channel core: a second connection does not bypass the limit") {
   Bench bench;
   bench.open(1, 0);
   bench.open(2, 0);
@@ -293,7 +293,7 @@ TEST_CASE("channel core: a second connection is no way around the limit") {
   CHECK(bench.take<Hold>().size() == 2);
 }
 
-TEST_CASE("channel core: one worker's events do not fill the log") {
+TEST_CASE("channel core: one worker's events cannot fill the log") {
   Bench bench;
   bench.open(1, 0);
   const std::string big = '"' + std::string(8000, 'x') + '"';
@@ -309,7 +309,7 @@ TEST_CASE("channel core: one worker's events do not fill the log") {
   }
   CHECK(told == static_cast<int>(kEventBytesPerWorker / (big.size() + 128)));
   CHECK(warned == 1);
-  // Not in the next round either; its health is still reported.
+  // The limit also holds in the next round; the worker's health is still reported.
   bench.begin(2);
   bench.open(2, 0);
   bench.say(2, WorkerEvent{big});
@@ -318,7 +318,7 @@ TEST_CASE("channel core: one worker's events do not fill the log") {
   CHECK(bench.core.progress()[0].unhealthy == "x");
 }
 
-TEST_CASE("channel core: a long reason is cut") {
+TEST_CASE("channel core: truncates a long reason") {
   Bench bench;
   bench.open(1, 0);
   bench.say(1, Unhealthy{std::string(5000, 'x')});
@@ -327,7 +327,7 @@ TEST_CASE("channel core: a long reason is cut") {
 
 // -- the feed ---------------------------------------------------------------------------------
 
-TEST_CASE("channel core: subscribers hear of the round at once, then of what happens, in order") {
+TEST_CASE("channel core: subscribers receive the round at once, then events in order") {
   Bench bench;
   bench.open(1, 0);
   bench.open(2, 1);
@@ -356,7 +356,7 @@ TEST_CASE("channel core: subscribers hear of the round at once, then of what hap
   CHECK(bench.read(2) == std::vector<AgentFrame>{again});
 }
 
-TEST_CASE("channel core: who subscribes late hears what has happened in the round so far") {
+TEST_CASE("channel core: a late subscriber receives what has happened in the round so far") {
   Bench bench;
   const Gone gone{1, 0, 1, true, "killed by SIGKILL"};
   bench.core.tell(gone, bench.effects);
@@ -370,7 +370,7 @@ TEST_CASE("channel core: who subscribes late hears what has happened in the roun
   CHECK(bench.read(2) == std::vector<AgentFrame>{round_of(2)});
 }
 
-TEST_CASE("channel core: of very many ends the last ones are repeated") {
+TEST_CASE("channel core: repeats only the last of very many deaths") {
   Bench bench;
   for (int rank = 0; rank < 3000; ++rank) {
     bench.core.tell(Gone{1, rank, 1, false, "exited with code 0"}, bench.effects);
@@ -382,7 +382,8 @@ TEST_CASE("channel core: of very many ends the last ones are repeated") {
   CHECK(std::get<Gone>(told.back()).rank == 2999);
 }
 
-TEST_CASE("channel core: who does not read is closed, and costs a bounded piece of memory") {
+TEST_CASE(
+    "channel core: disconnects a subscriber that does not read, after a bounded amount of memory") {
   Bench bench;
   bench.open(1, 0);
   bench.open(2, 1);
@@ -406,7 +407,7 @@ TEST_CASE("channel core: who does not read is closed, and costs a bounded piece 
   CHECK((closed == 1 && warned == 1));
 }
 
-TEST_CASE("channel core: fewer workers in the next round: those beyond it are closed") {
+TEST_CASE("channel core: fewer workers in the next round: disconnects the excess ones") {
   Bench bench;
   bench.open(1, 1);
   bench.open(2, 0);

@@ -42,7 +42,7 @@ std::string refusal(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("channel frames: what workers say") {
+TEST_CASE("channel frames: messages from workers") {
   check_worker_frame(ProgressMade{118}, R"({"type":"progress","step":118})");
   check_worker_frame(ProgressMade{UINT64_MAX},
                      R"({"type":"progress","step":18446744073709551615})");
@@ -55,7 +55,7 @@ TEST_CASE("channel frames: what workers say") {
   check_worker_frame(Subscribe{}, R"({"type":"subscribe"})");
 }
 
-TEST_CASE("channel frames: what the agent says") {
+TEST_CASE("channel frames: messages from the agent") {
   check_agent_frame(Hello{1, 2, 5, 1},
                     R"({"type":"hello","version":1,"epoch":2,"rank":5,"local_rank":1})");
   Round round{2, 5, 8, 1, 4, 1, 2, 1, "node1", 4711, {{"node2", 4, 4}}, {{"node3", 4, 4}}};
@@ -72,7 +72,7 @@ TEST_CASE("channel frames: what the agent says") {
   check_agent_frame(Refused{"y"}, R"({"type":"refused","why":"y"})");
 }
 
-TEST_CASE("channel frames: unknown types and fields are for later versions") {
+TEST_CASE("channel frames: ignores unknown types and fields, which later versions may add") {
   const auto later = decode_worker_frame(R"({"type":"sing","loud":true})");
   REQUIRE(later);
   CHECK_FALSE(*later);
@@ -81,7 +81,7 @@ TEST_CASE("channel frames: unknown types and fields are for later versions") {
   CHECK(**more == WorkerFrame(ProgressMade{3}));
 }
 
-TEST_CASE("channel frames: what is none is refused with the reason") {
+TEST_CASE("channel frames: rejects invalid frames with a reason") {
   CHECK(refusal("") == "a line that is not JSON");
   CHECK(refusal("GET / HTTP/1.1") == "a line that is not JSON");
   CHECK(refusal("{\"type\":\"healthy\"}x") == "a line that is not JSON");
@@ -98,7 +98,7 @@ TEST_CASE("channel frames: what is none is refused with the reason") {
   CHECK(refusal(R"({"type":"event"})") == "'data' is missing");
 }
 
-TEST_CASE("channel frames: size and depth are bounded") {
+TEST_CASE("channel frames: size and depth are limited") {
   CHECK(refusal(std::string(kFrameBytesMax + 1, ' ')) == "a frame of more than 8192 bytes");
   const auto nested = [](int levels) {
     return fmt::format(R"({{"type":"event","data":{}{}}})",
@@ -113,14 +113,14 @@ TEST_CASE("channel frames: size and depth are bounded") {
       fmt::format(R"({{"type":"unhealthy","why":"\"{}"}})", std::string(100, '['))));
 }
 
-TEST_CASE("channel frames: an event is checked before it is sent") {
+TEST_CASE("channel frames: checks an event before sending it") {
   CHECK(event_of(R"({"a":[1,2,{"b":null}]})") == WorkerEvent{R"({"a":[1,2,{"b":null}]})"});
   CHECK(event_of("3"));
   CHECK_FALSE(event_of(""));
   CHECK(event_of("{").error().message == "cannot send this event: a line that is not JSON");
 }
 
-TEST_CASE("channel frames: an event that the agent would refuse is not sent") {
+TEST_CASE("channel frames: does not send an event that the agent would reject") {
   const auto nested = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');
   };
@@ -140,7 +140,7 @@ TEST_CASE("channel frames: an event that the agent would refuse is not sent") {
   CHECK_FALSE(event_of(longer + "]"));
 }
 
-TEST_CASE("channel frames: lines are cut wherever the bytes are") {
+TEST_CASE("channel frames: splits the stream into lines wherever the reads end") {
   LineReader reader;
   reader.feed("ab");
   CHECK(reader.next() == std::nullopt);
@@ -153,7 +153,7 @@ TEST_CASE("channel frames: lines are cut wherever the bytes are") {
   CHECK(reader.next() == std::nullopt);
 }
 
-TEST_CASE("channel frames: a line that never ends is refused, one of the whole length is not") {
+TEST_CASE("channel frames: rejects an overlong line, accepts one of the maximum length") {
   LineReader reader;
   reader.feed(std::string(kFrameBytesMax, 'x'));
   CHECK(reader.next() == std::nullopt);

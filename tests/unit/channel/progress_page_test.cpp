@@ -22,7 +22,7 @@ UniqueFd copy_of(int fd) {
 
 }  // namespace
 
-TEST_CASE("progress page: what the worker stores is what the agent loads") {
+TEST_CASE("progress page: the agent loads what the worker stores") {
   auto agent = ProgressPage::make();
   REQUIRE(agent);
   CHECK_FALSE(agent->load(at(1), at(9)));
@@ -35,7 +35,7 @@ TEST_CASE("progress page: what the worker stores is what the agent loads") {
   CHECK(moved.load(at(1), at(9)) == StepTold{UINT64_MAX, at(5)});
 }
 
-TEST_CASE("progress page: a time that cannot be is the nearest that can") {
+TEST_CASE("progress page: an impossible time becomes the nearest possible one") {
   auto page = ProgressPage::make();
   REQUIRE(page);
   page->store(3, TimePoint(Duration(-1)));  // the maximum number of nanoseconds
@@ -44,7 +44,7 @@ TEST_CASE("progress page: a time that cannot be is the nearest that can") {
   CHECK(page->load(at(1), at(9)) == StepTold{3, at(1)});
 }
 
-TEST_CASE("progress page: a worker can neither shrink it nor seal it") {
+TEST_CASE("progress page: a worker can neither shrink nor seal it") {
   const auto page = ProgressPage::make();
   REQUIRE(page);
   CHECK(::ftruncate(page->fd(), 0) == -1);
@@ -52,7 +52,7 @@ TEST_CASE("progress page: a worker can neither shrink it nor seal it") {
   CHECK(::fcntl(page->fd(), F_ADD_SEALS, F_SEAL_WRITE) == -1);
 }
 
-TEST_CASE("progress page: what is no page is not mapped") {
+TEST_CASE("progress page: does not map a descriptor that is not a page") {
   CHECK_FALSE(ProgressPage::map(UniqueFd(::memfd_create("small", MFD_CLOEXEC))));
   CHECK_FALSE(ProgressPage::map(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))));
   CHECK_FALSE(ProgressPage::map(UniqueFd()));

@@ -61,7 +61,7 @@ float* memory_of(muster_gradients* sync, int id) {
   return muster_gradients_grad(sync, id, &memory) == 0 ? static_cast<float*>(memory) : nullptr;
 }
 
-TEST_CASE("capi: gradients are averaged, or summed; stats of any size") {
+TEST_CASE("capi: gradients are averaged or summed; accepts stats structs of any size") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     muster_gradients_options options{};
     options.size = offsetof(muster_gradients_options, owns_memory);  // from an older caller
@@ -90,7 +90,7 @@ TEST_CASE("capi: gradients are averaged, or summed; stats of any size") {
   });
 }
 
-TEST_CASE("capi: errors of gradients are told, and refuse nothing that is right") {
+TEST_CASE("capi: gradient errors are reported, and correct calls still succeed") {
   run_ranks(1, [](muster_comm* comm, int) {
     muster_gradients_options options{};
     options.size = sizeof(options);
@@ -141,7 +141,7 @@ int take_maximum(void* context,
   return hooked->answer != 0 ? hooked->answer : code;
 }
 
-TEST_CASE("capi: a hook in C performs each bucket, and its error is mark_ready's") {
+TEST_CASE("capi: a C hook performs each bucket, and mark_ready returns its error") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     for (const bool with_work : {false, true}) {
       Hooked hooked{.with_work = with_work};
@@ -201,7 +201,7 @@ int keep_what_is_told(void* context,
   return take_maximum(&hooked, comm, &bucket->buffer, work);
 }
 
-TEST_CASE("capi: a hook may be told which gradients lie where in its bucket") {
+TEST_CASE("capi: a hook can learn which gradients are at which offsets in its bucket") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     for (const uint64_t cap : {64UL, 4096UL}) {
       Told told;
@@ -237,7 +237,7 @@ TEST_CASE("capi: a hook may be told which gradients lie where in its bucket") {
   });
 }
 
-TEST_CASE("capi: gradients go on with another communicator, which hooks then get") {
+TEST_CASE("capi: gradients continue with another communicator, which hooks then receive") {
   run_ranks(2, [](muster_comm* comm, int rank) {
     Hooked hooked;
     muster_gradients_options options{};
@@ -262,7 +262,7 @@ TEST_CASE("capi: gradients go on with another communicator, which hooks then get
   });
 }
 
-TEST_CASE("capi: the flight recorder keeps as many operations as are asked for, or none") {
+TEST_CASE("capi: the flight recorder keeps the requested number of operations, or none") {
   for (const std::uint64_t wanted : {std::uint64_t{3}, std::uint64_t{MUSTER_RECORDER_OFF}}) {
     const muster_bootstrap bootstrap{.size = sizeof(muster_bootstrap),
                                      .store_host = "",

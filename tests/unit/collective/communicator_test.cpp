@@ -24,7 +24,7 @@ using testing::run_all;
 using testing::some_operations;
 using testing::World;
 
-TEST_CASE("communicator: every operation, called one by one and all at once") {
+TEST_CASE("communicator: every operation, one by one and all at once") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   for (const int ranks : {1, 2, 4}) {
@@ -35,7 +35,7 @@ TEST_CASE("communicator: every operation, called one by one and all at once") {
   }
 }
 
-TEST_CASE("communicator: every operation over TCP and between pretended hosts", "[slow]") {
+TEST_CASE("communicator: every operation over TCP and between simulated hosts", "[slow]") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   const std::vector<World> worlds{{.ranks = 2, .backend = Backend::tcp},
@@ -43,7 +43,7 @@ TEST_CASE("communicator: every operation over TCP and between pretended hosts", 
                                   {.ranks = 4, .backend = Backend::hier, .per_host = 2},
                                   {.ranks = 5, .per_host = 2}};
   for (const World& world : worlds) {
-    INFO(world.ranks << " ranks, back end " << name_of(world.backend));
+    INFO(world.ranks << " ranks, backend " << name_of(world.backend));
     auto operations = some_operations(static_cast<std::size_t>(world.ranks), seed.value());
     for (const Op op : testing::kAllOps) {
       for (const DType dtype : testing::kHostTypes) {
@@ -83,7 +83,7 @@ TEST_CASE("communicator: two hosts of two ranks, every operation and type, large
   CHECK(run_all(world, operations, true) == std::vector<std::string>{});
 }
 
-TEST_CASE("communicator: sums over TCP have the bits of shared memory, whatever their size") {
+TEST_CASE("communicator: sums over TCP have the same bits as in shared memory, for every size") {
   std::vector<Operation> operations;
   for (const std::size_t count : {5UL, 5000UL, 700001UL}) {
     Request request;
@@ -110,7 +110,8 @@ TEST_CASE("communicator: sums over TCP have the bits of shared memory, whatever 
   CHECK(results[0] == results[1]);
 }
 
-TEST_CASE("communicator: numbers of operations are the same on all ranks, also mixed with async") {
+TEST_CASE(
+    "communicator: operations have the same numbers on all ranks, even if mixed with async ones") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::vector<float> a(10, 1);
     std::vector<float> b(10, 2);
@@ -128,7 +129,7 @@ TEST_CASE("communicator: numbers of operations are the same on all ranks, also m
   });
 }
 
-TEST_CASE("communicator: two at the same time in one process") {
+TEST_CASE("communicator: two in one process at the same time") {
   World{.ranks = 2, .per_host = GENERATE(0, 1)}.run([](Communicator& comm) {
     auto other = comm.split(0, 0);
     RANK_REQUIRE(other.has_value() && other->has_value());
@@ -146,7 +147,7 @@ TEST_CASE("communicator: two at the same time in one process") {
   });
 }
 
-TEST_CASE("communicator: buffers that do not fit are refused, and nothing is sent") {
+TEST_CASE("communicator: rejects buffers that do not match, and sends nothing") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::vector<float> a(10, 1);
     std::vector<float> b(12);
@@ -171,7 +172,7 @@ TEST_CASE("communicator: buffers that do not fit are refused, and nothing is sen
   });
 }
 
-TEST_CASE("communicator: sends and receives, also crossing ones and of all sizes") {
+TEST_CASE("communicator: sends and receives of all sizes, in both directions at once") {
   const auto backend = GENERATE(Backend::shm, Backend::tcp);
   World{.ranks = 3, .backend = backend}.run([](Communicator& comm) {
     const int next = (comm.rank() + 1) % 3;
@@ -189,7 +190,7 @@ TEST_CASE("communicator: sends and receives, also crossing ones and of all sizes
   });
 }
 
-TEST_CASE("communicator: messages of a pair keep their order, a collective may be in between") {
+TEST_CASE("communicator: messages between two ranks keep their order, even around a collective") {
   const auto backend = GENERATE(Backend::shm, Backend::tcp);
   World{.ranks = 2, .backend = backend}.run([](Communicator& comm) {
     std::vector<std::vector<float>> data(20, std::vector<float>(30000));
@@ -212,7 +213,7 @@ TEST_CASE("communicator: messages of a pair keep their order, a collective may b
   });
 }
 
-TEST_CASE("communicator: a message of another size or type than expected is a mismatch") {
+TEST_CASE("communicator: a message of an unexpected size or type is a mismatch") {
   const auto backend = GENERATE(Backend::shm, Backend::tcp);
   World{.ranks = 2, .backend = backend}.run([](Communicator& comm) {
     std::vector<float> data(10);
@@ -230,7 +231,7 @@ TEST_CASE("communicator: a message of another size or type than expected is a mi
   });
 }
 
-TEST_CASE("communicator: after abort every operation of every rank ends with the reason") {
+TEST_CASE("communicator: after an abort every operation on every rank fails with the reason") {
   const int per_host = GENERATE(0, 1, 2);
   // An abort ends operations in progress, including a barrier that has already completed on the
   // aborting rank.
@@ -256,7 +257,7 @@ TEST_CASE("communicator: after abort every operation of every rank ends with the
   });
 }
 
-TEST_CASE("communicator: two threads in a call end it on all ranks, with the rule") {
+TEST_CASE("communicator: concurrent calls from two threads abort it on all ranks, with the rule") {
   const int per_host = GENERATE(0, 1);
   World{.ranks = 2, .per_host = per_host}.run([](Communicator& comm) {
     RANK_CHECK(comm.barrier().has_value());  // both ranks have created it
@@ -307,7 +308,7 @@ TEST_CASE("communicator: a forked child that waits for a pending operation gets 
   });
 }
 
-TEST_CASE("communicator: wait with a timeout of its own leaves the operation going") {
+TEST_CASE("communicator: a wait with its own timeout does not cancel the operation") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::vector<float> data(10, 1);
     if (comm.rank() == 1) {
@@ -325,7 +326,7 @@ TEST_CASE("communicator: wait with a timeout of its own leaves the operation goi
   });
 }
 
-TEST_CASE("communicator: an operation that nobody waits for has its deadline too") {
+TEST_CASE("communicator: an operation without a waiter still has its deadline") {
   const int per_host = GENERATE(0, 1);
   const bool transfer = GENERATE(false, true);
   World{.ranks = 2, .per_host = per_host}.run([=](Communicator& comm) {
@@ -349,7 +350,7 @@ TEST_CASE("communicator: an operation that nobody waits for has its deadline too
   });
 }
 
-TEST_CASE("communicator: over TCP too ranks that disagree, or do not come, are named") {
+TEST_CASE("communicator: over TCP, too, errors name ranks that disagree or do not arrive") {
   std::vector<Error> errors(3);
   const World world{.ranks = 3, .per_host = 1};
   world.run([&](Communicator& comm) {
@@ -386,7 +387,7 @@ TEST_CASE("communicator: over TCP too ranks that disagree, or do not come, are n
   }
 }
 
-TEST_CASE("communicator: who leaves after its last operation takes nothing from the others",
+TEST_CASE("communicator: a rank that leaves after its last operation loses no data of other ranks",
           "[slow]") {
   const auto backend = GENERATE(Backend::shm, Backend::tcp);
   World{.ranks = 4, .backend = backend}.run([](Communicator& comm) {
@@ -396,7 +397,7 @@ TEST_CASE("communicator: who leaves after its last operation takes nothing from 
       Communicator& mine = **part;
       std::vector<float> data(1003, 1);
       RANK_CHECK(error_of(mine.all_reduce(floats(data), floats(data), Op::sum)).text == "");
-      // Some ranks only send or receive last; all finish together.
+      // The last operation of a rank is a send or a receive, so ranks finish at different times.
       const int other = comm.rank() ^ 1;
       const auto last =
           comm.rank() % 2 == 0 ? mine.send(floats(data), other) : mine.recv(floats(data), other);
@@ -424,7 +425,7 @@ TEST_CASE("communicator: split by colour, ordered by key") {
   });
 }
 
-TEST_CASE("communicator: after a failure the ranks meet again under another epoch") {
+TEST_CASE("communicator: after a failure the ranks start again in another epoch") {
   World{.ranks = 2}.run([](Communicator& comm) {
     comm.abort("enough");
     Membership next;
@@ -440,7 +441,7 @@ TEST_CASE("communicator: after a failure the ranks meet again under another epoc
   });
 }
 
-TEST_CASE("communicator: ranks that do not come are named") {
+TEST_CASE("communicator: the error names ranks that do not arrive") {
   const World world{.ranks = 3};
   auto options = world.options(0);
   options.init_timeout = std::chrono::milliseconds(50);
@@ -453,7 +454,7 @@ TEST_CASE("communicator: ranks that do not come are named") {
   CHECK(made.error().text.find("2 of 3 ranks did not arrive in time: 1, 2") != std::string::npos);
 }
 
-TEST_CASE("communicator: a back end that cannot reach all ranks says so on all of them") {
+TEST_CASE("communicator: all ranks get an error if a backend cannot reach all of them") {
   const World world{.ranks = 2, .backend = Backend::shm, .per_host = 1};
   std::vector<std::thread> threads;
   std::vector<Error> errors(2);

@@ -10,7 +10,7 @@ namespace {
 
 const Error kWhy{.code = Errc::aborted, .rank = 2, .seq = 7, .native = 5, .text = "NaN"};
 
-TEST_CASE("control messages: one comes byte by byte") {
+TEST_CASE("control messages: a message may arrive byte by byte") {
   const std::string bytes = ControlMessages::encode(kWhy);
   ControlMessages messages;
   for (const char& byte : bytes) {
@@ -20,13 +20,13 @@ TEST_CASE("control messages: one comes byte by byte") {
   CHECK(messages.first() == kWhy);
 }
 
-TEST_CASE("control messages: who leaves says so without a reason") {
+TEST_CASE("control messages: a rank that leaves sends an empty message") {
   ControlMessages messages;
   messages.take(ControlMessages::encode(Error{}));
   CHECK(messages.first() == Error{});
 }
 
-TEST_CASE("control messages: a welcome comes before the message, in the same bytes or cut in two") {
+TEST_CASE("control messages: a welcome precedes the message, in one read or split") {
   Error longest = kWhy;
   longest.text = std::string(1024, 'y');
   const std::string bytes = ControlMessages::encode_welcome() + ControlMessages::encode(longest);
@@ -41,7 +41,7 @@ TEST_CASE("control messages: a welcome comes before the message, in the same byt
   }
 }
 
-TEST_CASE("control messages: a reason before the welcome, and a second welcome") {
+TEST_CASE("control messages: a reason may precede the welcome, and a second welcome is ignored") {
   ControlMessages messages;
   messages.take(ControlMessages::encode(kWhy));
   CHECK_FALSE(messages.is_welcomed());
@@ -54,7 +54,7 @@ TEST_CASE("control messages: a reason before the welcome, and a second welcome")
   CHECK_FALSE(twice.first().has_value());
 }
 
-TEST_CASE("control messages: the first one counts, and a rank that keeps talking is not kept") {
+TEST_CASE("control messages: only the first message counts, and further bytes are not stored") {
   ControlMessages messages;
   messages.take(ControlMessages::encode(kWhy));
   const std::string more(4096, 'x');
@@ -65,7 +65,7 @@ TEST_CASE("control messages: the first one counts, and a rank that keeps talking
   CHECK(messages.first() == kWhy);
 }
 
-TEST_CASE("control messages: long texts are cut, and lengths that lie read nothing else") {
+TEST_CASE("control messages: truncates long texts, and reads nothing beyond a false length") {
   Error error = kWhy;
   error.text = std::string(5000, 'y');
   const std::string bytes = ControlMessages::encode(error);
@@ -80,7 +80,7 @@ TEST_CASE("control messages: long texts are cut, and lengths that lie read nothi
   CHECK_FALSE(waits.first().has_value());
 }
 
-TEST_CASE("control messages: a code that nobody knows is no message") {
+TEST_CASE("control messages: a message with an unknown code is invalid") {
   std::string strange = ControlMessages::encode(kWhy);
   strange[0] = 99;
   ControlMessages messages;

@@ -187,7 +187,7 @@ void check_all_told(const World& world,
   }
 }
 
-TEST_CASE("disagreement: both sides are named on all ranks", "[slow]") {
+TEST_CASE("disagreement: every rank's error names both sides", "[slow]") {
   struct Case {
     World world;
     std::vector<int> odd;

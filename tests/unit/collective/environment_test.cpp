@@ -19,7 +19,7 @@ Environ worker() {
                   {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
 }
 
-TEST_CASE("environment: what a launcher sets") {
+TEST_CASE("environment: variables that a launcher sets") {
   const auto place = worker_place(worker());
   REQUIRE(place.has_value());
   CHECK(place->membership == Membership{.rank = 1, .size = 2, .epoch = 3, .job = "run"});
@@ -28,7 +28,7 @@ TEST_CASE("environment: what a launcher sets") {
   CHECK(place->agent_store);
 }
 
-TEST_CASE("environment: what is missing or wrong is named") {
+TEST_CASE("environment: errors name missing and invalid variables") {
   for (const char* const name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     Environ environ = worker();
     environ.erase(name);
@@ -42,7 +42,7 @@ TEST_CASE("environment: what is missing or wrong is named") {
   CHECK(worker_place(environ).error().text == "RANK='2' is not an integer between 0 and 1");
 }
 
-TEST_CASE("environment: one rank alone needs no store") {
+TEST_CASE("environment: a single rank needs no store") {
   const Environ alone({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
   auto comm = Communicator::from_env(alone, {});
   REQUIRE(comm.has_value());
@@ -68,7 +68,7 @@ TEST_CASE("environment: variables override options") {
   CHECK_FALSE(with_overrides({}, wrong).has_value());
 }
 
-TEST_CASE("hosts: ranks with the same word share one, and that decides the back end") {
+TEST_CASE("hosts: ranks with the same host id share a host, which selects the backend") {
   const Hosts hosts = group_by_host({"b", "a", "b"});
   CHECK(hosts.ranks == std::vector<std::vector<int>>{{0, 2}, {1}});
   CHECK(hosts.beside(2) == std::vector<int>{0, 2});

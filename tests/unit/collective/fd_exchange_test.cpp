@@ -17,9 +17,9 @@ namespace {
 
 constexpr uid_t kNobody = 65534;
 
-TEST_CASE("fd exchange: what another user offers is not taken") {
+TEST_CASE("fd exchange: rejects a descriptor from another user") {
   if (::geteuid() != 0) {
-    WARN("skipped: only root can become somebody else");
+    WARN("skipped: only root can become another user");
     return;
   }
   const std::string word = "fd-exchange-test-" + std::to_string(::getpid());

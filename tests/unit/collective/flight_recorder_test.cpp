@@ -40,7 +40,8 @@ struct Folder {
   ~Folder() { std::filesystem::remove_all(path); }
 };
 
-TEST_CASE("flight recorder: another reader sees what was called, begun and completed") {
+TEST_CASE(
+    "flight recorder: another process reads which operations were called, started and completed") {
   const Folder folder;
   auto recorder = FlightRecorder::open(
       {.folder = folder.path, .name = "world/a", .rank = 2, .size = 4, .epoch = 7});
@@ -64,7 +65,7 @@ TEST_CASE("flight recorder: another reader sees what was called, begun and compl
   CHECK(log->records[1].completed_ns == 0);
 }
 
-TEST_CASE("flight recorder: operations on a GPU have numbers of their own") {
+TEST_CASE("flight recorder: operations on a GPU are numbered separately") {
   auto recorder = FlightRecorder::open({.name = "w"});
   REQUIRE(recorder.has_value());
   Request on_gpu = sum(1);
@@ -81,7 +82,7 @@ TEST_CASE("flight recorder: operations on a GPU have numbers of their own") {
         "f32[100]\n");
 }
 
-TEST_CASE("flight recorder: only the newest are kept, and one without a folder is in memory") {
+TEST_CASE("flight recorder: keeps only the newest entries, in memory if there is no folder") {
   auto recorder = FlightRecorder::open({.folder = "", .name = "w", .entries = 4});
   REQUIRE(recorder.has_value());
   for (std::uint64_t seq = 1; seq <= 10; ++seq) {
@@ -98,7 +99,7 @@ TEST_CASE("flight recorder: only the newest are kept, and one without a folder i
   CHECK(log->records.back().completed_ns != 0);
 }
 
-TEST_CASE("flight recorder: ranks of a host share memory, in which all can be read") {
+TEST_CASE("flight recorder: ranks on one host share memory in which all of them can be read") {
   constexpr std::size_t kEntries = 100;
   const auto shared = SharedMemory::create("flight-w", 3 * FlightRecorder::bytes_for(kEntries));
   REQUIRE(shared.has_value());
@@ -136,7 +137,7 @@ Request on_gpu(Kind kind, std::uint64_t seq, int other = -1) {
   return out;
 }
 
-TEST_CASE("flight recorder: what another rank of the host called in the same place") {
+TEST_CASE("flight recorder: reads what another rank on the host called at the same position") {
   constexpr std::size_t kEntries = 8;
   const auto shared = SharedMemory::create("flight-w", 3 * FlightRecorder::bytes_for(kEntries));
   REQUIRE(shared.has_value());
@@ -171,7 +172,7 @@ TEST_CASE("flight recorder: what another rank of the host called in the same pla
     theirs->queued(on_gpu(Kind::broadcast, seq, 2), steady_now());
   }
   CHECK(called(on_gpu(Kind::all_reduce, 5)));
-  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // written anew
+  CHECK_FALSE(called(on_gpu(Kind::all_reduce, 4)));  // overwritten
   // Not the memory shared by all ranks, because this needs more.
   const auto alone = open(2, 1000);
   alone->queued(on_gpu(Kind::broadcast, 5, 2), steady_now());
@@ -179,7 +180,7 @@ TEST_CASE("flight recorder: what another rank of the host called in the same pla
   CHECK_FALSE(alone->called_by(1, on_gpu(Kind::all_reduce, 5)));
 }
 
-TEST_CASE("flight recorder: where the shared memory has no room, it is in memory of its own") {
+TEST_CASE("flight recorder: uses its own memory if the shared memory is too small") {
   const auto shared = SharedMemory::create("flight-w", FlightRecorder::bytes_for(4));
   REQUIRE(shared.has_value());
   const auto recorder = FlightRecorder::open({.name = "w", .entries = 1000, .shared = *shared});
@@ -190,13 +191,13 @@ TEST_CASE("flight recorder: where the shared memory has no room, it is in memory
   CHECK_FALSE(read_flight_recorders("/proc/self/fd/" + std::to_string(shared->fd())).has_value());
 }
 
-TEST_CASE("flight recorder: a folder that is not there is no reason to fail") {
+TEST_CASE("flight recorder: a missing folder is not an error") {
   const auto recorder = FlightRecorder::open({.folder = "/nowhere", .name = "w"});
   REQUIRE(recorder.has_value());
   CHECK(read_flight_recorders((*recorder)->path()).has_value());
 }
 
-TEST_CASE("flight recorder: other files are refused") {
+TEST_CASE("flight recorder: rejects other files") {
   const Folder folder;
   const std::string path = folder.path + "/x";
   std::ofstream(path) << "something else, but long enough to be the head of a recorder's file, "
@@ -207,7 +208,7 @@ TEST_CASE("flight recorder: other files are refused") {
   CHECK_FALSE(read_flight_recorders(folder.path + "/y").has_value());
 }
 
-TEST_CASE("flight recorder: a file whose head or size is nonsense is read to an end") {
+TEST_CASE("flight recorder: reads a file with an invalid header or size without crashing") {
   const Folder folder;
   auto recorder = FlightRecorder::open({.folder = folder.path, .name = "a", .entries = 4});
   REQUIRE(recorder.has_value());
@@ -235,7 +236,7 @@ TEST_CASE("flight recorder: a file whose head or size is nonsense is read to an 
   CHECK(logs->front().records.empty());
 }
 
-TEST_CASE("flight recorder: progress counts what is completed, also when the ring is full") {
+TEST_CASE("flight recorder: counts completed operations even if the ring is full") {
   const Folder folder;
   auto recorder =
       FlightRecorder::open({.folder = folder.path, .name = "a", .rank = 1, .entries = 4});
@@ -266,7 +267,7 @@ FlightLog log_of(int rank, std::uint64_t completed, bool waits) {
   return log;
 }
 
-TEST_CASE("flight recorder: the view of all ranks names who is behind first") {
+TEST_CASE("flight recorder: the view of all ranks lists the rank furthest behind first") {
   CHECK(describe_flight_recorders(
             {log_of(0, 118, true), log_of(3, 118, false), log_of(1, 118, true)}) ==
         "rank 3 last completed all_reduce #118 sum f32[100]\n"

@@ -24,14 +24,15 @@ std::vector<std::vector<int>> contents(const GradientPlan& plan) {
 
 using Contents = std::vector<std::vector<int>>;
 
-TEST_CASE("gradient plan: from the back, the first bucket small, the others up to the cap") {
+TEST_CASE(
+    "gradient plan: fills buckets from the last gradient, a small one first, then up to the cap") {
   const auto parameters = floats({16, 16, 16, 16, 16, 16});  // 64 bytes each
   const BucketLimits limits{.first = 64, .cap = 128};
   CHECK(contents(plan_gradients(parameters, reverse_order(6), limits)) ==
         Contents{{5}, {4, 3}, {2, 1}, {0}});
 }
 
-TEST_CASE("gradient plan: gradients begin on cache lines, a large one is alone") {
+TEST_CASE("gradient plan: gradients begin on cache lines, and a large one gets its own bucket") {
   const auto parameters = floats({1, 100, 3});
   const GradientPlan plan =
       plan_gradients(parameters, reverse_order(3), {.first = 128, .cap = 128});
@@ -42,7 +43,7 @@ TEST_CASE("gradient plan: gradients begin on cache lines, a large one is alone")
   CHECK(one.places == std::vector<GradientPlace>{{0, 128}, {0, 16}, {0, 0}});
 }
 
-TEST_CASE("gradient plan: types do not mix, and buckets are numbered by when they are full") {
+TEST_CASE("gradient plan: types are not mixed, and buckets are numbered by when they become full") {
   auto parameters = floats({16, 16, 16, 16});
   parameters[1].dtype = DType::bf16;
   parameters[3].dtype = DType::bf16;
@@ -51,14 +52,14 @@ TEST_CASE("gradient plan: types do not mix, and buckets are numbered by when the
   CHECK(contents(plan) == Contents{{3, 1}, {2, 0}});
 }
 
-TEST_CASE("gradient plan: nothing, and empty gradients") {
+TEST_CASE("gradient plan: no gradients, and empty gradients") {
   CHECK(plan_gradients({}, {}, {}).buckets.empty());
   const GradientPlan plan = plan_gradients(floats({0, 0}), reverse_order(2), {});
   CHECK(contents(plan) == Contents{{1, 0}});
   CHECK(plan.buckets[0].count == 0);
 }
 
-TEST_CASE("gradient plan: parameters that differ in anything have different numbers") {
+TEST_CASE("gradient plan: any difference in a parameter changes its hash") {
   const GradientParameter one{"w", DType::f32, 10};
   CHECK(hash_of(one) == hash_of(GradientParameter{"w", DType::f32, 10}));
   CHECK(hash_of(one) != hash_of(GradientParameter{"v", DType::f32, 10}));

@@ -50,14 +50,10 @@ std::vector<std::uint32_t> bits(const GradientSync& sync) {
 }
 
 Result<GradientStats> step(GradientSync& sync, int rank, const std::vector<int>& order) {
-  if (auto begun = sync.begin(); !begun) {
-    return std::unexpected(begun.error());
-  }
+  MUSTER_RETURN_IF_ERROR(sync.begin());
   for (const int id : order) {
     fill(sync, rank, id);
-    if (auto marked = sync.mark_ready(id); !marked) {
-      return std::unexpected(marked.error());
-    }
+    MUSTER_RETURN_IF_ERROR(sync.mark_ready(id));
   }
   return sync.wait();
 }
@@ -79,7 +75,7 @@ std::vector<std::uint32_t> one_step(int ranks, const GradientSyncOptions& option
   return out;
 }
 
-TEST_CASE("gradient sync: the average over ranks, in rank order") {
+TEST_CASE("gradient sync: averages over ranks in rank order") {
   const auto result = one_step(3, {});
   std::size_t at = 0;
   for (int id = 0; id < kParameters; ++id) {
@@ -92,14 +88,14 @@ TEST_CASE("gradient sync: the average over ranks, in rank order") {
   }
 }
 
-TEST_CASE("gradient sync: the same bits for every size of buckets, inline and beside") {
+TEST_CASE("gradient sync: the same bits for every bucket size, inline or in a second thread") {
   const auto want = one_step(3, {});
   CHECK(one_step(3, {.buckets = {.first = 64, .cap = 64}}) == want);
   CHECK(one_step(3, {.buckets = {.first = 100, .cap = 20000}, .background = false}) == want);
   CHECK(one_step(3, {.buckets = {.first = 1UL << 30, .cap = 1UL << 30}}) == want);
 }
 
-TEST_CASE("gradient sync: bf16 on the wire is within its rounding") {
+TEST_CASE("gradient sync: bf16 on the wire is exact within its rounding") {
   const auto want = one_step(2, {});
   const auto have = one_step(2, {.wire = DType::bf16});
   REQUIRE(have.size() == want.size());
@@ -112,7 +108,7 @@ TEST_CASE("gradient sync: bf16 on the wire is within its rounding") {
   CHECK(have != want);
 }
 
-TEST_CASE("gradient sync: buckets follow the order of rank 0 after the first step") {
+TEST_CASE("gradient sync: buckets follow rank 0's order after the first step") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm, {.buckets = {.first = 64, .cap = 16384}});
     RANK_REQUIRE(add_all(sync));
@@ -145,7 +141,7 @@ TEST_CASE("gradient sync: accumulating steps send nothing") {
   });
 }
 
-TEST_CASE("gradient sync: bound memory, and gradients that nobody used stay as they were") {
+TEST_CASE("gradient sync: bound memory, and gradients that no rank used stay unchanged") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm, {.average = false, .owns_memory = false, .has_unused = true});
     RANK_REQUIRE(add_all(sync));
@@ -170,7 +166,7 @@ TEST_CASE("gradient sync: bound memory, and gradients that nobody used stay as t
   });
 }
 
-TEST_CASE("gradient sync: mistakes are named") {
+TEST_CASE("gradient sync: error messages name the mistake") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm);
     const auto text = [](const auto& result) { return result ? "" : result.error().text; };
@@ -187,7 +183,7 @@ TEST_CASE("gradient sync: mistakes are named") {
   });
 }
 
-TEST_CASE("gradient sync: ranks with different models are told the first difference") {
+TEST_CASE("gradient sync: ranks with different models get an error with the first difference") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm);
     RANK_CHECK(sync.add("a", DType::f32, 10).has_value());
@@ -200,7 +196,7 @@ TEST_CASE("gradient sync: ranks with different models are told the first differe
   });
 }
 
-TEST_CASE("gradient sync: a hook does what it wants with each bucket") {
+TEST_CASE("gradient sync: a hook may process each bucket in any way") {
   World{.ranks = 2}.run([](Communicator& comm) {
     std::size_t called = 0;
     GradientSyncOptions options{.buckets = {.first = 64, .cap = 200000}};
@@ -231,7 +227,7 @@ TEST_CASE("gradient sync: a hook does what it wants with each bucket") {
   });
 }
 
-TEST_CASE("gradient sync: a bucket that was not launched fails the step, also for who only waits") {
+TEST_CASE("gradient sync: a bucket that was not launched fails the step on every rank that waits") {
   World{.ranks = 1}.run([](Communicator& comm) {
     bool fails = true;
     GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}};
@@ -253,7 +249,7 @@ TEST_CASE("gradient sync: a bucket that was not launched fails the step, also fo
   });
 }
 
-TEST_CASE("gradient sync: what accumulating steps have made is summed, also of one unused now") {
+TEST_CASE("gradient sync: sums accumulated gradients, even of parameters unused in the last step") {
   for (const bool owns : {true, false}) {
     World{.ranks = 2}.run([owns](Communicator& comm) {
       GradientSync sync(comm, {.average = false, .owns_memory = owns, .has_unused = true});
@@ -285,7 +281,7 @@ TEST_CASE("gradient sync: what accumulating steps have made is summed, also of o
   }
 }
 
-TEST_CASE("gradient sync: a wait that was given up can be made again") {
+TEST_CASE("gradient sync: a wait that timed out can be repeated") {
   std::binary_semaphore given_up_by_rank_0{0};
   World{.ranks = 2}.run([&](Communicator& comm) {
     GradientSync sync(comm, {.reorder = false});
@@ -313,7 +309,8 @@ TEST_CASE("gradient sync: a wait that was given up can be made again") {
   });
 }
 
-TEST_CASE("gradient sync: the default cap of buckets on the host is 2 MiB, after one of 1 MiB") {
+TEST_CASE(
+    "gradient sync: the default bucket cap on the host is 2 MiB, after a first one of 1 MiB") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm);
     constexpr std::size_t kQuarter = 64 * 1024;  // elements: 256 KiB
@@ -338,7 +335,7 @@ TEST_CASE("gradient sync: the default cap of buckets on the host is 2 MiB, after
   });
 }
 
-TEST_CASE("gradient sync: a hook on one rank only is told by finalize") {
+TEST_CASE("gradient sync: finalize reports a hook that only one rank has") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSyncOptions options;
     if (comm.rank() == 1) {
@@ -355,7 +352,7 @@ TEST_CASE("gradient sync: a hook on one rank only is told by finalize") {
   });
 }
 
-TEST_CASE("gradient sync: after a failure it goes on with another communicator") {
+TEST_CASE("gradient sync: after a failure it continues with another communicator") {
   World{.ranks = 2}.run([](Communicator& comm) {
     GradientSync sync(comm);
     RANK_REQUIRE(add_all(sync));

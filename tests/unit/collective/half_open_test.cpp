@@ -44,7 +44,7 @@ Hello next_hello(HalfOpen& half_open) {
   return (*greeting)->hello;
 }
 
-TEST_CASE("half open: who greets is served before those who said nothing earlier") {
+TEST_CASE("half open: serves a connection that has sent its hello before earlier silent ones") {
   const auto listening = listen_at("127.0.0.1", {});
   REQUIRE(listening.has_value());
   HalfOpen half_open(listening->fd.get());
@@ -66,7 +66,7 @@ TEST_CASE("half open: who greets is served before those who said nothing earlier
   CHECK(half_open.count() == 100);
 }
 
-TEST_CASE("half open: a hello comes in pieces") {
+TEST_CASE("half open: a hello may arrive in pieces") {
   const auto listening = listen_at("127.0.0.1", {});
   REQUIRE(listening.has_value());
   HalfOpen half_open(listening->fd.get());
@@ -81,7 +81,7 @@ TEST_CASE("half open: a hello comes in pieces") {
   CHECK(next_hello(half_open).key.matches(key(9)));
 }
 
-TEST_CASE("half open: more silent ones than there may be are disconnected, oldest first") {
+TEST_CASE("half open: beyond the limit it disconnects silent connections, oldest first") {
   const auto listening = listen_at("127.0.0.1", {});
   REQUIRE(listening.has_value());
   HalfOpen half_open(listening->fd.get());
@@ -95,7 +95,7 @@ TEST_CASE("half open: more silent ones than there may be are disconnected, oldes
   CHECK(half_open.count() <= HalfOpen::kMost);
 }
 
-TEST_CASE("half open: without descriptors the silent go; without any it is an error") {
+TEST_CASE("half open: without descriptors it disconnects silent ones; if there are none it fails") {
   const auto listening = listen_at("127.0.0.1", {});
   REQUIRE(listening.has_value());
   HalfOpen half_open(listening->fd.get());

@@ -81,7 +81,7 @@ std::vector<Shape> shapes() {
   return {{2, 2}, {2, 3}, {3, 2}};
 }
 
-TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatever the count",
+TEST_CASE("hier: an element has the same bits however the buffer is cut, for every count",
           "[slow]") {
   for (const Shape& shape : shapes()) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -98,9 +98,8 @@ TEST_CASE("hier: an element has the same bits wherever the buffer is cut, whatev
   }
 }
 
-// If the last elements take a different path from the preceding ones.
-TEST_CASE("hier: the last elements of large buffers have the bits of the same elements elsewhere",
-          "[slow]") {
+// In case the last elements take a different path from the preceding ones.
+TEST_CASE("hier: the last elements of large buffers have the same bits as elsewhere", "[slow]") {
   for (const Shape& shape : shapes()) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       constexpr std::size_t kCount = 70000 * 6 + 5;
@@ -115,7 +114,7 @@ TEST_CASE("hier: the last elements of large buffers have the bits of the same el
   }
 }
 
-TEST_CASE("hier: sums are made over the ranks of a host, then over the hosts, for every element") {
+TEST_CASE("hier: sums every element over the ranks of a host, then over the hosts") {
   for (const Shape& shape : shapes()) {
     for (const std::size_t count : {1UL, 2UL, 5UL, 1001UL, 70001UL, 70003UL}) {
       INFO(shape.hosts << " hosts of " << shape.each << ", " << count << " elements");
@@ -163,9 +162,9 @@ TEST_CASE("hier: every operation and type on one to three hosts, half of them in
 
 constexpr Shape kTwoByTwo{2, 2};
 
-TEST_CASE("hier: sends and receives within a host and between hosts, crossing ones too") {
+TEST_CASE("hier: sends and receives within a host and between hosts, also in both directions") {
   kTwoByTwo.world().run([](Communicator& comm) {
-    for (const int step : {1, 2, 3}) {  // 1 and 3: to the own host and to the other; 2: across
+    for (const int step : {1, 2, 3}) {  // 1 and 3: to this host and to the other; 2: across
       const int to = (comm.rank() + step) % 4;
       const int from = (comm.rank() + 4 - step) % 4;
       for (const std::size_t count : {0UL, 1UL, 100UL, 500000UL}) {
@@ -186,7 +185,7 @@ void check_sum(Communicator& comm, float want) {
   RANK_CHECK(data == std::vector<float>(1003, want));
 }
 
-TEST_CASE("hier: parts of it, on one host, across hosts, and on hosts of different sizes") {
+TEST_CASE("hier: subsets of ranks: on one host, across hosts, on hosts of different sizes") {
   kTwoByTwo.world().run([](Communicator& comm) {
     const int rank = comm.rank();
     auto host = comm.split(rank / 2, rank);
@@ -207,7 +206,7 @@ TEST_CASE("hier: parts of it, on one host, across hosts, and on hosts of differe
   });
 }
 
-TEST_CASE("hier: after a failure fewer ranks meet again, on hosts of different sizes") {
+TEST_CASE("hier: after a failure fewer ranks start again, on hosts of different sizes") {
   kTwoByTwo.world().run([](Communicator& comm) {
     check_sum(comm, 10);
     if (comm.rank() == 1) {

@@ -91,7 +91,7 @@ void check_case(const Case& c, std::uint64_t seed) {
   }
 }
 
-TEST_CASE("reduce: each operation and type against the reference, the same bits everywhere") {
+TEST_CASE("reduce: each operation and type equals the reference, with the same bits everywhere") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   for (const Op op : testing::kAllOps) {
@@ -114,7 +114,7 @@ TEST_CASE("reduce: in place") {
   CHECK(ranks[1] == want);
 }
 
-TEST_CASE("reduce: any bits as floats give the same bits, or a NaN, with every instruction set") {
+TEST_CASE("reduce: any bit patterns give the same bits, or a NaN, with every instruction set") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
@@ -185,12 +185,12 @@ void check_conversions(DType dtype) {
   }
 }
 
-TEST_CASE("widen and narrow: every number of f16 and bf16 comes back") {
+TEST_CASE("widen and narrow: every f16 and bf16 number survives") {
   check_conversions<5, 10>(DType::f16);
   check_conversions<8, 7>(DType::bf16);
 }
 
-TEST_CASE("narrow: to nearest even, as the reference rounds") {
+TEST_CASE("narrow: rounds to nearest even, like the reference") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   muster::testing::Dice dice(seed.value());
@@ -227,7 +227,7 @@ TEST_CASE("narrow: to nearest even, as the reference rounds") {
 }
 
 #if defined(__x86_64__)
-TEST_CASE("reduce: a program that flushes denormal numbers to zero gets the same bits") {
+TEST_CASE("reduce: a program that flushes denormals to zero gets the same bits") {
   const std::array<float, 1> tiny{1e-40F};
   const std::array<const void*, 2> sources{tiny.data(), tiny.data()};
   float want = 0;

@@ -72,7 +72,7 @@ bool is_closed_unheard(const UniqueFd& fd) {
   return count == 0 || (count < 0 && errno == ECONNRESET);
 }
 
-TEST_CASE("lane key: as text and back, and nothing else") {
+TEST_CASE("lane key: parses its own text, and nothing else") {
   const auto key = LaneKey::random();
   const auto other = LaneKey::random();
   REQUIRE(key.has_value());
@@ -88,7 +88,7 @@ TEST_CASE("lane key: as text and back, and nothing else") {
   CHECK_FALSE(LaneKey::parse("+" + key->text().substr(1)));
 }
 
-// These ranks have no other way to detect a death.
+// Reports no death, so ranks detect one only through their connections.
 class NoWatch final : public PeerWatch {
  public:
   [[nodiscard]] std::optional<Error> failure() const override { return std::nullopt; }
@@ -96,7 +96,7 @@ class NoWatch final : public PeerWatch {
   void report(const Error& /*error*/) override {}
 };
 
-TEST_CASE("lanes: strangers at a rank's port neither join nor disturb the ranks") {
+TEST_CASE("lanes: connections from strangers neither join nor disturb the ranks") {
   muster::testing::LocalStore store;
   NoWatch watch;
   const auto join = [&](int rank) {

@@ -193,7 +193,7 @@ Request request_of(Kind kind, std::size_t count) {
   return request;
 }
 
-TEST_CASE("lanes: every operation runs over lanes that are no sockets") {
+TEST_CASE("lanes: every operation runs over lanes that are not sockets") {
   const Kind kind = GENERATE(Kind::barrier,
                              Kind::all_reduce,
                              Kind::reduce,
@@ -212,7 +212,7 @@ TEST_CASE("lanes: every operation runs over lanes that are no sockets") {
   }
 }
 
-TEST_CASE("lanes: ranks that call different operations are told so on every rank") {
+TEST_CASE("lanes: every rank gets the error if ranks call different operations") {
   const Operation sum(request_of(Kind::all_reduce, 1001), 2, 11);
   const Operation gather(request_of(Kind::all_gather, 1001), 2, 11);
   const Ran ran = run({sum, gather});
@@ -220,7 +220,7 @@ TEST_CASE("lanes: ranks that call different operations are told so on every rank
   CHECK(ran.errors[1].code == Errc::mismatch);
 }
 
-TEST_CASE("lanes: a step of an operation sums its own count and divides by what it is told") {
+TEST_CASE("lanes: a step of an operation sums its own count and divides by the given number") {
   Network network(2);
   Request whole = request_of(Kind::all_reduce, 40);
   whole.seq = 7;

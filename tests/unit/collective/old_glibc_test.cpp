@@ -26,7 +26,7 @@ timespec after(clockid_t clock, std::int64_t ns) {
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-TEST_CASE("an address is found in the object that the loader says", "[collective][old_glibc]") {
+TEST_CASE("finds the same object for an address as the loader", "[collective][old_glibc]") {
   const std::array<const void*, 3> addresses = {reinterpret_cast<const void*>(&std::strtol),
                                                 reinterpret_cast<const void*>(&after),
                                                 typeid(std::logic_error).name()};
@@ -45,14 +45,15 @@ TEST_CASE("an address is found in the object that the loader says", "[collective
 }
 #endif
 
-TEST_CASE("an address of no object is not found", "[collective][old_glibc]") {
+TEST_CASE("finds no object for an address outside all objects", "[collective][old_glibc]") {
   const auto on_heap = std::make_unique<int>(1);
   LoadedObject found;
   CHECK(!old_glibc::find_object(on_heap.get(), found));
   CHECK(!old_glibc::find_object(nullptr, found));
 }
 
-TEST_CASE("a wait ends by its clock, and at once if that time is over", "[collective][old_glibc]") {
+TEST_CASE("a wait ends at its clock's deadline, and at once if that has passed",
+          "[collective][old_glibc]") {
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);

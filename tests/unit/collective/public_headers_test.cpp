@@ -34,7 +34,7 @@ muster::Communicator alone() {
 
 }  // namespace
 
-TEST_CASE("public headers: a store keeps bytes, counts, and compares") {
+TEST_CASE("public headers: a store keeps, counts and compares values") {
   const auto server = served();
   auto store = connected(server);
   const std::string bytes("a\0b\xff", 4);
@@ -50,7 +50,7 @@ TEST_CASE("public headers: a store keeps bytes, counts, and compares") {
   CHECK_FALSE(*store.erase("key"));
 }
 
-TEST_CASE("public headers: a wait that times out leaves the store as it was") {
+TEST_CASE("public headers: a wait that times out leaves the store unchanged") {
   const auto server = served();
   auto store = connected(server);
   const auto late = store.wait({"none"}, 1ms);
@@ -62,7 +62,7 @@ TEST_CASE("public headers: a wait that times out leaves the store as it was") {
   CHECK(*store.get("none", 5s) == "");
 }
 
-TEST_CASE("public headers: all meet at a barrier") {
+TEST_CASE("public headers: all ranks meet at a barrier") {
   const auto server = served();
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
@@ -81,7 +81,7 @@ TEST_CASE("public headers: all meet at a barrier") {
   CHECK(*store.add("met", 0) == 3);
 }
 
-TEST_CASE("public headers: a port that does not exist is refused, and one nobody serves is told") {
+TEST_CASE("public headers: a nonexistent port is rejected, and an unserved port is an error") {
   muster_store_client* client = nullptr;
   CHECK(muster_store_connect("127.0.0.1", 65536, 1, &client) == MUSTER_E_INVALID_ARGUMENT);
   const auto nobody = muster::Store::connect("127.0.0.1", 1, 1ms);
@@ -90,7 +90,7 @@ TEST_CASE("public headers: a port that does not exist is refused, and one nobody
   CHECK_FALSE(nobody.error().text.empty());
 }
 
-TEST_CASE("public headers: operations of one rank, and what they refuse") {
+TEST_CASE("public headers: operations of one rank, and rejected calls") {
   auto comm = alone();
   CHECK(comm.rank() == 0);
   CHECK(comm.size() == 1);
@@ -119,7 +119,7 @@ TEST_CASE("public headers: operations of one rank, and what they refuse") {
   CHECK(comm.error()->code == muster::Errc::aborted);
 }
 
-TEST_CASE("public headers: gradients are summed, and a hook may perform a bucket") {
+TEST_CASE("public headers: sums gradients, and a hook may perform a bucket") {
   auto comm = alone();
   std::size_t seen = 0;
   muster::GradientSyncOptions options;
@@ -145,7 +145,7 @@ TEST_CASE("public headers: gradients are summed, and a hook may perform a bucket
   CHECK(static_cast<float*>(*sync->grad(*id))[0] == 8);
 }
 
-TEST_CASE("public headers: results convert to std::expected and back") {
+TEST_CASE("public headers: converts results to std::expected and back") {
   const std::expected<int, muster::Error> good = muster::Result<int>(5);
   CHECK(*good == 5);
   const muster::Result<int> failed = std::expected<int, muster::Error>(
@@ -157,7 +157,7 @@ TEST_CASE("public headers: results convert to std::expected and back") {
   CHECK(done.has_value());
 }
 
-TEST_CASE("public headers: outside of muster a worker tells nobody") {
+TEST_CASE("public headers: outside of muster a worker's messages go nowhere") {
   muster::worker::progress(1);
   CHECK_FALSE(muster::worker::ready());
   CHECK_FALSE(muster::worker::stopping());

@@ -126,7 +126,7 @@ std::vector<Operation> operations_of(Kind kind, std::size_t ranks, std::uint64_t
   return out;
 }
 
-TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from nothing to several rounds", "[slow]") {
+TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from zero to several rounds", "[slow]") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   for (const Kind kind : kKinds) {
@@ -158,7 +158,7 @@ TEST_CASE("shm: each operation and type, small and large", "[slow]") {
   CHECK(run_all(operations, 3, Memory::shared) == std::vector<std::string>{});
 }
 
-TEST_CASE("shm: sums have the same bits in every layout of memory and wherever they are cut") {
+TEST_CASE("shm: sums have the same bits in every memory layout and for every split") {
   const std::size_t count = 200000;
   const std::size_t cuts[] = {0, 3, 4099, 199999, count};
   const Operation whole({.kind = Kind::all_reduce, .dtype = DType::f32, .count = count}, 3, 5);
@@ -203,7 +203,7 @@ Error error_of(const Result<void>& result) {
   return result ? Error{} : result.error();
 }
 
-TEST_CASE("shm: ranks that disagree are both told what both called") {
+TEST_CASE("shm: ranks that disagree both get an error with both calls") {
   std::vector<Error> errors(2);
   with_ranks(2, [&](Shm& shm, Segment& segment) {
     std::vector<float> data(100);
@@ -224,7 +224,7 @@ TEST_CASE("shm: ranks that disagree are both told what both called") {
   }
 }
 
-TEST_CASE("shm: a rank that died while it wrote the reason down does not keep it from the others") {
+TEST_CASE("shm: a rank that dies while it writes the reason does not hide it from the others") {
   std::vector<Error> errors(3);
   with_ranks(3, [&](Shm& shm, Segment& segment) {
     Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
@@ -248,7 +248,7 @@ TEST_CASE("shm: a rank that died while it wrote the reason down does not keep it
   }
 }
 
-TEST_CASE("shm: a rank that does not come is named when the time is over") {
+TEST_CASE("shm: names a rank that has not arrived by the deadline") {
   std::vector<Error> errors(3);
   with_ranks(3, [&](Shm& shm, Segment& segment) {
     Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
@@ -272,7 +272,7 @@ TEST_CASE("shm: a rank that does not come is named when the time is over") {
   }
 }
 
-TEST_CASE("shm: a rank that has left is named at once") {
+TEST_CASE("shm: names a rank that has left at once") {
   std::vector<Error> errors(2);
   with_ranks(2, [&](Shm& shm, Segment& segment) {
     Request request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
@@ -284,7 +284,7 @@ TEST_CASE("shm: a rank that has left is named at once") {
   CHECK(errors[0].rank == 1);
 }
 
-TEST_CASE("shm: who has posted completes what the others have completed before they died") {
+TEST_CASE("shm: a rank that has posted completes an operation that peers completed before dying") {
   for (const std::size_t count : {std::size_t{1}, std::size_t{1} << 20}) {
     std::latch ended(1);
     std::array<bool, 3> good{};
@@ -314,7 +314,7 @@ TEST_CASE("shm: who has posted completes what the others have completed before t
 }
 
 // The flight recorder uses this to decide whether to read the clock.
-TEST_CASE("shm: only a small operation that finds all others there is prompt") {
+TEST_CASE("shm: prompt only for a small operation at which all others have arrived") {
   with_ranks(1, [&](Shm& shm, Segment&) {
     std::vector<float> data(300000, 1);
     Request request{.kind = Kind::all_reduce, .dtype = DType::f32, .count = 10};
@@ -331,7 +331,7 @@ TEST_CASE("shm: only a small operation that finds all others there is prompt") {
   });
 }
 
-TEST_CASE("arena: what is freed can be had again, and reads as zeros") {
+TEST_CASE("arena: reuses freed memory, filled with zeros") {
   with_ranks(1, [&](Shm& shm, Segment&) {
     auto a = shm.alloc(5000);
     auto b = shm.alloc(1);

@@ -15,7 +15,7 @@ constexpr std::size_t kBytes = 64UL * 1024;  // 1,024 lines
 constexpr Duration kCheap = microseconds(10);
 constexpr Duration kDear = microseconds(40);
 
-TEST_CASE("staging copy: streams after a dear copy, and tries a plain one again later") {
+TEST_CASE("staging copy: streams after an expensive copy, and tries a plain one again later") {
   StoreChoice choice;
   choice.copied(kBytes, kCheap);
   CHECK_FALSE(choice.streams());
@@ -29,13 +29,13 @@ TEST_CASE("staging copy: streams after a dear copy, and tries a plain one again 
   CHECK(choice.streams());
 }
 
-TEST_CASE("staging copy: short copies decide nothing") {
+TEST_CASE("staging copy: ignores the cost of short copies") {
   StoreChoice choice;
   choice.copied(kLeastJudged - 1, kDear);
   CHECK_FALSE(choice.streams());
 }
 
-TEST_CASE("staging copy: a stream of any length, from any place, writes just what it shall") {
+TEST_CASE("staging copy: a stream of any length and alignment writes exactly its range") {
   constexpr std::size_t kRoom = 512;
   for (std::size_t shift = 0; shift < 20; ++shift) {
     for (std::size_t bytes = 0; bytes < kRoom - 64; ++bytes) {

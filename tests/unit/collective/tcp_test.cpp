@@ -48,8 +48,7 @@ TEST_CASE("tcp: every operation and type in place, small and in slices", "[slow]
 }
 
 // Otherwise the senders would disconnect a rank that arrives late.
-TEST_CASE(
-    "tcp: a connection asks whether the other host is there, and waits for who does not read") {
+TEST_CASE("tcp: a connection detects a dead host, but waits for a peer that does not read") {
   const auto listening = listen_at("127.0.0.1", {});
   REQUIRE(listening.has_value());
   const auto fd =
@@ -65,8 +64,8 @@ TEST_CASE(
   CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 0);
 }
 
-// Two sums on all ranks; then one rank does not arrive. The ranks in `wait_long` let others report
-// it.
+// Two sums on all ranks; then one rank does not arrive. The ranks in `wait_long` have a longer
+// timeout, so another rank reports it.
 std::vector<Error> after_two_sums(const World& world,
                                   int hung,
                                   const std::vector<int>& wait_long,
@@ -105,24 +104,24 @@ void check_report(const std::vector<Error>& errors, int hung) {
   }
 }
 
-TEST_CASE("tcp: the report of a time-out tells where the missing rank was last seen") {
+TEST_CASE("tcp: the timeout error says where the missing rank was last seen") {
   check_report(after_two_sums({.ranks = 3, .per_host = 1}, 1, {}), 1);
 }
 
-TEST_CASE("hier: the report of a time-out tells it of a rank of this host and of another",
+TEST_CASE("hier: the timeout error says so about a rank on this host and on another one",
           "[slow]") {
   const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
   check_report(after_two_sums(world, 3, {0, 1}), 3);  // rank 2 reports it
   check_report(after_two_sums(world, 3, {0, 2}), 3);  // rank 1, its partner
 }
 
-TEST_CASE("hier: who waits for a rank that waits for the missing one lets that one tell") {
+TEST_CASE("hier: a rank that waits for a waiting rank leaves the report to that rank") {
   const World world{.ranks = 4, .backend = Backend::hier, .per_host = 2};
   // Rank 0 times out first. Its partner, rank 2, waits for rank 3.
   check_report(after_two_sums(world, 3, {1, 2}, std::chrono::milliseconds(500)), 3);
 }
 
-TEST_CASE("tcp: the report of a message that does not come tells it, too") {
+TEST_CASE("tcp: the timeout error of a receive says so, too") {
   Error error;
   World{.ranks = 2, .per_host = 1}.run([&](Communicator& comm) {
     std::vector<float> data(10);

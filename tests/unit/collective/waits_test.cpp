@@ -80,14 +80,14 @@ void check_no_waits(Learn learn) {
 
 }  // namespace
 
-TEST_CASE("waits: computing beside an operation is no waiting") {
+TEST_CASE("waits: computing alongside an operation does not count as waiting") {
   check_no_waits([](const Work& work) {
     while (!work.done()) {
     }
   });
 }
 
-TEST_CASE("waits: nor is a helper's, as long as the caller computes") {
+TEST_CASE("waits: a helper's wait does not count while the caller computes") {
   World{.ranks = 2}.run([](Communicator& comm) {
     constexpr int kOperations = 20;
     constexpr Duration kEach = std::chrono::microseconds(200);  // between two clock readings
@@ -115,7 +115,7 @@ TEST_CASE("waits: nor is a helper's, as long as the caller computes") {
   });
 }
 
-TEST_CASE("waits: it is, where the caller waits for the helper") {
+TEST_CASE("waits: a helper's wait counts if the caller waits for the helper") {
   World{.ranks = 2}.run([](Communicator& comm) {
     bool stop = false;
     for (int i = 0; i < kTries && !stop; ++i) {
@@ -138,11 +138,11 @@ TEST_CASE("waits: it is, where the caller waits for the helper") {
   });
 }
 
-TEST_CASE("waits: who comes first to an operation is held up by it") {
+TEST_CASE("waits: the first rank to arrive at an operation waits") {
   check_waits(false);
 }
 
-TEST_CASE("waits: so is who waits for one that was started before") {
+TEST_CASE("waits: waiting for an operation that was started earlier counts as waiting") {
   check_waits(true);
 }
 

@@ -86,7 +86,7 @@ std::vector<float> awkward_floats() {
   return out;
 }
 
-TEST_CASE("casts on GPUs: narrowed to the same bits as on the host") {
+TEST_CASE("casts on GPUs: narrows to the same bits as on the host") {
   Caster gpu;
   const auto from = awkward_floats();
   for (const DType wire : {DType::bf16, DType::f16}) {
@@ -103,7 +103,7 @@ TEST_CASE("casts on GPUs: narrowed to the same bits as on the host") {
   }
 }
 
-TEST_CASE("casts on GPUs: every bf16 and f16 is widened to its value") {
+TEST_CASE("casts on GPUs: widens every bf16 and f16 to its value") {
   Caster gpu;
   std::vector<std::uint16_t> from;
   from.reserve(0x10000);
@@ -131,7 +131,7 @@ std::vector<float> counted(std::size_t count) {
   return out;
 }
 
-TEST_CASE("casts on GPUs: any number of elements, and nothing beside them") {
+TEST_CASE("casts on GPUs: any number of elements, and no write outside them") {
   Caster gpu;
   for (const std::size_t count : {0UL, 1UL, 2UL, 3UL, 4UL, 5UL, 1023UL, 1024UL, 4099UL}) {
     const auto from = counted(count);
@@ -142,7 +142,8 @@ TEST_CASE("casts on GPUs: any number of elements, and nothing beside them") {
   }
 }
 
-TEST_CASE("casts on GPUs: more elements than threads go round", "[slow]") {
+TEST_CASE("casts on GPUs: a thread processes several elements if there are more of them",
+          "[slow]") {
   Caster gpu;
   const std::size_t at_once = std::size_t{nccl::kCastMaxBlocks} * nccl::kCastThreads;
   const auto from = counted(nccl::kCastQuad * at_once + 1030);
@@ -152,7 +153,7 @@ TEST_CASE("casts on GPUs: more elements than threads go round", "[slow]") {
 
 // Therefore ptxas_test.py covers everything that the fake accepts, and the results above cover
 // everything that it runs.
-TEST_CASE("casts on GPUs: they have each instruction that the fake driver knows") {
+TEST_CASE("casts on GPUs: together they use every instruction that the fake driver supports") {
   const std::string text = nccl::cast_kernels();
   for (const auto& form : fake::all_forms()) {
     const std::string start = "\n  " + std::string(form.name);
@@ -161,7 +162,7 @@ TEST_CASE("casts on GPUs: they have each instruction that the fake driver knows"
   }
 }
 
-TEST_CASE("casts on GPUs: before they are loaded it says so") {
+TEST_CASE("casts on GPUs: an error before they are loaded") {
   const auto queue = *nccl::GpuQueue::create(*nccl::GpuDevice::open(fake_driver(), 0));
   const auto done = queue->narrow(DType::bf16, nullptr, nullptr, 4, queue->own_stream());
   REQUIRE(!done.has_value());

@@ -157,7 +157,7 @@ TEST_CASE("all_reduce: every type and operator, in and out of place", "[slow]") 
   }
 }
 
-TEST_CASE("reduce and broadcast: the root's") {
+TEST_CASE("reduce and broadcast: results depend on the root") {
   Group group(3);
   REQUIRE(group.complete());
   const auto fill = [](int rank) {
@@ -176,7 +176,7 @@ TEST_CASE("reduce and broadcast: the root's") {
   }
 }
 
-TEST_CASE("all_gather, reduce_scatter, all_to_all: blocks in the order of ranks") {
+TEST_CASE("all_gather, reduce_scatter, all_to_all: blocks are in rank order") {
   Group group(3);
   REQUIRE(group.complete());
   const auto block = [](int rank) {
@@ -226,7 +226,7 @@ TEST_CASE("all_gather, reduce_scatter, all_to_all: blocks in the order of ranks"
   }
 }
 
-TEST_CASE("in place: every operation that NCCL can do so") {
+TEST_CASE("in place: every operation for which NCCL supports it") {
   Group group(3);
   REQUIRE(group.complete());
   constexpr std::size_t kBlock = 1500;
@@ -240,7 +240,7 @@ TEST_CASE("in place: every operation that NCCL can do so") {
   const auto reduced = group.perform(what, own, kBlock * width, true);
   CHECK(reduced[1].bytes ==
         elements(DType::f32, kBlock, [](std::size_t i) { return 3e4 + 3 * double(i); }));
-  // A rank's own block is at its place in the result.
+  // A rank's own block is at its offset in the result.
   std::array<std::vector<std::byte>, 3> gathered;
   std::array<std::vector<std::byte>, 3> scattered;
   on_ranks(3, [&](int rank) {
@@ -281,7 +281,7 @@ TEST_CASE("in place: every operation that NCCL can do so") {
   }
 }
 
-TEST_CASE("all_to_all where NCCL is older than the call: sends and receives in one group") {
+TEST_CASE("all_to_all with an NCCL that lacks the call: sends and receives in one group") {
   auto old = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
   old->call.all_to_all = nullptr;
   Group group(2, old);
@@ -319,7 +319,7 @@ TEST_CASE("send, recv and barrier") {
   CHECK(outcomes[1].bytes == message);
 }
 
-TEST_CASE("calls that go on in the background are polled to their end") {
+TEST_CASE("calls that continue in the background are polled until they finish") {
   const Faults slow("in_progress=5 init_ms=30");
   Group group(2);
   REQUIRE(group.complete());
@@ -333,7 +333,7 @@ TEST_CASE("calls that go on in the background are polled to their end") {
   }
 }
 
-TEST_CASE("split: colours meet in the order of keys") {
+TEST_CASE("split: ranks of a colour are ordered by key") {
   Group group(4);
   REQUIRE(group.complete());
   std::array<int, 4> ranks{};
@@ -361,7 +361,7 @@ TEST_CASE("split: colours meet in the order of keys") {
   CHECK(sums[1] == elements(DType::i32, 1, [](std::size_t) { return 2.0; }));
 }
 
-TEST_CASE("memory of the communicator is zeroed, and registered where that is asked for") {
+TEST_CASE("the communicator's memory is zeroed, and registered on request") {
   for (const bool registered : {false, true}) {
     LocalStore store;
     auto made = join({.store = store, .register_buffers = registered});
@@ -381,7 +381,7 @@ TEST_CASE("memory of the communicator is zeroed, and registered where that is as
   }
 }
 
-TEST_CASE("what NCCL cannot do is refused before it is called") {
+TEST_CASE("requests that NCCL does not support are rejected before the call") {
   LocalStore store;
   auto made = join({.store = store});
   REQUIRE(made);

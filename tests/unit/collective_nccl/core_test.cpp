@@ -19,8 +19,7 @@ using Kind = PollCore::Step::Kind;
 
 constexpr TimePoint kStart{};
 
-TEST_CASE(
-    "polls: at first without a pause, then pauses grow to a bound, and the deadline ends them") {
+TEST_CASE("polls: the first ones have no pause, then pauses grow to a limit until the deadline") {
   PollCore poll(kStart + milliseconds(10));
   for (const Duration passed :
        {Duration(0), PollCore::kEager / 2, PollCore::kEager - Duration(1)}) {
@@ -41,7 +40,7 @@ TEST_CASE(
   CHECK(poll.next(6, kStart).kind == Kind::failed);
 }
 
-TEST_CASE("an operation is overdue a timeout after its start, or two after it was queued") {
+TEST_CASE("an operation is overdue one timeout after its start, or two after it was queued") {
   OperationClock clock(kStart, milliseconds(100));
   CHECK_FALSE(clock.overdue(kStart + milliseconds(199)));
   CHECK(clock.overdue(kStart + milliseconds(201)));
@@ -51,7 +50,7 @@ TEST_CASE("an operation is overdue a timeout after its start, or two after it wa
   CHECK(clock.overdue(kStart + milliseconds(251)));
 }
 
-TEST_CASE("blocking communicators: the environment first, then the first file that says it") {
+TEST_CASE("blocking communicators: the environment decides, then the first file with the setting") {
   CHECK_FALSE(asks_for_blocking(std::nullopt, {"", ""}));
   CHECK(asks_for_blocking("1", {}));
   CHECK_FALSE(asks_for_blocking("0", {"NCCL_COMM_BLOCKING=1\n"}));
@@ -60,7 +59,7 @@ TEST_CASE("blocking communicators: the environment first, then the first file th
   CHECK_FALSE(asks_for_blocking(std::nullopt, {"#NCCL_COMM_BLOCKING=1"}));
 }
 
-TEST_CASE("versions: equal ones are no error, whatever else the reports say") {
+TEST_CASE("versions: equal ones are no error, whatever else the reports contain") {
   CHECK_FALSE(compare_versions({"22809 2.28.9 (/a) on x", "22809 2.28.9 (/b) on y"}));
   const auto text =
       compare_versions({"22809 2.28.9 (/a) on x", "22809 a", "23007 2.30.7 (/b) on y"});
@@ -72,7 +71,7 @@ TEST_CASE("versions: equal ones are no error, whatever else the reports say") {
   CHECK(describe_nccl_version(2708) == "2.7.8");
 }
 
-TEST_CASE("libraries: the named file alone, else loaded, wheels, linker, toolkit") {
+TEST_CASE("libraries: a named file excludes others; else loaded ones, wheels, linker, toolkit") {
   Surroundings from;
   from.program = "/venv/bin/python3";
   from.environ.set("CUDA_HOME", "/cuda");
@@ -116,7 +115,7 @@ TEST_CASE("scalars are elements of the type, rounded to nearest") {
   CHECK(bits(DType::i32, -2) == 0xfffffffe);
 }
 
-TEST_CASE("an average of halves is scaled first, so that the sum cannot overflow") {
+TEST_CASE("an average of halves is scaled before the sum, so that it cannot overflow") {
   Request request;
   request.kind = muster::collective::Kind::all_reduce;
   request.op = Op::avg;
@@ -145,7 +144,7 @@ std::uint64_t taken_by_blocks(std::uint64_t count, std::size_t width) {
   return std::min(count, blocks * packs * 16 / width);
 }
 
-TEST_CASE("a sum with a scalar on one rank: each part is one that NCCL takes whole, in few calls") {
+TEST_CASE("a scalar sum on one rank: NCCL processes each part completely, in few calls") {
   CHECK(taken_by_blocks(10001, 8) == 10000);
   for (const std::size_t width : {1UL, 2UL, 4UL, 8UL}) {
     for (std::uint64_t count = 1; count < 9'000'000; count += 1 + count / 50) {
@@ -164,7 +163,7 @@ TEST_CASE("a sum with a scalar on one rank: each part is one that NCCL takes who
   }
 }
 
-TEST_CASE("memory order: streams, events and the host order uses, nothing else does") {
+TEST_CASE("memory order: only streams, events and the host order memory uses") {
   fake::Order order;
   const int a = order.add_stream();
   const int b = order.add_stream();
@@ -176,7 +175,7 @@ TEST_CASE("memory order: streams, events and the host order uses, nothing else d
   CHECK_FALSE(order.touch(a, read, "A2"));  // the same stream
   order.enqueue(b);
   CHECK(order.touch(b, read, "B"));
-  CHECK_FALSE(order.touch(b, {250, 300, true}, "B"));  // beside it
+  CHECK_FALSE(order.touch(b, {250, 300, true}, "B"));  // concurrent with it
   order.stream_waits(b, order.at(a));
   order.enqueue(b);
   CHECK_FALSE(order.touch(b, read, "B"));  // after an event

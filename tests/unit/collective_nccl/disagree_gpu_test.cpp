@@ -58,7 +58,7 @@ struct Case {
   std::array<const char*, 2> text;
 };
 
-TEST_CASE("ranks of a host that call different operations on GPUs are told at once") {
+TEST_CASE("ranks on one host that call different operations on GPUs get an error at once") {
   // Like NCCL if ranks differ: no operation completes.
   const Faults hang("hang_at=2");
   use_fakes();
@@ -89,7 +89,7 @@ TEST_CASE("ranks of a host that call different operations on GPUs are told at on
 }
 
 // NCCL connects ranks in their first call of a kind, which then waits for the other ranks.
-TEST_CASE("ranks of a host that differ in their first operation on GPUs are told at once") {
+TEST_CASE("ranks on one host whose first GPU operations differ get an error at once") {
   use_fakes();
   const std::array<CallOf, 2> calls = {sum(4), broadcast(0)};
   World{.ranks = 2, .timeout = kLong}.run([&](Communicator& comm) {
@@ -101,7 +101,7 @@ TEST_CASE("ranks of a host that differ in their first operation on GPUs are told
   });
 }
 
-TEST_CASE("what a rank was refused is not what others compare with") {
+TEST_CASE("an operation that was rejected on one rank is not compared with other ranks") {
   use_fakes();
   std::binary_semaphore go_on{0};
   World{.ranks = 2, .timeout = kLong}.run([&](Communicator& comm) {
@@ -140,7 +140,7 @@ void call_the_same() {
   });
 }
 
-TEST_CASE("ranks of a host that call the same on GPUs are not, also after one was refused") {
+TEST_CASE("ranks on one host with the same calls get no error, even after a rejected call") {
   use_fakes();
   call_the_same();
   constexpr const char* kCheck = "MUSTER_COLLECTIVE_NCCL_CHECK";

@@ -74,13 +74,13 @@ class Peers final : public collective::PeerWatch {
   std::optional<Error> known_;
 };
 
-TEST_CASE("an operation that hangs ends on all ranks, and a new epoch works") {
+TEST_CASE("an operation that hangs fails on all ranks, and a new epoch works") {
   {
     const Faults hang("hang_at=2@1");
     const auto ended = run_two(3, std::chrono::milliseconds(200));
     REQUIRE(ended[0]);
     REQUIRE(ended[1]);
-    // One of the two is first; the other one sees it as the failure of its peer.
+    // One rank times out first; the other one sees that as the failure of its peer.
     const bool timed_out = ended[0]->code == Errc::timeout || ended[1]->code == Errc::timeout;
     CHECK(timed_out);
     CHECK(
@@ -91,8 +91,7 @@ TEST_CASE("an operation that hangs ends on all ranks, and a new epoch works") {
   CHECK_FALSE(again[1]);
 }
 
-TEST_CASE("an asynchronous error is a message about the rank, the operation, NCCL and what it said",
-          "[slow]") {
+TEST_CASE("an asynchronous error names the rank, the operation and NCCL's message", "[slow]") {
   const Faults broken("async_error_at=1:2@0 blind@1");
   Peers peers;
   const auto ended = run_two(1, std::chrono::milliseconds(700), {&peers, nullptr});
@@ -108,7 +107,7 @@ TEST_CASE("an asynchronous error is a message about the rank, the operation, NCC
   CHECK(ended[1]->code == Errc::timeout);
 }
 
-TEST_CASE("a peer that goes away is peer_failed") {
+TEST_CASE("a peer that disappears is peer_failed") {
   const Faults broken("async_error_at=1:3@1");
   const auto ended = run_two(1, std::chrono::seconds(20));
   REQUIRE(ended[0]);
@@ -117,7 +116,7 @@ TEST_CASE("a peer that goes away is peer_failed") {
   CHECK(says(ended[0], "remote process exited"));
 }
 
-TEST_CASE("what the peers know ends an operation at once") {
+TEST_CASE("a failure that peers know of ends an operation at once") {
   LocalStore store;
   Peers peers;
   std::array<std::optional<Error>, 2> ended;
@@ -135,7 +134,7 @@ TEST_CASE("what the peers know ends an operation at once") {
   CHECK(ended[0]->text == "rank 1 was killed");
 }
 
-TEST_CASE("abort by another thread ends a wait, once and for all") {
+TEST_CASE("an abort from another thread ends a wait, permanently") {
   LocalStore store;
   on_ranks(1, [&](int) {
     const Faults hang("hang_at=1");
@@ -150,7 +149,7 @@ TEST_CASE("abort by another thread ends a wait, once and for all") {
   });
 }
 
-TEST_CASE("ranks that do not come are named within the time for starting", "[slow]") {
+TEST_CASE("names ranks that do not arrive within the startup timeout", "[slow]") {
   LocalStore store;
   const Duration soon = std::chrono::milliseconds(100);
   const auto root = join({.store = store, .rank = 0, .size = 3, .init_timeout = soon});
@@ -165,7 +164,7 @@ TEST_CASE("ranks that do not come are named within the time for starting", "[slo
   CHECK(says(other.error(), "rank 0 did not publish NCCL's unique id"));
 }
 
-TEST_CASE("a start that hangs or fails inside NCCL ends in time") {
+TEST_CASE("a startup that hangs or fails inside NCCL ends in time") {
   LocalStore store;
   {
     const Faults hang("init_hangs");
@@ -180,7 +179,7 @@ TEST_CASE("a start that hangs or fails inside NCCL ends in time") {
   CHECK(made.error().native == ncclInternalError);
 }
 
-TEST_CASE("ranks that call different operations are told so, where that is asked for") {
+TEST_CASE("ranks that call different operations get an error if checks are enabled") {
   struct Case {
     void (*change)(Request&);
     const char* text;
@@ -221,7 +220,7 @@ TEST_CASE("ranks that call different operations are told so, where that is asked
   }
 }
 
-TEST_CASE("an operation that outlives its communicator still tells how it ended") {
+TEST_CASE("an operation that outlives its communicator still returns its result") {
   LocalStore store;
   auto made = join({.store = store});
   DeviceMemory memory(0, 4);
@@ -233,7 +232,7 @@ TEST_CASE("an operation that outlives its communicator still tells how it ended"
   CHECK((*work)->wait_stream(nullptr));
 }
 
-TEST_CASE("progress: each operation starts after the one before has ended") {
+TEST_CASE("progress: each operation starts after the previous one has completed") {
   class Recorder final : public collective::Progress {
    public:
     void started(const Request& request) override { add("start", request); }
@@ -263,7 +262,7 @@ TEST_CASE("progress: each operation starts after the one before has ended") {
         std::vector<std::string>{"start1", "end1", "start2", "end2", "start3", "end3"});
 }
 
-TEST_CASE("two ranks on one GPU are refused with NCCL's message") {
+TEST_CASE("two ranks on one GPU fail with NCCL's message") {
   LocalStore store;
   std::array<std::string, 2> text;
   on_ranks(2, [&](int rank) {
@@ -280,7 +279,7 @@ TEST_CASE("two ranks on one GPU are refused with NCCL's message") {
   CHECK(text[1].find("Duplicate GPU detected") != std::string::npos);
 }
 
-TEST_CASE("different versions of NCCL are a message on every rank before anything is started") {
+TEST_CASE("different versions of NCCL fail on every rank before anything is started") {
   auto other = std::make_shared<nccl::NcclLibrary>(*fake_nccl());
   other->version = 23007;
   LocalStore store;

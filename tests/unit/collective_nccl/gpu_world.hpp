@@ -31,7 +31,7 @@ inline void run_on_gpus(int ranks, const World::Main& main) {
   World{.ranks = ranks}.run(main);
 }
 
-// Rank 0 aborts once all ranks have arrived here; all meet again in the next epoch.
+// Rank 0 aborts once all ranks have arrived here; all start again in the next epoch.
 inline collective::Result<Communicator> broken_and_rebuilt(Communicator& comm) {
   static_cast<void>(comm.barrier());  // its end may coincide with the abort
   if (comm.rank() == 0) {

@@ -11,7 +11,7 @@ namespace {
 using collective::Errc;
 using collective::Work;
 
-TEST_CASE("gradients on GPUs: a bucket is summed while the backward pass still runs") {
+TEST_CASE("gradients on GPUs: sums a bucket while the backward pass is still running") {
   run_on_gpus(2, [](Communicator& comm) {
     std::vector<Work> works;
     GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}, .reorder = false};
@@ -46,7 +46,7 @@ TEST_CASE("gradients on GPUs: a bucket is summed while the backward pass still r
   });
 }
 
-TEST_CASE("gradients on GPUs: an unused one is zeros, written on the stream of the others") {
+TEST_CASE("gradients on GPUs: an unused one is zeroed, on the stream of the others") {
   run_on_gpus(2, [](Communicator& comm) {
     Trainer trainer(comm, {.average = false, .has_unused = true, .reorder = false});
     trainer.backward(0);
@@ -71,7 +71,7 @@ TEST_CASE("gradients on GPUs: an unused one is zeros, written on the stream of t
   });
 }
 
-TEST_CASE("gradients on GPUs: what accumulated is summed, and zero() zeros on the stream") {
+TEST_CASE("gradients on GPUs: sums accumulated gradients, and zero() runs on the stream") {
   run_on_gpus(2, [](Communicator& comm) {
     Trainer trainer(comm, {.has_unused = true, .reorder = false});
     RANK_REQUIRE(trainer.sync.begin(false).has_value());
@@ -93,7 +93,7 @@ TEST_CASE("gradients on GPUs: what accumulated is summed, and zero() zeros on th
   });
 }
 
-TEST_CASE("gradients on GPUs: buckets are made anew after the first step, with their values") {
+TEST_CASE("gradients on GPUs: buckets are rebuilt after the first step and keep their values") {
   for (const bool host_waits : {false, true}) {
     run_on_gpus(2, [host_waits](Communicator& comm) {
       Trainer trainer(comm, {.buckets = {.first = 64, .cap = 64}});
@@ -114,7 +114,7 @@ TEST_CASE("gradients on GPUs: buckets are made anew after the first step, with t
   }
 }
 
-TEST_CASE("gradients on GPUs: after a failure they go on with their values") {
+TEST_CASE("gradients on GPUs: after a failure they continue with their values") {
   run_on_gpus(2, [](Communicator& comm) {
     Trainer trainer(comm, {});
     RANK_REQUIRE(trainer.sync.begin().has_value());
@@ -135,7 +135,7 @@ TEST_CASE("gradients on GPUs: after a failure they go on with their values") {
   });
 }
 
-TEST_CASE("gradients on GPUs: with a part of the ranks") {
+TEST_CASE("gradients on GPUs: with a subset of the ranks") {
   run_on_gpus(3, [](Communicator& comm) {
     auto part = comm.split(comm.rank() == 2 ? -1 : 0, 0);
     RANK_REQUIRE(part.has_value());
@@ -149,7 +149,7 @@ TEST_CASE("gradients on GPUs: with a part of the ranks") {
   });
 }
 
-TEST_CASE("gradients on GPUs: what cannot be done is an error, and nothing is sent") {
+TEST_CASE("gradients on GPUs: unsupported calls are errors, and nothing is sent") {
   run_on_gpus(2, [](Communicator& comm) {
     Trainer trainer(comm, {});
     const Gpu other(comm.rank());
@@ -171,7 +171,7 @@ TEST_CASE("gradients on GPUs: what cannot be done is an error, and nothing is se
   });
 }
 
-TEST_CASE("gradients on GPUs: a rank that has them on the host is told by finalize") {
+TEST_CASE("gradients on GPUs: finalize reports a rank that has its gradients on the host") {
   run_on_gpus(2, [](Communicator& comm) {
     GradientSync sync(comm, {.device = comm.rank() == 0 ? collective::kHost : 1});
     RANK_CHECK(sync.add("a", DType::f32, 10).has_value());

@@ -29,7 +29,7 @@ void run_steps(Communicator& comm, const GradientSyncOptions& options, bool host
   RANK_CHECK(module_loads() == loads);
 }
 
-TEST_CASE("gradients on GPUs: a wire type, the caller's memory, and both, however one waits",
+TEST_CASE("gradients on GPUs: a wire type, the caller's memory, and both, with either kind of wait",
           "[slow]") {
   const std::optional<DType> as_they_are;
   for (const auto wire : {as_they_are, std::optional(DType::bf16), std::optional(DType::f16)}) {
@@ -47,7 +47,7 @@ TEST_CASE("gradients on GPUs: a wire type, the caller's memory, and both, howeve
   }
 }
 
-TEST_CASE("gradients on GPUs: a hook gets what travels, and its sums come back widened") {
+TEST_CASE("gradients on GPUs: a hook receives the wire type, and its sums are widened") {
   for (const bool host_waits : {false, true}) {
     run_on_gpus(2, [host_waits](Communicator& comm) {
       GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}, .wire = DType::bf16};
@@ -60,7 +60,7 @@ TEST_CASE("gradients on GPUs: a hook gets what travels, and its sums come back w
   }
 }
 
-TEST_CASE("gradients on GPUs: memory and kernels are given back with the last of them") {
+TEST_CASE("gradients on GPUs: memory and kernels are freed with the last GradientSync") {
   run_on_gpus(2, [](Communicator& comm) {
     std::vector<const void*> sent;
     GradientSyncOptions options{.buckets = {.first = 64, .cap = 64}, .wire = DType::f16};
@@ -82,7 +82,7 @@ TEST_CASE("gradients on GPUs: memory and kernels are given back with the last of
   CHECK(extra_of<int (*)()>(MUSTER_FAKE_CUDA, "muster_fake_modules")() == 0);
 }
 
-TEST_CASE("gradients on GPUs: f32 is rounded once on its way, to what travels") {
+TEST_CASE("gradients on GPUs: f32 is rounded once, to the wire type") {
   run_on_gpus(2, [](Communicator& comm) {
     Trainer trainer(comm, {.average = false, .wire = DType::bf16});
     RANK_REQUIRE(trainer.sync.begin().has_value());
@@ -98,7 +98,7 @@ TEST_CASE("gradients on GPUs: f32 is rounded once on its way, to what travels") 
   });
 }
 
-TEST_CASE("gradients on GPUs: what nobody used stays as it was in the caller's memory") {
+TEST_CASE("gradients on GPUs: unused gradients stay unchanged in the caller's memory") {
   for (const bool host_waits : {false, true}) {
     run_on_gpus(2, [host_waits](Communicator& comm) {
       Trainer trainer(comm, {.wire = DType::f16, .owns_memory = false, .has_unused = true});
@@ -125,7 +125,7 @@ TEST_CASE("gradients on GPUs: what nobody used stays as it was in the caller's m
   }
 }
 
-TEST_CASE("gradients on GPUs: with a wire type they go on after a failure") {
+TEST_CASE("gradients on GPUs: with a wire type they continue after a failure") {
   for (const bool owns : {true, false}) {
     run_on_gpus(2, [owns](Communicator& comm) {
       Trainer trainer(comm, {.wire = DType::bf16, .owns_memory = owns});
@@ -144,7 +144,7 @@ TEST_CASE("gradients on GPUs: with a wire type they go on after a failure") {
   }
 }
 
-TEST_CASE("gradients on GPUs: one that is let go of before the GPU is done waits for it") {
+TEST_CASE("gradients on GPUs: destruction waits until the GPU is done") {
   for (const bool ends : {false, true}) {
     run_on_gpus(2, [ends](Communicator& comm) {
       const Gpu outer(comm.rank());

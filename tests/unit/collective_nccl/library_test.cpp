@@ -42,10 +42,10 @@ bool has_a_gpu() {
   return std::filesystem::exists("/dev/nvidiactl");
 }
 
-TEST_CASE("each real libnccl is opened, says its version and makes an id, without a GPU") {
+TEST_CASE("each real libnccl can be loaded, reports its version and creates an id, without a GPU") {
   const auto libraries = real_libraries();
   if (libraries.empty()) {
-    WARN("no libnccl.so.2 is installed here");
+    WARN("skipped: libnccl.so.2 is not installed");
   }
   for (const auto& path : libraries) {
     CAPTURE(path);
@@ -77,7 +77,7 @@ TEST_CASE("a real NCCL that finds no driver is an error, not a crash") {
   }
 }
 
-TEST_CASE("what is missing is said: the driver, NCCL, a function, a device") {
+TEST_CASE("the error names what is missing: the driver, NCCL, a function, a device") {
   const auto driver = nccl::load_cuda({{nccl::Place::Kind::linker, "libno-cuda.so.1"}});
   REQUIRE_FALSE(driver);
   CHECK(driver.error().code == Errc::unsupported);
@@ -109,7 +109,7 @@ collective::Result<std::unique_ptr<collective::Transport>> make(const Environ& e
 }
 
 TEST_CASE(
-    "entry point: finds libraries by the environment, refuses blocking, says there is no GPU") {
+    "entry point: finds libraries by the environment, rejects blocking, reports a missing GPU") {
   LocalStore store;
   Environ environ;
   static_cast<void>(fake_driver());
@@ -128,7 +128,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a device of which the process sees none") {
+TEST_CASE("a device that the process cannot see") {
   const auto ask = fake_driver()->call.pointer_attribute;
   CHECK(nccl::device_of(ask, nullptr) == -1);
   const DeviceMemory memory(3, 10);

@@ -54,7 +54,7 @@ void check_it_breaks(const std::string& sentence, const std::vector<std::string>
   CHECK(ended.output.find(sentence) != std::string::npos);
 }
 
-TEST_CASE("each broken rule ends the program with its sentence", "[slow]") {
+TEST_CASE("each broken rule terminates the program with its sentence", "[slow]") {
   for (const auto& expected : kExpected) {
     check_it_breaks(expected.sentence, {expected.scenario, expected.planted});
   }
@@ -63,7 +63,8 @@ TEST_CASE("each broken rule ends the program with its sentence", "[slow]") {
   }
 }
 
-TEST_CASE("an abort that hangs ends the process with a code of its own, and says why", "[slow]") {
+TEST_CASE("an abort that hangs terminates the process with a special code and the reason",
+          "[slow]") {
   const auto ended = run_scenario({"abort hangs"});
   CAPTURE(ended.output);
   CHECK(ended.exit_code() == collective::nccl::kStuckExit);
@@ -71,7 +72,7 @@ TEST_CASE("an abort that hangs ends the process with a code of its own, and says
   CHECK(ended.output.find("the test's reason") != std::string::npos);
 }
 
-TEST_CASE("an abort that waits for others is taken for one that hangs, with these errors",
+TEST_CASE("with these errors, an abort that waits for other ranks counts as one that hangs",
           "[slow]") {
   for (const auto& [scenario, planted] :
        {std::pair("two communicators hang", "abort with the lock held"),
@@ -84,7 +85,7 @@ TEST_CASE("an abort that waits for others is taken for one that hangs, with thes
   }
 }
 
-TEST_CASE("a rank that is killed inside an operation dies there, not before") {
+TEST_CASE("a rank that is killed inside an operation dies there, not earlier") {
   const auto ended = run_scenario({"killed inside"});
   CAPTURE(ended.output);
   CHECK(WIFSIGNALED(ended.status));

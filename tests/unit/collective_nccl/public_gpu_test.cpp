@@ -30,7 +30,7 @@ float sum_on_gpu(Communicator& comm, int device, float mine) {
   return out[0] == out[1] ? out[0] : -1;
 }
 
-TEST_CASE("public interface: operations on GPUs beside those of the host do not disturb these") {
+TEST_CASE("public interface: operations on GPUs do not disturb those on the host") {
   run_on_gpus(2, [](Communicator& comm) {
     DeviceMemory memory(comm.rank(), 4);
     memory.upload(std::vector<std::byte>(4));
@@ -53,7 +53,7 @@ TEST_CASE("public interface: operations on GPUs beside those of the host do not 
   });
 }
 
-TEST_CASE("public interface: one rank alone needs no store on its GPU either") {
+TEST_CASE("public interface: a single rank needs no store for its GPU either") {
   use_fakes();
   auto comm = Communicator::create(nullptr, {});
   REQUIRE(comm.has_value());
@@ -81,7 +81,8 @@ TEST_CASE("public interface: after a failure, ranks of the new epoch sum on thei
   });
 }
 
-TEST_CASE("public interface: parts of the ranks sum on their GPUs, also beside the whole") {
+TEST_CASE(
+    "public interface: subsets of the ranks sum on their GPUs, also alongside the whole group") {
   run_on_gpus(4, [](Communicator& comm) {
     const auto mine = static_cast<float>(1 << comm.rank());
     RANK_CHECK(sum_on_gpu(comm, comm.rank(), mine) == 15);
@@ -119,7 +120,7 @@ TEST_CASE("public interface: two communicators with buffers on GPUs in one proce
   });
 }
 
-TEST_CASE("public interface: a buffer whose caller does not say so is found to be on a GPU") {
+TEST_CASE("public interface: detects a GPU buffer that the caller has not declared as one") {
   run_on_gpus(2, [](Communicator& comm) {
     DeviceMemory memory(comm.rank(), 8);
     memory.upload(elements(DType::f32, 2, [](std::size_t i) { return 1.0 + double(i); }));
@@ -129,7 +130,7 @@ TEST_CASE("public interface: a buffer whose caller does not say so is found to b
     RANK_REQUIRE(sum.has_value());
     RANK_CHECK(sum->wait().has_value());
     RANK_CHECK(error_of(comm.broadcast(untold, 1)).text.empty());
-    // One of the two may be known.
+    // Only one of the two may be declared.
     RANK_CHECK(error_of(comm.all_reduce(told, untold, Op::sum)).text.empty());
     RANK_CHECK(memory.download() ==
                elements(DType::f32, 2, [](std::size_t i) { return 4 + 4 * double(i); }));
@@ -143,8 +144,7 @@ TEST_CASE("public interface: a buffer whose caller does not say so is found to b
   });
 }
 
-TEST_CASE(
-    "public interface: where only the back end nccl is wanted, memory of the host is refused") {
+TEST_CASE("public interface: with the backend nccl alone, host memory is rejected") {
   use_fakes();
   World{.ranks = 2, .backend = collective::Backend::nccl}.run([](Communicator& comm) {
     float data = 1;
@@ -161,7 +161,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("public interface: where ranks hang, the time-out says who is where", "[slow]") {
+TEST_CASE("public interface: if ranks hang, the timeout error says where each rank is", "[slow]") {
   const Faults hang("hang_at=2");
   use_fakes();
   std::array<std::string, 2> texts;
@@ -173,15 +173,16 @@ TEST_CASE("public interface: where ranks hang, the time-out says who is where", 
     RANK_CHECK(error.code == Errc::timeout || error.code == Errc::peer_failed);
     texts[static_cast<std::size_t>(comm.rank())] = error.text;
   });
-  // One rank is first, and the other rank is told what the first one found.
+  // One rank is first, and the other rank receives what the first one found.
   const std::string& all = texts[0].find("on this host") != std::string::npos ? texts[0] : texts[1];
   CAPTURE(texts[0], texts[1]);
   CHECK(all.find("last completed all_reduce #1 sum f32[2] on a GPU, waiting in broadcast #2 f32[1] "
                  "root 0 on a GPU") != std::string::npos);
 }
 
-TEST_CASE("public interface: a first operation to which a rank does not come says who is where",
-          "[slow]") {
+TEST_CASE(
+    "public interface: if a rank misses the first operation, the error says where each rank is",
+    "[slow]") {
   use_fakes();
   std::binary_semaphore over{0};
   World{.ranks = 2, .timeout = std::chrono::milliseconds(500)}.run([&](Communicator& comm) {
@@ -249,7 +250,7 @@ collective::Error sum_of(collective::Transport& transport, int rank, std::uint64
   return done ? collective::Error{} : done.error();
 }
 
-TEST_CASE("settings: NCCL_CHECK compares what ranks call") {
+TEST_CASE("settings: NCCL_CHECK compares the calls of all ranks") {
   const Settings on{{{{kCheck}, {kCheck}}}};
   const auto same =
       on.run([](collective::Transport& transport, int rank) { return sum_of(transport, rank, 1); });
@@ -264,7 +265,7 @@ TEST_CASE("settings: NCCL_CHECK compares what ranks call") {
                  "f32[2]") != std::string::npos);
 }
 
-TEST_CASE("settings: NCCL_REGISTER registers what alloc gives, and nothing without it") {
+TEST_CASE("settings: with NCCL_REGISTER memory from alloc() is registered, without it nothing") {
   const auto registered = [] {
     return extra_of<int (*)()>(MUSTER_FAKE_NCCL, "muster_fake_registered")();
   };
@@ -290,7 +291,7 @@ TEST_CASE("settings: NCCL_REGISTER registers what alloc gives, and nothing witho
   }
 }
 
-TEST_CASE("settings: ranks that differ in them are told before anything starts") {
+TEST_CASE("settings: ranks whose settings differ get an error before anything starts") {
   for (const auto& variable : {kCheck, kRegister}) {
     const auto errors = Settings{{{{}, {variable}}}}.run(
         [](collective::Transport& transport, int rank) { return sum_of(transport, rank, 1); });

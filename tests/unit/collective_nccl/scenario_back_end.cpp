@@ -172,8 +172,8 @@ int abort_hangs() {
   return 1;
 }
 
-// Two communicators on one GPU lack a peer each. NCCL's abort of one of them waits for the GPU, and
-// therefore for the operation of the other one, too.
+// Two communicators on one GPU lack a peer each. NCCL's abort of one waits for the GPU, and
+// therefore also for the operation of the other.
 int two_communicators_hang() {
   const Faults planned("hang_at=1");
   LocalStore store;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Breaks the rules that our code has no place to break, by calling the fakes directly.
+// Breaks the rules that our code has no occasion to break, by calling the fakes directly.
 #include "collective/nccl/cast_kernels.hpp"
 #include "unit/collective_nccl/fakes.hpp"
 #include "unit/collective_nccl/scenario.hpp"
@@ -198,7 +198,7 @@ void cuda_after_fork() {
     static_cast<void>(stage.memory());
     _exit(0);
   }
-  // The abort in the child is what the test is about; this process exits in the same way.
+  // The test is about the abort in the child; this process exits in the same way.
   int status = 0;
   wait(&status);
   if (WIFSIGNALED(status)) {

@@ -66,7 +66,7 @@ TEST_CASE("accelerate config: two machines") {
                                        {"CUDA_VISIBLE_DEVICES", "0,2"}}});
 }
 
-TEST_CASE("accelerate config: one machine takes any port unless one is named") {
+TEST_CASE("accelerate config: one machine uses any port unless one is specified") {
   using enum OptionId;
   const std::map<std::string, std::string> plain{{"ACCELERATE_MIXED_PRECISION", "no"},
                                                  {"ACCELERATE_USE_CPU", "true"}};
@@ -80,7 +80,7 @@ TEST_CASE("accelerate config: one machine takes any port unless one is named") {
   CHECK(parsed("gpu_ids: \"1\"\n").variables.at("CUDA_VISIBLE_DEVICES") == "1");
 }
 
-TEST_CASE("accelerate config: c10d gives ranks by itself") {
+TEST_CASE("accelerate config: c10d assigns ranks by itself") {
   const auto out = parsed(
       "num_machines: 2\nnum_processes: 2\nmachine_rank: 1\nrdzv_backend: c10d\n"
       "main_process_ip: head\nmain_process_port: 1\n");
@@ -115,7 +115,7 @@ const std::string kOldFile =
     "tpu_zone: null\n"
     "use_cpu: false\n";
 
-TEST_CASE("accelerate config: what asks for nothing is taken, in YAML and in JSON") {
+TEST_CASE("accelerate config: accepts settings without an effect, in YAML and in JSON") {
   const AccelerateConfig wanted{
       .values = {{OptionId::nproc_per_node, "2"}},
       .variables = {{"ACCELERATE_MIXED_PRECISION", "bf16"}, {"ACCELERATE_USE_CPU", "false"}}};
@@ -127,7 +127,7 @@ TEST_CASE("accelerate config: what asks for nothing is taken, in YAML and in JSO
 })") == wanted);
 }
 
-TEST_CASE("accelerate config: what is refused in JSON") {
+TEST_CASE("accelerate config: rejected settings in JSON") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
            {R"({"num_processes": 2)", ": not a JSON object"},
            {R"({"num_processes": "many"})", ": num_processes: many: must be a number"},
@@ -138,7 +138,7 @@ TEST_CASE("accelerate config: what is refused in JSON") {
   }
 }
 
-TEST_CASE("accelerate config: what is refused, and where") {
+TEST_CASE("accelerate config: rejected settings, with their position") {
   for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
            {"num_machines: 2\nnum_processes: 3\nmain_process_ip: a\nmain_process_port: 1\n",
             "line 2: num_processes: 3: is not divisible by num_machines (2)"},
@@ -161,7 +161,7 @@ TEST_CASE("accelerate config: what is refused, and where") {
   }
 }
 
-TEST_CASE("accelerate config: rubbish is refused or taken, and nothing else happens") {
+TEST_CASE("accelerate config: garbage is rejected or accepted, without any other effect") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 2'000; ++i) {
     std::string text = kTwoMachines;
@@ -173,7 +173,8 @@ TEST_CASE("accelerate config: rubbish is refused or taken, and nothing else happ
   }
 }
 
-TEST_CASE("accelerate config: the command line wins, and workers get the variables") {
+TEST_CASE(
+    "accelerate config: the command line takes precedence, and workers receive the variables") {
   Launch launch{{"--accelerate-config=job.yaml", "--nproc-per-node=3"}, {{"OTHER", "kept"}}};
   launch.machine.texts["job.yaml"] = "num_processes: 2\nmixed_precision: fp16\n";
   const auto out = launch.resolved();

@@ -36,7 +36,7 @@ std::string error(const std::vector<std::string>& args,
 
 }  // namespace
 
-TEST_CASE("command line: every option takes its value in both spellings, joined and apart") {
+TEST_CASE("command line: every option accepts its value in both spellings, joined or separate") {
   for (const Option& row : all_options()) {
     if (row.kind == ValueKind::action || row.kind == ValueKind::flag) {
       continue;
@@ -53,7 +53,7 @@ TEST_CASE("command line: every option takes its value in both spellings, joined 
   }
 }
 
-TEST_CASE("command line: every flag stands alone in both spellings and takes no value") {
+TEST_CASE("command line: every flag works in both spellings and accepts no value") {
   for (const Option& row : all_options()) {
     if (row.kind != ValueKind::flag || !is_offered(row, Personality::muster)) {
       continue;
@@ -80,11 +80,11 @@ TEST_CASE("command line: short options, joined values and bundles") {
   CHECK(error({"-mq", "a"}) == "--module takes no value, but has 'q'");
 }
 
-TEST_CASE("command line: the last of several wins") {
+TEST_CASE("command line: the last of several values wins") {
   CHECK(value({"--tee=1", "-t2", "--tee", "3"}, OptionId::tee) == "3");
 }
 
-TEST_CASE("command line: unique prefixes are accepted, also where both spellings match") {
+TEST_CASE("command line: accepts unique prefixes, even if both spellings match") {
   CHECK(value({"--redirect=3"}, OptionId::redirects) == "3");
   CHECK(value({"--nproc_per", "2"}, OptionId::nproc_per_node) == "2");
   CHECK(value({"--nproc-per=2"}, OptionId::nproc_per_node) == "2");
@@ -94,18 +94,18 @@ TEST_CASE("command line: unique prefixes are accepted, also where both spellings
   CHECK(value({"--sh", "3"}, OptionId::shutdown_timeout) == "3");
 }
 
-TEST_CASE("command line: options of our own take no prefix away from torchrun's") {
+TEST_CASE("command line: our own options do not make torchrun's prefixes ambiguous") {
   CHECK(value({"--v"}, OptionId::virtual_local_rank) == "1");
   CHECK(value({"--e", "null"}, OptionId::event_log_handler) == "null");
   CHECK(value({"--std", "1"}, OptionId::stdin_rank) == "1");
 }
 
-TEST_CASE("command line: a prefix of several options is refused and names them") {
+TEST_CASE("command line: an ambiguous prefix is an error that names the candidates") {
   CHECK(error({"--master=1", "x.py"}) ==
         "--master is ambiguous; it matches --master-addr --master-port");
 }
 
-TEST_CASE("command line: what stands behind the program belongs to it") {
+TEST_CASE("command line: arguments after the program belong to the program") {
   const auto line = parse({"--tee", "3", "x.py", "--tee", "1", "-h", "--nnodes=9"});
   REQUIRE(line);
   CHECK(line->program == "x.py");
@@ -114,7 +114,7 @@ TEST_CASE("command line: what stands behind the program belongs to it") {
   CHECK(line->command == Command::launch);
 }
 
-TEST_CASE("command line: one double dash is swallowed, before the program or right behind it") {
+TEST_CASE("command line: removes one double dash, before the program or right after it") {
   struct Row {
     std::vector<std::string> command;
     std::string program;
@@ -137,7 +137,7 @@ TEST_CASE("command line: one double dash is swallowed, before the program or rig
   }
 }
 
-TEST_CASE("command line: values that start with a dash are told from options as argparse does") {
+TEST_CASE("command line: distinguishes values that start with a dash from options, like argparse") {
   CHECK(value({"--max-restarts", "-1"}, OptionId::max_restarts) == "-1");
   CHECK(value({"--max-restarts", "-.5"}, OptionId::max_restarts) == "-.5");
   CHECK(value({"--role", "-"}, OptionId::role) == "-");
@@ -150,7 +150,7 @@ TEST_CASE("command line: values that start with a dash are told from options as 
   CHECK(error({"--log-dir", "--", "x"}) == "--log-dir needs a value (DIR)");
 }
 
-TEST_CASE("command line: near misses are answered with what was meant") {
+TEST_CASE("command line: suggests the option that was probably meant") {
   CHECK(error({"--nproc_per_nodes", "2", "x.py"}) ==
         "unknown option --nproc_per_nodes; did you mean --nproc-per-node?");
   CHECK(error({"--log_dirs=x", "x.py"}) == "unknown option --log_dirs; did you mean --log-dir?");
@@ -161,7 +161,7 @@ TEST_CASE("command line: near misses are answered with what was meant") {
   CHECK(error({"--use-env", "x.py"}).starts_with("unknown option --use-env"));
 }
 
-TEST_CASE("command line: without a program there is nothing to run") {
+TEST_CASE("command line: an error without a program") {
   for (const auto& args :
        std::vector<std::vector<std::string>>{{}, {"--tee=3"}, {"--"}, {"-m"}, {"--explain"}}) {
     CHECK(error(args).starts_with("no program given:"));
@@ -178,7 +178,7 @@ TEST_CASE("command line: requests that need no program act at once") {
   CHECK(error({"--print-completion=tcsh"}) == "--print-completion=tcsh: must be one of bash|zsh");
 }
 
-TEST_CASE("command line: explain takes its subject only behind an equals sign") {
+TEST_CASE("command line: explain accepts its subject only after an equals sign") {
   CHECK(parse({"--explain", "plan"})->command == Command::explain_config);
   CHECK(parse({"--explain", "plan"})->program == "plan");
   CHECK(parse({"--explain=plan", "x"})->command == Command::explain_plan);
@@ -187,7 +187,7 @@ TEST_CASE("command line: explain takes its subject only behind an equals sign") 
   CHECK(error({"--explain=round", "x"}) == "--explain=round: must be one of config|plan|env");
 }
 
-TEST_CASE("command line: the name that we are called by") {
+TEST_CASE("command line: the name under which muster is called") {
   CHECK(personality_of("/usr/local/bin/torchrun") == Personality::torchrun);
   CHECK(personality_of("torch.distributed.run") == Personality::torchrun);
   CHECK(personality_of("./torch.distributed.launch") == Personality::torch_distributed_launch);

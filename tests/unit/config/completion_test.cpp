@@ -59,7 +59,7 @@ std::string offered(const TextFile& script, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("completion: bash offers options, their values, and only files behind the program") {
+TEST_CASE("completion: bash offers options, their values, and after the program only files") {
   const TextFile script(bash_completion());
   CHECK(offered(script, "muster --stdi") == "--stdin-rank\n");
   CHECK(offered(script, "muster --nproc-per-node = g") == "gpu\n");
@@ -70,7 +70,7 @@ TEST_CASE("completion: bash offers options, their values, and only files behind 
   CHECK(offered(script, "muster --tee 3 train.py --stdi") == "\n");
 }
 
-TEST_CASE("completion: bash goes on in the spelling with underscores") {
+TEST_CASE("completion: bash continues in the spelling with underscores") {
   const TextFile script(bash_completion());
   CHECK(offered(script, "muster --nproc_") == "--nproc_per_node\n");
   CHECK(offered(script, "muster --log_l") == "--log_line_prefix_template --log_level\n");
@@ -80,9 +80,9 @@ TEST_CASE("completion: bash goes on in the spelling with underscores") {
   CHECK(offered(script, "muster --banana_") == "\n");
 }
 
-TEST_CASE("completion: zsh can read its script") {
+TEST_CASE("completion: zsh accepts its script") {
   if (output_of("command -v zsh || true").empty()) {
-    WARN("zsh is not installed: its script was not read");
+    WARN("skipped: zsh is not installed");
     return;
   }
   const TextFile script(zsh_completion());

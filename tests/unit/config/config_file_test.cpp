@@ -62,7 +62,7 @@ TEST_CASE("config file: values of every type, as they would be typed") {
         "lease=2,join_delay=1");
 }
 
-TEST_CASE("config file: an error names file, line, option and what to do") {
+TEST_CASE("config file: an error names file, line, option and remedy") {
   CHECK(error("tee = 3\n\nnproc = 2\n") ==
         "config file job.toml, line 3: 'nproc' is not an option that can be set here; did you mean "
         "nproc-per-node?");
@@ -84,7 +84,7 @@ TEST_CASE("config file: an error names file, line, option and what to do") {
         "config file job.toml, line 2: 'max-restarts' is set twice");
 }
 
-TEST_CASE("config file: what is no TOML is refused with its line") {
+TEST_CASE("config file: rejects invalid TOML with its line") {
   for (const char* bad : {"tee = 3\nrole = trainer\n",
                           "tee = 3\nrole\n",
                           "tee = 3\ntee = 1\n",
@@ -98,7 +98,7 @@ TEST_CASE("config file: what is no TOML is refused with its line") {
   }
 }
 
-TEST_CASE("config file: rubbish gives values or one printable line, never an end") {
+TEST_CASE("config file: garbage yields values or one printable line, and never a crash") {
   using namespace std::string_view_literals;
   const testing::Seed seed;
   INFO(seed.describe());

@@ -34,7 +34,7 @@ const Variables kTwoTasks{{"SLURM_JOB_ID", "7"},
 
 }  // namespace
 
-TEST_CASE("devices: the list is the workers' variable and counts for gpu and auto") {
+TEST_CASE("devices: the list becomes the workers' variable, and counts for gpu and auto") {
   for (const char* nproc : {"--nproc-per-node=gpu", "--nproc-per-node=auto"}) {
     const Launch launch{{"--devices=3,0, 1", nproc}, {}};
     CHECK(launch.config().nproc == 3);
@@ -46,7 +46,7 @@ TEST_CASE("devices: the list is the workers' variable and counts for gpu and aut
   CHECK(config({"--devices=3,0"}).nproc == 1);
 }
 
-TEST_CASE("devices: numbers choose from the list that is there, UUIDs stay as they are") {
+TEST_CASE("devices: numbers index into the inherited list, UUIDs stay unchanged") {
   const Launch launch{{"--devices=2,0"}, {{"CUDA_VISIBLE_DEVICES", "5, GPU-ab ,MIG-c/1/0"}}};
   CHECK(variable(launch, "CUDA_VISIBLE_DEVICES") == "MIG-c/1/0,5");
   const Launch uuid{{"--devices=GPU-ab"}, {{"CUDA_VISIBLE_DEVICES", "5"}}};
@@ -56,7 +56,7 @@ TEST_CASE("devices: numbers choose from the list that is there, UUIDs stay as th
   CHECK(contains(error({"--devices=4"}), "GPU 4 does not exist: this node has 4, numbered from 0"));
 }
 
-TEST_CASE("devices: on AMD ROCm's own variable is written too") {
+TEST_CASE("devices: on AMD it also sets ROCm's own variable") {
   Launch launch{{"--devices=1"}, {{"HIP_VISIBLE_DEVICES", "6,7"}}};
   CHECK(variable(launch, "HIP_VISIBLE_DEVICES") == "7");
   CHECK(variable(launch, "CUDA_VISIBLE_DEVICES") == "7");
@@ -66,14 +66,14 @@ TEST_CASE("devices: on AMD ROCm's own variable is written too") {
   CHECK(variable(launch, "HIP_VISIBLE_DEVICES") == "1");
 }
 
-TEST_CASE("devices: where no GPU is seen the numbers are the user's affair") {
+TEST_CASE("devices: if no GPU is visible the numbers are not checked") {
   Launch launch{{"--devices=9"}, {}};
   launch.machine.gpus = {0, "none seen"};
   CHECK(launch.config().devices == "9");
   CHECK(launch.warnings() == std::vector<std::string>{"--devices=9: none seen"});
 }
 
-TEST_CASE("devices: what is no list is refused") {
+TEST_CASE("devices: rejects invalid lists") {
   for (const char* typed :
        {"a", "-1", "+1", "0,,1", "", "0,0", "1.5", "GPU-x y", "0-3", "99999999999999999999"}) {
     INFO(typed);
@@ -81,7 +81,7 @@ TEST_CASE("devices: what is no list is refused") {
   }
 }
 
-TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody narrowed them") {
+TEST_CASE("devices: reports fewer visible GPUs than workers if a variable restricts them") {
   Launch launch{{"--nproc-per-node=4"}, {{"CUDA_VISIBLE_DEVICES", "3"}}};
   launch.machine.gpus = {1, "8 NVIDIA GPUs in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
   REQUIRE(launch.warnings().size() == 1);
@@ -101,7 +101,7 @@ TEST_CASE("devices: fewer visible GPUs than workers are told of where somebody n
   CHECK(launch.machine.questions == 0);
 }
 
-TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
+TEST_CASE("devices: a worker may have one MIG slice, and no more") {
   Launch launch{{"--nproc-per-node=gpu"}, {{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b,MIG-c"}}};
   launch.machine.gpus = {1, "1 NVIDIA GPU in /dev, 1 visible by CUDA_VISIBLE_DEVICES"};
   CHECK(launch.config().nproc == 1);
@@ -113,7 +113,7 @@ TEST_CASE("devices: each worker may have a MIG slice of its own, and only so") {
   CHECK(launch.warnings()[0].ends_with("can use only one MIG slice; use --virtual-local-rank"));
 }
 
-TEST_CASE("devices: slices that are there are named, one for each worker") {
+TEST_CASE("devices: lists the existing slices, one per worker") {
   Launch launch{{"--nproc-per-node=gpu", "--virtual-local-rank"}, {}};
   launch.machine.gpus = {1, "2 NVIDIA GPUs in /dev"};
   launch.machine.slices = {3, {"MIG-a", "MIG-b", "MIG-c"}};
@@ -125,7 +125,7 @@ TEST_CASE("devices: slices that are there are named, one for each worker") {
   CHECK(launch.config().nproc == 2);
 }
 
-TEST_CASE("numa: the machine is asked for the policy and the workers, and its plan is kept") {
+TEST_CASE("numa: passes the policy and the workers to the machine, and keeps its plan") {
   Launch launch{{"--numa-binding=core-complex", "--nproc-per-node=2"}, {}};
   launch.machine.numa = NumaPlan{{{CpuSet::parse("0-3").value(), CpuSet::parse("0").value(), 4},
                                   {CpuSet::parse("4-7").value(), {}, 4}},
@@ -142,14 +142,14 @@ TEST_CASE("numa: the machine is asked for the policy and the workers, and its pl
   CHECK(contains(text, "kernel default memory policy"));
 }
 
-TEST_CASE("numa: none is the default and asks the machine nothing") {
+TEST_CASE("numa: none is the default and queries nothing") {
   Launch launch{{}, {{"OMP_NUM_THREADS", "1"}}};
   CHECK(launch.config().numa_plan == NumaPlan{});
   CHECK(launch.config().numa_binding == "none");
   CHECK(launch.machine.questions == 0);
 }
 
-TEST_CASE("numa: what the machine cannot do is an error that names the option") {
+TEST_CASE("numa: an impossible policy is an error that names the option") {
   Launch launch{{"--numa-binding=node"}, {}};
   launch.machine.numa = failure(Errc::usage, "no NUMA node");
   CHECK(launch.error() == "--numa-binding=node: no NUMA node");
@@ -157,7 +157,7 @@ TEST_CASE("numa: what the machine cannot do is an error that names the option") 
                  "must be one of node, socket, exclusive, core-complex, none, auto"));
 }
 
-TEST_CASE("numa: a launcher for each worker leaves it to who started it") {
+TEST_CASE("numa: with one launcher per worker, the launcher's parent decides") {
   const Launch launch{{"--numa-binding=node"}, kTwoTasks};
   CHECK(contains(launch.error(), "started one launcher per worker, and each sees only itself"));
   const LaunchConfig left = Launch{{"--numa-binding=auto"}, kTwoTasks}.config();

@@ -129,7 +129,7 @@ const Trial* trial_of(OptionId id) {
 
 }  // namespace
 
-TEST_CASE("effects: each option changes the configuration, or its help says that it cannot") {
+TEST_CASE("effects: each option changes the configuration, or its help says that it does not") {
   for (const Option& row : all_options()) {
     INFO(row.name);
     const Trial* trial = trial_of(row.id);
@@ -147,7 +147,7 @@ TEST_CASE("effects: each option changes the configuration, or its help says that
   }
 }
 
-TEST_CASE("effects: each action is another command than to launch") {
+TEST_CASE("effects: each action selects a command other than launching") {
   for (const Option& row : all_options()) {
     if (row.kind != ValueKind::action) {
       continue;
@@ -161,7 +161,7 @@ TEST_CASE("effects: each action is another command than to launch") {
   }
 }
 
-TEST_CASE("effects: --use-env leaves out the argument of torch.distributed.launch") {
+TEST_CASE("effects: --use-env omits the argument of torch.distributed.launch") {
   Launch launch{{}, {}};
   launch.personality = Personality::torch_distributed_launch;
   CHECK(launch.config().local_rank_arg == "local_rank");
@@ -169,7 +169,7 @@ TEST_CASE("effects: --use-env leaves out the argument of torch.distributed.launc
   CHECK(launch.config().local_rank_arg.empty());
 }
 
-TEST_CASE("effects: each key of --rdzv-conf changes what the rendezvous does, or nothing at all") {
+TEST_CASE("effects: each key of --rdzv-conf changes the rendezvous, or is documented as ignored") {
   const std::map<std::string_view, std::string> values{{"join_timeout", "5"},
                                                        {"timeout", "5"},
                                                        {"last_call_timeout", "5"},
@@ -198,7 +198,8 @@ TEST_CASE("effects: each key of --rdzv-conf changes what the rendezvous does, or
   }
 }
 
-TEST_CASE("effects: --srun runs srun in a Slurm job outside of a step, with what was typed") {
+TEST_CASE(
+    "effects: --srun runs srun with the typed command line in a Slurm job outside of a step") {
   Launch launch{
       {"--srun", "--max-restarts=2"},
       {{"SLURM_JOB_ID", "4"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "a[1-2]"}}};

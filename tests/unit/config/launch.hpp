@@ -21,9 +21,7 @@ struct Launch {
     auto all = args;
     all.insert(all.end(), program.begin(), program.end());
     const auto line = parse_command_line(personality, all);
-    if (!line) {
-      return std::unexpected(line.error());
-    }
+    MUSTER_RETURN_IF_ERROR(line);
     auto environment = variables;
     environment.emplace("PATH", "/opt/bin:/usr/bin");
     return resolve(*line, Environ(environment), machine);

@@ -5,7 +5,7 @@
 
 using namespace muster;
 
-TEST_CASE("layers: given is any source but the default, typed is the command line alone") {
+TEST_CASE("layers: given means any source except the default, typed means the command line") {
   const OptionId id = OptionId::nnodes;
   const auto collect = [&](const CommandLine& line,
                            std::map<std::string, std::string, std::less<>> variables,
@@ -29,7 +29,7 @@ TEST_CASE("layers: given is any source but the default, typed is the command lin
   }
 }
 
-TEST_CASE("layers: a refusal names the source unless the value was typed") {
+TEST_CASE("layers: an error names the source unless the value was typed") {
   const std::map<std::string, std::string, std::less<>> variables{{"PET_NNODES", "x"}};
   const auto refusal = [&](const CommandLine& line) {
     const Layers layers = Layers::collect(line, Environ(variables), {}).value();

@@ -21,7 +21,7 @@ constexpr std::string_view kMiddle = "---\n";
 struct Fixture {
   std::filesystem::path path;
   std::string given;     // the upper half
-  std::string expected;  // from there
+  std::string expected;  // the lower half
   Launch launch;
 };
 
@@ -134,7 +134,7 @@ bool may_write() {
 
 }  // namespace
 
-TEST_CASE("platforms: each captured environment gives the plan that stands beneath it") {
+TEST_CASE("platforms: each captured environment gives the plan in its file") {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(MUSTER_FIXTURES "/platforms")) {
     const Fixture fixture = read_fixture(entry.path());

@@ -32,7 +32,7 @@ const Variables kCloud{
 
 }  // namespace
 
-TEST_CASE("platform: variables, files and the command line are stronger, each by its rank") {
+TEST_CASE("platform: variables, files and the command line override it, in this order") {
   auto variables = step(1, 4);
   CHECK(launch({}, variables).config().nodes_max == 4);
   variables["PET_NNODES"] = "1:4";
@@ -45,7 +45,7 @@ TEST_CASE("platform: variables, files and the command line are stronger, each by
   CHECK(file.config().nodes_min == 1);
 }
 
-TEST_CASE("platform: what contradicts it is said on one line") {
+TEST_CASE("platform: one line names the settings that contradict it") {
   const auto out = launch({"--nnodes=2", "--node-rank=1"}, step(3, 4)).resolved();
   REQUIRE(out);
   CHECK(out->warnings ==
@@ -57,7 +57,7 @@ TEST_CASE("platform: what contradicts it is said on one line") {
   CHECK(launch({"--nnodes=1:8", "--rdzv-id=mine"}, step(3, 4)).warnings().empty());
 }
 
-TEST_CASE("platform: its hosts limit who may join, unless somebody chose another network") {
+TEST_CASE("platform: its hosts limit which nodes may join, unless the user chose another network") {
   auto variables = step(1, 2);
   variables["SLURM_NODE_ALIASES"] = "a2:10.0.0.2:a2";
   const auto named = launch({}, variables).config().named_hosts;
@@ -70,12 +70,12 @@ TEST_CASE("platform: its hosts limit who may join, unless somebody chose another
   CHECK_FALSE(launch({}, kCloud).config().named_hosts);
 }
 
-TEST_CASE("platform: a node beyond --nnodes has no rank of its own, it waits as a spare") {
+TEST_CASE("platform: a node beyond --nnodes has no rank and waits as a spare") {
   const auto config = launch({"--nnodes=2"}, step(3, 4)).config();
   CHECK_FALSE(config.node_rank);
 }
 
-TEST_CASE("platform: several launchers are never worlds of one") {
+TEST_CASE("platform: several launchers never form separate single-node jobs") {
   for (const std::string typed : {"--nnodes=1", "--standalone"}) {
     const std::string why = launch({typed}, step(1, 4)).error();
     CHECK(why.find("Slurm step 7.0 started muster 4 times (SLURM_STEP_NUM_NODES)") !=
@@ -86,7 +86,7 @@ TEST_CASE("platform: several launchers are never worlds of one") {
   CHECK(launch({}, step(0, 1)).config().standalone);
 }
 
-TEST_CASE("platform: a hint gives way to who asks for one machine, and is named") {
+TEST_CASE("platform: a hint gives way to a request for one machine, and is named") {
   const auto out = launch({"--standalone"}, kCloud).resolved();
   REQUIRE(out);
   CHECK(out->config.standalone);
@@ -94,7 +94,7 @@ TEST_CASE("platform: a hint gives way to who asks for one machine, and is named"
                                                   "MASTER_ADDR and WORLD_SIZE (2 nodes)"});
 }
 
-TEST_CASE("platform: a meeting place of the user's is taken whole") {
+TEST_CASE("platform: a rendezvous endpoint from the user replaces the platform's completely") {
   const auto config = launch({"--master-addr=x", "--master-port=5"}, step(1, 2)).config();
   CHECK(config.rdzv_backend == "static");
   CHECK(config.rdzv_endpoints == std::vector{Endpoint{"x", 5}});
@@ -117,14 +117,14 @@ TEST_CASE("platform: the first node hosts at a free candidate, the others try al
   CHECK(first.config().rdzv_endpoints == std::vector{follower.rdzv_endpoints[2]});
 }
 
-TEST_CASE("platform: its own numbers are one for each node, a user's need not be") {
+TEST_CASE("platform: the platform's node numbers are unique, the user's need not be") {
   CHECK(launch({}, step(1, 2)).config().nodes_are_numbered);
   CHECK_FALSE(launch({"--node-rank=0"}, step(1, 2)).config().nodes_are_numbered);
   CHECK_FALSE(launch({"--platform=none"}, step(1, 2)).config().nodes_are_numbered);
   CHECK_FALSE(launch({}, kCloud).config().nodes_are_numbered);
 }
 
-TEST_CASE("platform: an order of ranks replaces the places that it gives") {
+TEST_CASE("platform: a rank order replaces the platform's node ranks") {
   for (const Variables& variables : {step(1, 2), kCloud}) {
     auto ordered = launch({"--rank-order=file:order"}, variables);
     ordered.machine.texts["order"] = "a2\na1\n";
@@ -142,13 +142,14 @@ TEST_CASE("platform: an order of ranks replaces the places that it gives") {
   CHECK(tasks.error().find("started one launcher per worker") != std::string::npos);
 }
 
-TEST_CASE("platform: an endpoint that is typed alone means c10d, with the platform's places") {
+TEST_CASE(
+    "platform: an endpoint that is typed alone implies c10d, with the platform's node ranks") {
   const auto config = launch({"--rdzv-endpoint=a1"}, step(1, 2)).config();
   CHECK(config.rdzv_backend == "c10d");
   CHECK(config.node_rank == 1);
 }
 
-TEST_CASE("platform: a number that it does not know is not a place of its own twice") {
+TEST_CASE("platform: an index that may not be unique in a JobSet is not a node rank") {
   Variables pod{{"KUBERNETES_SERVICE_HOST", "10.3.0.1"},
                 {"JOB_COMPLETION_INDEX", "1"},
                 {"JOBSET_NAME", "js"}};
@@ -160,7 +161,7 @@ TEST_CASE("platform: a number that it does not know is not a place of its own tw
   CHECK(set.warnings().empty());
 }
 
-TEST_CASE("platform: candidates keep to --port-range") {
+TEST_CASE("platform: candidates stay within --port-range") {
   for (const Endpoint& endpoint :
        launch({"--port-range=500-520"}, step(1, 2)).config().rdzv_endpoints) {
     CHECK(*endpoint.port >= 500);
@@ -168,7 +169,7 @@ TEST_CASE("platform: candidates keep to --port-range") {
   }
 }
 
-TEST_CASE("platform: a worker for each GPU, unless the number or torchrun's rules are wanted") {
+TEST_CASE("platform: one worker per GPU, unless a number or torchrun's rules are requested") {
   auto variables = step(1, 2);
   variables["SLURM_GPUS_ON_NODE"] = "2";
   CHECK(launch({}, variables).config().nproc == 2);
@@ -185,7 +186,7 @@ TEST_CASE("platform: a worker for each GPU, unless the number or torchrun's rule
   CHECK(no_platform.config().nproc == 1);
 }
 
-TEST_CASE("platform: a task for each worker is adopted, and leaves nothing to choose") {
+TEST_CASE("platform: adopts one task per worker, which determines everything else") {
   const auto variables = step(1, 2, "2");
   const auto config = launch({}, variables).config();
   CHECK(config.nodes_max == 4);
@@ -198,7 +199,7 @@ TEST_CASE("platform: a task for each worker is adopted, and leaves nothing to ch
   CHECK(launch({"--nnodes=4", "--nproc-per-node=1"}, variables).config().task);
 }
 
-TEST_CASE("platform: launchers for each worker share the processors unless somebody bound them") {
+TEST_CASE("platform: one launcher per worker shares the CPUs unless it is bound") {
   Variables variables = step(1, 2, "2");
   Launch tasks = launch({"--explain"}, variables);
   tasks.machine.cpus = {8, "8 CPUs by affinity"};
@@ -229,7 +230,7 @@ TEST_CASE("platform: an empty run id is the same on all nodes") {
   CHECK(launch({"--rdzv-id=", "--master-port=7"}, {}).config().rdzv_id.size() == 32);
 }
 
-TEST_CASE("platform: a job outside of a step is for srun, or for one machine on request") {
+TEST_CASE("platform: a job outside of a step needs srun, or a request for one machine") {
   const Variables job{{"SLURM_JOB_ID", "7"},
                       {"SLURM_JOB_NUM_NODES", "2"},
                       {"SLURM_JOB_NODELIST", "a[1-2]"},
@@ -247,7 +248,7 @@ TEST_CASE("platform: a job outside of a step is for srun, or for one machine on 
   CHECK(launch({"--platform=none"}, job).config().nodes_max == 1);
 }
 
-TEST_CASE("platform: --as-node is for explanations") {
+TEST_CASE("platform: --as-node is only for explanations") {
   CHECK(launch({"--as-node=1"}, step(0, 4)).error().find("needs --explain") != std::string::npos);
   const auto config = launch({"--explain", "--as-node=3"}, step(0, 4)).config();
   CHECK(config.node_rank == 3);
@@ -256,7 +257,7 @@ TEST_CASE("platform: --as-node is for explanations") {
         "--as-node=4: the job has 4 nodes, numbered from 0");
 }
 
-TEST_CASE("platform: several workers on fewer processors, to which somebody bound us, are named") {
+TEST_CASE("platform: names the shortage if several workers are bound to fewer CPUs") {
   const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "0"},
                          {"OMPI_COMM_WORLD_SIZE", "1"},
                          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},

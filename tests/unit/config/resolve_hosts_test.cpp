@@ -30,7 +30,7 @@ bool has(const Words& words, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("hosts: a job without --hosts asks for none") {
+TEST_CASE("hosts: a job without --hosts creates no request") {
   CHECK_FALSE(Launch({}, {}).resolved()->hosts);
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("hosts: machines come from the option, its variable or a file") {
   CHECK(request(file).hosts == both);
 }
 
-TEST_CASE("hosts: every given setting becomes an option, whatever its source") {
+TEST_CASE("hosts: every setting becomes an option, whatever its source") {
   Launch launch{{"--hosts=a,b", "--warm", "--config=job.toml", "-l"},
                 {{"MUSTER_ROLE", "trainer"}, {"PET_TEE", "3"}, {"PET_VIRTUAL_LOCAL_RANK", "0"}}};
   launch.machine.texts["job.toml"] = "max-restarts = 3\nnproc-per-node = 2\n";
@@ -60,7 +60,7 @@ TEST_CASE("hosts: every given setting becomes an option, whatever its source") {
   CHECK(out.nodes_min == 2);
 }
 
-TEST_CASE("hosts: what the options come to is what was asked for here") {
+TEST_CASE("hosts: the passed options give the same configuration as if typed here") {
   const Words asked{"--nproc-per-node=2",
                     "--tee=3",
                     "--log-dir=logs",
@@ -80,7 +80,7 @@ TEST_CASE("hosts: what the options come to is what was asked for here") {
   CHECK(out.grace == std::chrono::seconds(7));
 }
 
-TEST_CASE("hosts: some variables travel, settings and what one machine has do not") {
+TEST_CASE("hosts: passes some variables on, but no settings and none about one machine") {
   const HostsRequest out = request(Launch{{"--hosts=a", "-xFOO", "-x", "BAR=x=y", "-x", "EMPTY="},
                                           {{"FOO", "1"},
                                            {"OTHER", "1"},
@@ -104,7 +104,7 @@ TEST_CASE("hosts: some variables travel, settings and what one machine has do no
   CHECK(out.settings == Words{"MUSTER_TEE", "PET_ROLE"});
 }
 
-TEST_CASE("hosts: -x takes all variables that begin alike") {
+TEST_CASE("hosts: -x selects all variables with a prefix") {
   const HostsRequest out = request(
       Launch{{"--hosts=a", "-x", "WANDB_*"}, {{"WANDB_A", "1"}, {"WANDB_B", "2"}, {"WAND", "3"}}});
   CHECK(out.environment == std::map<std::string, std::string>{
@@ -112,7 +112,7 @@ TEST_CASE("hosts: -x takes all variables that begin alike") {
   CHECK_FALSE(Launch({"--hosts=a", "-x", "*"}, {}).resolved());
 }
 
-TEST_CASE("hosts: this machine needs no ssh, but other logins and remote shells do") {
+TEST_CASE("hosts: this machine needs no ssh, except for another user or another remote shell") {
   Launch launch{{"--hosts=node7,localhost,node8,me@node7,10.0.0.7"}, {}};
   launch.machine.name = "node7.cluster";
   std::vector<bool> local;
@@ -131,7 +131,7 @@ TEST_CASE("hosts: GPUs by machine, or the same for all") {
             .find("are also set in the host list") != std::string::npos);
 }
 
-TEST_CASE("hosts: --include and --exclude choose machines and GPUs") {
+TEST_CASE("hosts: --include and --exclude select machines and GPUs") {
   const std::vector<JobHost> chosen{{"a", 4}, {"b", 2, "0,2"}};
   CHECK(request({"--hosts=a:4,b:4,c:4", "--include=a@b:0,2"}).hosts == chosen);
   CHECK(request({"--hosts=a:4,b:4,c:4", "--exclude=c@b:1,3"}).hosts == chosen);
@@ -141,7 +141,7 @@ TEST_CASE("hosts: --include and --exclude choose machines and GPUs") {
   CHECK(request(file).options.empty());
 }
 
-TEST_CASE("hosts: --include and --exclude are refused if they cannot be obeyed") {
+TEST_CASE("hosts: --include and --exclude are errors if they cannot be applied") {
   const std::string hosts = "--hosts=a:2,b:2";
   CHECK(error({hosts, "--include=c"}) ==
         "--include=c: c: no host in --hosts or --hostfile has this name");
@@ -154,7 +154,7 @@ TEST_CASE("hosts: --include and --exclude are refused if they cannot be obeyed")
   CHECK(error({hosts, "--include=a:0", "--devices=0"}).contains("are also set in the host list"));
 }
 
-TEST_CASE("hosts: a port is for ssh") {
+TEST_CASE("hosts: a port is only for ssh") {
   Launch launch{{"--hostfile=machines"}, {}};
   launch.machine.texts["machines"] = "a port=2222\n";
   CHECK(request(launch).hosts.front().target == "ssh://a:2222");
@@ -164,7 +164,7 @@ TEST_CASE("hosts: a port is for ssh") {
   CHECK(launch.error().find("port= in the host file needs ssh") != std::string::npos);
 }
 
-TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken as it is") {
+TEST_CASE("hosts: the usual remote shell never prompts; another one is used unchanged") {
   const Words ssh = request({"--hosts=a"}).rsh;
   CHECK(ssh.front() == "ssh");
   CHECK(has(ssh, "-oBatchMode=yes"));
@@ -180,7 +180,7 @@ TEST_CASE("hosts: the usual remote shell asks for nothing; another one is taken 
   CHECK(request({"--hosts=a", "--hosts-timeout=0"}).reach_timeout == Duration::zero());
 }
 
-TEST_CASE("hosts: the rendezvous is named by nobody else") {
+TEST_CASE("hosts: rendezvous settings are part of the request, not of the options") {
   CHECK(request({"--hosts=a,b"}).rdzv_id == "hosts-0123456789ab");
   const HostsRequest out = request({"--hosts=a,b",
                                     "--rdzv-id=job",
@@ -193,7 +193,7 @@ TEST_CASE("hosts: the rendezvous is named by nobody else") {
   CHECK(out.options.empty());
 }
 
-TEST_CASE("hosts: a token is sent where there are several, unless nobody wants one") {
+TEST_CASE("hosts: sends a token if there are several machines, unless it is disabled") {
   CHECK(request({"--hosts=a,b"}).sends_token);
   CHECK_FALSE(request({"--hosts=a"}).sends_token);
   CHECK_FALSE(request({"--hosts=a,b", "--token=none"}).sends_token);
@@ -213,13 +213,13 @@ TEST_CASE("hosts: with --nnodes=MIN:MAX machines may be missing") {
   }
 }
 
-TEST_CASE("hosts: slots that contradict a typed --nproc-per-node are refused") {
+TEST_CASE("hosts: slots that contradict a typed --nproc-per-node are an error") {
   CHECK(error({"--hosts=a:4", "--nproc-per-node=2"}) ==
         "--nproc-per-node=2: a has 4 slots; omit one of the two");
   CHECK(has(request({"--hosts=a,b:2", "--nproc-per-node=2"}).options, "--nproc-per-node=2"));
 }
 
-TEST_CASE("hosts: what another machine decides, or only one machine means, is refused") {
+TEST_CASE("hosts: rejects options that another machine decides or that fit only one machine") {
   for (const std::string word : {"--standalone",
                                  "--node-rank=0",
                                  "--master-addr=a",

@@ -13,7 +13,7 @@ std::string where(const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("http: a port alone is on loopback, anything wider has to be asked for") {
+TEST_CASE("http: a port alone means loopback, other addresses must be explicit") {
   CHECK_FALSE((Launch{{}, {}}.config().http));
   CHECK(where("off") == "nowhere");
   CHECK(where("8080") == "127.0.0.1:8080");
@@ -23,7 +23,7 @@ TEST_CASE("http: a port alone is on loopback, anything wider has to be asked for
   CHECK(where("[::1]:80") == "[::1]:80");
 }
 
-TEST_CASE("http: a key is asked for unless it is switched off") {
+TEST_CASE("http: requires a key unless disabled") {
   const LaunchConfig config = Launch{{"--http=80"}, {}}.config();
   CHECK(config.http_has_key);
   CHECK(config.http_key_file.empty());
@@ -33,7 +33,7 @@ TEST_CASE("http: a key is asked for unless it is switched off") {
   CHECK(open.http_key_file.empty());
 }
 
-TEST_CASE("http: what is no address or has no port is refused") {
+TEST_CASE("http: rejects invalid addresses and missing ports") {
   for (const char* value : {"", "host:80", "127.0.0.1", "::1", "70000", "-1", "x", ":80"}) {
     CAPTURE(value);
     const auto refused = Launch{{"--http", value}, {}}.resolved();

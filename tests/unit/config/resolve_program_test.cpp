@@ -18,9 +18,7 @@ struct Launch {
 
   [[nodiscard]] Result<Resolved> resolved() const {
     const auto line = parse_command_line(personality, args);
-    if (!line) {
-      return std::unexpected(line.error());
-    }
+    MUSTER_RETURN_IF_ERROR(line);
     return resolve(*line, Environ(variables), machine);
   }
 
@@ -42,7 +40,7 @@ struct Launch {
 
 }  // namespace
 
-TEST_CASE("resolve: muster decides by the file how it is run") {
+TEST_CASE("resolve: the file determines how it is run") {
   CHECK(Launch{{"train.py", "--lr=1"}}.program() ==
         Program{ProgramKind::python_script, "python3", "train.py", {"--lr=1"}, "PATH"});
   CHECK(Launch{{"./solver", "x"}}.program() ==
@@ -54,14 +52,14 @@ TEST_CASE("resolve: muster decides by the file how it is run") {
   folder.machine.kinds["app"] = FileKind::folder;
   folder.machine.kinds["app/__main__.py"] = FileKind::plain;
   CHECK(folder.program().kind == ProgramKind::python_script);
-  for (const std::string app : {"app.pyz", "app.pyzw"}) {  // of zipapp
+  for (const std::string app : {"app.pyz", "app.pyzw"}) {  // created by zipapp
     Launch archive{{app}};
     archive.machine.kinds[app] = FileKind::plain;
     CHECK(archive.program().kind == ProgramKind::python_script);
   }
 }
 
-TEST_CASE("resolve: an executable script is still Python, unless no-python says otherwise") {
+TEST_CASE("resolve: an executable script is still Python, unless --no-python is set") {
   Launch launch{{"./run.py"}};
   launch.machine.kinds["./run.py"] = FileKind::executable;
   CHECK(launch.program().kind == ProgramKind::python_script);
@@ -71,7 +69,7 @@ TEST_CASE("resolve: an executable script is still Python, unless no-python says 
   CHECK(launch.program().kind == ProgramKind::python_script);
 }
 
-TEST_CASE("resolve: what can be neither Python nor executed is refused before anything starts") {
+TEST_CASE("resolve: rejects a file that is neither Python nor executable before anything starts") {
   Launch launch{{"notes.txt"}};
   launch.machine.kinds["notes.txt"] = FileKind::plain;
   CHECK(launch.error().code == Errc::not_possible);
@@ -101,7 +99,7 @@ TEST_CASE("resolve: a program on a file system that is mounted noexec") {
   CHECK(error.message.starts_with("./solver is on a file system mounted noexec"));
 }
 
-TEST_CASE("resolve: names with macros are known only for each worker") {
+TEST_CASE("resolve: names with macros are known only per worker") {
   CHECK(Launch{{"--no-python", "./run_${local_rank}"}}.program().name == "./run_${local_rank}");
   CHECK(Launch{{"part_$local_rank.py"}, Personality::torchrun}.program().name ==
         "part_$local_rank.py");
@@ -109,7 +107,7 @@ TEST_CASE("resolve: names with macros are known only for each worker") {
         Error{Errc::not_found, "the script 'part_$local_rank.py' does not exist"});
 }
 
-TEST_CASE("resolve: called as torchrun every script is Python") {
+TEST_CASE("resolve: called as torchrun, every script is Python") {
   Launch launch{{"notes.txt"}, Personality::torchrun};
   launch.machine.kinds["notes.txt"] = FileKind::plain;
   CHECK(launch.program().kind == ProgramKind::python_script);
@@ -120,7 +118,7 @@ TEST_CASE("resolve: called as torchrun every script is Python") {
   CHECK(launch.config().local_rank_arg.empty());
 }
 
-TEST_CASE("resolve: called as torch.distributed.launch the local rank is an argument") {
+TEST_CASE("resolve: called as torch.distributed.launch, it passes the local rank as an argument") {
   Launch launch{{"train.py"}, Personality::torch_distributed_launch};
   CHECK(launch.config().local_rank_arg == "local_rank");
   launch.args = {"--use-env", "train.py"};
@@ -131,7 +129,7 @@ TEST_CASE("resolve: called as torch.distributed.launch the local rank is an argu
   CHECK(launch.program().kind == ProgramKind::executable);
 }
 
-TEST_CASE("resolve: module with no-python or run-path is refused") {
+TEST_CASE("resolve: rejects --module with --no-python or --run-path") {
   CHECK(Launch{{"-m", "--no-python", "x"}}.error() ==
         Error{Errc::usage, "--module and --no-python cannot be used together"});
   CHECK(Launch{{"-m", "--run-path", "x"}}.error().code == Errc::usage);
@@ -142,7 +140,8 @@ TEST_CASE("resolve: module with no-python or run-path is refused") {
   CHECK(launch.program().kind == ProgramKind::executable);
 }
 
-TEST_CASE("resolve: python is PYTHON_EXEC, else the active environment's, else PATH's") {
+TEST_CASE(
+    "resolve: the interpreter is PYTHON_EXEC, else the active environment's, else from PATH") {
   Launch launch{{"train.py"}};
   CHECK(launch.program().python == "python3");
   launch.variables["VIRTUAL_ENV"] = "/venv";
@@ -157,7 +156,7 @@ TEST_CASE("resolve: python is PYTHON_EXEC, else the active environment's, else P
   CHECK(none.error().message.find("set PYTHON_EXEC") != std::string::npos);
 }
 
-TEST_CASE("resolve: a launcher in an environment's bin runs the python beside it") {
+TEST_CASE("resolve: a launcher in an environment's bin uses the python next to it") {
   Launch launch{{"train.py"}};
   launch.machine.started_as = "/venv/bin/torchrun";
   launch.machine.kinds["/venv/bin/python3"] = FileKind::executable;
@@ -179,7 +178,7 @@ TEST_CASE("resolve: a launcher in an environment's bin runs the python beside it
   CHECK(launch.program().python == "/active/bin/python3");
 }
 
-TEST_CASE("resolve: what starts nothing says why the program could not be started") {
+TEST_CASE("resolve: --explain reports why the program could not be started") {
   for (const char* question : {"--explain", "--explain=plan", "--explain=env"}) {
     CHECK(Launch{{question, "none.py"}}.program().problem == "the script none.py does not exist");
     CHECK(Launch{{question, "./none"}}.program().problem == "the program ./none does not exist");
@@ -192,7 +191,7 @@ TEST_CASE("resolve: what starts nothing says why the program could not be starte
   CHECK(Launch{{"--explain", "-m", "--no-python", "x"}}.error().code == Errc::usage);
 }
 
-TEST_CASE("resolve: redirects and tee are stream specs with local ranks of any length") {
+TEST_CASE("resolve: redirects and tee accept stream specs with local ranks of any length") {
   const LaunchConfig config = Launch{{"--redirects=3", "-t", "0:1,12:3", "true"}}.config();
   CHECK(config.redirects.of(5) == 3);
   CHECK(config.tee.of(12) == 3);
@@ -200,14 +199,14 @@ TEST_CASE("resolve: redirects and tee are stream specs with local ranks of any l
   CHECK(Launch{{"--tee=0:1,", "true"}}.error().message.starts_with("--tee=0:1,: must be"));
 }
 
-TEST_CASE("resolve: the local ranks filter") {
+TEST_CASE("resolve: filters local ranks") {
   CHECK_FALSE(Launch{{"true"}}.config().local_ranks_filter);
   CHECK(Launch{{"--local-ranks-filter=0, 2", "true"}}.config().local_ranks_filter ==
         std::set<int>{0, 2});
   CHECK(Launch{{"--local-ranks-filter=0,a", "true"}}.error().code == Errc::usage);
 }
 
-TEST_CASE("resolve: filters for duplicates; an empty value is one filter that matches all") {
+TEST_CASE("resolve: filters for duplicates; an empty value is one filter that matches everything") {
   CHECK_FALSE(Launch{{"true"}}.config().duplicate_stdout_filters);
   CHECK(Launch{{"--duplicate-stdout-filters=a,,b,c", "true"}}.config().duplicate_stdout_filters ==
         Args{"a,b", "c"});
@@ -228,8 +227,7 @@ TEST_CASE("resolve: the log folder may be absent or a folder, not a file") {
   CHECK(launch.config().log_dir.empty());
 }
 
-TEST_CASE(
-    "resolve: with the log folder /dev/null there are no files, and it says what is ignored") {
+TEST_CASE("resolve: with /dev/null as log folder it writes no files and lists ignored options") {
   Launch launch{{"--log-dir=/dev/null", "true"}};
   CHECK(launch.config().logs_disabled);
   CHECK(launch.resolved()->warnings.empty());
@@ -242,7 +240,7 @@ TEST_CASE(
   CHECK(launch.resolved()->warnings.size() == 1);
 }
 
-TEST_CASE("resolve: the prefix template, from option, variable and older variable") {
+TEST_CASE("resolve: the prefix template, from the option, its variable or the older variable") {
   Launch launch{{"true"}};
   CHECK(launch.config().log_line_prefix_template.empty());
   launch.variables["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = "old ";

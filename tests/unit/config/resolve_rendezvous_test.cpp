@@ -32,7 +32,7 @@ TEST_CASE("resolve: nnodes is N or MIN:MAX") {
   CHECK_FALSE(many_nodes(config({})));
 }
 
-TEST_CASE("resolve: one node without a port implies standalone, whatever the back end's name") {
+TEST_CASE("resolve: one node without a port implies standalone, whatever the backend") {
   for (const auto& args :
        std::vector<std::vector<std::string>>{{}, {"--rdzv-backend=static"}, {"--rdzv-id=7"}}) {
     const LaunchConfig out = config(args);
@@ -47,7 +47,7 @@ TEST_CASE("resolve: one node without a port implies standalone, whatever the bac
         "implied by one node without a port, in place of 7");
 }
 
-TEST_CASE("resolve: standalone overrides what contradicts it") {
+TEST_CASE("resolve: standalone overrides contradicting settings") {
   const LaunchConfig out =
       config({"--standalone", "--rdzv-backend=static", "--rdzv-endpoint=h:1", "--master-port=5"});
   CHECK(out.standalone);
@@ -56,7 +56,7 @@ TEST_CASE("resolve: standalone overrides what contradicts it") {
   CHECK(out.master_port == 0);
 }
 
-TEST_CASE("resolve: a master port keeps the back end static, also from its variable") {
+TEST_CASE("resolve: a master port keeps the backend static, also if set by its variable") {
   const LaunchConfig out = config({"--master-port=1234"});
   CHECK_FALSE(out.standalone);
   CHECK(out.rdzv_backend == "static");
@@ -71,7 +71,7 @@ TEST_CASE("resolve: a master port keeps the back end static, also from its varia
         std::string::npos);
 }
 
-TEST_CASE("resolve: the endpoint of a static job is what the workers dial") {
+TEST_CASE("resolve: a static job's endpoint is the address to which workers connect") {
   const LaunchConfig out = config({"--rdzv-endpoint=[::1]:7000"});
   CHECK(out.rdzv_backend == "static");
   CHECK(out.master_addr == "::1");
@@ -99,7 +99,7 @@ TEST_CASE("resolve: c10d on one node, with its default endpoint and port") {
           .rdzv_conf.size() == 3);
 }
 
-TEST_CASE("resolve: an empty rdzv-id becomes a random one") {
+TEST_CASE("resolve: an empty rdzv-id is replaced by a random one") {
   const LaunchConfig out = config({"--rdzv-backend=c10d", "--rdzv-id="});
   CHECK(out.rdzv_id == "0123456789abcdef0123456789abcdef");
   CHECK(out.origins.at("rdzv-id") == "random, since empty");
@@ -107,23 +107,23 @@ TEST_CASE("resolve: an empty rdzv-id becomes a random one") {
   CHECK(Launch{{"--rdzv-id="}, {}}.warnings().empty());
 }
 
-TEST_CASE("resolve: other back ends are refused, etcd with what to use instead") {
+TEST_CASE("resolve: rejects other backends, and suggests a replacement for etcd") {
   CHECK(error({"--rdzv-backend=foo"}) == "--rdzv-backend=foo: must be static or c10d");
   CHECK(error({"--rdzv-backend=etcd-v2"}).find("use --rdzv-backend=c10d") != std::string::npos);
 }
 
-TEST_CASE("resolve: rdzv-conf is refused with its rule") {
+TEST_CASE("resolve: rejects an invalid rdzv-conf with the rule") {
   CHECK(error({"--rdzv-conf=a"}) == "--rdzv-conf=a: 'a' must have a value");
   CHECK(error({"--rdzv-conf=join_timeout=0"}).find("must be a positive number") !=
         std::string::npos);
 }
 
-TEST_CASE("resolve: a master address is ignored aloud where nothing is to be met") {
+TEST_CASE("resolve: warns that a master address is ignored without a rendezvous") {
   CHECK(Launch{{"--rdzv-backend=c10d", "--master-addr=a"}, {}}.warnings().size() == 1);
   CHECK(Launch{{}, {}}.warnings().empty());
 }
 
-TEST_CASE("resolve: many nodes meet at the given place, by c10d") {
+TEST_CASE("resolve: several nodes use the given endpoint, with c10d") {
   const LaunchConfig out = many({"--nnodes=2:4"});
   CHECK_FALSE(out.standalone);
   CHECK(out.rdzv_backend == "c10d");
@@ -135,7 +135,7 @@ TEST_CASE("resolve: many nodes meet at the given place, by c10d") {
   CHECK(out.rank_order.empty());
 }
 
-TEST_CASE("resolve: several endpoints, each with its own port or the usual one") {
+TEST_CASE("resolve: several endpoints, each with its own or the default port") {
   CHECK(config({"--nnodes=3", "--rdzv-backend=c10d", "--rdzv-endpoint=h1:7000, h2,[::1]:7001"})
             .rdzv_endpoints ==
         std::vector{Endpoint{"h1", 7000}, Endpoint{"h2", 29400}, Endpoint{"::1", 7001}});
@@ -163,7 +163,7 @@ TEST_CASE("resolve: many nodes without a place to meet are refused with what to 
             .find("store_type=file is not supported") != std::string::npos);
 }
 
-TEST_CASE("resolve: many nodes never become a standalone one") {
+TEST_CASE("resolve: several nodes never become a standalone job") {
   CHECK(error({"--nnodes=2", "--standalone"}).find("--standalone is for one node") !=
         std::string::npos);
   CHECK(error({"--nnodes=1:2", "--standalone", "--rdzv-endpoint=h:1"})
@@ -189,7 +189,7 @@ TEST_CASE("resolve: a static job has all its nodes, and each its place") {
             .find("must be a single address") != std::string::npos);
 }
 
-TEST_CASE("resolve: a static job of many nodes without a rank is refused, not started as rank 0") {
+TEST_CASE("resolve: a static multi-node job without a rank is an error, not rank 0") {
   const std::string advice =
       ": --rdzv-backend=static needs --node-rank on every node, 0 to 2; or use "
       "--rdzv-backend=c10d --rdzv-endpoint=HOST[:PORT], which assigns the ranks";
@@ -201,7 +201,7 @@ TEST_CASE("resolve: a static job of many nodes without a rank is refused, not st
   CHECK(config({"--master-port=1"}).node_rank == 0);
 }
 
-TEST_CASE("resolve: a numbered node that does not know the first one is refused at once") {
+TEST_CASE("resolve: a numbered node without the first node's address is an error at once") {
   const std::string advice =
       "--nnodes=2: needs --master-addr=HOST, an address of the node with --node-rank=0 that all "
       "nodes can reach, and --master-port=PORT; if all run on this host, --master-addr=127.0.0.1";
@@ -212,7 +212,7 @@ TEST_CASE("resolve: a numbered node that does not know the first one is refused 
         std::string::npos);
 }
 
-TEST_CASE("resolve: an endpoint without a place among the nodes means c10d") {
+TEST_CASE("resolve: an endpoint without a node rank means c10d") {
   const LaunchConfig out = config({"--nnodes=2:3", "--rdzv-endpoint=head"});
   CHECK(out.rdzv_backend == "c10d");
   CHECK(out.nodes_min == 2);
@@ -221,7 +221,7 @@ TEST_CASE("resolve: an endpoint without a place among the nodes means c10d") {
   CHECK(config({"--rdzv-endpoint=head:7"}).rdzv_backend == "static");
 }
 
-TEST_CASE("resolve: a node's rank is below their number, and counts for c10d as well") {
+TEST_CASE("resolve: a node rank is less than the number of nodes, and also valid for c10d") {
   CHECK(many({"--nnodes=2:4", "--node-rank=3"}).node_rank == 3);
   CHECK(Launch{{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--node-rank=1"}, {}}
             .warnings()
@@ -234,7 +234,7 @@ TEST_CASE("resolve: a node's rank is below their number, and counts for c10d as 
   CHECK(Launch{{}, {{"PET_NODE_RANK", "0"}}}.config().node_rank == 0);
 }
 
-TEST_CASE("resolve: what rdzv-conf means is settled with the back end") {
+TEST_CASE("resolve: the meaning of rdzv-conf depends on the backend") {
   const LaunchConfig out = many({"--nnodes=2", "--rdzv-conf=join_timeout=5,lease=0.5,odd=1"});
   CHECK(out.rendezvous.join_timeout == std::chrono::seconds(5));
   CHECK(out.rendezvous.lease == std::chrono::milliseconds(500));
@@ -246,7 +246,7 @@ TEST_CASE("resolve: what rdzv-conf means is settled with the back end") {
             .rendezvous.join_timeout == std::chrono::seconds(5));
 }
 
-TEST_CASE("resolve: an interface gives this node its address") {
+TEST_CASE("resolve: an interface determines this node's address") {
   const LaunchConfig out = many({"--nnodes=2", "--iface=eth0"});
   CHECK(out.iface == "eth0");
   CHECK(out.local_addr == "10.0.0.7");
@@ -259,7 +259,7 @@ TEST_CASE("resolve: an interface gives this node its address") {
         std::string::npos);
 }
 
-TEST_CASE("resolve: a port range is two ports, and holds the place where nodes meet") {
+TEST_CASE("resolve: a port range has at least two ports, and contains the endpoint's") {
   const auto range = [](std::uint16_t first, std::uint16_t last) { return std::pair(first, last); };
   CHECK(config({"--port-range=30000-30010"}).port_range == range(30000, 30010));
   CHECK(config({"--port-range=1-65535"}).port_range == range(1, 65535));
@@ -283,7 +283,7 @@ TEST_CASE("resolve: a port range is two ports, and holds the place where nodes m
   CHECK(config({"--port-range=1-9", "--rdzv-backend=c10d"}).port_range == range(1, 9));
 }
 
-TEST_CASE("resolve: the token comes from a file, and one node has none") {
+TEST_CASE("resolve: the token comes from a file, and a single node has none") {
   const std::map<std::string, std::string, std::less<>> home{{"HOME", "/home/u"},
                                                              {"MUSTER_TOKEN_FILE", "variable"}};
   const auto token = [&](std::vector<std::string> args) {
@@ -307,7 +307,7 @@ TEST_CASE("resolve: the token comes from a file, and one node has none") {
         std::string::npos);
 }
 
-TEST_CASE("resolve: MUNGE is used where its daemon listens, or demanded") {
+TEST_CASE("resolve: uses MUNGE if its daemon is listening, or if required") {
   Launch launch{{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=h"}, {{"HOME", "/home/u"}}};
   CHECK(launch.config().token.munge == MungeUse::none);
   launch.machine.kinds[kMungeSocket] = FileKind::other;
@@ -318,7 +318,7 @@ TEST_CASE("resolve: MUNGE is used where its daemon listens, or demanded") {
         std::string::npos);
 }
 
-TEST_CASE("resolve: a token in the wrong place is refused and not repeated") {
+TEST_CASE("resolve: rejects a token in the wrong place without printing it") {
   for (const Launch& launch : {Launch{{"--token=sesame"}, {}},
                                Launch{{}, {{"MUSTER_TOKEN", "sesame"}}},
                                Launch{{"--token=sesame", "--hosts=a,b"}, {}}}) {
@@ -327,7 +327,7 @@ TEST_CASE("resolve: a token in the wrong place is refused and not repeated") {
   }
 }
 
-TEST_CASE("resolve: the order of ranks comes from a file of names") {
+TEST_CASE("resolve: the rank order comes from a file of names") {
   Launch launch{{"--nnodes=3", "--rdzv-backend=c10d", "--rdzv-endpoint=h", "--rank-order=file:o"},
                 {}};
   const auto order = [&](const char* text) {
@@ -355,7 +355,7 @@ TEST_CASE("resolve: the order of ranks comes from a file of names") {
             .find("cannot be used with --rdzv-backend=static") != std::string::npos);
 }
 
-TEST_CASE("resolve: a setting without an effect in this run is named in one warning") {
+TEST_CASE("resolve: one warning names a setting that has no effect in this run") {
   const std::vector<std::string> numbered{"--nnodes=2", "--node-rank=1", "--master-addr=h"};
   auto args = numbered;
   args.emplace_back("--rdzv-conf=join_timeout=5,last_call_timeout=3,lease=4");

@@ -7,7 +7,7 @@
 
 using namespace muster;
 
-TEST_CASE("resolve: the command line beats MUSTER_, that PET_, that the file, that the default") {
+TEST_CASE("resolve: command line, then MUSTER_, then PET_, then the file, then the default") {
   Launch launch{{"--config=job.toml"}, {}};
   launch.machine.texts["job.toml"] = "max-restarts = 1\n";
   const auto check = [&](int restarts, const std::string& origin) {
@@ -83,7 +83,7 @@ TEST_CASE("resolve: PET_ flags are bool(int(value)), and typed flags are always 
   CHECK(Launch{{}, {{"MUSTER_VIRTUAL_LOCAL_RANK", "yes"}}}.config().virtual_local_rank);
 }
 
-TEST_CASE("resolve: PET_ values go through the type but not through the choices") {
+TEST_CASE("resolve: PET_ values are converted but not checked against the choices") {
   CHECK(Launch{{}, {{"PET_MAX_RESTARTS", "x"}}}.error() ==
         "--max-restarts=x (from PET_MAX_RESTARTS): must be a whole number");
   CHECK(Launch{{}, {{"PET_START_METHOD", "zz"}}}.config().texts.at("start-method") == "zz");
@@ -91,7 +91,7 @@ TEST_CASE("resolve: PET_ values go through the type but not through the choices"
         "--start-method=zz: must be one of spawn, fork, forkserver");
 }
 
-TEST_CASE("resolve: an empty variable is none, whatever its kind") {
+TEST_CASE("resolve: an empty variable counts as unset, for every kind of option") {
   const LaunchConfig plain = config({});
   for (const Option& row : all_options()) {
     for (const std::string& variable : {pet_variable(row), muster_variable(row)}) {
@@ -106,7 +106,7 @@ TEST_CASE("resolve: no PET_ variable where torchrun has none") {
   CHECK(Launch{{}, {{"PET_LOGS_SPECS", "x"}, {"PET_NUMA_BINDING", "node"}}}.resolved());
 }
 
-TEST_CASE("resolve: the config file takes options in both spellings, of every kind") {
+TEST_CASE("resolve: the config file accepts options of every kind in both spellings") {
   Launch launch{{"--config", "job.toml"}, {}};
   launch.machine.texts["job.toml"] =
       "# a job\n"
@@ -126,7 +126,7 @@ TEST_CASE("resolve: the config file takes options in both spellings, of every ki
   CHECK(out.config_file == "job.toml");
 }
 
-TEST_CASE("resolve: a config file that cannot be read or whose value is wrong is named") {
+TEST_CASE("resolve: an error names a config file that is unreadable or has an invalid value") {
   Launch launch{{"--config=job.toml"}, {}};
   CHECK(launch.error() == "--config: job.toml: No such file or directory");
   launch.machine.texts["job.toml"] = "nproc-per-nod = 3\n";
@@ -138,7 +138,7 @@ TEST_CASE("resolve: a config file that cannot be read or whose value is wrong is
   CHECK(launch.error().starts_with("--tee=9 (from config file job.toml): must be"));
 }
 
-TEST_CASE("resolve: the administrator's file is the weakest of what users can set") {
+TEST_CASE("resolve: the administrator's file has the lowest precedence") {
   const std::string path = "/etc/muster/config.toml";
   Launch launch{{}, {}};
   launch.machine.texts[path] = "role = \"site\"\nmax-restarts = 7\n";
@@ -168,7 +168,7 @@ TEST_CASE("resolve: nproc-per-node as Python's int, and what is counted by name"
   CHECK(counted.nproc_reason == "auto: 4 NVIDIA GPUs in /dev");
 }
 
-TEST_CASE("resolve: auto without a GPU means one worker for each usable processor") {
+TEST_CASE("resolve: auto without a GPU means one worker per usable CPU") {
   Launch launch{{"--nproc-per-node=auto"}, {}};
   launch.machine.gpus = {0, "none seen"};
   CHECK(launch.config().nproc == 8);
@@ -188,7 +188,7 @@ TEST_CASE("resolve: impossible worker counts") {
   CHECK(error({"--nproc-per-node=xpu"}).find("specify their number") != std::string::npos);
 }
 
-TEST_CASE("resolve: no device is counted that nothing depends on") {
+TEST_CASE("resolve: does not count devices if nothing depends on them") {
   Launch launch{{"--nproc-per-node=4"}, {{"OMP_NUM_THREADS", "2"}}};
   CHECK(launch.config().usable_cpus == 0);
   CHECK(launch.resolved());
@@ -197,7 +197,7 @@ TEST_CASE("resolve: no device is counted that nothing depends on") {
   CHECK(launch.config().usable_cpus == 8);
 }
 
-TEST_CASE("resolve: what makes no progress") {
+TEST_CASE("resolve: --hang-timeout, --on-hang and --on-child-death") {
   CHECK_FALSE(config({}).watch_hangs);
   CHECK_FALSE(config({"--hang-timeout=off"}).watch_hangs);
   CHECK(config({"--hang-timeout=auto"}).watch_hangs);
@@ -243,7 +243,7 @@ TEST_CASE("resolve: signals by name; unknown ones are ignored aloud, SIGKILL is 
   CHECK(error({"--signals-to-handle=SIGKILL"}).find("cannot be caught") != std::string::npos);
 }
 
-TEST_CASE("resolve: standard input goes to the only worker, or where it is sent") {
+TEST_CASE("resolve: standard input goes to the only worker, or to the selected one") {
   Launch launch{{}, {}};
   CHECK(launch.config().stdin_rank == 0);
   CHECK_FALSE(launch.config().stdin_rank_chosen);
@@ -285,7 +285,7 @@ TEST_CASE("resolve: LOGLEVEL is the weakest source of the log level") {
   CHECK(error({"--log-level=loud"}).find("must be one of trace, debug") != std::string::npos);
 }
 
-TEST_CASE("resolve: a module's name without -m is recognised") {
+TEST_CASE("resolve: recognizes a module name without -m") {
   Launch launch{{}, {}};
   launch.program = {"my_pkg.train"};
   CHECK(launch.error(Errc::not_found) ==
@@ -297,7 +297,7 @@ TEST_CASE("resolve: a module's name without -m is recognised") {
   CHECK(launch.error(Errc::not_found).ends_with("in this directory"));
 }
 
-TEST_CASE("resolve: a launcher's option after the program is named in a warning") {
+TEST_CASE("resolve: a warning names a launcher option after the program") {
   Launch launch{{}, {}};
   launch.program = {"train.py", "--lr=0.1", "--nproc_per_node=2"};
   CHECK(launch.warnings() ==

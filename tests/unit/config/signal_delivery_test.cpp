@@ -31,7 +31,7 @@ SignalDelivery delivery(std::vector<std::string> args, const Variables& variable
 
 }  // namespace
 
-TEST_CASE("signal delivery: to all in a Slurm step, else to the leader, or as typed") {
+TEST_CASE("signal delivery: to all processes in a Slurm step, else to the leader, or as typed") {
   CHECK(delivery({}, {}) == SignalDelivery::leader);
   CHECK(delivery({}, step()) == SignalDelivery::slurm_step);
   CHECK(delivery({}, allocation()) == SignalDelivery::leader);
@@ -42,12 +42,12 @@ TEST_CASE("signal delivery: to all in a Slurm step, else to the leader, or as ty
   CHECK(error({"--signal-delivery=all"}).find("auto, group, leader") != std::string::npos);
 }
 
-TEST_CASE("signal delivery: auto says where it comes from") {
+TEST_CASE("signal delivery: auto shows its source") {
   const auto origins = Launch{{}, step()}.config().origins;
   CHECK(origins.at("signal-delivery") == "Slurm step 7.0");
 }
 
-TEST_CASE("signal delivery: the end of the job prolongs the grace that nobody has chosen") {
+TEST_CASE("signal delivery: the end of the job extends the default grace period") {
   const auto timed = step({{"SLURM_JOB_END_TIME", "1790000000"}});
   CHECK(Launch{{}, timed}.config().job_ends == 1'790'000'000);
   CHECK_FALSE(Launch{{}, step()}.config().job_ends);

@@ -15,7 +15,7 @@ std::vector<std::string> warnings_for(const std::string& variable) {
 
 }  // namespace
 
-TEST_CASE("suggest: a mistyped variable is named with the one that was meant") {
+TEST_CASE("suggest: a warning about a mistyped variable names the intended one") {
   CHECK(warnings_for("MUSTER_NPROC") ==
         std::vector<std::string>{
             "ignoring unknown variable MUSTER_NPROC; did you mean MUSTER_NPROC_PER_NODE?"});
@@ -28,7 +28,7 @@ TEST_CASE("suggest: a mistyped variable is named with the one that was meant") {
   CHECK(Launch{{"--nnodes=1"}, {{"PET_NNODES", "1"}}}.warnings().empty());
 }
 
-TEST_CASE("suggest: variables of others, and those that we read, are left alone") {
+TEST_CASE("suggest: no warning about other programs' variables or those that muster reads") {
   for (const Option& row : all_options()) {
     CHECK(warnings_for(muster_variable(row)).empty());
     CHECK(warnings_for(pet_variable(row)).empty());
@@ -52,7 +52,7 @@ TEST_CASE("suggest: variables of others, and those that we read, are left alone"
   }
 }
 
-TEST_CASE("suggest: a mistyped key of --rdzv-conf is named; other unknown ones are not") {
+TEST_CASE("suggest: a warning names a mistyped key of --rdzv-conf, but not other unknown keys") {
   CHECK(mistyped_keys({{"lst_call_timeout", "5"}}) ==
         std::vector<std::string>{"ignoring unknown key lst_call_timeout in --rdzv-conf; "
                                  "did you mean last_call_timeout?"});
@@ -64,7 +64,7 @@ TEST_CASE("suggest: a mistyped key of --rdzv-conf is named; other unknown ones a
   CHECK(Launch{{"--rdzv-conf=lst_call_timeout=5"}, {}}.warnings().size() == 1);
 }
 
-TEST_CASE("suggest: the nearest name, or the only one that goes on") {
+TEST_CASE("suggest: suggests the nearest name, or the only one with that prefix") {
   const std::vector<std::string_view> names{"log-dir", "log-level", "node-rank"};
   CHECK(nearest_name("log-dor", names) == "log-dir");
   CHECK(nearest_name("node", names) == "node-rank");
@@ -72,7 +72,7 @@ TEST_CASE("suggest: the nearest name, or the only one that goes on") {
   CHECK(nearest_name("banana", names).empty());
 }
 
-TEST_CASE("suggest: options of accelerate launch and mpirun are answered with ours") {
+TEST_CASE("suggest: suggests muster's equivalents for options of accelerate launch and mpirun") {
   const auto answer = [](const std::string& arg) {
     const auto line = parse_command_line(Personality::muster, {arg, "2", "train.py"});
     return line ? "no error" : line.error().message;

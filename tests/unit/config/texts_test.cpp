@@ -81,7 +81,7 @@ TEST_CASE("texts: every row of the table is in help, manual, completions and exp
   }
 }
 
-TEST_CASE("texts: the table knows all options of torchrun 2.15 and its short ones") {
+TEST_CASE("texts: the table contains all options of torchrun 2.15, including short ones") {
   for (const char* name : {"nnodes",
                            "nproc-per-node",
                            "rdzv-backend",
@@ -129,7 +129,7 @@ TEST_CASE("texts: the table knows all options of torchrun 2.15 and its short one
   CHECK(find_letter('h')->id == OptionId::help);
 }
 
-TEST_CASE("help: within eighty columns and 120 lines, examples before options") {
+TEST_CASE("help: at most 80 columns and 120 lines, examples before options") {
   for (const Personality personality :
        {Personality::muster, Personality::torchrun, Personality::torch_distributed_launch}) {
     const std::string help = help_text(personality, 80);
@@ -145,7 +145,7 @@ TEST_CASE("help: within eighty columns and 120 lines, examples before options") 
   CHECK(help_text(Personality::torchrun, 80).starts_with("usage: torchrun "));
 }
 
-TEST_CASE("help: one group, to the letter") {
+TEST_CASE("help: one group, verbatim") {
   const std::string help = help_text(Personality::muster, 80);
   const auto begin = help.find("Failures, restarts and shutdown");
   CHECK(help.substr(begin, help.find("\n\n", begin) - begin) ==
@@ -164,13 +164,13 @@ TEST_CASE("help: one group, to the letter") {
         "  --on-child-death WHAT       fail: a dying child fails its worker [ignore]");
 }
 
-TEST_CASE("help: narrow and absurd widths still give all options") {
+TEST_CASE("help: narrow and absurd widths still list all options") {
   for (const int width : {-1, 0, 20, 100000}) {
     CHECK(has(help_text(Personality::muster, width), "--numa-binding"));
   }
 }
 
-TEST_CASE("manual: no line starts with a dot or quote that is not a command of roff") {
+TEST_CASE("manual: no line starts with a dot or quote except roff commands") {
   for (const std::string& line : split(man_page(), '\n')) {
     INFO(line);
     const bool command = line.starts_with(".TH ") || line.starts_with(".SH ") ||
@@ -181,7 +181,7 @@ TEST_CASE("manual: no line starts with a dot or quote that is not a command of r
   }
 }
 
-TEST_CASE("manual: it names the other programs, and every field of the report at its top") {
+TEST_CASE("manual: it names the other programs, and all fields at the top of the report") {
   const std::string manual = man_page();
   CHECK(has(manual, ".BR musterctl (1)"));
   CHECK(has(manual, ".BR muster\\-store (1)"));
@@ -203,7 +203,7 @@ TEST_CASE("manual: it names the other programs, and every field of the report at
   }
 }
 
-TEST_CASE("explain: each setting with its value and where it came from") {
+TEST_CASE("explain: each setting with its value and its source") {
   const std::string text = explained({"--nproc-per-node=auto",
                                       "-t3",
                                       "--rdzv-conf=a=1,token=secret",
@@ -222,7 +222,7 @@ TEST_CASE("explain: each setting with its value and where it came from") {
   CHECK_FALSE(has(text, "secret"));
 }
 
-TEST_CASE("explain: many nodes, with what they meet by") {
+TEST_CASE("explain: several nodes, with their rendezvous") {
   const std::string text = explained({"--nnodes=2:4",
                                       "--rdzv-backend=c10d",
                                       "--rdzv-endpoint=a,b:7",
@@ -246,7 +246,7 @@ TEST_CASE("explain: many nodes, with what they meet by") {
   CHECK(line_of(explained({"train.py"}, Personality::muster), "rendezvous").empty());
 }
 
-TEST_CASE("manual: each key of --rdzv-conf with its default, or why it has no effect") {
+TEST_CASE("manual: each key of --rdzv-conf with its default, or the reason why it has no effect") {
   const std::string manual = man_page();
   const auto idle = manual.find("Accepted for torchrun compatibility, without effect");
   REQUIRE(idle != std::string::npos);
@@ -262,7 +262,7 @@ TEST_CASE("manual: each key of --rdzv-conf with its default, or why it has no ef
   }
 }
 
-TEST_CASE("explain: keys of --rdzv-conf that do nothing with the back end are said to") {
+TEST_CASE("explain: marks keys of --rdzv-conf that have no effect with the backend") {
   const std::string text = explained({"--nnodes=2",
                                       "--rdzv-backend=c10d",
                                       "--rdzv-endpoint=a",
@@ -274,7 +274,7 @@ TEST_CASE("explain: keys of --rdzv-conf that do nothing with the back end are sa
         "line");
 }
 
-TEST_CASE("explain: a setting without an effect in this run is shown as it was given") {
+TEST_CASE("explain: shows a setting without an effect in this run as it was given") {
   const std::string text = explained({"--rsh=ssh -p 7",
                                       "--rsh-fanout=9",
                                       "--srun",
@@ -300,7 +300,7 @@ TEST_CASE("explain: a setting without an effect in this run is shown as it was g
   CHECK(line_of(text, "rsh-muster") == "rsh-muster none default");
 }
 
-TEST_CASE("explain: a program that does not exist is no reason to explain nothing") {
+TEST_CASE("explain: a nonexistent program does not prevent an explanation") {
   const std::string text = explained({"--explain", "none.py"}, Personality::muster);
   CHECK(line_of(text, "program") ==
         "program none.py command line; the script none.py does not exist");

@@ -9,7 +9,7 @@
 
 using namespace muster;
 
-TEST_CASE("values: whole numbers as Python's int") {
+TEST_CASE("values: whole numbers like Python's int") {
   CHECK(parse_python_int(" 4") == 4);
   CHECK(parse_python_int("+4") == 4);
   CHECK(parse_python_int("1_0") == 10);
@@ -20,7 +20,7 @@ TEST_CASE("values: whole numbers as Python's int") {
   }
 }
 
-TEST_CASE("values: numbers as Python's float") {
+TEST_CASE("values: numbers like Python's float") {
   CHECK(parse_python_float("0.1") == 0.1);
   CHECK(parse_python_float(" +5 ") == 5.0);
   CHECK(parse_python_float("1e-3") == 1e-3);
@@ -40,7 +40,7 @@ TEST_CASE("values: flags in torchrun's variables are numbers, in ours also words
   CHECK_FALSE(parse_word_flag("maybe"));
 }
 
-TEST_CASE("values: a doubled comma is a comma") {
+TEST_CASE("values: a doubled comma represents a comma") {
   CHECK(split_with_escapes("a,b") == std::vector<std::string>{"a", "b"});
   CHECK(split_with_escapes("a,,b,c") == std::vector<std::string>{"a,b", "c"});
   CHECK(split_with_escapes("") == std::vector<std::string>{""});
@@ -112,7 +112,7 @@ TEST_CASE("rdzv conf: the keys that a back end reads are checked, others are not
   CHECK_FALSE(read_rendezvous_config({{"timeout", "soon"}}, "static"));
 }
 
-TEST_CASE("rdzv conf: our own keys are checked for every back end") {
+TEST_CASE("rdzv conf: our own keys are checked for every backend") {
   using Conf = std::map<std::string, std::string>;
   for (const char* backend : {"static", "c10d"}) {
     for (const Conf& bad : {Conf{{"lease", "0.1"}},
@@ -130,7 +130,7 @@ TEST_CASE("rdzv conf: our own keys are checked for every back end") {
         "lease=0.1 must be at least 0.2 s");
 }
 
-TEST_CASE("rdzv conf: the old name of allow_split_brain is refused with the new one") {
+TEST_CASE("rdzv conf: the old name of allow_split_brain is rejected in favour of the new one") {
   for (const char* backend : {"static", "c10d"}) {
     const auto refused = read_rendezvous_config({{"risk_two_worlds", "true"}}, backend);
     REQUIRE_FALSE(refused);
@@ -139,7 +139,7 @@ TEST_CASE("rdzv conf: the old name of allow_split_brain is refused with the new 
   }
 }
 
-TEST_CASE("rdzv conf: what is not said has torchrun's defaults") {
+TEST_CASE("rdzv conf: missing keys have torchrun's defaults") {
   const auto c10d = read_rendezvous_config({}, "c10d");
   REQUIRE(c10d);
   CHECK(c10d->join_timeout == std::chrono::seconds(600));
@@ -151,7 +151,7 @@ TEST_CASE("rdzv conf: what is not said has torchrun's defaults") {
   CHECK(read_rendezvous_config({}, "static")->join_timeout == std::chrono::seconds(900));
 }
 
-TEST_CASE("rdzv conf: each key sets what it says, with fractions of a second") {
+TEST_CASE("rdzv conf: each key sets its value, including fractions of a second") {
   const auto out = read_rendezvous_config({{"join_timeout", "5"},
                                            {"last_call_timeout", "0.25"},
 
@@ -177,7 +177,7 @@ TEST_CASE("rdzv conf: each key sets what it says, with fractions of a second") {
         std::chrono::years(30));
 }
 
-TEST_CASE("rdzv conf: the lease is torchrun's interval times attempts, unless it is given") {
+TEST_CASE("rdzv conf: the lease is torchrun's interval times attempts, unless set") {
   const auto lease = [](const std::map<std::string, std::string>& conf) {
     return read_rendezvous_config(conf, "c10d")->lease;
   };

@@ -41,7 +41,7 @@ constexpr const char* kCopy =
     "add.u64 %a, %a, %i; add.u64 %b, %b, %i;\n"
     "ld.global.b32 %t0, [%a]; st.global.b32 [%b], %t0; ret;";
 
-TEST_CASE("kernels: a dry run changes nothing, and says what is used") {
+TEST_CASE("kernels: a dry run changes nothing and records the memory uses") {
   const auto kernels = fake::parse_ptx(kernel_of(kCopy));
   REQUIRE(kernels.has_value());
   const Words from = {1, 2, 3, 4};
@@ -88,7 +88,7 @@ constexpr std::array kMistakes = {
     Mistake{"mov.u32 %t0, 1;", "the last instruction of a kernel is not ret or bra"},
     Mistake{"bra nowhere; ret;", "line 11 goes to \"nowhere\", where no instruction is"}};
 
-TEST_CASE("kernels: mistakes of one thread, and of the text") {
+TEST_CASE("kernels: errors in a thread and in the text") {
   alignas(16) std::array<std::uint32_t, 8> memory = {4, 0, 0, 0};
   const fake::Launch launch{1, 1, {address_of(memory.data()), address_of(&memory[4])}};
   REQUIRE(run("ld.global.v4.b32 {%t0, %t1, %t2, %t3}, [%b]; shr.u64 %i, %a, 63; mov.u32 %t0, 31;\n"
@@ -101,7 +101,7 @@ TEST_CASE("kernels: mistakes of one thread, and of the text") {
   }
 }
 
-TEST_CASE("kernels: a register that an earlier thread wrote is not written for the next one") {
+TEST_CASE("kernels: a register written by one thread counts as unwritten in the next one") {
   const Words memory(4);
   CHECK(run("mov.u32 %t0, %tid.x; setp.gt.u32 %p, %t0, 0; @%p bra use;\n"
             "mov.u32 %t1, 5; use: add.u32 %t2, %t1, 1; ret;",

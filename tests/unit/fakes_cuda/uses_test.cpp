@@ -23,7 +23,7 @@ std::string race(const std::vector<ThreadUse>& uses) {
   return gathered ? "" : gathered.error();
 }
 
-TEST_CASE("uses: ranges that touch become one") {
+TEST_CASE("uses: adjacent ranges are merged") {
   const auto uses = gather({read(0, 108), read(1, 100), read(0, 104), write(0, 200), read(2, 116)});
   REQUIRE(uses.has_value());
   REQUIRE(uses->reads.size() == 2);
@@ -41,12 +41,12 @@ TEST_CASE("uses: ranges that touch become one") {
   CHECK(uses->allow(write(5, 200)));
 }
 
-TEST_CASE("uses: one thread may read and write one place, many may read it") {
+TEST_CASE("uses: a thread may read and write its own range, several threads may read one range") {
   CHECK(race({read(0, 100), write(0, 100), read(1, 104, 8), write(1, 108), read(0, 104)}) == "");
   CHECK(race({read(0, 100), read(1, 100), read(2, 100)}) == "");
 }
 
-TEST_CASE("uses: a thread that writes what another one uses") {
+TEST_CASE("uses: a thread may not write a range that another one uses") {
   CHECK(race({write(3, 100), write(4, 100)}) ==
         "thread 4 writes (line 2) what thread 3 writes (line 2), and nothing orders the two");
   CHECK(race({write(3, 100), read(4, 102, 2)}) ==

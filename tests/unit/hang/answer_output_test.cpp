@@ -10,7 +10,7 @@ constexpr TimePoint kNow{std::chrono::seconds(1000)};
 
 }  // namespace
 
-TEST_CASE("what a rank prints when it is asked does not count, and what it prints later does") {
+TEST_CASE("output that a rank prints during its answer does not count, later output does") {
   AnswerOutput answers;
   CHECK(answers.count(0, 100, kNow) == 100);
   answers.asked(0, 120, kNow);
@@ -19,7 +19,7 @@ TEST_CASE("what a rank prints when it is asked does not count, and what it print
   CHECK(answers.count(1, 220, kNow) == 220);  // it was not queried
 }
 
-TEST_CASE("once the answer is there, output counts again a little later") {
+TEST_CASE("output counts again shortly after the answer") {
   AnswerOutput answers;
   answers.asked(0, 100, kNow);
   CHECK(answers.is_answering(0, kNow + std::chrono::seconds(4)));
@@ -30,7 +30,7 @@ TEST_CASE("once the answer is there, output counts again a little later") {
   CHECK(answers.count(0, 160, kNow + std::chrono::seconds(6)) == 110);
 }
 
-TEST_CASE("a rank may be asked again before its time is over") {
+TEST_CASE("a rank may be queried again before its time is over") {
   AnswerOutput answers;
   answers.asked(0, 10, kNow);
   answers.asked(0, 15, kNow + std::chrono::seconds(9));
@@ -40,7 +40,7 @@ TEST_CASE("a rank may be asked again before its time is over") {
   CHECK(answers.count(0, 5, kNow) == 5);
 }
 
-TEST_CASE("output that is counted anew, as by another reader, never falls below zero") {
+TEST_CASE("a counter that restarts, as after a change of reader, never falls below zero") {
   AnswerOutput answers;
   answers.asked(0, 10, kNow);
   CHECK(answers.count(0, 50, kNow) == 10);

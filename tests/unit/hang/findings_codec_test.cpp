@@ -69,7 +69,7 @@ std::string fault_of(const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("findings come back as they were") {
+TEST_CASE("findings survive encoding and decoding") {
   const Evidence sent = findings(3, 2);
   const auto got = decode_findings(encode_findings(sent, kRoom));
   REQUIRE(got);
@@ -77,19 +77,19 @@ TEST_CASE("findings come back as they were") {
   CHECK(decode_findings(encode_findings({}, kRoom)).value() == Evidence{});
 }
 
-TEST_CASE("a position without a rank in its group does not become that of the group's first") {
+TEST_CASE("a position without a rank in its group stays without one") {
   Evidence sent = findings(1, 1);
   sent.ranks[0].positions[0].rank = -1;
   CHECK(decode_findings(encode_findings(sent, kRoom)).value() == sent);
 }
 
-TEST_CASE("a verdict comes back as it was") {
+TEST_CASE("a verdict survives encoding and decoding") {
   const auto got = decode_verdict(encode_verdict(verdict(), kRoom));
   REQUIRE(got);
   CHECK(*got == verdict());
 }
 
-TEST_CASE("findings that do not fit are told with less detail, then of fewer ranks") {
+TEST_CASE("findings that do not fit lose details, then ranks") {
   const Evidence sent = findings(4, 64);
   const auto told = [&](std::size_t room) {
     const std::string bytes = encode_findings(sent, room);
@@ -122,7 +122,7 @@ TEST_CASE("a verdict that does not fit loses its last groups") {
   CHECK_FALSE(got->verdict.groups.empty());
 }
 
-TEST_CASE("many ranks are a few spans") {
+TEST_CASE("many ranks are encoded as a few spans") {
   WholeVerdict sent = verdict();
   sent.verdict.ranks.clear();
   for (int rank = 0; rank < 80'000; ++rank) {
@@ -133,7 +133,7 @@ TEST_CASE("many ranks are a few spans") {
   CHECK(decode_verdict(bytes)->verdict.ranks == sent.verdict.ranks);
 }
 
-TEST_CASE("many groups that wait for very many ranks are told as far as they are read") {
+TEST_CASE("many groups that wait for very many ranks are limited to what the decoder accepts") {
   constexpr int kRanks = 100'000;
   WholeVerdict sent = verdict();
   Group group = sent.verdict.groups.front();
@@ -148,7 +148,7 @@ TEST_CASE("many groups that wait for very many ranks are told as far as they are
   CHECK(got->verdict.groups.back().waits_for.empty());
 }
 
-TEST_CASE("bytes that end too early or go on are refused") {
+TEST_CASE("truncated and overlong messages are refused") {
   const std::string whole = encode_findings(findings(2, 3), kRoom);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK_FALSE(decode_findings(whole.substr(0, size)));
@@ -161,7 +161,7 @@ TEST_CASE("bytes that end too early or go on are refused") {
   }
 }
 
-TEST_CASE("values out of their range are refused") {
+TEST_CASE("values out of range are refused") {
   std::string bytes = encode_findings(findings(1, 0), kRoom);
   std::string bad = bytes;
   bad.replace(0, 8, 8, '\xff');  // a limit that is not a number
@@ -171,7 +171,7 @@ TEST_CASE("values out of their range are refused") {
   CHECK_THAT(fault_of(bad), Catch::EndsWith(" entries; the limit is 4096"));
 }
 
-TEST_CASE("a few bytes cannot stand for more ranks than a job has") {
+TEST_CASE("a few bytes cannot represent more ranks than a job has") {
   WholeVerdict sent;
   sent.verdict.ranks = {0};
   std::string bytes = encode_verdict(sent, kRoom);
@@ -185,7 +185,7 @@ TEST_CASE("a few bytes cannot stand for more ranks than a job has") {
   CHECK(got.error().message == "a verdict: ranks out of range");
 }
 
-TEST_CASE("texts of other nodes cannot steer a terminal") {
+TEST_CASE("texts from other nodes cannot contain terminal control characters") {
   Evidence sent = findings(1, 0);
   sent.ranks[0].own->reason = "a\nb\x1b[1m";
   CHECK(decode_findings(encode_findings(sent, kRoom))->ranks[0].own->reason == "a b [1m");

@@ -65,7 +65,8 @@ Bench with_operations() {
 
 }  // namespace
 
-TEST_CASE("quiet for the limit, ranks are inspected once and the verdict is announced") {
+TEST_CASE(
+    "after a quiet period of the limit it inspects the ranks and announces the verdict once") {
   Bench bench = with_operations();
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<Inspect>(bench.look()));
@@ -73,13 +74,13 @@ TEST_CASE("quiet for the limit, ranks are inspected once and the verdict is anno
   const auto effects = bench.judged(Cause::sleeps, 1);
   REQUIRE(is_one<Announce>(effects));
   REQUIRE(std::get<Announce>(effects.front()).verdict.ranks == std::vector{1});
-  REQUIRE(bench.quiet_for(100).empty());  // said once
+  REQUIRE(bench.quiet_for(100).empty());  // announced once
   ++bench.zero.operations.value();
   ++bench.one.operations.value();
   REQUIRE(is_one<GoesOn>(bench.look()));
 }
 
-TEST_CASE("what went on during the inspection has not hung") {
+TEST_CASE("ranks that make progress during the inspection have not hung") {
   Bench bench = with_operations();
   REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
   ++bench.zero.operations.value();
@@ -88,7 +89,7 @@ TEST_CASE("what went on during the inspection has not hung") {
   REQUIRE(bench.judged(Cause::sleeps, 1).empty());
 }
 
-TEST_CASE("who writes much is slow, not hung, until ten limits are over") {
+TEST_CASE("a rank that writes a lot is slow, not hung, until ten limits have passed") {
   Bench bench = with_operations();
   bench.one.io_bytes = 0;
   for (int second = 1; second < 10 * 10; ++second) {
@@ -104,7 +105,7 @@ TEST_CASE("who writes much is slow, not hung, until ten limits are over") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::blocked_io, 1)));
 }
 
-TEST_CASE("a few bytes a second are no sign of life") {
+TEST_CASE("a few bytes per second do not count as activity") {
   Bench bench = with_operations();
   bench.one.io_bytes = 0;
   for (int second = 1; second < 10; ++second) {
@@ -115,7 +116,7 @@ TEST_CASE("a few bytes a second are no sign of life") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
 }
 
-TEST_CASE("who is stopped by a signal is not slow") {
+TEST_CASE("a rank that is stopped by a signal is not slow") {
   Bench bench = with_operations();
   bench.one.output = 0;
   for (int second = 1; second < 10; ++second) {
@@ -126,7 +127,7 @@ TEST_CASE("who is stopped by a signal is not slow") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::stopped, 1)));
 }
 
-TEST_CASE("CPU time counts before the first step or operation only") {
+TEST_CASE("CPU time counts only before the first step or operation") {
   Bench bench(seconds(10));
   bench.zero.output = 5;
   bench.one.output = 5;
@@ -144,7 +145,7 @@ TEST_CASE("CPU time counts before the first step or operation only") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
 }
 
-TEST_CASE("who waits in an operation shows no sign of life by spinning") {
+TEST_CASE("a rank that spins while it waits in an operation is not active") {
   Bench bench(seconds(10));
   bench.zero.output = 5;
   bench.one.output = 5;
@@ -158,7 +159,7 @@ TEST_CASE("who waits in an operation shows no sign of life by spinning") {
   REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
 }
 
-TEST_CASE("work on an answer is no sign of life, and costs who is slow nothing") {
+TEST_CASE("CPU time for an answer is not activity, and does not affect a slow rank") {
   const bool busy = GENERATE(false, true);
   Bench bench(seconds(10));
   bench.zero.output = 5;
@@ -178,7 +179,7 @@ TEST_CASE("work on an answer is no sign of life, and costs who is slow nothing")
   REQUIRE(bench.judged(Cause::sleeps, 1).empty() == busy);
 }
 
-TEST_CASE("who has gone on since it waited may be slow") {
+TEST_CASE("a rank that has made progress since it waited may be slow") {
   Bench bench(seconds(10));
   bench.zero.output = 5;
   bench.one.output = 5;
@@ -193,7 +194,7 @@ TEST_CASE("who has gone on since it waited may be slow") {
   REQUIRE(bench.judged(Cause::sleeps, 1).empty());
 }
 
-TEST_CASE("auto: an evaluation that only computes is slow, until ten limits are over") {
+TEST_CASE("auto: an evaluation that only computes is slow until ten limits have passed") {
   Bench bench(std::nullopt);
   for (std::uint64_t step = 1; step <= 6; ++step) {
     bench.zero.steps = step;
@@ -215,7 +216,7 @@ TEST_CASE("auto: an evaluation that only computes is slow, until ten limits are 
   REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
 }
 
-TEST_CASE("where only rank 0 prints its lines are progress of all") {
+TEST_CASE("if only rank 0 prints, its lines are progress of all ranks") {
   Bench bench(seconds(10));
   bench.zero.output = 0;
   for (int second = 0; second < 100; ++second) {
@@ -251,7 +252,7 @@ TEST_CASE("before five steps auto waits for half an hour") {
   REQUIRE(is_one<Inspect>(bench.quiet_for(100)));
 }
 
-TEST_CASE("a job that goes on at step 10000 has made one step") {
+TEST_CASE("a job that resumes at step 10000 has made one step") {
   Bench bench(std::nullopt);
   for (std::uint64_t step = 10000; step < 10000 + kStepsFirst; ++step) {
     REQUIRE(bench.core.limit() == kStartLimit);
@@ -261,14 +262,14 @@ TEST_CASE("a job that goes on at step 10000 has made one step") {
   REQUIRE(bench.core.limit() == kAutoLimitMin);
 }
 
-TEST_CASE("a program of which nothing is seen is told so once and never judged") {
+TEST_CASE("a program without visible progress gets one warning and is never judged") {
   Bench bench(seconds(10));
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<SayBlind>(bench.look()));
   REQUIRE(bench.quiet_for(1000).empty());
 }
 
-TEST_CASE("the user is not told that nothing is seen while the program may be importing") {
+TEST_CASE("no such warning while the program may still be importing modules") {
   Bench bench(seconds(10));
   bench.zero.io_bytes = bench.one.io_bytes = 0;
   for (int second = 1; second < 60; ++second) {
@@ -280,7 +281,7 @@ TEST_CASE("the user is not told that nothing is seen while the program may be im
   REQUIRE(bench.quiet_for(1000).empty());
 }
 
-TEST_CASE("where all output is seen, silence since the start is no progress") {
+TEST_CASE("if all output is visible, silence since the start is a lack of progress") {
   Bench bench(seconds(10), true);
   bench.zero.output = bench.one.output = 0;
   REQUIRE(bench.quiet_for(9).empty());
@@ -290,13 +291,13 @@ TEST_CASE("where all output is seen, silence since the start is no progress") {
   REQUIRE(is_one<SayBlind>(automatic.quiet_for(600)));
 }
 
-TEST_CASE("auto: a program may compile for minutes before anything is seen of it") {
+TEST_CASE("auto: a program may compile for minutes before its first visible progress") {
   Bench bench(std::nullopt);
   REQUIRE(bench.quiet_for(599).empty());
   REQUIRE(is_one<SayBlind>(bench.look()));
 }
 
-TEST_CASE("a place for output is no source before something is printed there") {
+TEST_CASE("an output file is no source of progress before something is printed to it") {
   Bench bench(seconds(10));
   bench.zero.output = bench.one.output = 0;
   REQUIRE(is_one<SayBlind>(bench.quiet_for(10)));
@@ -306,7 +307,7 @@ TEST_CASE("a place for output is no source before something is printed there") {
   REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
 }
 
-TEST_CASE("who was stopped together with us has not hung") {
+TEST_CASE("ranks that were stopped together with the agent have not hung") {
   Bench bench = with_operations();
   bench.now += std::chrono::hours(8);
   REQUIRE(bench.look().empty());
@@ -314,7 +315,7 @@ TEST_CASE("who was stopped together with us has not hung") {
   REQUIRE(is_one<Inspect>(bench.quiet_for(1)));
 }
 
-TEST_CASE("nothing is looked at when no rank is left") {
+TEST_CASE("does not poll when no rank is left") {
   Bench bench = with_operations();
   bench.core.rank_ended(0);
   REQUIRE(bench.core.is_watching());
@@ -323,7 +324,7 @@ TEST_CASE("nothing is looked at when no rank is left") {
   REQUIRE(!bench.core.next_look());
 }
 
-TEST_CASE("a verdict on all nodes is announced, and not asked for again") {
+TEST_CASE("a verdict from all nodes is announced and not requested again") {
   Bench bench = with_operations();
   REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
   bench.core.told(bench.now, Verdict{});
@@ -333,7 +334,7 @@ TEST_CASE("a verdict on all nodes is announced, and not asked for again") {
   REQUIRE(is_one<GoesOn>(bench.look()));
 }
 
-TEST_CASE("a verdict that does not count is asked for again a little later") {
+TEST_CASE("a verdict that does not count is requested again a little later") {
   Bench bench = with_operations();
   REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
   bench.core.told(bench.now, std::nullopt);
@@ -341,7 +342,7 @@ TEST_CASE("a verdict that does not count is asked for again a little later") {
   REQUIRE(is_one<Inspect>(bench.look()));
 }
 
-TEST_CASE("a verdict that comes before the limit has passed here is over when the ranks go on") {
+TEST_CASE("a verdict that arrives before this node's limit is over when its ranks continue") {
   Bench bench = with_operations();
   REQUIRE(bench.quiet_for(5).empty());
   bench.core.told(bench.now, Verdict{});
@@ -352,14 +353,14 @@ TEST_CASE("a verdict that comes before the limit has passed here is over when th
   REQUIRE(is_one<GoesOn>(bench.look()));
 }
 
-TEST_CASE("who hears nothing of a verdict asks again") {
+TEST_CASE("repeats the request if no verdict arrives") {
   Bench bench = with_operations();
   REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
   REQUIRE(bench.quiet_for(29).empty());
   REQUIRE(is_one<Inspect>(bench.look()));
 }
 
-TEST_CASE("of workers that are not watched nobody hears a verdict") {
+TEST_CASE("ignores a verdict while it watches no workers") {
   Bench bench = with_operations();
   bench.core.end();
   bench.core.told(bench.now, Verdict{});

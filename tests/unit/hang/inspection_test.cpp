@@ -34,7 +34,7 @@ Evidence of_rank(int rank) {
 
 }  // namespace
 
-TEST_CASE("inspection: what is known is kept, and there are two looks before its end") {
+TEST_CASE("inspection: keeps the given evidence, and observes the processes for a while") {
   asio::io_context loop;
   Inspection inspection(loop, tools());
   std::vector<Evidence> found;
@@ -53,7 +53,7 @@ TEST_CASE("inspection: what is known is kept, and there are two looks before its
   CHECK(found[0].ranks[0].processes[0].pid == ::getpid());
 }
 
-TEST_CASE("inspection: a rank that has ended is not looked at") {
+TEST_CASE("inspection: does not inspect a rank that has exited") {
   asio::io_context loop;
   Inspection inspection(loop, tools());
   Evidence found;
@@ -64,7 +64,8 @@ TEST_CASE("inspection: a rank that has ended is not looked at") {
   CHECK(found.ranks[0].processes.empty());
 }
 
-TEST_CASE("inspection: a second one takes the place of the first, and none follows a cancel") {
+TEST_CASE(
+    "inspection: a new inspection replaces the previous one, and none starts after a cancel") {
   asio::io_context loop;
   Inspection inspection(loop, tools());
   std::vector<int> seen;
@@ -80,7 +81,7 @@ TEST_CASE("inspection: a second one takes the place of the first, and none follo
   CHECK(seen == std::vector{2});
 }
 
-TEST_CASE("inspection: it is over in time though a program that shows stacks hangs") {
+TEST_CASE("inspection: ends in time even if a program that prints stacks hangs") {
   std::string folder = "/tmp/muster_inspection_XXXXXX";
   REQUIRE(::mkdtemp(folder.data()) != nullptr);
   const std::filesystem::path program = folder + "/eu-stack";

@@ -66,7 +66,7 @@ Evidence of(std::vector<RankEvidence> ranks) {
 
 }  // namespace
 
-TEST_CASE("of whom no operation is known may be the one that the others wait for") {
+TEST_CASE("the other ranks may be waiting for a rank without a known operation") {
   const Verdict verdict = judge(of({waiting(0), rank_in(1, WaitKind::sleep, "nap"), waiting(2)}));
   REQUIRE(verdict.cause == Cause::sleeps);
   REQUIRE(verdict.ranks == std::vector{1});
@@ -102,7 +102,7 @@ RankEvidence with_threads(RankEvidence rank) {
   return rank;
 }
 
-TEST_CASE("many threads that wait for each other are each visited once") {
+TEST_CASE("visits each of many threads that wait for each other once") {
   RankEvidence rank = with_threads(rank_in(1, WaitKind::lock, "train"));
   const Verdict quiet = judge(of({waiting(0), rank}));
   CHECK(quiet.cause == Cause::waits_for_thread);
@@ -113,7 +113,7 @@ TEST_CASE("many threads that wait for each other are each visited once") {
   CHECK(found.ranks == std::vector{1});
 }
 
-TEST_CASE("where the operations of some are known only their names are compared") {
+TEST_CASE("if some ranks' operations are unknown, compares only names") {
   const auto in_library = [](int rank, const std::string& operation, const std::string& caller) {
     RankEvidence out = rank_in(rank, WaitKind::lock, caller);
     out.processes[0].stacks[0].frames.insert(
@@ -129,7 +129,7 @@ TEST_CASE("where the operations of some are known only their names are compared"
   CHECK(other.cause == Cause::different_collective);
 }
 
-TEST_CASE("who receives is in no other collective than those that wait for it") {
+TEST_CASE("a receiving rank is not in a different collective from ranks that wait for it") {
   const auto receiving = [](int rank, int peer) {
     RankEvidence out = rank_in(rank, WaitKind::lock, "train");
     out.positions.push_back({.group = "world", .rank = rank, .size = 3, .entered = 4});
@@ -142,7 +142,7 @@ TEST_CASE("who receives is in no other collective than those that wait for it") 
   CHECK(verdict.cause != Cause::different_collective);
 }
 
-TEST_CASE("who was just awake in our library waits where the others do") {
+TEST_CASE("a rank that was briefly awake in our library waits like the others") {
   RankEvidence sleeper = rank_in(1, WaitKind::sleep, "nap");
   place(sleeper, 119, "");
   RankEvidence awake = waiting(2);
@@ -156,7 +156,7 @@ TEST_CASE("who was just awake in our library waits where the others do") {
   CHECK(groups() == 3);
 }
 
-TEST_CASE("the one that the others wait for is blamed with its own cause") {
+TEST_CASE("blames the rank for which the others wait, with its own cause") {
   RankEvidence sleeper = rank_in(1, WaitKind::sleep, "nap");
   place(sleeper, 119, "");
   const Verdict verdict = judge(of({waiting(0), sleeper, waiting(2)}));
@@ -170,7 +170,7 @@ TEST_CASE("the one that the others wait for is blamed with its own cause") {
   REQUIRE(verdict.groups[1].position == "in #119 all_reduce sum f32[25] (0 s)");
 }
 
-TEST_CASE("a stopped process comes before all else, also inside of an operation") {
+TEST_CASE("a stopped process takes precedence, even inside an operation") {
   RankEvidence stopped = waiting(2);
   stopped.processes.front().state = 'T';
   const Verdict verdict = judge(of({waiting(0), waiting(1), stopped}));
@@ -178,7 +178,7 @@ TEST_CASE("a stopped process comes before all else, also inside of an operation"
   REQUIRE(verdict.ranks == std::vector{2});
 }
 
-TEST_CASE("a chain is followed to its end") {
+TEST_CASE("follows a chain to its end") {
   RankEvidence reader = rank_in(1, WaitKind::file_lock, "save", "/shared/lock");
   reader.processes.front().threads.front().wait.holder = 100;
   place(reader, 119, "");
@@ -189,7 +189,7 @@ TEST_CASE("a chain is followed to its end") {
   REQUIRE(verdict.ranks == std::vector{0});
 }
 
-TEST_CASE("who is waited for only because of its lock has skipped no operation") {
+TEST_CASE("a rank that blocks others only by its lock has skipped no operation") {
   const RankEvidence holder = rank_in(0, WaitKind::socket, "download", "socket:[7]");
   RankEvidence other = rank_in(1, WaitKind::file_lock, "save", "/shared/lock");
   other.processes.front().threads.front().wait.holder = 100;
@@ -199,7 +199,7 @@ TEST_CASE("who is waited for only because of its lock has skipped no operation")
   CHECK(verdict.groups.at(1).waits_for == std::vector{0});
 }
 
-TEST_CASE("operations that differ: both sides are shown, the fewer are blamed") {
+TEST_CASE("operations that differ: shows both sides, blames the smaller one") {
   RankEvidence other = rank_in(1, WaitKind::lock, "train");
   place(other, 119, "broadcast f32[1] root 0", {"barrier"});
   const Verdict verdict = judge(of({waiting(0), other, waiting(2)}));
@@ -210,7 +210,7 @@ TEST_CASE("operations that differ: both sides are shown, the fewer are blamed") 
           "ranks 0, 2 call all_reduce sum f32[25]");
 }
 
-TEST_CASE("an operation that the others call next tells what was skipped") {
+TEST_CASE("recognizes a skipped operation if the others call it next") {
   const std::vector<std::string> history{"a", "b", "c", "a", "b", "c"};
   RankEvidence one = rank_in(0, WaitKind::lock, "train");
   RankEvidence two = rank_in(2, WaitKind::lock, "train");
@@ -223,7 +223,7 @@ TEST_CASE("an operation that the others call next tells what was skipped") {
   REQUIRE(verdict.ranks == std::vector{1});
 }
 
-TEST_CASE("who has ended is blamed by those that wait for it") {
+TEST_CASE("ranks that wait for an exited rank blame it") {
   RankEvidence ended{.rank = 1, .local_rank = 1, .ended = true};
   place(ended, 119, "");
   const Verdict verdict = judge(of({waiting(0), ended, waiting(2)}));
@@ -231,7 +231,7 @@ TEST_CASE("who has ended is blamed by those that wait for it") {
   REQUIRE(verdict.ranks == std::vector{1});
 }
 
-TEST_CASE("who makes progress is not blamed for one that hangs by itself") {
+TEST_CASE("a rank that makes progress is not blamed for one that hangs on its own") {
   RankEvidence busy = rank_in(0, WaitKind::nothing, "compute");
   busy.quiet = 0;
   busy.processes.front().threads.front().runs = true;
@@ -239,7 +239,7 @@ TEST_CASE("who makes progress is not blamed for one that hangs by itself") {
   REQUIRE(verdict.ranks == std::vector{1});
 }
 
-TEST_CASE("who makes progress is not blamed for a state in which it was seen by chance") {
+TEST_CASE("a rank that makes progress is not blamed for a state observed by chance") {
   RankEvidence resting = rank_in(0, WaitKind::sleep, "rest");
   resting.quiet = 0;
   CHECK(judge(of({resting, rank_in(1, WaitKind::sleep, "nap")})).ranks == std::vector{1});
@@ -247,25 +247,25 @@ TEST_CASE("who makes progress is not blamed for a state in which it was seen by 
   CHECK(judge(of({resting, rank_in(1, WaitKind::sleep, "nap")})).ranks == std::vector{0, 1});
 }
 
-TEST_CASE("ranks of other nodes are waited for") {
+TEST_CASE("ranks may wait for ranks on other nodes") {
   Evidence evidence = of({waiting(0), waiting(1)});
   evidence.world_size = 4;
   const Verdict verdict = judge(evidence);
   REQUIRE(verdict.cause == Cause::waits_for_rank);
 }
 
-TEST_CASE("all in one operation: nobody of them is the cause") {
+TEST_CASE("if all ranks are in one operation, none of them is the cause") {
   const Verdict verdict = judge(of({waiting(0), waiting(1), waiting(2)}));
   REQUIRE(verdict.cause == Cause::all_wait);
 }
 
-TEST_CASE("a job without any evidence has a verdict too") {
+TEST_CASE("a job without any evidence gets a verdict, too") {
   const Verdict verdict = judge(of({RankEvidence{.rank = 0, .quiet = kQuiet}}));
   REQUIRE(verdict.cause == Cause::unknown);
   REQUIRE(block_of(verdict, {}).size() <= kBlockLinesMax);
 }
 
-TEST_CASE("the block has twenty lines at most") {
+TEST_CASE("the block has at most twenty lines") {
   std::vector<RankEvidence> ranks;
   for (int rank = 0; rank < 64; ++rank) {
     ranks.push_back(rank_in(rank, WaitKind::sleep, "f" + std::to_string(rank)));

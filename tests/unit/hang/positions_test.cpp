@@ -38,7 +38,7 @@ FlightLog log_of(std::vector<FlightRecord> records) {
 
 }  // namespace
 
-TEST_CASE("a flight recorder as a position") {
+TEST_CASE("converts a flight recorder to a position") {
   FlightRecord transfer = record(9, false);
   transfer.request.kind = Kind::recv;
   transfer.request.root = 0;
@@ -58,7 +58,7 @@ TEST_CASE("a flight recorder as a position") {
   REQUIRE(at.pending[1].peer == 0);
 }
 
-TEST_CASE("operations on a GPU are not compared with those of the host") {
+TEST_CASE("does not compare operations on a GPU with those on the host") {
   FlightRecord on_gpu = record(7, false);
   on_gpu.on_gpu = true;
   const auto positions = positions_of({log_of({record(4, false), on_gpu})}, 2);
@@ -71,7 +71,7 @@ TEST_CASE("operations on a GPU are not compared with those of the host") {
   REQUIRE(positions_of({log_of({record(4, false)})}, 2).at(1).second.entered == 0);
 }
 
-TEST_CASE("of many operations the newest completed and the oldest open ones are kept") {
+TEST_CASE("keeps the newest completed and the oldest pending ones of many operations") {
   std::vector<FlightRecord> records;
   for (std::uint64_t seq = 1; seq <= 2000; ++seq) {
     records.push_back(record(seq, seq <= 1000));
@@ -84,7 +84,7 @@ TEST_CASE("of many operations the newest completed and the oldest open ones are 
   REQUIRE(at.pending.front().number == 1001);
 }
 
-TEST_CASE("a record of nonsense does no harm") {
+TEST_CASE("a nonsensical record does no harm") {
   FlightRecord odd = record(UINT64_MAX, false);
   odd.request.kind = static_cast<Kind>(250);
   odd.request.dtype = static_cast<collective::DType>(251);

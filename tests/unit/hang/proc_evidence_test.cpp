@@ -70,11 +70,11 @@ Scheduled scheduled(pid_t pid) {
 }  // namespace
 
 // Otherwise a rank would seem idle if other processes take its CPU.
-TEST_CASE("proc evidence: who waits for a processor is busy") {
+TEST_CASE("proc evidence: a thread that waits for a CPU is busy") {
   constexpr double kEnough = 0.2;
   constexpr double kTicks = 0.03;  // user and system time have a resolution of 10 ms
   if (!std::ifstream("/proc/self/schedstat")) {
-    WARN("skipped: this kernel does not tell how long a process waits for a processor");
+    WARN("skipped: this kernel does not report how long a process waits for a CPU");
     return;
   }
   const Spinner first;
@@ -86,7 +86,7 @@ TEST_CASE("proc evidence: who waits for a processor is busy") {
   CHECK(used_by(first.pid()).cpu_seconds >= before.ran + before.waited - kTicks);
 }
 
-TEST_CASE("proc evidence: who has ended has used nothing") {
+TEST_CASE("proc evidence: an exited process has used no CPU time") {
   pid_t ended = 0;
   {
     const Spinner spinner;

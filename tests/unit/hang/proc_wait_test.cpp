@@ -20,7 +20,7 @@ CallFacts facts(long number, const std::string& arguments) {
 
 }  // namespace
 
-TEST_CASE("system calls as /proc shows them") {
+TEST_CASE("parses system calls from /proc") {
   REQUIRE(facts(SYS_read, "0x5 0x7f00 0x10 0x0 0x0 0x0") ==
           CallFacts{.kind = WaitKind::read, .name = "read", .fd = 5});
   REQUIRE(facts(SYS_openat, "0xffffff9c 0x7f00 0x0 0x0 0x0 0x0").path_at == 0x7f00);
@@ -33,7 +33,7 @@ TEST_CASE("system calls as /proc shows them") {
   REQUIRE(facts(999999, "0x0 0x0 0x0 0x0 0x0 0x0").kind == WaitKind::other);
 }
 
-TEST_CASE("what is no system call") {
+TEST_CASE("rejects text that is not a system call") {
   for (const char* text : {"",
                            "running",
                            "-1 0x7f 0x7f",
@@ -44,7 +44,7 @@ TEST_CASE("what is no system call") {
   }
 }
 
-TEST_CASE("who holds a file lock") {
+TEST_CASE("finds the process that holds a file lock") {
   const std::string locks =
       "1: POSIX  ADVISORY  WRITE 700 fe:00:12 0 EOF\n"
       "2: FLOCK  ADVISORY  WRITE 800 fe:00:13 0 EOF\n"

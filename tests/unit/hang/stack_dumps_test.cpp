@@ -8,7 +8,7 @@
 
 namespace muster::hang {
 
-TEST_CASE("a dump of py-spy") {
+TEST_CASE("parses a dump from py-spy") {
   const auto stacks = parse_py_spy(
       R"([{"pid":1,"thread_id":140293147346624,"thread_name":"one","os_thread_id":27603,)"
       R"("active":false,"owns_gil":true,"frames":[{"name":"one","filename":"/tmp/dl.py",)"
@@ -23,13 +23,13 @@ TEST_CASE("a dump of py-spy") {
   REQUIRE(stacks[1] == Stack{.python = true});
 }
 
-TEST_CASE("what is no dump of py-spy") {
+TEST_CASE("rejects text that is not a dump from py-spy") {
   for (const char* text : {"", "{}", "[", "Error: no such process", "[[]]", "null"}) {
     REQUIRE(parse_py_spy(text).empty());
   }
 }
 
-TEST_CASE("pieces of dumps and absurd depths do no harm") {
+TEST_CASE("partial dumps and absurd depths do no harm") {
   const std::string dump =
       R"([{"thread_name":"a","os_thread_id":-1,"owns_gil":3,"frames":[{"name":1},[],{}]}])";
   for (std::size_t size = 0; size < dump.size(); ++size) {
@@ -50,7 +50,7 @@ TEST_CASE("pieces of dumps and absurd depths do no harm") {
   REQUIRE(parse_eu_stack(threads).size() == kThreadsMax);
 }
 
-TEST_CASE("a dump of eu-stack") {
+TEST_CASE("parses a dump from eu-stack") {
   const auto stacks = parse_eu_stack(
       "PID 27989 - process\nTID 27989:\n"
       "#0  0x00007f1d9b012503 clock_nanosleep@GLIBC_2.2.5\n#1  0x00007f1d9ac50f7a\n"
@@ -64,7 +64,7 @@ TEST_CASE("a dump of eu-stack") {
   REQUIRE(parse_eu_stack("#0 0x1 f\n").empty());
 }
 
-TEST_CASE("the frame of the user, not of libraries") {
+TEST_CASE("finds the user's frame, not those of libraries") {
   const Stack python{.python = true,
                      .frames = {{"wait", "/usr/lib/python3.11/threading.py", 1},
                                 {"all_reduce", "/v/site-packages/torch/x.py", 2},

@@ -80,7 +80,7 @@ std::string dump_with(const std::string& version, const std::string& key) {
 
 }  // namespace
 
-TEST_CASE("a dump of gloo's recorder as positions") {
+TEST_CASE("converts a dump of gloo's recorder to positions") {
   const auto found = positions("gloo-1", 1, "gloo");
   REQUIRE(found.size() == 1);
   const Position& at = found[0];
@@ -99,10 +99,10 @@ TEST_CASE("a dump of gloo's recorder as positions") {
   REQUIRE(texts(at.pending) == std::vector<std::string>{"10 all_reduce f32[25]"});
 }
 
-TEST_CASE("an operation that one rank left out is found in what PyTorch recorded") {
+TEST_CASE("finds an operation that one rank skipped in PyTorch's records") {
   Evidence evidence{.limit = 10, .world_size = 3};
   for (int rank = 0; rank < 3; ++rank) {
-    // Judging by their stacks alone, all do the same.
+    // According to their stacks alone, all are in the same operation.
     evidence.ranks.push_back(
         rank_in(rank, "wait", positions("gloo-" + std::to_string(rank), rank, "gloo")));
   }
@@ -114,7 +114,7 @@ TEST_CASE("an operation that one rank left out is found in what PyTorch recorded
         "comes before it");
 }
 
-TEST_CASE("groups, transfers and batches of them, as PyTorch's hook records them") {
+TEST_CASE("groups, transfers and batches as recorded by PyTorch's hook") {
   const auto found = positions("hook", 2, "nccl");
   REQUIRE(found.size() == 2);
   const Position& all = in_group(found, "default_pg (nccl)");
@@ -133,7 +133,7 @@ TEST_CASE("groups, transfers and batches of them, as PyTorch's hook records them
   CHECK(texts(part.recent) == std::vector<std::string>{"1 broadcast f32[2]"});
 }
 
-TEST_CASE("NCCL: a batch is one operation, and its last entry says how it went") {
+TEST_CASE("NCCL: a batch is one operation, and its last entry has the result") {
   const auto found = positions("nccl-0", 0, "nccl");
   const Position& at = in_group(found, "default_pg (nccl)");
   CHECK(at.entered == 4);
@@ -146,7 +146,7 @@ TEST_CASE("NCCL: a batch is one operation, and its last entry says how it went")
   CHECK(in_group(found, "group 7 (nccl) of 0,1").entered == 0);
 }
 
-TEST_CASE("NCCL: who has not called what another one waits for") {
+TEST_CASE("NCCL: finds the rank that has not called an operation for which another waits") {
   Evidence evidence{.limit = 10, .world_size = 2};
   evidence.ranks.push_back(rank_in(0, "wait", positions("nccl-0", 0, "nccl")));
   RankEvidence sleeper = rank_in(1, "nap", positions("nccl-1", 1, "nccl"));
@@ -159,7 +159,7 @@ TEST_CASE("NCCL: who has not called what another one waits for") {
   CHECK(verdict.groups[1].waits_for == std::vector{1});
 }
 
-TEST_CASE("a thread that runs in CUDA's synchronization waits, where an operation is pending") {
+TEST_CASE("a thread that runs in CUDA's synchronization waits if an operation is pending") {
   Evidence evidence{.limit = 10, .world_size = 2};
   for (int rank = 0; rank < 2; ++rank) {
     const std::string name = "nccl-" + std::to_string(rank);
@@ -176,7 +176,7 @@ TEST_CASE("a thread that runs in CUDA's synchronization waits, where an operatio
   CHECK(verdict.groups[0].reason == "waiting for the GPU in cudaStreamSynchronize");
 }
 
-TEST_CASE("the age of an operation is that of its call") {
+TEST_CASE("an operation's age counts from its call") {
   const auto found = torch_positions(
       dump_of("nccl-0"),
       {.rank = 0, .backend = "nccl", .now = 1'700'000'000'000'000'006 + 120'000'000'000});
@@ -184,7 +184,7 @@ TEST_CASE("the age of an operation is that of its call") {
   CHECK(in_group(*found, "default_pg (nccl)").pending[0].age == 120'000'000'000);
 }
 
-TEST_CASE("dumps of other formats are refused with the reason") {
+TEST_CASE("dumps in other formats are refused with the reason") {
   CHECK(refused(dump_with("3.0", "collective_seq_id")) ==
         "unsupported format 3.0; only 2.x is supported");
   CHECK(refused(dump_with("2.1", "seq_id")) ==
@@ -199,7 +199,7 @@ TEST_CASE("dumps of other formats are refused with the reason") {
   }
 }
 
-TEST_CASE("a pickle that would run code is refused") {
+TEST_CASE("a pickle that would execute code is refused") {
   CHECK(
       !Pickle::read("\x80\x02"
                     "cos\nsystem\nX\x02\0\0\0id\x85R."s));
@@ -209,7 +209,7 @@ TEST_CASE("a pickle that would run code is refused") {
   CHECK(!Pickle::read("\x80\x02]K\x01s."s));
 }
 
-TEST_CASE("numbers of a pickle") {
+TEST_CASE("parses numbers in a pickle") {
   const std::string bytes =
       "\x80\x02](K\xffM\xff\xffJ\xfe\xff\xff\xff\x8a\x01\xfe"
       "\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x40"

@@ -117,7 +117,7 @@ RankEvidence rank_of(int rank, pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("PyTorch's recorders are asked at their pipes, and their dumps read and removed") {
+TEST_CASE("queries PyTorch's recorders through their pipes, reads and removes their dumps") {
   const TempDir folder;
   const std::string place = folder.path() + "/torch_";
   const Idler worker({"MUSTER_TORCH_FLIGHTS=" + place,
@@ -151,7 +151,7 @@ TEST_CASE("PyTorch's recorders are asked at their pipes, and their dumps read an
   CHECK(!std::filesystem::exists(folder.path() + "/trace_1"));
 }
 
-TEST_CASE("where nobody listens nobody is asked, and what no dump is says so") {
+TEST_CASE("does not query pipes without a reader, and reports invalid dumps") {
   const TempDir folder;
   const Idler silent({"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + folder.path() + "/none_",
                       "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" + folder.path() + "/none_"});
@@ -166,10 +166,10 @@ TEST_CASE("where nobody listens nobody is asked, and what no dump is says so") {
   CHECK(recorders.gaps() ==
         std::vector<std::string>{"cannot read PyTorch's flight recorder (nccl) of rank 2: "
                                  "unexpected data at byte 0"});
-  CHECK(std::filesystem::exists(folder.path() + "/theirs_2"));  // it is not ours
+  CHECK(std::filesystem::exists(folder.path() + "/theirs_2"));  // it belongs to another process
 }
 
-TEST_CASE("a recorder that does not answer is left out after a while", "[slow]") {
+TEST_CASE("skips a recorder that does not answer in time", "[slow]") {
   const TempDir folder;
   const Idler worker({"TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + folder.path() + "/pipe_",
                       "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" + folder.path() + "/trace_"});

@@ -55,7 +55,7 @@ bool has_gap(const WholeVerdict& whole, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the rank of another node is blamed, and its node is named") {
+TEST_CASE("blames a rank on another node, and names its node") {
   const WholeVerdict whole = judge_all(two_nodes());
   CHECK(whole.counts);
   CHECK(whole.verdict.cause == Cause::sleeps);
@@ -72,7 +72,7 @@ TEST_CASE("the rank of another node is blamed, and its node is named") {
   CHECK(whole.verdict.groups[1].waits_for == std::vector{2});
 }
 
-TEST_CASE("without flight recorders those wait that are in an operation") {
+TEST_CASE("without flight recorders, ranks in an operation are the waiting ones") {
   auto nodes = two_nodes();
   for (NodeFindings& node : nodes) {
     for (RankEvidence& rank : node.evidence.ranks) {
@@ -82,7 +82,7 @@ TEST_CASE("without flight recorders those wait that are in an operation") {
   CHECK(judge_all(nodes).verdict.ranks == std::vector{2});
 }
 
-TEST_CASE("ranks with a flight recorder are not compared with those that have none") {
+TEST_CASE("does not compare ranks that have a flight recorder with ranks that have none") {
   auto nodes = two_nodes();
   nodes[1].evidence.ranks[0] = waiting(2);
   for (RankEvidence& rank : nodes[1].evidence.ranks) {
@@ -92,7 +92,7 @@ TEST_CASE("ranks with a flight recorder are not compared with those that have no
   CHECK(judge_all(nodes).verdict.cause == Cause::all_wait);
 }
 
-TEST_CASE("a node that is silent is the cause where the others wait for its ranks") {
+TEST_CASE("a silent node is the cause if other ranks wait for its ranks") {
   auto nodes = two_nodes();
   nodes[1] = {.name = "b", .rank_first = 2, .ranks = 2, .state = NodeState::silent, .waited = 4};
   const WholeVerdict whole = judge_all(nodes);
@@ -104,7 +104,7 @@ TEST_CASE("a node that is silent is the cause where the others wait for its rank
   CHECK(whole.acting_rank == 0);
 }
 
-TEST_CASE("a node that is silent is not the cause where another rank is") {
+TEST_CASE("a silent node is not the cause if another rank is") {
   auto nodes = two_nodes();
   nodes.push_back(
       {.name = "c", .rank_first = 4, .ranks = 1, .state = NodeState::silent, .waited = 4});
@@ -113,7 +113,7 @@ TEST_CASE("a node that is silent is not the cause where another rank is") {
   CHECK(has_gap(whole, "node 'c': has been silent for 4 s"));
 }
 
-TEST_CASE("what cannot be looked at is said, once for all nodes of which it is true") {
+TEST_CASE("lists each gap once, with all nodes to which it applies") {
   auto nodes = two_nodes();
   nodes[0].evidence.gaps = {"no Python stacks"};
   nodes[1].evidence.gaps = {"no Python stacks"};
@@ -129,7 +129,7 @@ TEST_CASE("what cannot be looked at is said, once for all nodes of which it is t
   CHECK(has_gap(whole, "node 'e': did not answer within 10 s"));
 }
 
-TEST_CASE("nodes whose ranks nobody sees are waited for, and nobody is blamed") {
+TEST_CASE("ranks may wait for nodes that cannot be inspected, and no rank is blamed") {
   auto nodes = two_nodes();
   nodes[1].state = NodeState::off;
   const WholeVerdict whole = judge_all(nodes);
@@ -137,7 +137,7 @@ TEST_CASE("nodes whose ranks nobody sees are waited for, and nobody is blamed") 
   CHECK(whole.verdict.reason == "the ranks are waiting for ranks that could not be inspected");
 }
 
-TEST_CASE("who lives is slow, not hung, on any node") {
+TEST_CASE("an active rank is slow, not hung, on any node") {
   auto nodes = two_nodes();
   nodes[1].evidence.ranks[0].lifeless = 1;
   CHECK_FALSE(judge_all(nodes).counts);
@@ -150,7 +150,7 @@ TEST_CASE("who lives is slow, not hung, on any node") {
   CHECK(judge_all(nodes).counts);
 }
 
-TEST_CASE("output of one rank is progress of all that have no source of their own") {
+TEST_CASE("output of one rank is progress of all ranks without their own source") {
   auto nodes = two_nodes();
   for (NodeFindings& node : nodes) {
     for (RankEvidence& rank : node.evidence.ranks) {
@@ -163,7 +163,7 @@ TEST_CASE("output of one rank is progress of all that have no source of their ow
   CHECK_FALSE(judge_all(nodes).counts);
 }
 
-TEST_CASE("nobody hangs where all ranks have gone on while the nodes were asked") {
+TEST_CASE("no rank hangs if all made progress during the inquiry") {
   auto nodes = two_nodes();
   for (NodeFindings& node : nodes) {
     for (RankEvidence& rank : node.evidence.ranks) {
@@ -173,7 +173,7 @@ TEST_CASE("nobody hangs where all ranks have gone on while the nodes were asked"
   CHECK_FALSE(judge_all(nodes).counts);
 }
 
-TEST_CASE("a rank that has ended is not acted on") {
+TEST_CASE("no action on a rank that has exited") {
   auto nodes = two_nodes();
   nodes[1].evidence.ranks[0].ended = true;
   nodes[1].evidence.ranks[0].own = OwnCause{.reason = "has ended"};
@@ -185,7 +185,7 @@ TEST_CASE("a rank that has ended is not acted on") {
   CHECK(judge_all(nodes).acting_rank == 0);
 }
 
-TEST_CASE("whoever tells of ranks that are not its own is not believed") {
+TEST_CASE("ignores a report about ranks on another node") {
   auto nodes = two_nodes();
   nodes[1].evidence.ranks[0].rank = 0;  // on the other node
   nodes[1].evidence.ranks[1].rank = -7;
@@ -197,7 +197,7 @@ TEST_CASE("whoever tells of ranks that are not its own is not believed") {
   CHECK(has_gap(judge_all(nodes), "node 'b': reported 1 of its 2 ranks"));
 }
 
-TEST_CASE("an answer without ranks says nothing about the limit") {
+TEST_CASE("an answer without ranks does not affect the limit") {
   auto nodes = two_nodes();
   nodes[1].evidence = {};
   CHECK(judge_all(nodes).facts.limit == kLimit);
@@ -205,7 +205,7 @@ TEST_CASE("an answer without ranks says nothing about the limit") {
   CHECK_FALSE(judge_all(nodes).counts);
 }
 
-TEST_CASE("a holder of a file lock is found by the node that looked, not by its pid elsewhere") {
+TEST_CASE("a lock holder's pid is valid only on the node that reported it") {
   Evidence seen{.limit = kLimit};
   RankEvidence one{.rank = 4, .quiet = kQuiet};
   ThreadFacts thread{.tid = 100, .state = 'S'};

@@ -7,7 +7,7 @@
 
 using namespace muster;
 
-TEST_CASE("http access: which Host headers name this machine") {
+TEST_CASE("http access: Host headers that name this machine") {
   for (const char* host : {"localhost", "LOCALHOST:8080", "127.0.0.1", "127.1.2.3:80", "[::1]:9"}) {
     CAPTURE(host);
     CHECK(names_loopback(host));
@@ -27,7 +27,7 @@ TEST_CASE("http access: which Host headers name this machine") {
   }
 }
 
-TEST_CASE("http access: a foreign Host is refused on a loopback listener only") {
+TEST_CASE("http access: rejects a foreign Host header on a loopback listener only") {
   HttpRequest request;
   request.get = true;
   request.host = "example.org";
@@ -71,7 +71,7 @@ TEST_CASE("http access: only open paths are answered without the key") {
   CHECK_FALSE(refuse(request_for("/v1/status"), HttpAccess{true}));
 }
 
-TEST_CASE("http access: the key in the URL becomes a cookie of this port and a clean URL") {
+TEST_CASE("http access: a key in the URL becomes a cookie for this port and a clean URL") {
   const HttpAccess access{true, kKey, {}};
   const auto redirect = refuse(request_for("/v1/events", "a=1&key=" + kKey + "&b=2"), access);
   REQUIRE(redirect);
@@ -85,7 +85,7 @@ TEST_CASE("http access: the key in the URL becomes a cookie of this port and a c
   CHECK(status_of(request_for("/", "key=")) == 401);
 }
 
-TEST_CASE("http access: the key as a cookie or as a bearer token") {
+TEST_CASE("http access: accepts the key as a cookie or as a bearer token") {
   HttpRequest request = request_for("/");
   request.cookie = "a=1; muster-key-8080=" + kKey + "; b=2";
   CHECK(status_of(request) == 0);
@@ -101,7 +101,7 @@ TEST_CASE("http access: the key as a cookie or as a bearer token") {
   }
 }
 
-TEST_CASE("http access: secrets are compared as a whole") {
+TEST_CASE("http access: compares secrets as a whole") {
   CHECK(same_secret(kKey, kKey));
   CHECK_FALSE(same_secret(kKey + kKey, kKey));
   CHECK_FALSE(same_secret("", kKey));

@@ -32,14 +32,14 @@ TimePoint soon() {
 
 }  // namespace
 
-TEST_CASE("http client: a body of known length") {
+TEST_CASE("http client: reads a body of known length") {
   auto stream = get_from("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false);
   REQUIRE(stream);
   CHECK(stream->status() == 200);
   CHECK(stream->read_all(soon()) == "hello");
 }
 
-TEST_CASE("http client: a body that ends with the connection, and one that does not come") {
+TEST_CASE("http client: reads a body that ends with the connection; reports a missing one") {
   auto whole = get_from("HTTP/1.1 503 No\r\nConnection: close\r\n\r\nwaiting\n");
   REQUIRE(whole);
   CHECK(whole->status() == 503);
@@ -52,7 +52,7 @@ TEST_CASE("http client: a body that ends with the connection, and one that does 
   CHECK(torn->read_all(soon()).error().code == Errc::closed);
 }
 
-TEST_CASE("http client: an answer that is taken without waiting") {
+TEST_CASE("http client: reads an answer without blocking") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   UniqueFd server(ends[1]);
@@ -69,7 +69,7 @@ TEST_CASE("http client: an answer that is taken without waiting") {
   CHECK(stream->read_all(steady_now()) == "hello");
 }
 
-TEST_CASE("http client: an answer taken without waiting that ends too early") {
+TEST_CASE("http client: reading without blocking reports an answer that ends too early") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   UniqueFd server(ends[1]);
@@ -79,7 +79,7 @@ TEST_CASE("http client: an answer taken without waiting that ends too early") {
   CHECK(stream->take_ready().error().code == Errc::closed);
 }
 
-TEST_CASE("http client: a stream may go on for longer than any answer that is read as a whole") {
+TEST_CASE("http client: a stream may be longer than the limit for a whole answer") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   const UniqueFd server(ends[1]);
@@ -97,12 +97,12 @@ TEST_CASE("http client: a stream may go on for longer than any answer that is re
   }
 }
 
-TEST_CASE("http client: what is no HTTP is a protocol error") {
+TEST_CASE("http client: an invalid response is a protocol error") {
   CHECK(get_from("SSH-2.0-x\r\n").error().code == Errc::protocol);
   CHECK(get_from("").error().code == Errc::closed);
 }
 
-TEST_CASE("http client: lines of events from parts that are cut anywhere") {
+TEST_CASE("http client: splits lines of events wherever the reads end") {
   EventLines lines;
   CHECK(lines.feed("id: 1\nda") == "");
   CHECK(lines.feed("ta: {\"a\":1}") == "");

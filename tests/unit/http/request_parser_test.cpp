@@ -17,7 +17,7 @@ int refusal_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("http parser: a request byte by byte, and what is behind it stays") {
+TEST_CASE("http parser: parses a request byte by byte, and keeps the bytes after it") {
   const std::string text =
       "GET /v1/events?follow=0 HTTP/1.1\r\nHost: a:1\r\nLast-Event-ID: x-7\r\n\r\n";
   RequestParser parser;
@@ -40,7 +40,7 @@ TEST_CASE("http parser: a request byte by byte, and what is behind it stays") {
   CHECK(parser.feed(text + text) == text.size());
 }
 
-TEST_CASE("http parser: keep-alive as the versions have it") {
+TEST_CASE("http parser: keep-alive depends on the version") {
   const auto keeps = [](const std::string& text) {
     RequestParser parser;
     static_cast<void>(parser.feed(text));
@@ -52,7 +52,7 @@ TEST_CASE("http parser: keep-alive as the versions have it") {
   CHECK_FALSE(keeps("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
 }
 
-TEST_CASE("http parser: what is refused, and how") {
+TEST_CASE("http parser: rejected requests and their status") {
   CHECK(refusal_of("GET / HTTP/1.1\r\nHost: a\r\n\r\n") == 0);
   CHECK(refusal_of("rubbish\r\n\r\n") == 400);
   CHECK(refusal_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == 400);

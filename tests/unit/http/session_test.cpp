@@ -61,7 +61,7 @@ std::string get(const std::string& target) {
 
 }  // namespace
 
-TEST_CASE("http session: an answer, then the next request on the same connection") {
+TEST_CASE("http session: answers a request, then the next one on the same connection") {
   Bench bench;
   bench.take(get("/a"));
   CHECK(bench.session.output().starts_with("HTTP/1.1 200 OK\r\n"));
@@ -76,7 +76,7 @@ TEST_CASE("http session: an answer, then the next request on the same connection
   CHECK(bench.counts.answered == 2);
 }
 
-TEST_CASE("http session: what comes behind a request waits for its answer to be taken") {
+TEST_CASE("http session: a pipelined request waits until the previous answer is sent") {
   Bench bench;
   bench.take(get("/a") + get("/b"));
   CHECK(bench.site.asked == std::vector<std::string>{"/a"});
@@ -85,7 +85,7 @@ TEST_CASE("http session: what comes behind a request waits for its answer to be 
   CHECK(bench.site.asked == std::vector<std::string>{"/a", "/b"});
 }
 
-TEST_CASE("http session: HEAD has no body; a refused request ends the connection") {
+TEST_CASE("http session: HEAD has no body; a rejected request closes the connection") {
   Bench bench;
   bench.take("HEAD /a HTTP/1.1\r\n" + kHost + "\r\n");
   CHECK(bench.send().ends_with("\r\n\r\n"));
@@ -99,7 +99,7 @@ TEST_CASE("http session: HEAD has no body; a refused request ends the connection
   CHECK(bench.site.asked.size() == 1);
 }
 
-TEST_CASE("http session: until when it may go on") {
+TEST_CASE("http session: deadlines of each phase") {
   Bench bench;
   CHECK(bench.session.deadline() == bench.now + kIdleTimeout);
   bench.take("GET ");
@@ -116,7 +116,7 @@ TEST_CASE("http session: until when it may go on") {
   CHECK(bench.session.deadline() == asked + kAnswerTimeout);
 }
 
-TEST_CASE("http session: a stream of events, its heartbeat and its end") {
+TEST_CASE("http session: a stream of events, with heartbeats and an end") {
   Bench bench;
   bench.site.lines = {"data: 1\n\n", "data: 2\n\n"};
   bench.take(get("/events"));
@@ -138,7 +138,7 @@ TEST_CASE("http session: a stream of events, its heartbeat and its end") {
   CHECK(bench.session.close_wanted());
 }
 
-TEST_CASE("http session: a reader who takes nothing of a stream is dropped in the end") {
+TEST_CASE("http session: drops a reader that does not read its stream") {
   Bench bench;
   bench.take(get("/events"));
   bench.send();
@@ -149,7 +149,7 @@ TEST_CASE("http session: a reader who takes nothing of a stream is dropped in th
   CHECK(bench.session.output() == "data: 1\n\n");
 }
 
-TEST_CASE("http session: a stream that is not followed ends with what is there") {
+TEST_CASE("http session: a stream with follow=0 ends after the existing events") {
   Bench bench;
   bench.site.lines = {"data: 1\n\n"};
   bench.take(get("/events?follow=0"));
@@ -157,7 +157,7 @@ TEST_CASE("http session: a stream that is not followed ends with what is there")
   CHECK(bench.session.close_wanted());
 }
 
-TEST_CASE("http session: where too many streams are open another one is refused") {
+TEST_CASE("http session: rejects another stream if too many are open") {
   Bench bench;
   bench.counts.streams = kHttpStreamsMax;
   bench.take(get("/status"));

@@ -48,7 +48,7 @@ int option(int fd, int level, int name) {
 
 }  // namespace
 
-TEST_CASE("connect: a listener is reached, by a socket that does not block") {
+TEST_CASE("connect: reaches a listener, with a non-blocking socket") {
   const Listener listener(loopback());
   const KeepAlive often{.idle_seconds = 7, .interval_seconds = 5, .probes = 3};
   const auto fd = connect_until(listener.address, steady_now() + 30s, {.keepalive = often});
@@ -64,7 +64,7 @@ TEST_CASE("connect: a listener is reached, by a socket that does not block") {
   CHECK(option(fd->get(), IPPROTO_TCP, TCP_KEEPCNT) == 3);
 }
 
-TEST_CASE("connect: where nobody listens is told at once, and how") {
+TEST_CASE("connect: a port without a listener fails at once, with the reason") {
   const SocketAddress there = nobody();
   const auto fd = connect_until(there, steady_now() + 30s);
   REQUIRE_FALSE(fd);
@@ -72,8 +72,8 @@ TEST_CASE("connect: where nobody listens is told at once, and how") {
   CHECK(connect_error(there, fd.error()) == Error{Errc::unreachable, "Connection refused"});
 }
 
-TEST_CASE("connect: an address that does not answer costs its deadline and no more") {
-  // Its queue is full, so its kernel drops packets, like a machine that is gone.
+TEST_CASE("connect: an address that does not answer takes its deadline and no longer") {
+  // Its backlog is full, so its kernel drops packets, like a dead machine.
   const Listener deaf(loopback(), 0);
   std::vector<Connecting> queue;
   for (int i = 0; i < 4; ++i) {
@@ -88,14 +88,14 @@ TEST_CASE("connect: an address that does not answer costs its deadline and no mo
         Error{Errc::timed_out, "no response from 127.0.0.1"});
 }
 
-TEST_CASE("connect: a socket that is connected with itself has reached nobody") {
+TEST_CASE("connect: a socket that is connected to itself has reached no listener") {
   const SocketAddress itself = nobody();
   const auto fd = connect_until(itself, steady_now() + 30s, {.source = itself});
   REQUIRE_FALSE(fd);
   CHECK(fd.error() == ECONNREFUSED);
 }
 
-TEST_CASE("connect: the source is an address of ours that was asked for") {
+TEST_CASE("connect: uses the requested source address") {
   const Listener listener(loopback());
   const auto source = SocketAddress::parse("127.0.0.3", 0);
   const auto fd = connect_until(listener.address, steady_now() + 30s, {.source = *source});
@@ -105,7 +105,7 @@ TEST_CASE("connect: the source is an address of ours that was asked for") {
   CHECK(connect_until(listener.address, steady_now() + 30s, {.source = *other_family}));
 }
 
-TEST_CASE("connect: a link-local address is reached through its interface only") {
+TEST_CASE("connect: reaches a link-local address only through its interface") {
   add_link_local_interface();
   const std::string own = "fe80::1%muster0";
   const Listener listener(*SocketAddress::parse(own, 0));

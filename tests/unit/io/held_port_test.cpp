@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a held port keeps away and what it lets through, shown with other sockets of this test.
+// Which binds and connections a held port prevents and which it permits, with other sockets.
 #include "io/held_port.hpp"
 
 #include "io/socket_address.hpp"
@@ -81,7 +81,7 @@ void serve_one(const HeldPort& port) {
 
 }  // namespace
 
-TEST_CASE("held port: a server with SO_REUSEADDR listens there, on each address") {
+TEST_CASE("held port: a server with SO_REUSEADDR can listen on it, on each address") {
   const HeldPort port = held();
   for (const char* address : {"127.0.0.1", "0.0.0.0", "::1", "::"}) {
     INFO(address);
@@ -94,27 +94,27 @@ TEST_CASE("held port: a server with SO_REUSEADDR listens there, on each address"
   }
 }
 
-TEST_CASE("held port: another server follows one that served connections") {
+TEST_CASE("held port: another server can follow one that served connections") {
   const HeldPort port = held();
   for (int i = 0; i < 3; ++i) {
     serve_one(port);
   }
 }
 
-TEST_CASE("held port: who connects before there is a server is refused") {
+TEST_CASE("held port: a connection before there is a server is refused") {
   const HeldPort port = held();
   CHECK(connect_to(socket_for("127.0.0.1", false), "127.0.0.1", port.number()) == ECONNREFUSED);
   CHECK(connect_to(socket_for("::1", false), "::1", port.number()) == ECONNREFUSED);
 }
 
-TEST_CASE("held port: without SO_REUSEADDR nobody binds to it") {
+TEST_CASE("held port: without SO_REUSEADDR no other socket can bind to it") {
   const HeldPort port = held();
   for (const char* address : {"127.0.0.1", "0.0.0.0", "::1", "::"}) {
     CHECK(bind_to(socket_for(address, false), address, port.number()) == EADDRINUSE);
   }
 }
 
-TEST_CASE("held port: the kernel gives it to nobody who asks for any port") {
+TEST_CASE("held port: the kernel never assigns it as an ephemeral port") {
   std::set<std::uint16_t> ours;
   std::vector<HeldPort> all;
   for (int i = 0; i < 200; ++i) {
@@ -128,7 +128,7 @@ TEST_CASE("held port: the kernel gives it to nobody who asks for any port") {
   }
 }
 
-TEST_CASE("held port: in a range each is given once, also while servers listen on them") {
+TEST_CASE("held port: each port of a range is used once, even while servers listen on them") {
   const PortRange range = free_range(4);
   std::vector<HeldPort> all;
   std::vector<UniqueFd> servers;
@@ -156,13 +156,13 @@ TEST_CASE("held port: in a range each is given once, also while servers listen o
   CHECK(HeldPort::take({last, last}));
 }
 
-TEST_CASE("held port: one on which nobody listens yet is given to no other launcher") {
+TEST_CASE("held port: a port without a listener is not given to another launcher") {
   const PortRange range = free_range(1);
   const HeldPort port = held(range);
   CHECK_FALSE(HeldPort::take(range));
 }
 
-TEST_CASE("held port: a port whose connections are not forgotten yet can be held again") {
+TEST_CASE("held port: a port with connections in TIME_WAIT can be held again") {
   const PortRange range = free_range(1);
   {
     const HeldPort port = held(range);
@@ -172,7 +172,7 @@ TEST_CASE("held port: a port whose connections are not forgotten yet can be held
   CHECK(held(range).number() == range.first);
 }
 
-TEST_CASE("held port: its descriptors are not inherited by programs") {
+TEST_CASE("held port: programs do not inherit its descriptors") {
   const HeldPort port = held();
   int open = 0;
   for (int fd = 3; fd < 256; ++fd) {

@@ -37,7 +37,7 @@ struct Ticker {
 
 }  // namespace
 
-TEST_CASE("name lookup: an answer reaches the callback from the loop and not from inside") {
+TEST_CASE("name lookup: the answer arrives through the loop, not inside the call") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
   FakeDns server("127.0.0.1", {.addresses = {{"a.example", {"10.0.0.1"}}}});
@@ -53,7 +53,7 @@ TEST_CASE("name lookup: an answer reaches the callback from the loop and not fro
   }
 }
 
-TEST_CASE("name lookup: a silent server never stops the loop") {
+TEST_CASE("name lookup: a silent server never blocks the loop") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
   FakeDns server("127.0.0.1", {.silent = true});
@@ -69,7 +69,7 @@ TEST_CASE("name lookup: a silent server never stops the loop") {
   CHECK(server.questions() > 0);
 }
 
-TEST_CASE("name lookup: timeout ends a silent lookup with an error") {
+TEST_CASE("name lookup: a timeout ends a silent lookup with an error") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
   FakeDns server("127.0.0.1", {.silent = true});
@@ -82,7 +82,7 @@ TEST_CASE("name lookup: timeout ends a silent lookup with an error") {
   CHECK(found->error().code == Errc::timed_out);
 }
 
-TEST_CASE("name lookup: destroyed before the loop runs it never calls back") {
+TEST_CASE("name lookup: never calls back if it is destroyed before the loop runs") {
   start_with_empty_etc();
   asio::io_context loop;
   bool called = false;

@@ -87,8 +87,8 @@ void start_with_empty_etc() {
 }
 
 // A pair of interfaces, because the kernel has no route to link-local addresses of the loopback
-// interface. nodad: otherwise it would first look for other owners of the address, which would be
-// unusable meanwhile.
+// interface. nodad disables duplicate address detection, during which the address would be
+// unusable.
 void add_link_local_interface() {
   start_with_empty_etc();
   static bool added = false;

@@ -23,14 +23,14 @@ Errc error_of(const std::string& name, Duration timeout = kLong) {
 
 }  // namespace
 
-TEST_CASE("resolver: numeric addresses come back as they are") {
+TEST_CASE("resolver: numeric addresses stay unchanged") {
   start_with_empty_etc();
   for (const auto* address : {"127.0.0.1", "10.1.2.3", "::1", "fe80::1%lo", "2001:DB8::1"}) {
     CHECK(resolve_blocking(address, kLong) == Found{address});
   }
 }
 
-TEST_CASE("resolver: localhost works with an empty etc and no server is asked for it") {
+TEST_CASE("resolver: localhost works with an empty /etc and without any server") {
   start_with_empty_etc();
   FakeDns server("127.0.0.1", {.addresses = {{"localhost", {"10.6.6.6"}}}});
   for (const auto* name : {"localhost", "LocalHost", "localhost.", "a.localhost"}) {
@@ -39,7 +39,7 @@ TEST_CASE("resolver: localhost works with an empty etc and no server is asked fo
   CHECK(server.questions() == 0);
 }
 
-TEST_CASE("resolver: names of the hosts file need no server and IPv4 comes first") {
+TEST_CASE("resolver: names in the hosts file need no server, and IPv4 comes first") {
   start_with_empty_etc();
   write_etc("hosts", "fd00::7 node7 seven\n10.0.0.7 node7\n10.0.0.8 node8 # eight\n");
   FakeDns server("127.0.0.1", {.addresses = {{"node7", {"10.6.6.6"}}}});
@@ -49,7 +49,7 @@ TEST_CASE("resolver: names of the hosts file need no server and IPv4 comes first
   CHECK(server.questions() == 0);
 }
 
-TEST_CASE("resolver: a DNS server that answers gives both kinds of addresses") {
+TEST_CASE("resolver: a DNS server returns both kinds of addresses") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\nsearch cluster.example\n");
   FakeDns server("127.0.0.1",
@@ -70,7 +70,7 @@ TEST_CASE("resolver: a silent DNS server ends at the caller's timeout") {
   CHECK(server.questions() > 0);
 }
 
-TEST_CASE("resolver: a silent server is passed over for one that answers", "[slow]") {
+TEST_CASE("resolver: skips a silent server if another one answers", "[slow]") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.2\nnameserver 127.0.0.1\n");
   FakeDns silent("127.0.0.2", {.silent = true});
@@ -79,21 +79,21 @@ TEST_CASE("resolver: a silent server is passed over for one that answers", "[slo
   CHECK(silent.questions() > 0);
 }
 
-TEST_CASE("resolver: a server that drops AAAA questions does not lose the answer to A") {
+TEST_CASE("resolver: a server that drops AAAA queries does not affect the answer for A") {
   start_with_empty_etc();
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
   FakeDns server("127.0.0.1", {.addresses = {{"a.example", {"10.0.0.1"}}}, .drop_aaaa = true});
   CHECK(resolve_blocking("a.example", kLong) == Found{"10.0.0.1"});
 }
 
-TEST_CASE("resolver: no DNS server at all is said at once") {
+TEST_CASE("resolver: reports at once that there is no DNS server") {
   start_with_empty_etc();
   CHECK(error_of("a.example", 1h) == Errc::unreachable);  // no server on 127.0.0.1, the default
   write_etc("resolv.conf", "nameserver 10.9.9.9\n");      // no route in this namespace
   CHECK(error_of("a.example", 1h) == Errc::unreachable);
 }
 
-TEST_CASE("resolver: an nsswitch file with unknown modules changes nothing") {
+TEST_CASE("resolver: an nsswitch file with unknown modules has no effect") {
   start_with_empty_etc();
   write_etc("hosts", "10.0.0.7 node7\n");
   write_etc("resolv.conf", "nameserver 127.0.0.1\n");
@@ -108,7 +108,7 @@ TEST_CASE("resolver: an nsswitch file with unknown modules changes nothing") {
   }
 }
 
-TEST_CASE("resolver: what cannot be a name is refused without asking") {
+TEST_CASE("resolver: rejects an impossible name without a query") {
   start_with_empty_etc();
   FakeDns server("127.0.0.1", {});
   const std::string long_name(300, 'a');

@@ -18,7 +18,7 @@ using testing::Seed;
 
 namespace {
 
-// Every machine has it, as interface number 1.
+// Every machine has this interface, with number 1.
 const std::string kLoopback = "lo";
 const std::uint32_t kLoopbackIndex = ::if_nametoindex(kLoopback.c_str());
 
@@ -61,7 +61,7 @@ SocketAddress random_v6(Dice& dice) {
 
 }  // namespace
 
-TEST_CASE("socket address: numeric both ways") {
+TEST_CASE("socket address: formats and parses numeric addresses") {
   CHECK(SocketAddress::parse("10.0.0.1", 80)->describe() == "10.0.0.1:80");
   CHECK(SocketAddress::parse("::1", 80)->describe() == "[::1]:80");
   CHECK(SocketAddress::parse("2001:DB8:0:0::1", 80)->host() == "2001:db8::1");
@@ -82,7 +82,7 @@ TEST_CASE("socket address: a link-local address has an interface, by name or by 
   CHECK(SocketAddress::parse("fe80::1", 80)->host() == "fe80::1");
 }
 
-TEST_CASE("socket address: anything else is refused with the reason") {
+TEST_CASE("socket address: rejects anything else with the reason") {
   for (const char* text : {"localhost",
                            "",
                            "127.0.0.1.",
@@ -109,13 +109,13 @@ TEST_CASE("socket address: anything else is refused with the reason") {
   CHECK(reason("2001:db8::1%lo").find("only link-local") != std::string::npos);
 }
 
-TEST_CASE("socket address: what is numeric is not a name, even if its interface does not exist") {
+TEST_CASE("socket address: a numeric address is not a name, even if its interface does not exist") {
   for (const char* text : {"127.0.0.1", "::1", "fe80::1%lo", "fe80::1%no-such-if"}) {
     CHECK(is_numeric_address(text));
   }
 }
 
-TEST_CASE("socket address: every address that is printed is parsed to itself") {
+TEST_CASE("socket address: every printed address parses to itself") {
   const Seed seed;
   INFO(seed.describe());
   Dice dice(seed.value());
@@ -132,7 +132,8 @@ TEST_CASE("socket address: every address that is printed is parsed to itself") {
   }
 }
 
-TEST_CASE("socket address: random text is refused, or printed as what is parsed to the same") {
+TEST_CASE(
+    "socket address: random text is rejected, or its printed form parses to the same address") {
   const Seed seed;
   INFO(seed.describe());
   Dice dice(seed.value());
@@ -158,13 +159,13 @@ TEST_CASE("socket address: random text is refused, or printed as what is parsed 
   CHECK(accepted > 100);
 }
 
-TEST_CASE("socket address: the way to an address leads from one of ours") {
+TEST_CASE("socket address: the route to an address starts at one of ours") {
   const auto loopback = SocketAddress::parse("127.0.0.9", 9);
   REQUIRE(source_towards(*loopback));
   CHECK(source_towards(*loopback)->host() == "127.0.0.1");
 }
 
-TEST_CASE("socket address: the interface of another machine is replaced by ours") {
+TEST_CASE("socket address: replaces another machine's interface with ours") {
   CHECK(with_our_interface("fe80::2%ib0", "fe80::1%eth7") == "fe80::2%eth7");
   CHECK(with_our_interface("fe80::2%ib0", "10.0.0.1") == "fe80::2%ib0");
   CHECK(with_our_interface("10.0.0.2", "fe80::1%eth7") == "10.0.0.2");

@@ -92,7 +92,7 @@ bool become_nobody() {
 
 }  // namespace
 
-TEST_CASE("socket owner: our own socket, by IPv4 and IPv6 and IPv4 within IPv6") {
+TEST_CASE("socket owner: finds our own socket, by IPv4, IPv6 and IPv4-mapped IPv6") {
   const auto v4 = listener_on("127.0.0.1", false);
   const auto v6 = listener_on("::1", true);
   const auto both = listener_on("::", true);
@@ -113,14 +113,14 @@ TEST_CASE("socket owner: our own socket, by IPv4 and IPv6 and IPv4 within IPv6")
   }
 }
 
-TEST_CASE("socket owner: the end of a server, asked for in the same way") {
+TEST_CASE("socket owner: finds the server's end in the same way") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto client = connected_to(local_address(listener.get()));
   const auto accepted = accept_from(listener);
   CHECK(peer_owner(client) == expected(accepted));
 }
 
-TEST_CASE("socket owner: a half-closed socket is still somebody's") {
+TEST_CASE("socket owner: a half-closed socket still has an owner") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto client = connected_to(local_address(listener.get()));
   const auto accepted = accept_from(listener);
@@ -128,7 +128,7 @@ TEST_CASE("socket owner: a half-closed socket is still somebody's") {
   CHECK(peer_owner(accepted) == expected(client));
 }
 
-TEST_CASE("socket owner: a listener of the same port is not taken for a connection") {
+TEST_CASE("socket owner: does not mistake a listener on the same port for a connection") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto here = local_address(listener.get());
   const auto found = SocketDiag().owner_of(here, *SocketAddress::parse("127.0.0.1", 1));
@@ -136,7 +136,7 @@ TEST_CASE("socket owner: a listener of the same port is not taken for a connecti
   CHECK(*found == std::nullopt);
 }
 
-TEST_CASE("socket owner: nobody's are those of other machines and of two families") {
+TEST_CASE("socket owner: addresses of other machines and of mixed families have no owner") {
   const auto documentation = *SocketAddress::parse("192.0.2.7", 40000);
   const auto v4 = *SocketAddress::parse("127.0.0.1", 40001);
   const auto v6 = *SocketAddress::parse("2001:db8::7", 40001);
@@ -146,7 +146,7 @@ TEST_CASE("socket owner: nobody's are those of other machines and of two familie
   CHECK(SocketDiag().owner_of(v6, v4) == Result<std::optional<SocketOwner>>(std::nullopt));
 }
 
-TEST_CASE("socket owner: a closed socket is nobody's, and never root's by mistake") {
+TEST_CASE("socket owner: a closed socket has no owner, and never falsely root") {
   const auto listener = listener_on("127.0.0.1", false);
   auto client = connected_to(local_address(listener.get()));
   const auto accepted = accept_from(listener);
@@ -159,9 +159,9 @@ TEST_CASE("socket owner: a closed socket is nobody's, and never root's by mistak
   }
 }
 
-TEST_CASE("socket owner: somebody else's socket has his number, and no other once it is closed") {
+TEST_CASE("socket owner: another user's socket has that user's id, and none after it is closed") {
   if (::geteuid() != 0) {
-    WARN("skipped: only root can become somebody else");
+    WARN("skipped: only root can become another user");
     return;
   }
   const auto listener = listener_on("127.0.0.1", false);
@@ -207,7 +207,7 @@ TEST_CASE("socket owner: another network namespace has no such socket") {
   CHECK(status == 0);
 }
 
-TEST_CASE("socket owner: a user without a number in our user namespace is nobody in particular") {
+TEST_CASE("socket owner: a user without an id in our user namespace is unknown") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto client = connected_to(local_address(listener.get()));
   const auto accepted = accept_from(listener);
@@ -222,14 +222,14 @@ TEST_CASE("socket owner: a user without a number in our user namespace is nobody
   });
   const int status = status_of(child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kMayNot) {
-    WARN("skipped: this system has no user namespaces for us");
+    WARN("skipped: user namespaces are not permitted");
     return;
   }
   CHECK(status == 0);
 }
 
 // Run with muster_test_io_connect "[.timing]" from an optimised build.
-TEST_CASE("socket owner: what a question costs", "[.timing]") {
+TEST_CASE("socket owner: cost of a query", "[.timing]") {
   const auto listener = listener_on("127.0.0.1", false);
   const auto client = connected_to(local_address(listener.get()));
   const auto accepted = accept_from(listener);

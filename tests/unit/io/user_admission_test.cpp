@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which users may connect: the decision itself, and sockets on this machine.
+// Which users may connect: the pure decision, and real sockets on this machine.
 #include "io/user_admission.hpp"
 
 #include "base/fd.hpp"
@@ -26,7 +26,7 @@ PeerVerdict verdict(const Result<Owner>& owner, bool is_here = true, bool can_te
   return judge_peer({owner, is_here, can_tell}, kUser);
 }
 
-// A connection over loopback, and what a listener would ask about it.
+// A connection over loopback, and what a listener would query about it.
 struct Connection {
   Connection()
       : listener(::socket(AF_INET, SOCK_STREAM, 0)), client(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -81,7 +81,7 @@ class RefuseAll final : public Admission {
 
 }  // namespace
 
-TEST_CASE("user admission: the user and root are admitted, wherever the address is") {
+TEST_CASE("user admission: admits the user and root, at any address") {
   CHECK(verdict(kOurs) == PeerVerdict::admitted);
   CHECK(verdict(kOurs, false) == PeerVerdict::admitted);
   CHECK(verdict(SocketOwner{0, 17}) == PeerVerdict::admitted);
@@ -89,12 +89,12 @@ TEST_CASE("user admission: the user and root are admitted, wherever the address 
   CHECK(verdict(SocketOwner{1001, 17}, false) == PeerVerdict::stranger);
 }
 
-TEST_CASE("user admission: without an owner it is another machine's, or was closed") {
+TEST_CASE("user admission: a connection without an owner is from another machine, or was closed") {
   CHECK(verdict(Owner()) == PeerVerdict::closed);
   CHECK(verdict(Owner(), false) == PeerVerdict::elsewhere);
 }
 
-TEST_CASE("user admission: where the kernel cannot tell, nobody here is kept out") {
+TEST_CASE("user admission: the owner is unknowable if the kernel cannot report owners") {
   const Result<Owner> error = failure(Errc::not_possible, "no such question");
   CHECK(verdict(error) == PeerVerdict::unknowable);
   CHECK(verdict(error, false) == PeerVerdict::elsewhere);
@@ -102,7 +102,7 @@ TEST_CASE("user admission: where the kernel cannot tell, nobody here is kept out
   CHECK(verdict(SocketOwner{std::nullopt, 17}, true, true) == PeerVerdict::stranger);
 }
 
-TEST_CASE("user admission: what cannot be asked just now is refused") {
+TEST_CASE("user admission: rejects a client whose owner cannot be determined right now") {
   const Result<Owner> error = failure(Errc::exhausted, "too many open files");
   CHECK(verdict(error) == PeerVerdict::unanswered);
   CHECK(verdict(error, false) == PeerVerdict::unanswered);
@@ -120,7 +120,7 @@ TEST_CASE("user admission: what cannot be asked just now is refused") {
   CHECK(verdict(owner) == PeerVerdict::unanswered);
 }
 
-TEST_CASE("user admission: our own connection is admitted, another user's is not") {
+TEST_CASE("user admission: admits our own connection, but not another user's") {
   const Connection connection;
   Answers answers;
   UserAdmission ours(::geteuid());
@@ -135,7 +135,7 @@ TEST_CASE("user admission: our own connection is admitted, another user's is not
       "it belongs to user " + std::to_string(other.user) + ", but only user "));
 }
 
-TEST_CASE("user admission: another user is admitted where a key decides, or with a warning") {
+TEST_CASE("user admission: admits another user if a key decides, or with a warning") {
   const UsersConnection other;
   for (const auto& [others, warnings] :
        {std::pair(OtherUsers::admitted, 0U), std::pair(OtherUsers::warned_of, 1U)}) {
@@ -153,7 +153,7 @@ TEST_CASE("user admission: another user is admitted where a key decides, or with
   }
 }
 
-TEST_CASE("user admission: who has closed already is refused, whatever he sent") {
+TEST_CASE("user admission: rejects a client that has already closed, whatever it sent") {
   Connection connection;
   connection.client.reset();
   connection.listener.reset();
@@ -165,7 +165,7 @@ TEST_CASE("user admission: who has closed already is refused, whatever he sent")
   CHECK(answers.all[0].error().code == Errc::closed);
 }
 
-TEST_CASE("user admission: peers of other machines are asked about elsewhere") {
+TEST_CASE("user admission: passes peers on other machines to the admission for other machines") {
   const PeerAddress far{"192.0.2.7", 40000, "192.0.2.8", 29500};
   Answers answers;
   UserAdmission admission(::geteuid());
@@ -179,7 +179,7 @@ TEST_CASE("user admission: peers of other machines are asked about elsewhere") {
   CHECK_FALSE(answers.all[1]);
 }
 
-TEST_CASE("user admission: a user by number or by name") {
+TEST_CASE("user admission: names a user by number or by name") {
   const std::string passwd = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:\nbad:x:y:0\n17:x:3:3\n";
   CHECK(parse_user("ann", passwd) == Result<uid_t>(1000));
   CHECK(parse_user("17", passwd) == Result<uid_t>(17));

@@ -26,7 +26,7 @@ constexpr std::string_view kMountV1 =
 
 }  // namespace
 
-TEST_CASE("cpu count: a quota is rounded up to whole processors") {
+TEST_CASE("cpu count: a quota is rounded up to whole CPUs") {
   CHECK(quota_from_cpu_max("150000 100000\n") == 2);
   CHECK(quota_from_cpu_max("100000 100000") == 1);
   CHECK(quota_from_cpu_max("1000 100000") == 1);
@@ -37,19 +37,19 @@ TEST_CASE("cpu count: a quota is rounded up to whole processors") {
   CHECK_FALSE(quota_from_cfs("100000", "0"));
 }
 
-TEST_CASE("cpu count: version 2 takes the least of our group and those above it") {
+TEST_CASE("cpu count: version 2 uses the smallest quota of our group and its ancestors") {
   const auto read = files({{"/sys/fs/cgroup/jobs/mine/cpu.max", "max 100000"},
                            {"/sys/fs/cgroup/jobs/cpu.max", "300000 100000"},
                            {"/sys/fs/cgroup/cpu.max", "800000 100000"}});
   CHECK(cgroup_quota("0::/jobs/mine\n", kMountV2, read) == 3);
 }
 
-TEST_CASE("cpu count: version 2 without any quota gives none") {
+TEST_CASE("cpu count: version 2 without any quota returns none") {
   CHECK_FALSE(cgroup_quota("0::/\n", kMountV2, files({})));
   CHECK_FALSE(cgroup_quota("", "", files({})));
 }
 
-TEST_CASE("cpu count: version 1 reads the mount that has the cpu controller") {
+TEST_CASE("cpu count: version 1 reads the mount with the cpu controller") {
   const auto read = files({{"/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "200000"},
                            {"/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_period_us", "100000"},
                            {"/sys/fs/cgroup/memory/a/b/cpu.cfs_quota_us", "1"},
@@ -57,7 +57,7 @@ TEST_CASE("cpu count: version 1 reads the mount that has the cpu controller") {
   CHECK(cgroup_quota("4:cpu,cpuacct:/a/b\n5:memory:/a/b\n", kMountV1, read) == 2);
 }
 
-TEST_CASE("cpu count: in a container the mount shows a part of the hierarchy") {
+TEST_CASE("cpu count: in a container the mount shows part of the hierarchy") {
   const std::string_view mount =
       "33 32 0:29 /docker/c0ffee /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n";
   const auto read = files({{"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000"},

@@ -11,7 +11,7 @@ const std::vector<Gpu> kThree{{"0000:01:00.0", "GPU-aaaa-1", "H100"},
                               {"0000:02:00.0", "GPU-aabb-2", "H100"},
                               {"0000:03:00.0", "GPU-cccc-3", "H100"}};
 
-// The addresses of the GPUs that a list leaves, by their second number.
+// The addresses of the GPUs that a list selects, by their second number.
 std::string left(std::string_view list, const std::vector<Gpu>& present = kThree) {
   std::string out;
   for (const Gpu& gpu : visible_among(present, list)) {
@@ -36,7 +36,7 @@ Environ with(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-TEST_CASE("gpu count: numbers are read as CUDA reads them") {
+TEST_CASE("gpu count: parses numbers like CUDA") {
   struct Row {
     std::string_view list;
     std::string_view left;
@@ -61,7 +61,7 @@ TEST_CASE("gpu count: numbers are read as CUDA reads them") {
   }
 }
 
-TEST_CASE("gpu count: UUIDs count by unique prefix") {
+TEST_CASE("gpu count: UUIDs match by unique prefix") {
   CHECK(left("GPU-c,GPU-aaaa") == "31");
   CHECK(left("GPU-aa").empty());
   CHECK(left("GPU-c,GPU-zz,GPU-aaaa") == "3");
@@ -70,14 +70,14 @@ TEST_CASE("gpu count: UUIDs count by unique prefix") {
   CHECK(left("GPU-x,GPU-y", {{}, {}, {}}) == "??");
 }
 
-TEST_CASE("gpu count: a list of slices gives one, whose GPU is known by the older names") {
+TEST_CASE("gpu count: a list of slices selects one; only older names identify its GPU") {
   CHECK(left("MIG-1,MIG-2") == "?");
   CHECK(left("MIG-GPU-aabb-2/1/0,MIG-GPU-aaaa-1/1/0") == "2");
   CHECK(left("MIG-1", {kThree[0]}) == "1");
   CHECK(left("MIG-1", {}).empty());
 }
 
-TEST_CASE("gpu count: CUDA_VISIBLE_DEVICES bounds it and is named as the reason") {
+TEST_CASE("gpu count: CUDA_VISIBLE_DEVICES limits the count and is named as the reason") {
   const GpuDevices devices{.nvidia = kThree};
   const VisibleGpus seen = visible_gpus(devices, with("CUDA_VISIBLE_DEVICES", "2,1"));
   CHECK(seen.reason == "3 NVIDIA GPUs in /dev, 2 visible by CUDA_VISIBLE_DEVICES");
@@ -87,7 +87,7 @@ TEST_CASE("gpu count: CUDA_VISIBLE_DEVICES bounds it and is named as the reason"
   CHECK(visible_gpus({}, {}).reason == "no GPU in /dev/nvidia* or /sys/class/kfd");
 }
 
-TEST_CASE("gpu count: CUDA's own order of different models is not the kernel's") {
+TEST_CASE("gpu count: CUDA's own order of different models differs from the kernel's") {
   GpuDevices devices{.nvidia = kThree};
   devices.nvidia[1].model = "T400";
   CHECK(addresses(visible_gpus(devices, {})) == "   ");
@@ -97,7 +97,7 @@ TEST_CASE("gpu count: CUDA's own order of different models is not the kernel's")
         "0000:02:00.0 ");
 }
 
-TEST_CASE("gpu count: on AMD the runtime's variable comes before HIP's, whose alias is CUDA's") {
+TEST_CASE("gpu count: on AMD the runtime's variable precedes HIP's, of which CUDA's is an alias") {
   const GpuDevices devices{.amd = {{"0000:0c:00.0", "GPU-a1", ""},
                                    {"0000:22:00.0", "GPU-a2", ""},
                                    {"0000:38:00.0", "GPU-a3", ""},

@@ -45,7 +45,7 @@ class FakeRoot {
 
 }  // namespace
 
-TEST_CASE("linux machine: GPUs are counted below the given root, control nodes are not") {
+TEST_CASE("linux machine: counts GPUs under the given root, but not control nodes") {
   const FakeRoot root;
   for (const std::string name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia1x"}) {
     root.write("/dev/" + name, "");
@@ -59,7 +59,7 @@ TEST_CASE("linux machine: GPUs are counted below the given root, control nodes a
   CHECK(machine.usable_gpus(env).count == 1);
 }
 
-TEST_CASE("linux machine: a GPU counts if its node is there and can be opened") {
+TEST_CASE("linux machine: a GPU counts if its device node exists and can be opened") {
   const FakeRoot root;
   const std::string gpus = "/proc/driver/nvidia/gpus/";
   const auto card = [&](const std::string& address, const std::string& minor) {
@@ -81,7 +81,7 @@ TEST_CASE("linux machine: a GPU counts if its node is there and can be opened") 
   CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 1);
 }
 
-TEST_CASE("linux machine: without the driver's list each node is a GPU") {
+TEST_CASE("linux machine: without the driver's list each device node is a GPU") {
   const FakeRoot root;
   for (const std::string name : {"nvidia0", "nvidia7", "nvidiactl"}) {
     root.write("/dev/" + name, "");
@@ -89,7 +89,7 @@ TEST_CASE("linux machine: without the driver's list each node is a GPU") {
   CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 2);
 }
 
-TEST_CASE("linux machine: GPUs that are cut into slices are one device for a process") {
+TEST_CASE("linux machine: a process sees GPUs that are split into slices as one device") {
   const FakeRoot root;
   const std::string folder = "/proc/driver/nvidia/capabilities/gpu0/mig/";
   root.write("/dev/nvidia0", "");
@@ -97,7 +97,8 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
        {"config", "gi1/access", "gi1/ci0/access", "gi2/ci0/access", "gi2/ci1/access"}) {
     root.write(folder + name, "DeviceFileMinor: 3\n");
   }
-  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access", "");  // we may not open it
+  root.write("/proc/driver/nvidia/capabilities/gpu1/mig/gi1/ci0/access",
+             "");  // not permitted to open
   int asked = 0;
   const LinuxMachine machine(root.path(), [&] {
     ++asked;
@@ -107,8 +108,8 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
   });
   CHECK(machine.usable_gpus({}) ==
         Count{1,
-              "1 NVIDIA GPU in /dev, partitioned into 3 MIG slices, of which a process uses one; "
-              "--virtual-local-rank gives each worker its own"});
+              "1 NVIDIA GPU in /dev, partitioned into 3 MIG slices (a process uses only one; "
+              "--virtual-local-rank gives each worker its own)"});
   CHECK(asked == 0);
   CHECK(machine.mig_slices() == MigSlices{3, {"MIG-a", "MIG-b"}});
   CHECK(LinuxMachine(root.path()).mig_slices() == MigSlices{3, {}});
@@ -117,7 +118,7 @@ TEST_CASE("linux machine: GPUs that are cut into slices are one device for a pro
   CHECK(LinuxMachine("/nowhere").mig_slices() == MigSlices{});
 }
 
-TEST_CASE("linux machine: GPUs that no file shows are asked for where Windows has them") {
+TEST_CASE("linux machine: under WSL it asks nvidia-smi, because no file lists the GPUs") {
   const FakeRoot root;
   int asked = 0;
   const LinuxMachine machine(root.path(), [&] {
@@ -133,7 +134,7 @@ TEST_CASE("linux machine: GPUs that no file shows are asked for where Windows ha
   CHECK(machine.usable_gpus(env).count == 1);
 }
 
-TEST_CASE("linux machine: the places and names of AMD GPUs") {
+TEST_CASE("linux machine: addresses and names of AMD GPUs") {
   const FakeRoot root;
   const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
   root.write(nodes + "0/properties", "cpu_cores_count 64\nsimd_count 0\n");
@@ -146,7 +147,7 @@ TEST_CASE("linux machine: the places and names of AMD GPUs") {
   CHECK_FALSE(LinuxMachine("/nowhere").has_amd_gpus());
 }
 
-TEST_CASE("linux machine: masks are of our own affinity, memory of the cpuset's nodes") {
+TEST_CASE("linux machine: a mask contains our own affinity, and memory of the cpuset's nodes") {
   const LinuxMachine machine;
   const auto plan = machine.numa_plan(NumaPolicy::node, 1, {});
   REQUIRE(plan);
@@ -161,7 +162,7 @@ TEST_CASE("linux machine: masks are of our own affinity, memory of the cpuset's 
   CHECK(machine.numa_plan(NumaPolicy::none, 1, {})->ranks.empty());
 }
 
-TEST_CASE("linux machine: processors are our own where others are left") {
+TEST_CASE("linux machine: the CPUs count as our own if the machine has others") {
   const FakeRoot root;
   const LinuxMachine machine(root.path());
   CHECK(machine.has_own_cpus(std::nullopt));  // nothing is known about other jobs
@@ -173,7 +174,7 @@ TEST_CASE("linux machine: processors are our own where others are left") {
   CHECK_FALSE(machine.has_own_cpus(std::nullopt));
 }
 
-TEST_CASE("linux machine: AMD nodes with compute units are GPUs, processors are not") {
+TEST_CASE("linux machine: AMD nodes with compute units are GPUs, CPUs are not") {
   const FakeRoot root;
   root.write("/sys/class/kfd/kfd/topology/nodes/0/properties",
              "cpu_cores_count 64\nsimd_count 0\n");
@@ -181,7 +182,7 @@ TEST_CASE("linux machine: AMD nodes with compute units are GPUs, processors are 
   CHECK(LinuxMachine(root.path()).usable_gpus({}).count == 1);
 }
 
-TEST_CASE("linux machine: a quota of one processor is stronger than the affinity mask") {
+TEST_CASE("linux machine: a quota of one CPU takes precedence over the affinity mask") {
   const FakeRoot root;
   root.write("/proc/self/cgroup", "0::/job\n");
   root.write("/proc/self/mountinfo", "31 25 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
@@ -206,7 +207,7 @@ TEST_CASE("linux machine: kinds of files") {
   CHECK(machine.file_kind("/dev/null") == FileKind::other);
 }
 
-TEST_CASE("linux machine: a file is read whole, an endless one is refused") {
+TEST_CASE("linux machine: reads a whole file, rejects an endless one") {
   const FakeRoot root;
   root.write("/text", std::string(10'000, 'x'));
   const LinuxMachine machine;
@@ -215,7 +216,7 @@ TEST_CASE("linux machine: a file is read whole, an endless one is refused") {
   CHECK_FALSE(machine.read_file("/dev/zero"));
 }
 
-TEST_CASE("linux machine: random digits are 32 and never the same") {
+TEST_CASE("linux machine: returns 32 random digits, different each time") {
   const LinuxMachine machine;
   const std::string one = machine.random_hex();
   CHECK(one.size() == 32);
@@ -223,7 +224,7 @@ TEST_CASE("linux machine: random digits are 32 and never the same") {
   CHECK(one != machine.random_hex());
 }
 
-TEST_CASE("linux machine: the path that this program was started by") {
+TEST_CASE("linux machine: the path by which this program was started") {
   const std::string path = LinuxMachine().own_path();
   CHECK(path.ends_with("muster_test_machine"));
   CHECK(LinuxMachine().file_kind(path) == FileKind::executable);

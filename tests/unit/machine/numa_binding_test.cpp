@@ -94,7 +94,7 @@ TEST_CASE("numa: DGX H100 with hyper-threads off") {
   CHECK(masks(job, exclusive, 8)[7] == "98-111 @ 1");
 }
 
-TEST_CASE("numa: DGX A100, whose nodes are not in the order of its GPUs") {
+TEST_CASE("numa: DGX A100, whose nodes are in a different order from its GPUs") {
   const Job job{dgx_a100(), "0-255", kDgxA100Gpus};
   CHECK(masks(job, node, 8) == repeated("48-63,176-191 @ 3", 2) + repeated("16-31,144-159 @ 1", 2) +
                                    repeated("112-127,240-255 @ 7", 2) +
@@ -106,7 +106,7 @@ TEST_CASE("numa: DGX A100, whose nodes are not in the order of its GPUs") {
   CHECK(masks(job, exclusive, 2) == Masks{"48-55,176-183 @ 3", "56-63,184-191 @ 3"});
 }
 
-TEST_CASE("numa: eight MI300X beside two processors with twelve caches each") {
+TEST_CASE("numa: eight MI300X and two CPUs with twelve caches each") {
   const Job job{mi300x(), "0-383", kMi300xGpus};
   CHECK(masks(job, node, 8) == repeated("0-95,192-287 @ 0", 4) + repeated("96-191,288-383 @ 1", 4));
   CHECK(masks(job, core_complex, 8) == Masks{"0-7,192-199 @ 0",
@@ -128,7 +128,7 @@ TEST_CASE("numa: a node of Frontier") {
   CHECK(masks(job, core_complex, 2) == Masks{"48-55,112-119 @ 3", "56-63,120-127 @ 3"});
 }
 
-TEST_CASE("numa: a node of Frontier whose first core of each cache is the system's") {
+TEST_CASE("numa: a node of Frontier, where the first core of each cache is reserved") {
   const Job job{frontier(), "1-7,9-15,17-23,25-31,33-39,41-47,49-55,57-63", kFrontierGpus};
   CHECK(masks(job, core_complex, 8) == Masks{"49-55 @ 3",
                                              "57-63 @ 3",
@@ -140,14 +140,14 @@ TEST_CASE("numa: a node of Frontier whose first core of each cache is the system
                                              "41-47 @ 2"});
 }
 
-TEST_CASE("numa: GB200, where GPUs' memory is nodes without CPUs, never a worker's") {
+TEST_CASE("numa: GB200, where GPU memory forms nodes without CPUs, which no worker gets") {
   const Job job{gb200(), "0-143", kGb200Gpus};
   CHECK(masks(job, node, 4) == repeated("0-71 @ 0", 2) + repeated("72-143 @ 1", 2));
   CHECK(masks(job, exclusive, 4) == Masks{"0-35 @ 0", "36-71 @ 0", "72-107 @ 1", "108-143 @ 1"});
   CHECK(masks({gb200(), "0-143"}, node, 2) == Masks{"0-71 @ 0", "72-143 @ 1"});
 }
 
-TEST_CASE("numa: a GPU at a node of memory alone is near the CPUs that the distances say") {
+TEST_CASE("numa: a GPU at a memory-only node is near the CPUs with the smallest distance") {
   SysfsTree tree = gb200();
   tree.gpu("0018:01:00.0", 18).distances(18, "120 80 11");
   CHECK(masks({tree, "0-143", {"0018:01:00.0"}}, node, 1) == Masks{"72-143 @ 1"});
@@ -155,14 +155,14 @@ TEST_CASE("numa: a GPU at a node of memory alone is near the CPUs that the dista
   CHECK(masks({tree, "0-143", {"0018:01:00.0"}}, node, 1) == Masks{"0-71 @ 0"});
 }
 
-TEST_CASE("numa: POWER9, with holes in the numbers of its nodes") {
+TEST_CASE("numa: POWER9, with gaps in its node numbers") {
   const Job job{power9(), "0-159", kPower9Gpus};
   CHECK(masks(job, node, 4) == repeated("0-79 @ 0", 2) + repeated("80-159 @ 8", 2));
   CHECK(masks(job, exclusive, 4) == Masks{"0-39 @ 0", "40-79 @ 0", "80-119 @ 8", "120-159 @ 8"});
   CHECK(masks({power9(), "0-159"}, exclusive, 3) == Masks{"0-39 @ 0", "40-79 @ 0", "80-159 @ 8"});
 }
 
-TEST_CASE("numa: sockets that are cut into two nodes each") {
+TEST_CASE("numa: sockets that are split into two nodes each") {
   const Job job{sub_numa_clusters(), "0-159", {"0000:17:00.0", "0000:65:00.0", "0000:ca:00.0"}};
   CHECK(masks(job, node, 3) == Masks{"0-19,80-99 @ 0", "20-39,100-119 @ 1", "60-79,140-159 @ 3"});
   CHECK(masks(job, NumaPolicy::socket, 3) ==
@@ -171,7 +171,7 @@ TEST_CASE("numa: sockets that are cut into two nodes each") {
         Masks{"0-39,80-119 @ 0-1", "40-79,120-159 @ 2-3"});
 }
 
-TEST_CASE("numa: a cloud's machine, siblings beside each other") {
+TEST_CASE("numa: a cloud instance with adjacent sibling threads") {
   const Job job{cloud(), "0-207", kCloudGpus};
   CHECK(masks(job, node, 8) == repeated("0-103 @ 0", 4) + repeated("104-207 @ 1", 4));
   CHECK(masks(job, exclusive, 8) == Masks{"0-25 @ 0",
@@ -184,7 +184,7 @@ TEST_CASE("numa: a cloud's machine, siblings beside each other") {
                                           "182-207 @ 1"});
 }
 
-TEST_CASE("numa: numbers that alternate between the sockets") {
+TEST_CASE("numa: CPU numbers that alternate between the sockets") {
   const Job job{alternating(), "0-7", {"0000:3b:00.0", "0000:d8:00.0"}};
   CHECK(masks(job, node, 2) == Masks{"0,2,4,6 @ 0", "1,3,5,7 @ 1"});
   CHECK(masks({alternating(), "0-7"}, exclusive, 4) ==
@@ -213,13 +213,13 @@ TEST_CASE("numa: without GPUs ranks are spread over the nodes, neighbours togeth
               "fewer workers, or pass --numa-binding=node"});
 }
 
-TEST_CASE("numa: a cpuset that is mostly at one node gets most of the ranks there") {
+TEST_CASE("numa: a cpuset that is mostly on one node gets most of the ranks there") {
   const Job job{two_sockets(), "0-3,8-11,4-5"};
   CHECK(masks(job, node, 5) == repeated("0-3,8-11 @ 0", 4) + repeated("4-5 @ 1", 1));
   CHECK(masks(job, exclusive, 3) == Masks{"0-1,8-9 @ 0", "2-3,10-11 @ 0", "4-5 @ 1"});
 }
 
-TEST_CASE("numa: a GPU at a node whose CPUs the cpuset leaves out") {
+TEST_CASE("numa: a GPU at a node whose CPUs are outside the cpuset") {
   SysfsTree tree = two_sockets();
   tree.gpu("0000:3b:00.0", 0).gpu("0000:d8:00.0", 1);
   const Job job{tree, "0-3", {"0000:3b:00.0", "0000:d8:00.0"}};
@@ -231,7 +231,7 @@ TEST_CASE("numa: a GPU at a node whose CPUs the cpuset leaves out") {
   CHECK(masks(job, node, 1) == Masks{"0-3 @ 0"});
 }
 
-TEST_CASE("numa: a socket counts though the GPU's own node has no usable CPU") {
+TEST_CASE("numa: a socket counts even if the GPU's own node has no usable CPU") {
   const Job job{sub_numa_clusters(), "20-39", {"0000:17:00.0"}};
   CHECK(masks(job, NumaPolicy::socket, 1) == Masks{"20-39 @ 0-1"});
   CHECK(masks(job, node, 1)[0].find("on NUMA node 0, but this process") != std::string::npos);
@@ -249,14 +249,14 @@ TEST_CASE("numa: a GPU whose node the kernel does not know counts for the first 
         "the kernel does not know the NUMA node of the GPU of local rank 0");
 }
 
-TEST_CASE("numa: uneven GPUs share their own node's cores") {
+TEST_CASE("numa: an uneven number of GPUs share their own node's cores") {
   SysfsTree tree = two_sockets();
   tree.gpu("0000:01:00.0", 0).gpu("0000:02:00.0", 0).gpu("0000:03:00.0", 1);
   const Job job{tree, "0-15", {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}};
   CHECK(masks(job, exclusive, 3) == Masks{"0-1,8-9 @ 0", "2-3,10-11 @ 0", "4-7,12-15 @ 1"});
 }
 
-TEST_CASE("numa: fewer GPUs than ranks, so the ranks are spread as without any") {
+TEST_CASE("numa: fewer GPUs than ranks, so ranks are spread as without GPUs") {
   SysfsTree tree = two_sockets();
   tree.gpu("0000:01:00.0", 1);
   const Job job{tree, "0-15", {"0000:01:00.0"}};
@@ -264,7 +264,7 @@ TEST_CASE("numa: fewer GPUs than ranks, so the ranks are spread as without any")
   CHECK(reason(job, node, 2) == "spread across the CPUs because there is 1 GPU for 2 workers");
 }
 
-TEST_CASE("numa: offline cores belong to nobody") {
+TEST_CASE("numa: ignores offline cores") {
   SysfsTree tree;
   tree.node(0, "0-1,3").node(1, "4,6-7").cores("0-7", 0, 1);
   CHECK(masks({tree, "0-1,3-4,6-7"}, exclusive, 2) == Masks{"0-1,3 @ 0", "4,6-7 @ 1"});
@@ -288,7 +288,7 @@ TEST_CASE("numa: one core, one CPU") {
   CHECK(reason({tree, "0"}, automatic, 2) == "all usable CPUs are on one NUMA node");
 }
 
-TEST_CASE("numa: a node of memory alone gets no rank") {
+TEST_CASE("numa: a memory-only node gets no rank") {
   SysfsTree tree = two_sockets();
   tree.node(2, "");
   CHECK(masks({tree, "0-15"}, node, 4) ==
@@ -301,12 +301,12 @@ TEST_CASE("numa: a node without memory binds CPUs only") {
   CHECK(masks({tree, "0-15"}, node, 2) == Masks{"0-3,8-11 @ 0", "4-7,12-15 @ "});
 }
 
-TEST_CASE("numa: memory outside of the cpuset is not asked for") {
+TEST_CASE("numa: does not request memory outside of the cpuset") {
   CHECK(masks({two_sockets(), "0-15", {}, "1"}, node, 2) == Masks{"0-3,8-11 @ ", "4-7,12-15 @ 1"});
   CHECK(masks({two_sockets(), "0-15", {}, ""}, node, 1) == Masks{"0-3,8-11 @ "});
 }
 
-TEST_CASE("numa: cores of two kinds") {
+TEST_CASE("numa: two kinds of cores") {
   SysfsTree tree;
   tree.node(0, "0-23").socket(0, "0-23").shared_cache("0-23").cores("16-23", 0, 1);
   for (int first = 0; first < 16; first += 2) {
@@ -316,14 +316,14 @@ TEST_CASE("numa: cores of two kinds") {
         Masks{"0-7 @ 0", "8-15 @ 0", "16-19 @ 0", "20-23 @ 0"});
 }
 
-TEST_CASE("numa: the largest caches first, where the cpuset cuts some of them") {
+TEST_CASE("numa: uses the largest caches first if the cpuset cuts some of them") {
   SysfsTree tree;
   tree.node(0, "0-11").shared_cache("0-3").shared_cache("4-7").shared_cache("8-11");
   CHECK(masks({tree, "1-11"}, core_complex, 4) ==
         Masks{"4-7 @ 0", "8-11 @ 0", "1-3 @ 0", "4-7 @ 0"});
 }
 
-TEST_CASE("numa: a cache of instructions is none that data is shared in") {
+TEST_CASE("numa: an instruction cache does not count as shared") {
   SysfsTree tree;
   tree.node(0, "0-3");
   for (int cpu = 0; cpu < 4; ++cpu) {
@@ -359,7 +359,7 @@ TEST_CASE("numa: more than 1024 CPUs") {
   CHECK(all[15] == "1680-1791 @ 15");
 }
 
-TEST_CASE("numa: a kernel without NUMA is one node, of whose memory nothing is said") {
+TEST_CASE("numa: a kernel without NUMA is one node, without a memory policy") {
   SysfsTree tree;
   tree.cores("0-3", 4);
   CHECK(masks({tree, "0-7"}, node, 2) == repeated("0-7 @ ", 2));
@@ -372,13 +372,13 @@ TEST_CASE("numa: a /sys without topology, as in some sandboxes") {
   CHECK(masks({SysfsTree{}, "0-3"}, NumaPolicy::socket, 1) == Masks{"0-3 @ "});
 }
 
-TEST_CASE("numa: sockets without a number are single nodes") {
+TEST_CASE("numa: sockets without a number are separate nodes") {
   SysfsTree tree;
   tree.node(0, "0-3").node(1, "4-7").socket(-1, "0-7");
   CHECK(masks({tree, "0-7"}, NumaPolicy::socket, 2) == Masks{"0-3 @ 0", "4-7 @ 1"});
 }
 
-TEST_CASE("numa: files that contradict each other or are no lists lead nowhere else") {
+TEST_CASE("numa: contradictory or invalid files never lead outside the permitted CPUs") {
   SysfsTree tree = two_sockets();
   tree.file("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "1-2\n");
   tree.file("/sys/devices/system/cpu/cpu3/topology/thread_siblings_list", "9-1\n");
@@ -388,7 +388,7 @@ TEST_CASE("numa: files that contradict each other or are no lists lead nowhere e
   CHECK(masks({tree, "4-7"}, node, 2)[0].starts_with("no NUMA node in /sys has a usable CPU"));
 }
 
-TEST_CASE("numa: what a rank owns is its mask, divided by those who have the same one") {
+TEST_CASE("numa: a rank's share of its mask is divided among ranks with the same mask") {
   const auto plan = [](NumaPolicy policy, int ranks) {
     return *bind_ranks(request_of({two_sockets(), "0-15"}, policy, ranks), two_sockets().reader());
   };
@@ -403,7 +403,7 @@ TEST_CASE("numa: what a rank owns is its mask, divided by those who have the sam
 }
 
 // Runs only if selected by its tag. Prints the time, but never fails for being slow.
-TEST_CASE("numa: how long it takes, with files in memory", "[.timing]") {
+TEST_CASE("numa: duration, with files in memory", "[.timing]") {
   constexpr int kTimes = 100;
   const std::vector<std::pair<std::string, Job>> jobs{
       {"DGX H100", {dgx_h100(), "0-223", kDgxH100Gpus}},

@@ -44,13 +44,13 @@ bool can_bind(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("address of interface: IPv4 first, then IPv6 that means something elsewhere") {
+TEST_CASE("address of interface: IPv4 first, then IPv6 that is valid on other hosts") {
   CHECK(address_of_interface("eth0", node()) == "10.0.0.7");
   CHECK(address_of_interface("ib0", node()) == "2001:db8::7");
   CHECK(address_of_interface("lo", node()) == "127.0.0.1");
 }
 
-TEST_CASE("address of interface: an unknown name is refused with the names that there are") {
+TEST_CASE("address of interface: an unknown name is an error that lists the existing names") {
   CHECK(refused("eth1", {{"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}}) ==
         "no interface with this name is up and has an address that other hosts can use; available: "
         "lo (127.0.0.1), eth0 (10.0.0.7)");
@@ -59,7 +59,7 @@ TEST_CASE("address of interface: an unknown name is refused with the names that 
   CHECK(refused("eth0", {}).ends_with("no interface is up"));
 }
 
-TEST_CASE("own addresses: loopback is there, and each IPv4 address can be bound") {
+TEST_CASE("own addresses: contains loopback, and each IPv4 address can be bound") {
   const auto own = own_addresses();
   REQUIRE(own);
   CHECK(std::ranges::find(*own, OwnAddress{"lo", "127.0.0.1"}) != own->end());
@@ -72,7 +72,7 @@ TEST_CASE("own addresses: loopback is there, and each IPv4 address can be bound"
   }
 }
 
-TEST_CASE("own addresses: the interface of an address; a loopback one has none") {
+TEST_CASE("own addresses: finds the interface of an address; a loopback address has none") {
   CHECK(interface_of("10.0.0.8", node()) == "eth0");
   CHECK(interface_of("2001:db8::7", node()) == "ib0");
   CHECK(interface_of("10.0.0.9", node()).empty());

@@ -5,7 +5,7 @@
 
 using namespace muster;
 
-TEST_CASE("smi list: GPUs, and the slices of each") {
+TEST_CASE("smi list: GPUs and the slices of each") {
   CHECK(parse_smi_list("GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-48aeb943-9458)\n"
                        "  MIG 3g.20gb     Device  0: (UUID: MIG-c7384736-a75d)\n"
                        "  MIG 1g.5gb      Device  1: (UUID: MIG-GPU-48aeb943-9458/11/0)\n"
@@ -16,7 +16,7 @@ TEST_CASE("smi list: GPUs, and the slices of each") {
                             {"NVIDIA A100-SXM4-40GB", "GPU-ec30a28b-9a54", {}}});
 }
 
-TEST_CASE("smi list: what is no list is none") {
+TEST_CASE("smi list: rejects text that is not such a list") {
   for (const char* text : {"",
                            "NVIDIA-SMI has failed because it couldn't communicate with the driver",
                            "GPU 0: (UUID: )\n",

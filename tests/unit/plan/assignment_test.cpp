@@ -88,7 +88,7 @@ TEST_CASE("assign: three nodes of different sizes and two roles") {
   CHECK(third.local_world_size == 3);
 }
 
-TEST_CASE("assign: times and store are what was handed in") {
+TEST_CASE("assign: restart counts and the store's address are copied") {
   const std::vector<NodeShare> members{{1, "a"}, {1, "a"}};
   const Assignment a = assigned(members, 1);
   CHECK(a.restart_count == 2);
@@ -97,7 +97,7 @@ TEST_CASE("assign: times and store are what was handed in") {
   CHECK(a.master_port == 4711);
 }
 
-TEST_CASE("assign: one node alone is a case of it") {
+TEST_CASE("assign: a single node is a special case") {
   const std::vector<NodeShare> members{{4, "default"}};
   const Assignment alone = assign_alone(4, 3, store());
   CHECK(assign(members, 0, {3, 3, 4}, store()) == alone);
@@ -106,7 +106,7 @@ TEST_CASE("assign: one node alone is a case of it") {
   CHECK(alone.group_world_size == 1);
 }
 
-TEST_CASE("assign: any round agrees with the plain list of its workers") {
+TEST_CASE("assign: every round agrees with a plain list of its workers") {
   const testing::Seed seed;
   testing::Dice dice(seed.value());
   INFO(seed.describe());
@@ -122,7 +122,7 @@ TEST_CASE("assign: any round agrees with the plain list of its workers") {
   }
 }
 
-TEST_CASE("assign: what no round may consist of is refused") {
+TEST_CASE("assign: rejects rounds that cannot exist") {
   constexpr int kMost = std::numeric_limits<int>::max();
   CHECK(refused({{1, "a"}, {0, "a"}}, 0) == "group rank 1 has 0 workers");
   CHECK(refused({{-3, "a"}}, 0) == "group rank 0 has -3 workers");

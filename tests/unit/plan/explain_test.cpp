@@ -30,7 +30,7 @@ Assignment example(const LaunchConfig& config) {
 
 }  // namespace
 
-TEST_CASE("explain: the example of many nodes is the first of MAX that are alike") {
+TEST_CASE("explain: the example of several nodes is the first of MAX equal nodes") {
   const LaunchConfig config = many("c10d");
   const Assignment a = example(config);
   CHECK(a.group_rank == 0);
@@ -41,7 +41,7 @@ TEST_CASE("explain: the example of many nodes is the first of MAX that are alike
         "the ranks and the number of nodes\n");
 }
 
-TEST_CASE("explain: a rank that was given is the example's") {
+TEST_CASE("explain: a given node rank is that of the example") {
   LaunchConfig config = many("c10d");
   config.node_rank = 3;
   CHECK(example(config).rank_first == 6);
@@ -52,7 +52,7 @@ TEST_CASE("explain: a rank that was given is the example's") {
         std::string::npos);
 }
 
-TEST_CASE("explain: why the program cannot be started stands before the plan") {
+TEST_CASE("explain: the reason why the program cannot be started precedes the plan") {
   LaunchConfig config;
   config.program.problem = "the script x.py does not exist";
   const std::string said = "# cannot be started: the script x.py does not exist\n";
@@ -62,7 +62,7 @@ TEST_CASE("explain: why the program cannot be started stands before the plan") {
   CHECK(describe_example(config, example(config)).starts_with(said + "# group rank 0"));
 }
 
-TEST_CASE("explain: one node is no example") {
+TEST_CASE("explain: a single node is not an example") {
   LaunchConfig config;
   config.nproc = 3;
   const Assignment a = example(config);
@@ -70,7 +70,7 @@ TEST_CASE("explain: one node is no example") {
   CHECK(describe_example(config, a).empty());
 }
 
-TEST_CASE("explain: an address that is not known before is said to be so") {
+TEST_CASE("explain: an address that is not known yet is shown as unknown") {
   const LaunchConfig config = many("c10d");
   const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
   REQUIRE(specs);
@@ -81,7 +81,7 @@ TEST_CASE("explain: an address that is not known before is said to be so") {
   CHECK(text.find("\nWORLD_SIZE=8\n") != std::string::npos);
 }
 
-TEST_CASE("explain: reserved ports are chosen at the start, and their macros stay") {
+TEST_CASE("explain: reserved ports are chosen at the start, and their macros stay unexpanded") {
   LaunchConfig config = many("c10d");
   config.ports = 2;
   config.leader_ports = 1;

@@ -35,20 +35,20 @@ const Environ kHydra = environ_of(
 
 }  // namespace
 
-TEST_CASE("mpi place: several workers cannot take one place") {
+TEST_CASE("mpi place: several workers cannot share one rank") {
   CHECK(left(kOpenMpi, 2) == Environ());
   CHECK(left(kHydra, 2) == Environ());
   CHECK(left(environ_of({"PMI_PORT", "PMI_ID"}), 2) == Environ());
   CHECK(left(environ_of({"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK", "PALS_RANKID"}), 2) == Environ());
 }
 
-TEST_CASE("mpi place: a single worker takes it where no descriptor is needed") {
+TEST_CASE("mpi place: a single worker takes over the rank if no descriptor is needed") {
   CHECK(left(kOpenMpi, 1) == kOpenMpi);
   CHECK(left(environ_of({"PMI_PORT", "PMI_ID"}), 1) == environ_of({"PMI_PORT", "PMI_ID"}));
   CHECK(left(kHydra, 1) == Environ());
 }
 
-TEST_CASE("mpi place: what is the user's stays") {
+TEST_CASE("mpi place: keeps the user's own variables") {
   const Environ users = environ_of({"OMPI_ALLOW_RUN_AS_ROOT",
                                     "OMPI_MCA_btl",
                                     "OMPI_MCA_schizo",
@@ -59,7 +59,7 @@ TEST_CASE("mpi place: what is the user's stays") {
   CHECK(left(users, 8) == users);
 }
 
-TEST_CASE("mpi place: a worker's environment has none") {
+TEST_CASE("mpi place: a worker's environment contains none") {
   LaunchConfig config;
   config.nproc = 2;
   const auto env = worker_env(

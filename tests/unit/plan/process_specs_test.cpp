@@ -38,7 +38,7 @@ struct Job {
 
 }  // namespace
 
-TEST_CASE("macros: by the rules of string.Template.safe_substitute") {
+TEST_CASE("macros: expanded like string.Template.safe_substitute") {
   const Macros macros{{"local_rank", "3"}, {"rank", "7"}};
 
   struct Row {
@@ -72,7 +72,7 @@ TEST_CASE("worker argv: script, module and executable") {
   CHECK(worker_argv(job.config, {}, 0) == Words{"python3", "-u", "-m", "x.py", "-v"});
 }
 
-TEST_CASE("macros: with braces only, shell code stays what it is") {
+TEST_CASE("macros: with braces only, shell code stays unchanged") {
   const Macros macros{{"local_rank", "3"}};
   const auto expand = [&](std::string_view text) {
     return expand_macros(text, macros, MacroSyntax::braces);
@@ -106,7 +106,7 @@ TEST_CASE("worker argv: macros in program and arguments, the local rank before t
   CHECK(worker_argv(job.config, {}, 5)[3] == "--local_rank=5");
 }
 
-TEST_CASE("worker argv: the local rank that is asked for is LOCAL_RANK") {
+TEST_CASE("worker argv: the requested local rank is LOCAL_RANK") {
   Job job(1);
   job.config.local_rank_arg = "local_rank";
   job.config.task.emplace();
@@ -119,7 +119,7 @@ TEST_CASE("worker argv: the local rank that is asked for is LOCAL_RANK") {
   CHECK(worker_argv(job.config, {}, 3)[1] == "--local_rank=0");
 }
 
-TEST_CASE("assignment: one node alone has ranks from 0 to nproc-1") {
+TEST_CASE("assignment: a single node has ranks 0 to nproc-1") {
   const Assignment a = assign_alone(4, 2, Endpoint{"127.0.0.1", 99});
   CHECK(a.world_size == 4);
   CHECK(a.local_world_size == 4);
@@ -132,14 +132,14 @@ TEST_CASE("assignment: one node alone has ranks from 0 to nproc-1") {
   CHECK(a.master_port == 99);
 }
 
-TEST_CASE("log layout: as torchrun's users expect, and one path component for any run id") {
+TEST_CASE("log layout: as torchrun's users expect, with one path component for any run id") {
   CHECK(run_dir_name("job7", "ab12cd34") == "job7_ab12cd34");
   CHECK(run_dir_name("../x/y", "ab12cd34") == ".._x_y_ab12cd34");
   CHECK(attempt_dir("logs/run", 2) == "logs/run/attempt_2");
   CHECK(worker_dir("logs/run", 0, 12) == "logs/run/attempt_0/12");
 }
 
-TEST_CASE("process specs: one for each local rank, in order, with its error file") {
+TEST_CASE("process specs: one per local rank, in order, with its error file") {
   const auto specs = Job(3).specs();
   REQUIRE(specs.size() == 3);
   for (int rank = 0; rank < 3; ++rank) {
@@ -177,7 +177,8 @@ TEST_CASE("process specs: with --label both streams of all shown ranks have a pr
   CHECK(job.specs()[0].standard_output.kind == OutputKind::discard);
 }
 
-TEST_CASE("process specs: stdout of several ranks is passed on by lines where it would be torn") {
+TEST_CASE(
+    "process specs: stdout of several ranks is forwarded by line if it would be interleaved") {
   Job two(2);
   two.context.stdout_is_torn = true;
   CHECK(two.specs()[0].standard_output == OutputPlan{OutputKind::capture, "", false, ""});
@@ -186,7 +187,7 @@ TEST_CASE("process specs: stdout of several ranks is passed on by lines where it
   CHECK(alone.specs()[0].standard_output.kind == OutputKind::inherit);
 }
 
-TEST_CASE("process specs: where both of our streams are one, so are those of a worker") {
+TEST_CASE("process specs: if our two streams are the same file, a worker's are joined") {
   Job job(2);
   job.context.stdout_is_torn = true;
   job.context.one_sink = true;
@@ -215,14 +216,15 @@ TEST_CASE("process specs: streams that are shown in different ways are not joine
   CHECK(job.specs()[0].standard_error == OutputPlan{OutputKind::capture, "", false, ""});
 }
 
-TEST_CASE("process specs: stdout goes straight through, stderr by whole lines") {
+TEST_CASE("process specs: stdout is inherited, stderr is forwarded by whole lines") {
   const auto specs = Job(2).specs();
   CHECK(specs[0].standard_output.kind == OutputKind::inherit);
   CHECK(specs[0].standard_error.kind == OutputKind::capture);
   CHECK(specs[0].standard_error.prefix.empty());
 }
 
-TEST_CASE("process specs: a single worker on a terminal, or the one with stdin, has it itself") {
+TEST_CASE(
+    "process specs: a single worker on a terminal, or the one with stdin, inherits the terminal") {
   Job alone(1);
   alone.context.stderr_is_terminal = true;
   CHECK(alone.specs()[0].standard_error.kind == OutputKind::inherit);
@@ -250,7 +252,7 @@ TEST_CASE("process specs: a rank that has the terminal by default shows prompts,
   CHECK_FALSE(two.specs()[0].standard_output.prompts);
 }
 
-TEST_CASE("process specs: standard input is for one rank, the others read end of file") {
+TEST_CASE("process specs: one rank gets standard input, the others read end-of-file") {
   Job job(2);
   CHECK(job.specs()[0].standard_input == InputKind::none);
   job.config.stdin_rank = 1;
@@ -258,7 +260,7 @@ TEST_CASE("process specs: standard input is for one rank, the others read end of
   CHECK(job.specs()[1].standard_input == InputKind::inherit);
 }
 
-TEST_CASE("process specs: redirected streams are files of their own, of any number of ranks") {
+TEST_CASE("process specs: redirected streams have separate files, for any number of ranks") {
   Job job(12);
   job.config.redirects.by_rank = {{11, 1}, {2, 2}};
   job.attempt = 3;
@@ -270,7 +272,8 @@ TEST_CASE("process specs: redirected streams are files of their own, of any numb
   CHECK(specs[2].standard_output.kind == OutputKind::inherit);
 }
 
-TEST_CASE("process specs: tee is a file and the console behind a prefix, stronger than redirects") {
+TEST_CASE(
+    "process specs: tee writes a file and the console with a prefix, and overrides redirects") {
   Job job(2);
   job.config.redirects.all = 3;
   job.config.tee.all = 1;
@@ -280,7 +283,7 @@ TEST_CASE("process specs: tee is a file and the console behind a prefix, stronge
   CHECK_FALSE(specs[1].standard_error.tee);
 }
 
-TEST_CASE("process specs: the prefix template has five macros and leaves others as they are") {
+TEST_CASE("process specs: the prefix template has five macros and keeps unknown ones unchanged") {
   Job job(2);
   job.config.tee.all = 3;
   job.config.role = "trainer";
@@ -289,7 +292,7 @@ TEST_CASE("process specs: the prefix template has five macros and leaves others 
         "node1/trainer-1:1 " + std::string(kPidMark) + " ${x} ");
 }
 
-TEST_CASE("process specs: a filtered-out rank keeps its files and is silent on the console") {
+TEST_CASE("process specs: a filtered rank keeps its files and prints nothing to the console") {
   Job job(2);
   job.config.local_ranks_filter = std::set<int>{0};
   CHECK(job.specs()[0].standard_output.kind == OutputKind::inherit);
@@ -303,7 +306,8 @@ TEST_CASE("process specs: a filtered-out rank keeps its files and is silent on t
   CHECK(job.specs()[1].standard_output.filters.empty());
 }
 
-TEST_CASE("process specs: of a launcher for each worker, output goes by the place on the machine") {
+TEST_CASE(
+    "process specs: with one launcher per worker, options refer to the local rank on the machine") {
   Job job(1);
   job.config.task.emplace();
   job.config.task->local_rank = 5;
@@ -319,7 +323,8 @@ TEST_CASE("process specs: of a launcher for each worker, output goes by the plac
   CHECK(job.specs()[0].standard_output.kind == OutputKind::capture);
 }
 
-TEST_CASE("process specs: duplicates of tee'd lines go to one file for each stream and attempt") {
+TEST_CASE(
+    "process specs: tee'd lines that match a filter also go to one file per stream and attempt") {
   Job job(2);
   job.config.tee.all = 3;
   job.config.duplicate_stderr_filters = Words{"error", ""};
@@ -329,7 +334,7 @@ TEST_CASE("process specs: duplicates of tee'd lines go to one file for each stre
   CHECK(specs[0].standard_output.filtered_path.empty());
 }
 
-TEST_CASE("process specs: too few GPUs for virtual local ranks is the user's error") {
+TEST_CASE("process specs: too few GPUs for virtual local ranks is a usage error") {
   Job job(2);
   job.config.virtual_local_rank = true;
   job.environ.set("CUDA_VISIBLE_DEVICES", "0");
@@ -339,7 +344,7 @@ TEST_CASE("process specs: too few GPUs for virtual local ranks is the user's err
   CHECK(out.error().code == Errc::usage);
 }
 
-TEST_CASE("explain plan: each process, to the letter") {
+TEST_CASE("explain plan: each process, verbatim") {
   Job job(2);
   job.config.program.args = {"two words"};
   job.config.tee.by_rank = {{1, 1}};
@@ -378,7 +383,8 @@ TEST_CASE("process specs: each worker gets its own binding, and the plan shows i
   CHECK(text.ends_with("  cpus    4-7\n"));
 }
 
-TEST_CASE("explain env: what is set or changed, without what is inherited, secrets masked") {
+TEST_CASE(
+    "explain env: variables that are set or changed, not inherited ones, with secrets masked") {
   Job job(1);
   job.config.usable_cpus = 3;
   job.environ.set("HOME", "/home/user");

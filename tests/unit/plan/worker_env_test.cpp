@@ -52,7 +52,7 @@ Worker second_node() {
 
 }  // namespace
 
-TEST_CASE("worker env: LOCAL_RANK is the place on the node, 0 with --virtual-local-rank") {
+TEST_CASE("worker env: LOCAL_RANK is the index on the node, 0 with --virtual-local-rank") {
   Worker worker;
   CHECK(worker["LOCAL_RANK"] == "1");
   worker.config.virtual_local_rank = true;
@@ -82,7 +82,7 @@ TEST_CASE("worker env: LOCAL_WORLD_SIZE and WORLD_SIZE") {
   CHECK(second_node()["WORLD_SIZE"] == "5");
 }
 
-TEST_CASE("worker env: MASTER_ADDR and MASTER_PORT are where the store listens") {
+TEST_CASE("worker env: MASTER_ADDR and MASTER_PORT are the store's address") {
   CHECK(Worker{}["MASTER_ADDR"] == "127.0.0.1");
   CHECK(Worker{}["MASTER_PORT"] == "4711");
 }
@@ -103,7 +103,7 @@ TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is exactly True") {
   CHECK(Worker{}["TORCHELASTIC_USE_AGENT_STORE"] == "True");
 }
 
-TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is False where rank 0 serves the store") {
+TEST_CASE("worker env: TORCHELASTIC_USE_AGENT_STORE is False if rank 0 serves the store") {
   Worker worker;
   worker.assignment.agent_store = false;
   CHECK(worker["TORCHELASTIC_USE_AGENT_STORE"] == "False");
@@ -116,7 +116,7 @@ TEST_CASE("worker env: MUSTER_EPOCH is the number of the round") {
   CHECK(worker["MUSTER_EPOCH"] == "18446744073709551615");
 }
 
-TEST_CASE("worker env: MUSTER_AGENT is the agent's socket, never that of a launcher around it") {
+TEST_CASE("worker env: MUSTER_AGENT is the agent's socket, never an outer launcher's") {
   Worker worker;
   worker.environ.set("MUSTER_AGENT", "muster-agent-outer");
   CHECK(worker["MUSTER_AGENT"] == "muster-agent-0123");
@@ -124,7 +124,7 @@ TEST_CASE("worker env: MUSTER_AGENT is the agent's socket, never that of a launc
   CHECK_FALSE(worker["MUSTER_AGENT"]);
 }
 
-TEST_CASE("worker env: MUSTER_PORTS and MUSTER_LEADER_PORTS are what was reserved") {
+TEST_CASE("worker env: MUSTER_PORTS and MUSTER_LEADER_PORTS are the reserved ports") {
   Worker worker;
   CHECK_FALSE(worker["MUSTER_PORTS"]);
   CHECK_FALSE(worker["MUSTER_LEADER_PORTS"]);
@@ -142,7 +142,7 @@ TEST_CASE("worker env: TORCH_NCCL_ASYNC_ERROR_HANDLING is 1 unless inherited") {
   CHECK_FALSE(worker["NCCL_ASYNC_ERROR_HANDLING"]);
 }
 
-TEST_CASE("worker env: PyTorch's flight recorders are asked where nobody else does") {
+TEST_CASE("worker env: PyTorch's flight recorders get our pipes unless the user has set others") {
   Worker worker;
   CHECK(!worker["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]);
   CHECK(!worker["MUSTER_TORCH_FLIGHTS"]);
@@ -157,11 +157,11 @@ TEST_CASE("worker env: PyTorch's flight recorders are asked where nobody else do
   CHECK(worker["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] == "/my_pipe");
 }
 
-TEST_CASE("worker env: TORCHELASTIC_ERROR_FILE is the worker's own") {
+TEST_CASE("worker env: TORCHELASTIC_ERROR_FILE is the worker's own file") {
   CHECK(Worker{}["TORCHELASTIC_ERROR_FILE"] == "logs/1/error.json");
 }
 
-TEST_CASE("worker env: OMP_NUM_THREADS is the share of the processors unless inherited") {
+TEST_CASE("worker env: OMP_NUM_THREADS is the worker's share of the CPUs unless inherited") {
   Worker worker;
   CHECK(worker["OMP_NUM_THREADS"] == "4");
   worker.config.usable_cpus = 1;
@@ -170,7 +170,7 @@ TEST_CASE("worker env: OMP_NUM_THREADS is the share of the processors unless inh
   CHECK(worker["OMP_NUM_THREADS"] == "7");
 }
 
-TEST_CASE("worker env: OMP_NUM_THREADS of a bound worker is what it owns, within the quota") {
+TEST_CASE("worker env: OMP_NUM_THREADS of a bound worker is its own CPUs, within the quota") {
   Worker worker;
   worker.config.usable_cpus = 12;
   worker.config.numa_plan.cpus = 12;
@@ -186,7 +186,7 @@ TEST_CASE("worker env: OMP_NUM_THREADS of a bound worker is what it owns, within
   CHECK(worker["OMP_NUM_THREADS"] == "7");
 }
 
-TEST_CASE("worker env: OMP_NUM_THREADS as torchrun is 1 for several, untouched for one") {
+TEST_CASE("worker env: OMP_NUM_THREADS as torchrun is 1 for several workers, unchanged for one") {
   for (const auto name : {Personality::torchrun, Personality::torch_distributed_launch}) {
     Worker worker;
     worker.config.personality = name;
@@ -198,7 +198,7 @@ TEST_CASE("worker env: OMP_NUM_THREADS as torchrun is 1 for several, untouched f
   }
 }
 
-TEST_CASE("worker env: CUDA_VISIBLE_DEVICES is left alone without --virtual-local-rank") {
+TEST_CASE("worker env: CUDA_VISIBLE_DEVICES is unchanged without --virtual-local-rank") {
   Worker worker;
   CHECK_FALSE(worker["CUDA_VISIBLE_DEVICES"]);
   worker.environ.set("CUDA_VISIBLE_DEVICES", "4,5");
@@ -221,7 +221,7 @@ TEST_CASE("worker env: CUDA_VISIBLE_DEVICES with --virtual-local-rank is one ent
   }
 }
 
-TEST_CASE("worker env: HIP_VISIBLE_DEVICES is the source where it is set, and both get the entry") {
+TEST_CASE("worker env: HIP_VISIBLE_DEVICES is the source if it is set, and both get the entry") {
   Worker worker;
   worker.config.virtual_local_rank = true;
   worker.environ.set("CUDA_VISIBLE_DEVICES", "0,1");
@@ -252,7 +252,7 @@ TEST_CASE("worker env: nothing is taken away and nothing else is added") {
   CHECK(worker.env().all().size() == 21 + 1);
 }
 
-TEST_CASE("worker env: a worker's place in a Slurm step is its own, or none") {
+TEST_CASE("worker env: SLURM_PROCID and the like are the worker's own in a step, or unset") {
   Worker worker = second_node();
   const auto place = [&] {
     std::vector<std::string> out;
@@ -282,7 +282,7 @@ TEST_CASE("worker env: a worker's place in a Slurm step is its own, or none") {
   CHECK(place() == std::vector<std::string>(4, "none"));
 }
 
-TEST_CASE("worker env: gloo takes the interface by which the nodes reach this one") {
+TEST_CASE("worker env: gloo uses the interface through which the other nodes reach this one") {
   Worker worker = second_node();
   CHECK_FALSE(worker["GLOO_SOCKET_IFNAME"]);
   worker.assignment.interface = "eth0";

@@ -34,7 +34,7 @@ TEST_CASE("worker macros: ranks, the leader's address, the reserved ports") {
                                                       {"leader_port0", "50001"}});
 }
 
-TEST_CASE("worker macros: called as torchrun, only the local rank and what was reserved") {
+TEST_CASE("worker macros: called as torchrun, only the local rank and reserved ports") {
   LaunchConfig config;
   config.personality = Personality::torchrun;
   Assignment a = second_node();
@@ -48,7 +48,7 @@ TEST_CASE("worker macros: called as torchrun, only the local rank and what was r
   CHECK(worker_macros(config, a, 1) == Macros{{"local_rank", "1"}});
 }
 
-TEST_CASE("worker macros: what is not known yet is none") {
+TEST_CASE("worker macros: no macro for a value that is not known yet") {
   Assignment a = second_node();
   a.master_addr.clear();
   a.ports = {0, 0};
@@ -59,7 +59,7 @@ TEST_CASE("worker macros: what is not known yet is none") {
   CHECK_FALSE(macros.contains("leader_port0"));
 }
 
-TEST_CASE("worker macros: of one launcher for each worker, the node is the machine") {
+TEST_CASE("worker macros: with one launcher per worker, the node is the machine") {
   LaunchConfig config;
   config.task.emplace();
   config.task->node = 7;

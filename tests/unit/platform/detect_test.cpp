@@ -28,7 +28,7 @@ PlatformFacts step_with(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-TEST_CASE("facts: what is no number is none") {
+TEST_CASE("facts: text that is not a number is ignored") {
   for (const std::string text : {"",
                                  " ",
                                  "(null)",
@@ -51,7 +51,7 @@ TEST_CASE("facts: what is no number is none") {
   CHECK_FALSE(fake_facts({{"N", "0"}}).port("N"));
 }
 
-TEST_CASE("facts: a word has no blanks and an end") {
+TEST_CASE("facts: a word contains no blanks and has a maximum length") {
   CHECK_FALSE(fake_facts({{"W", "(null)"}}).word("W"));
   CHECK_FALSE(fake_facts({{"W", "a b"}}).word("W"));
   CHECK_FALSE(fake_facts({{"W", "a\x01"}}).word("W"));
@@ -59,7 +59,7 @@ TEST_CASE("facts: a word has no blanks and an end") {
   CHECK_FALSE(fake_facts({{"W", std::string(kWordMax + 1, 'x')}}).word("W"));
 }
 
-TEST_CASE("facts: a machine knows itself by name and by address") {
+TEST_CASE("facts: recognizes this machine by name and by address") {
   const PlatformFacts facts = fake_facts({}, "node02.cluster");
   for (const std::string_view name : {"NODE02", "node02", "Node02.Cluster", "10.0.0.7"}) {
     INFO(name);
@@ -73,7 +73,7 @@ TEST_CASE("facts: a machine knows itself by name and by address") {
   CHECK_FALSE(facts.my_place({"node01"}));
 }
 
-TEST_CASE("detect: nothing, by name, and switched off") {
+TEST_CASE("detect: no platform, one selected by name, and detection disabled") {
   CHECK(detect(fake_facts({}), "auto")->name == "none");
   CHECK(detect(fake_facts(kStep, "a2"), "auto")->name == "slurm");
   CHECK(detect(fake_facts(kStep, "a2"), "none")->name == "none");
@@ -86,12 +86,12 @@ TEST_CASE("detect: nothing, by name, and switched off") {
       unknown.error().message.starts_with("--platform=slrum: must be one of auto, none, open-mpi"));
 }
 
-TEST_CASE("detect: a worker of another launcher is on its own") {
+TEST_CASE("detect: ignores the platform in a worker of another launcher") {
   CHECK(detect(step_with("TORCHELASTIC_RUN_ID", "x"), "auto")->name == "none");
   CHECK(detect(step_with("TORCHELASTIC_RUN_ID", "x"), "slurm")->name == "slurm");
 }
 
-TEST_CASE("detect: mpirun inside a Slurm step comes first, and Slurm is named") {
+TEST_CASE("detect: mpirun inside a Slurm step takes precedence, and Slurm is mentioned") {
   PlatformFacts facts = fake_facts(kStep, "a2");
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"RANK", "0"}, {"SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_SIZE", "1"}}) {
@@ -102,7 +102,7 @@ TEST_CASE("detect: mpirun inside a Slurm step comes first, and Slurm is named") 
   CHECK(plan->also == std::vector<std::string>{"Slurm"});
 }
 
-TEST_CASE("detect: variables of Slurm that do not fit together are leftovers") {
+TEST_CASE("detect: inconsistent Slurm variables count as leftovers") {
   const std::vector<std::pair<std::string, std::string>> wrong{{"SLURM_NODEID", "2"},
                                                                {"SLURM_NODEID", ""},
                                                                {"SLURM_PROCID", "2"},
@@ -121,7 +121,7 @@ TEST_CASE("detect: variables of Slurm that do not fit together are leftovers") {
   }
 }
 
-TEST_CASE("detect: every row has a name and a title, and answers nothing to an empty environment") {
+TEST_CASE("detect: every row has a name and a title, and detects nothing in an empty environment") {
   for (const PlatformRow& row : platform_rows()) {
     INFO(row.name);
     CHECK_FALSE(row.name.empty());
@@ -130,7 +130,7 @@ TEST_CASE("detect: every row has a name and a title, and answers nothing to an e
   }
 }
 
-TEST_CASE("as_node: the same job from another place, inside its bounds") {
+TEST_CASE("as_node: the same job as seen by another node, within its bounds") {
   const auto plan = detect(fake_facts(kStep, "a2"), "auto");
   CHECK_FALSE(is_host(*plan));
   const auto first = as_node(*plan, 0);
@@ -140,7 +140,7 @@ TEST_CASE("as_node: the same job from another place, inside its bounds") {
   CHECK_FALSE(as_node(*plan, -1));
 }
 
-TEST_CASE("detect: SkyPilot lists one address a line, which must be as many as its machines") {
+TEST_CASE("detect: SkyPilot lists one address per line, one for each machine") {
   auto facts = fake_facts({{"SKYPILOT_NUM_NODES", "2"},
                            {"SKYPILOT_NODE_RANK", "1"},
                            {"SKYPILOT_NODE_IPS", "10.0.0.4\n10.0.0.7\n"},

@@ -110,7 +110,7 @@ class Maker {
 
 // The pairs are output of `scontrol show hostnames` of Slurm 22.05.8, except for the suffix, which
 // only 23.11 accepts.
-TEST_CASE("host list: as scontrol reads it") {
+TEST_CASE("host list: expands like scontrol") {
   std::ifstream pairs(MUSTER_FIXTURES "/host_lists.txt");
   int count = 0;
   for (std::string line; std::getline(pairs, line);) {
@@ -126,7 +126,7 @@ TEST_CASE("host list: as scontrol reads it") {
   CHECK(count > 30);
 }
 
-TEST_CASE("host list: any list of the grammar gives its names in order") {
+TEST_CASE("host list: any list of the grammar expands to its names in order") {
   const testing::Seed seed;
   INFO(seed.describe());
   Maker maker(seed.value());
@@ -137,7 +137,7 @@ TEST_CASE("host list: any list of the grammar gives its names in order") {
   }
 }
 
-TEST_CASE("host list: what is no list is refused with the entry") {
+TEST_CASE("host list: an error quotes the invalid entry") {
   const auto why = [](std::string_view text) { return expand_host_list(text).error().message; };
   CHECK(why("n1,n[3-1]") == "host list: 'n[3-1]': '3-1' is not a range of numbers such as 01-16");
   CHECK(why("a[1-2") == "host list: 'a[1-2': unclosed bracket");
@@ -145,7 +145,7 @@ TEST_CASE("host list: what is no list is refused with the entry") {
   CHECK(why("") == "host list: '': contains no name");
 }
 
-TEST_CASE("host list: no list stands for more names than the limit") {
+TEST_CASE("host list: no list expands to more names than the limit") {
   CHECK(expand_host_list("n[1-65536]")->size() == kHostsMax);
   for (const std::string_view text : {"n[0-65536]",
                                       "n[1-999999999999999999]",

@@ -32,7 +32,7 @@ TEST_CASE("job hosts: names, slots and users") {
   CHECK(hosts("me@a")[0].name() == "a");
 }
 
-TEST_CASE("job hosts: IPv6 addresses stand in brackets where slots follow") {
+TEST_CASE("job hosts: IPv6 addresses need brackets before slots") {
   CHECK(hosts("[::1]:8,[fe80::1%eth0],fe80::2") ==
         Hosts{{"::1", 8}, {"fe80::1%eth0", {}}, {"fe80::2", {}}});
   CHECK(hosts("me@[::1]:2") == Hosts{{"me@::1", 2}});
@@ -40,7 +40,7 @@ TEST_CASE("job hosts: IPv6 addresses stand in brackets where slots follow") {
   CHECK(error("[::1]x").find("not a host name") != std::string::npos);
 }
 
-TEST_CASE("job hosts: GPUs by machine") {
+TEST_CASE("job hosts: GPUs per machine") {
   CHECK(hosts("a:2@0,1;me@b:2@2,3") == Hosts{{"a", 2, "0,1"}, {"me@b", 2, "2,3"}});
   CHECK(hosts("a:2@0,1") == Hosts{{"a", 2, "0,1"}});
   CHECK(hosts("a:1@5;b:2") == Hosts{{"a", 1, "5"}, {"b", 2}});
@@ -51,17 +51,17 @@ TEST_CASE("job hosts: GPUs by machine") {
   }
 }
 
-TEST_CASE("job hosts: a range stands for hosts of equal slots") {
+TEST_CASE("job hosts: a range expands to hosts with equal slots") {
   CHECK(hosts("r[1-2,07]n:3,x") == Hosts{{"r1n", 3}, {"r2n", 3}, {"r07n", 3}, {"x", {}}});
   CHECK(hosts("me@r[1-2]:3") == Hosts{{"me@r1", 3}, {"me@r2", 3}});
 }
 
-TEST_CASE("job hosts: a host that is named again has more slots, at its first place") {
+TEST_CASE("job hosts: a repeated host gets more slots, in its first position") {
   CHECK(hosts("a,b,a") == Hosts{{"a", 2}, {"b", 1}});
   CHECK(hosts("a:2,b,a:3") == Hosts{{"a", 5}, {"b", 1}});
 }
 
-TEST_CASE("job hosts: what could be an option or a shell's word is refused") {
+TEST_CASE("job hosts: rejects names that a shell or ssh could interpret") {
   for (const std::string text : {"",
                                  "a,,b",
                                  "-oProxyCommand=x",
@@ -90,7 +90,7 @@ TEST_CASE("job hosts: what could be an option or a shell's word is refused") {
   CHECK(error("a[1-4096],b").find("more than 4096") != std::string::npos);
 }
 
-TEST_CASE("job hosts: a host file has one entry a line, as mpirun's and a node file of PBS") {
+TEST_CASE("job hosts: a host file has one entry per line, as for mpirun or as PBS writes it") {
   CHECK(*parse_host_file("# all\na slots=4 max_slots=8\r\n\n  b:2 # small\nc\n") ==
         Hosts{{"a", 4}, {"b", 2}, {"c", {}}});
   CHECK(*parse_host_file("a\na\nb\n") == Hosts{{"a", 2}, {"b", 1}});
@@ -101,7 +101,7 @@ TEST_CASE("job hosts: a host file has one entry a line, as mpirun's and a node f
   CHECK(parse_host_file("# none\n").error().message == "no host is listed");
 }
 
-TEST_CASE("job hosts: a line may have a user, a port and GPUs, and a file a byte order mark") {
+TEST_CASE("job hosts: a line may have a user, a port and GPUs, a file a byte order mark") {
   const auto parsed = parse_host_file(
       "\xef\xbb\xbf"
       "a slots=2 devices=0,1\nb user=me port=2222\nme@c port=22\n"

@@ -25,7 +25,7 @@ class NoWatcher final : public Watcher {
 }  // namespace
 
 // kill(-1) signals everything on the machine; kill(0) and kill(-0) signal our own group.
-TEST_CASE("boundaries: a worker has a pid of its own and a local rank") {
+TEST_CASE("boundaries: a worker has its own pid and a local rank") {
   for (const pid_t pid : {-1, 0, 1}) {
     CHECK(aborts([&] { WorkerTable().add(pid, 0); }));
   }
@@ -37,21 +37,21 @@ TEST_CASE("boundaries: a worker has a pid of its own and a local rank") {
   }));
 }
 
-// Without the checks these calls would not kill anything either, because may_kill forbids it.
-TEST_CASE("boundaries: processes are killed below a process, in a time") {
+// Without the checks these calls would not kill anything, either, because may_kill forbids it.
+TEST_CASE("boundaries: kill_all_below needs a valid process and a valid time limit") {
   const auto never = [] { return false; };
   CHECK(aborts([&] { static_cast<void>(kill_all_below(0, Duration::zero(), never)); }));
   CHECK(aborts(
       [&] { static_cast<void>(kill_all_below(::getpid(), std::chrono::seconds(-1), never)); }));
 }
 
-TEST_CASE("boundaries: an end is one that waitid() reports") {
+TEST_CASE("boundaries: an exit status is one that waitid() reports") {
   CHECK(aborts([] { static_cast<void>(ExitStatus::from_wait(CLD_STOPPED, SIGSTOP)); }));
   CHECK(aborts([] { static_cast<void>(ExitStatus::from_wait(CLD_KILLED, 0)); }));
   CHECK(aborts([] { static_cast<void>(ExitStatus::from_wait(CLD_EXITED, 256)); }));
 }
 
-TEST_CASE("boundaries: a lease takes time, a descriptor is open") {
+TEST_CASE("boundaries: a lease is positive, a descriptor is open") {
   CHECK(aborts([] { static_cast<void>(LeaseTimer::make(Duration::zero())); }));
   CHECK(aborts([] {
     NoWatcher watcher;

@@ -56,7 +56,7 @@ std::size_t count_of(const std::string& what, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("console: messages behind a full queue are kept, and too many are dropped and counted") {
+TEST_CASE("console: keeps messages behind a full queue, then drops and counts them") {
   Reader reader;
   reader.fill();
   constexpr int kMessages = 100;
@@ -76,14 +76,14 @@ TEST_CASE("console: messages behind a full queue are kept, and too many are drop
   CHECK(reader.read_all() == "later\n");
 }
 
-TEST_CASE("console: a message that is longer than the share is shown where there is room") {
+TEST_CASE("console: prints a message longer than its share if there is room") {
   Reader reader;
   const auto much = std::string(100'000, 'r') + "\n";
   reader.sink.say(much);
   CHECK((reader.read_all() == much));
 }
 
-TEST_CASE("console: what workers wrote and nobody saw is counted behind what was queued") {
+TEST_CASE("console: counts the workers' dropped output after the queued output") {
   Reader reader;
   reader.fill();
   reader.sink.note_unshown(1234);
@@ -92,10 +92,10 @@ TEST_CASE("console: what workers wrote and nobody saw is counted behind what was
       shown.ends_with("w\nmuster: warning: this console was not read in time; dropped: 1234 "
                       "bytes of the workers' output (log files are complete)\n"));
   reader.fill();
-  CHECK(count_of("muster", reader.read_all()) == 0);  // told once
+  CHECK(count_of("muster", reader.read_all()) == 0);  // reported once
 }
 
-TEST_CASE("console: log files are called complete only if they hold all that was not shown") {
+TEST_CASE("console: calls log files complete only if they contain all dropped output") {
   Reader reader;
   reader.sink.note_unfiled();
   reader.fill();
@@ -103,7 +103,7 @@ TEST_CASE("console: log files are called complete only if they hold all that was
   CHECK(reader.read_all().ends_with("dropped: 1234 bytes of the workers' output\n"));
 }
 
-TEST_CASE("console: one that took nothing is waited for once, and again after it took something") {
+TEST_CASE("console: waits once for a blocked console, and again after it has accepted something") {
   Reader reader;
   reader.fill();
   ConsoleWait first{.left = 150ms};
@@ -117,7 +117,7 @@ TEST_CASE("console: one that took nothing is waited for once, and again after it
   CHECK(reader.sink.wait_for_room(third, true));
 }
 
-TEST_CASE("console: the wait is for all calls together, and a signal ends it") {
+TEST_CASE("console: one time limit covers all waits, and a signal ends it") {
   Reader reader;
   reader.fill();
   auto signal = *make_pipe();
@@ -127,7 +127,7 @@ TEST_CASE("console: the wait is for all calls together, and a signal ends it") {
   CHECK(wait.left <= 0ms);
 }
 
-TEST_CASE("console: at the end the queue gives way to the last lines, at the end of a line") {
+TEST_CASE("console: at the end drops the queue, at a line boundary, in favour of the last lines") {
   Reader reader;
   reader.fill();
   reader.sink.say("own\n");
@@ -141,7 +141,7 @@ TEST_CASE("console: at the end the queue gives way to the last lines, at the end
   CHECK_FALSE(reader.sink.give_up_queue().any());
 }
 
-TEST_CASE("console: what a full disk refuses is counted by whose it was, and never closes a sink") {
+TEST_CASE("console: counts output lost on a full disk by its source, and never closes a sink") {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   Poller poller = *Poller::open();
   ConsoleSink sink(full.get(), poller, [] {});
@@ -163,7 +163,7 @@ TEST_CASE("console: what a full disk refuses is counted by whose it was, and nev
   CHECK(sink.refused().is_loss());
 }
 
-TEST_CASE("console: a reader that left refuses nothing") {
+TEST_CASE("console: a closed reader is not an error") {
   Reader reader;
   reader.pipe.read.reset();
   auto* const before = ::signal(SIGPIPE, SIG_IGN);

@@ -161,7 +161,7 @@ class Launcher : public Watcher {
 
 }  // namespace
 
-TEST_CASE("launcher word: a worker that is killed is seen by its word, with the signal") {
+TEST_CASE("death notice: reveals a killed worker, with the signal") {
   Launcher launcher;
   Worker worker("0");
   launcher.wait_for(worker, "up");
@@ -173,7 +173,7 @@ TEST_CASE("launcher word: a worker that is killed is seen by its word, with the 
   CHECK(launcher.watch().take_dying().empty());  // once
 }
 
-TEST_CASE("launcher word: a worker that exits is seen with its code, also after others") {
+TEST_CASE("death notice: reveals a worker that exits, with its code, even after others") {
   Launcher launcher;
   for (const int code : {3, 75, 255}) {
     Worker worker(std::to_string(code).c_str());
@@ -185,7 +185,7 @@ TEST_CASE("launcher word: a worker that exits is seen with its code, also after 
   }
 }
 
-TEST_CASE("launcher word: an end without a failure is none of our business") {
+TEST_CASE("death notice: ignores a successful exit") {
   Launcher launcher;
   Worker worker("0");
   launcher.wait_for(worker, "up");
@@ -194,7 +194,7 @@ TEST_CASE("launcher word: an end without a failure is none of our business") {
   CHECK(launcher.watch().take_dying().empty());
 }
 
-TEST_CASE("launcher word: the page names the worker that was seen to die first") {
+TEST_CASE("death notice: the page names the worker whose death was seen first") {
   Launcher launcher;
   Worker first("0");
   launcher.wait_for(first, "up");
@@ -210,7 +210,7 @@ TEST_CASE("launcher word: the page names the worker that was seen to die first")
   CHECK(page->first_dead() == first.pid());
 }
 
-TEST_CASE("launcher word: also one that was reaped unseen is the first, if it failed") {
+TEST_CASE("death notice: a failed worker that was only reaped can be the first, too") {
   Launcher launcher;
   Worker ends("0");
   launcher.wait_for(ends, "up");
@@ -226,7 +226,7 @@ TEST_CASE("launcher word: also one that was reaped unseen is the first, if it fa
   CHECK(page->first_dead() == killed.pid());
 }
 
-TEST_CASE("launcher word: who died in an attempt is not the first of the next one") {
+TEST_CASE("death notice: a death in one attempt is not the first of the next one") {
   Launcher launcher;
   Worker killed("0");
   launcher.wait_for(killed, "up");
@@ -238,7 +238,7 @@ TEST_CASE("launcher word: who died in an attempt is not the first of the next on
   CHECK(page->first_dead() == 0);
 }
 
-TEST_CASE("launcher word: another program in the worker's place is no death") {
+TEST_CASE("death notice: a worker that executes another program has not died") {
   Launcher launcher;
   Worker worker("/");
   launcher.wait_for(worker, "up");
@@ -250,7 +250,7 @@ TEST_CASE("launcher word: another program in the worker's place is no death") {
   CHECK(launcher.watch().take_dying().empty());  // it holds no notice, so only reaping reveals it
 }
 
-TEST_CASE("launcher word: who is no worker gets none") {
+TEST_CASE("death notice: a process that is not a worker gets none") {
   Launcher launcher(false);
   Worker stranger("0");
   launcher.wait_for(stranger, "up");
@@ -259,7 +259,7 @@ TEST_CASE("launcher word: who is no worker gets none") {
   CHECK(launcher.watch().take_dying().empty());
 }
 
-TEST_CASE("launcher word: one that is forgotten is used again", "[slow]") {
+TEST_CASE("death notice: a released notice is reused", "[slow]") {
   Launcher launcher;
   for (std::size_t i = 0; i < kLivenessWords + 2; ++i) {
     Worker worker("0");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's half alone: what the kernel reports about a process.
-// tests/unit/collective/death_notice_test.cpp covers workers that hold notices.
+// tests/unit/process/death_notice_test.cpp covers workers that hold notices.
 #include "process/deaths/death_watch.hpp"
 
 #include "support/catch.hpp"
@@ -32,7 +32,7 @@ std::string line(char state,
 
 }  // namespace
 
-TEST_CASE("death watch: the status of a process that is ending is read as wait would give it") {
+TEST_CASE("death watch: reads the status of a dying process as wait would return it") {
   CHECK(parse_dying(line('R', "9")) == ExitStatus{.signaled = true, .value = SIGKILL});
   CHECK(parse_dying(line('Z', "139")) ==
         ExitStatus{.signaled = true, .value = SIGSEGV, .core_dumped = true});
@@ -41,7 +41,7 @@ TEST_CASE("death watch: the status of a process that is ending is read as wait w
   CHECK(parse_dying(line('R', "9", "a) T 19 (b")) == ExitStatus{.signaled = true, .value = 9});
 }
 
-TEST_CASE("death watch: who does not fail, or does not end, is not dying") {
+TEST_CASE("death watch: a process that succeeds or does not exit is not dying") {
   CHECK_FALSE(parse_dying(line('Z', "0")));
   CHECK_FALSE(parse_dying(line('R', "0")));
   CHECK_FALSE(parse_dying(line('T', "19")));  // stopped: the field contains the stop signal
@@ -49,7 +49,7 @@ TEST_CASE("death watch: who does not fail, or does not end, is not dying") {
   CHECK_FALSE(parse_dying(line('R', "-1")));
 }
 
-TEST_CASE("death watch: a process whose status is hidden or 0 is seen to end by flags and state") {
+TEST_CASE("death watch: if the status is hidden or 0, flags and state reveal the exit") {
   CHECK(parse_ending(line('R', "9")) == Ending{ExitStatus{.signaled = true, .value = SIGKILL}});
   CHECK(parse_ending(line('Z', "0")) == Ending{});
   CHECK(parse_ending(line('X', "0")) == Ending{});
@@ -62,7 +62,7 @@ TEST_CASE("death watch: a process whose status is hidden or 0 is seen to end by 
   CHECK_FALSE(parse_ending("4711 (train) S 1 2 3 4 5 x"));
 }
 
-TEST_CASE("death watch: rubbish is no status") {
+TEST_CASE("death watch: rejects garbage") {
   const std::string whole = line('R', "9");
   for (std::size_t length = 0; length + 2 < whole.size(); ++length) {
     INFO(length);
@@ -73,7 +73,7 @@ TEST_CASE("death watch: rubbish is no status") {
   CHECK_FALSE(parse_dying(")"));
 }
 
-TEST_CASE("death watch: without descriptors to answer with nobody asks for ever") {
+TEST_CASE("death watch: without free descriptors it does not poll an unanswered request forever") {
   auto poller = Poller::open();
   REQUIRE(poller);
   DeathWatch watch(*poller, [](pid_t) { return true; });

@@ -36,7 +36,7 @@ struct Tree {
 
 }  // namespace
 
-TEST_CASE("descendants' failures: signals of a crash and SIGKILL, at any age") {
+TEST_CASE("descendants' failures: crash signals and SIGKILL count at any age") {
   for (const int signo : {SIGKILL, SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) {
     CHECK(is_failure(ExitStatus{true, signo}, 0s));
   }
@@ -45,7 +45,7 @@ TEST_CASE("descendants' failures: signals of a crash and SIGKILL, at any age") {
   }
 }
 
-TEST_CASE("descendants' failures: codes of their own, once they have settled") {
+TEST_CASE("descendants' failures: exit codes count once the process has run for a while") {
   CHECK_FALSE(is_failure(ExitStatus{false, 1}, kDescendantSettled - 1ms));
   CHECK(is_failure(ExitStatus{false, 1}, kDescendantSettled));
   CHECK(is_failure(ExitStatus{false, 137}, 1h));
@@ -55,7 +55,7 @@ TEST_CASE("descendants' failures: codes of their own, once they have settled") {
   CHECK_FALSE(is_failure(std::nullopt, 1h));
 }
 
-TEST_CASE("descendant core: all below a worker are taken in once, strangers are not") {
+TEST_CASE("descendant core: watches all descendants of a worker once, but no other processes") {
   Tree tree;
   const std::vector<ProcessRow> rows = {
       row(100, kReaper), row(101, 100), row(102, 101), row(201, 200), row(300, 1), row(301, 300)};
@@ -65,7 +65,7 @@ TEST_CASE("descendant core: all below a worker are taken in once, strangers are 
   CHECK_FALSE(tree.core.knows(301));
 }
 
-TEST_CASE("descendant core: a failure is that of the worker above, and is told once") {
+TEST_CASE("descendant core: a failure is attributed to the worker above, and reported once") {
   Tree tree;
   static_cast<void>(tree.see({row(201, 200), row(202, 201)}));
   const auto end = tree.core.note_end(tree.now, 202, kKilled);
@@ -78,7 +78,7 @@ TEST_CASE("descendant core: a failure is that of the worker above, and is told o
   CHECK_FALSE(tree.core.note_end(tree.now, 999, kKilled));
 }
 
-TEST_CASE("descendant core: the age counts from when it was first seen") {
+TEST_CASE("descendant core: the age counts from the first observation") {
   Tree tree;
   static_cast<void>(tree.see({row(101, 100), row(102, 100)}));
   tree.now += kDescendantSettled - 1ms;
@@ -88,7 +88,7 @@ TEST_CASE("descendant core: the age counts from when it was first seen") {
   CHECK(tree.core.note_end(tree.now, 102, ExitStatus{false, 3}));
 }
 
-TEST_CASE("descendant core: an orphan belongs to the worker that its environment names") {
+TEST_CASE("descendant core: an orphan belongs to the worker named in its environment") {
   Tree tree;
   CHECK(tree.see({row(500, kReaper), row(501, 500)}, 1) == std::vector<pid_t>{500, 501});
   CHECK(tree.core.note_end(tree.now, 501, kKilled)->local_rank == 1);
@@ -96,7 +96,7 @@ TEST_CASE("descendant core: an orphan belongs to the worker that its environment
   CHECK(tree.see({row(700, kReaper)}, 7).empty());             // belongs to no running worker
 }
 
-TEST_CASE("descendant core: one that is known stays its worker's when its parent ends") {
+TEST_CASE("descendant core: a known process stays with its worker when its parent exits") {
   Tree tree;
   static_cast<void>(tree.see({row(101, 100), row(102, 101)}));
   static_cast<void>(tree.core.note_end(tree.now, 101, ExitStatus{false, 0}));
@@ -104,7 +104,7 @@ TEST_CASE("descendant core: one that is known stays its worker's when its parent
   CHECK(tree.core.note_end(tree.now, 102, kKilled)->local_rank == 0);
 }
 
-TEST_CASE("descendant core: what is below a worker that has ended does not count") {
+TEST_CASE("descendant core: descendants of a worker that has exited do not count") {
   Tree tree;
   static_cast<void>(tree.see({row(101, 100), row(201, 200)}));
   tree.core.drop_worker(0);
@@ -115,7 +115,7 @@ TEST_CASE("descendant core: what is below a worker that has ended does not count
   CHECK(tree.see({row(101, 100)}).empty());
 }
 
-TEST_CASE("descendant core: whose one was that nobody has seen alive") {
+TEST_CASE("descendant core: finds the worker of a process that was never seen alive") {
   Tree tree;
   CHECK(tree.core.owner_of_dead(200) == 1);  // it was in that worker's group
   CHECK(tree.core.owner_of_dead(500) == 0);
@@ -125,7 +125,7 @@ TEST_CASE("descendant core: whose one was that nobody has seen alive") {
   CHECK_FALSE(tree.core.owner_of_dead(500));
 }
 
-TEST_CASE("descendant core: the number of those that are watched has a limit") {
+TEST_CASE("descendant core: limits the number of watched processes") {
   Tree tree;
   std::vector<ProcessRow> rows;
   for (int i = 0; i <= static_cast<int>(kMost); ++i) {
@@ -139,7 +139,7 @@ TEST_CASE("descendant core: the number of those that are watched has a limit") {
   CHECK(tree.see(rows).size() == 1);
 }
 
-TEST_CASE("rank in an environment: whole names and numbers only") {
+TEST_CASE("rank in an environment: parses whole names and numbers only") {
   using namespace std::string_view_literals;
   CHECK(rank_in_environment("A=1\0RANK=12\0LOCAL_RANK=3\0"sv) == 12);
   CHECK(rank_in_environment("LOCAL_RANK=3\0GROUP_RANK=1\0RANK=0"sv) == 0);

@@ -61,7 +61,7 @@ class Stage final : public ProcessObserver, public DescendantObserver {
   }
 
   bool runs_until(const std::function<bool()>& done) {
-    // Also owned by the handler, which runs in the next call if its timer is cancelled.
+    // The handler shares it, because a cancelled timer runs its handler only in the next call.
     const auto late = std::make_shared<bool>(false);
     asio::steady_timer deadline(io_, 30s);
     deadline.async_wait([late](const std::error_code& error) { *late = !error; });
@@ -101,11 +101,11 @@ class Stage final : public ProcessObserver, public DescendantObserver {
 
 }  // namespace
 
-TEST_CASE("descendant watch: this machine lets us see them") {
+TEST_CASE("descendant watch: this machine permits observing descendants") {
   CHECK(DescendantWatch::is_possible());
 }
 
-TEST_CASE("descendant watch: a child in a session of its own is killed") {
+TEST_CASE("descendant watch: detects that a child in a separate session is killed") {
   Stage stage;
   const pid_t worker = stage.spawn(3, {"fork-setsid", "{", "wait", "}", "wait"});
   REQUIRE(stage.watches(1));
@@ -120,7 +120,7 @@ TEST_CASE("descendant watch: a child in a session of its own is killed") {
   CHECK(end.command == "muster-puppet");
 }
 
-TEST_CASE("descendant watch: a daemon is an orphan, which we reap ourselves") {
+TEST_CASE("descendant watch: a daemon is an orphan, which we reap") {
   Stage stage;
   const TempDir folder;
   const std::string up = folder.path() + "/up";
@@ -139,14 +139,14 @@ TEST_CASE("descendant watch: a daemon is an orphan, which we reap ourselves") {
   CHECK(stage.failures.front().status == ExitStatus{true, SIGKILL});
 }
 
-TEST_CASE("descendant watch: a child that is dead before it is first looked at still counts") {
+TEST_CASE("descendant watch: a child that dies before the first poll still counts") {
   Stage stage;  // its parent does not reap it, so it stays a zombie
   stage.spawn(0, {"fork", "{", "signal", std::to_string(SIGKILL), "}", "wait"});
   REQUIRE(stage.runs_until([&] { return !stage.failures.empty(); }));
   CHECK(stage.failures.front().status.value == SIGKILL);
 }
 
-TEST_CASE("descendant watch: children that end well, or are asked to end, are no failure") {
+TEST_CASE("descendant watch: a child that succeeds or is asked to stop has not failed") {
   Stage stage;
   const TempDir folder;
   const std::string go = folder.path() + "/go";
@@ -181,7 +181,7 @@ TEST_CASE("descendant watch: children that end well, or are asked to end, are no
   CHECK(stage.failures.empty());
 }
 
-TEST_CASE("descendant watch: a worker that ends as well speaks for itself") {
+TEST_CASE("descendant watch: a worker that exits, too, is reported itself") {
   Stage stage;
   const pid_t worker = stage.spawn(0, {"fork", "{", "wait", "}", "wait"});
   REQUIRE(stage.watches(1));
@@ -192,7 +192,7 @@ TEST_CASE("descendant watch: a worker that ends as well speaks for itself") {
   CHECK(stage.failures.empty());
 }
 
-TEST_CASE("descendant watch: what a worker that has ended left behind is not another one's") {
+TEST_CASE("descendant watch: processes left by an exited worker do not count for another one") {
   Stage stage;
   const TempDir folder;
   const std::string go = folder.path() + "/go";
@@ -212,7 +212,8 @@ TEST_CASE("descendant watch: what a worker that has ended left behind is not ano
   CHECK(stage.failures.empty());
 }
 
-TEST_CASE("descendant watch: a helper of ours is no worker's, though we have a RANK ourselves") {
+TEST_CASE(
+    "descendant watch: one of our helpers belongs to no worker, even if we have a RANK ourselves") {
   Stage stage;
   const TempDir folder;
   const std::string up = folder.path() + "/up";

@@ -32,7 +32,7 @@ std::vector<pid_t> pids_below(pid_t root, const std::vector<ProcessRow>& rows) {
 
 }  // namespace
 
-TEST_CASE("descendants: a stat line with a wild command is read") {
+TEST_CASE("descendants: parses a stat line with an unusual command name") {
   const auto parsed = parse_stat("17 (a (b) c\n) D 3 15 15 0 -1 4194560");
   REQUIRE(parsed);
   CHECK(*parsed ==
@@ -42,18 +42,18 @@ TEST_CASE("descendants: a stat line with a wild command is read") {
   CHECK_FALSE(parse_stat(") 17 ("));
 }
 
-TEST_CASE("descendants: the tree below a process, parents first, strangers left out") {
+TEST_CASE("descendants: lists the process tree, parents first, without other processes") {
   const std::vector<ProcessRow> rows = {row(5, 4), row(2, 1), row(4, 2), row(3, 2), row(9, 7)};
   CHECK(pids_below(2, rows) == std::vector<pid_t>{4, 3, 5});
   CHECK(pids_below(6, rows).empty());
 }
 
-TEST_CASE("descendants: a ring of parents ends") {
+TEST_CASE("descendants: a cycle of parents terminates") {
   const std::vector<ProcessRow> rows = {row(2, 3), row(3, 2)};
   CHECK(pids_below(2, rows) == std::vector<pid_t>{3});
 }
 
-TEST_CASE("descendants: real children and grandchildren are listed") {
+TEST_CASE("descendants: lists real children and grandchildren") {
   JobProbe worker({.argv = {kPuppet, "fork-setsid", "{", "say", "below", "wait", "}", "wait"}});
   REQUIRE(worker.says("below"));
   const auto rows = descendants();
@@ -64,7 +64,7 @@ TEST_CASE("descendants: real children and grandchildren are listed") {
   ::kill(rows[1].pid, SIGKILL);
 }
 
-TEST_CASE("descendants: who asks before each kill can keep what has come meanwhile alive") {
+TEST_CASE("descendants: kills only if the check before each kill permits it") {
   JobProbe worker({.argv = {kPuppet, "fork-setsid", "{", "say", "below", "wait", "}", "wait"}});
   REQUIRE(worker.says("below"));
   const auto kept = kill_all_below(worker.pid(), std::chrono::seconds(10), [] { return false; });
@@ -90,7 +90,7 @@ TEST_CASE("descendants: signals that a process ignores or blocks") {
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
-TEST_CASE("descendants: zombies are no survivors") {
+TEST_CASE("descendants: zombies are not survivors") {
   auto zombie = row(2, 1);
   zombie.state = 'Z';
   auto stuck = row(3, 1);
@@ -102,7 +102,7 @@ TEST_CASE("descendants: zombies are no survivors") {
   CHECK(survivors_among({zombie, stuck}, 1).size() == 2);
 }
 
-TEST_CASE("descendants: leftovers are named, long lists are cut") {
+TEST_CASE("descendants: names leftovers and truncates long lists") {
   CHECK(describe_leftovers({{7, "rsync", 0}}) ==
         "1 process that a worker left running: 7 (rsync, rank 0)");
   std::vector<Leftover> many;
@@ -114,7 +114,7 @@ TEST_CASE("descendants: leftovers are named, long lists are cut") {
   CHECK(text.ends_with(" and 2 more"));
 }
 
-TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {
+TEST_CASE("descendants: names a process that cannot be reaped at the deadline") {
   ::signal(SIGCHLD, SIG_DFL);
   sigset_t child;
   sigemptyset(&child);
@@ -139,7 +139,7 @@ TEST_CASE("descendants: one that cannot be reaped is named at the deadline") {
     REQUIRE(left.size() == 1);
     CHECK(left[0].pid == held.pid());
   } else {
-    WARN("tracing is not allowed here");
+    WARN("skipped: ptrace is not permitted");
   }
   ::kill(tracer, SIGKILL);
   ::waitpid(tracer, nullptr, 0);

@@ -43,8 +43,7 @@ using Ranks = std::vector<int>;
 
 }  // namespace
 
-TEST_CASE(
-    "end queue: of the first ends a death by a signal comes first, dying ones before reaped") {
+TEST_CASE("end queue: first failures are sorted: deaths by signal first, dying before reaped") {
   EndQueue queue;
   queue.add(exited(0, 0));
   queue.add(exited(1, 9));
@@ -58,7 +57,7 @@ TEST_CASE(
   CHECK_FALSE(queue.needs_look());
 }
 
-TEST_CASE("end queue: after the first failure of an attempt the order is that in which they came") {
+TEST_CASE("end queue: after an attempt's first failure the order is that of arrival") {
   EndQueue queue;
   queue.add(exited(0, 9));
   CHECK(ranks_of(queue.take(kNow, false)) == Ranks{0});
@@ -72,15 +71,14 @@ TEST_CASE("end queue: after the first failure of an attempt the order is that in
   CHECK(ranks_of(queue.take(kNow, false)) == Ranks{2, 1});
 }
 
-TEST_CASE(
-    "end queue: the first failure waits for a worker that ends in an unknown way, for a time") {
+TEST_CASE("end queue: the first failure waits a limited time for a worker with an unknown status") {
   EndQueue queue;
   queue.add(exited(0, 9));
   CHECK(queue.take(kNow, true).empty());
   CHECK(queue.held_until() == kNow + kUnknownEndTime);
   CHECK(queue.take(kNow + std::chrono::seconds(1), true).empty());
   CHECK(queue.held_until() == kNow + kUnknownEndTime);  // counted from the first check
-  SECTION("it is reaped, and began to end earlier") {
+  SECTION("it is reaped, and began to exit earlier") {
     WorkerEnd late = exited(1, 3);
     late.seen_ending = true;
     queue.add(late);
@@ -90,14 +88,14 @@ TEST_CASE(
     queue.add(exited(1, 0));
     CHECK(ranks_of(queue.take(kNow + std::chrono::seconds(1), false)) == Ranks{0, 1});
   }
-  SECTION("the time is over") {
+  SECTION("the time limit passes") {
     CHECK(ranks_of(queue.take(kNow + kUnknownEndTime, true)) == Ranks{0});
   }
   CHECK_FALSE(queue.held_until());
   CHECK(queue.take(kNow + std::chrono::seconds(9), true).empty());
 }
 
-TEST_CASE("end queue: workers that end with 0 wait for nobody") {
+TEST_CASE("end queue: workers that exit with 0 do not wait") {
   EndQueue queue;
   queue.add(exited(1, 0));
   CHECK_FALSE(queue.needs_look());

@@ -6,17 +6,18 @@
 
 using namespace muster;
 
-TEST_CASE("exec search: a name with a slash is not searched") {
+TEST_CASE("exec search: a name with a slash is not searched for") {
   CHECK(program_paths("./train", {"PATH=/a"}) == std::vector<std::string>{"./train"});
 }
 
-TEST_CASE("exec search: folders of the worker's PATH in order and an empty one is here") {
+TEST_CASE(
+    "exec search: searches the worker's PATH in order; an empty entry is the current folder") {
   CHECK(program_paths("x", {"A=1", "PATH=/a::/b"}) ==
         std::vector<std::string>{"/a/x", "x", "/b/x"});
   CHECK(program_paths("x", {"XPATH=/a"}) == std::vector<std::string>{"/bin/x", "/usr/bin/x"});
 }
 
-TEST_CASE("worker table: groups are empty once after the last worker and group") {
+TEST_CASE("worker table: reports once that all groups are empty, after the last worker and group") {
   WorkerTable table;
   CHECK_FALSE(table.take_groups_empty());
   table.add(10, 0);
@@ -38,7 +39,7 @@ TEST_CASE("worker table: groups are empty once after the last worker and group")
   CHECK(table.take_groups_empty());
 }
 
-TEST_CASE("worker table: groups of killed workers are not waited for") {
+TEST_CASE("worker table: does not wait for groups of killed workers") {
   WorkerTable table;
   table.add(10, 0);
   table.add(11, 1);

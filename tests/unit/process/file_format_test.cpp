@@ -24,7 +24,7 @@ std::string elf(char elf_class, char byte_order, unsigned machine) {
 
 }  // namespace
 
-TEST_CASE("file format: the machine that a program was built for") {
+TEST_CASE("file format: the machine for which a program was built") {
   struct Row {
     std::string head;
     std::string name;
@@ -46,7 +46,7 @@ TEST_CASE("file format: the machine that a program was built for") {
         "it was built for x86_64, but this machine is aarch64");
 }
 
-TEST_CASE("file format: what is no program of another machine") {
+TEST_CASE("file format: files that are not programs for another machine") {
   CHECK(why_not_executed(elf(2, 1, 62), "x86_64").starts_with("the file is damaged"));
   CHECK(why_not_executed("\xcf\xfa\xed\xfe", "x86_64") == "it is a macOS program");
   CHECK(why_not_executed("MZ", "x86_64") == "it is a Windows program");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The launcher's half: what it keeps, for which processes, and how much.
+// The launcher's half: which recorders it keeps, for which processes, and how many.
 // tests/integration/test_flights.py covers real workers that were killed.
 #include "process/deaths/flight_recorder_keeper.hpp"
 
@@ -32,7 +32,7 @@ void give(const UniqueFd& from, std::string_view word) {
 
 }  // namespace
 
-TEST_CASE("flight keeper: it keeps what a worker gives, also one that is slow to send") {
+TEST_CASE("flight keeper: keeps a worker's recorder, even from a slow sender") {
   auto poller = Poller::open();
   REQUIRE(poller);
   FlightRecorderKeeper keeper(*poller, [](pid_t pid) { return pid == ::getpid(); });
@@ -52,8 +52,7 @@ TEST_CASE("flight keeper: it keeps what a worker gives, also one that is slow to
   CHECK(::poll(&ready, 1, 0) == 0);  // no worker is served twice
 }
 
-TEST_CASE(
-    "flight keeper: strangers, other messages, messages without memory and leavers get nothing") {
+TEST_CASE("flight keeper: ignores strangers, invalid messages, missing memory and disconnects") {
   auto poller = Poller::open();
   REQUIRE(poller);
   bool is_worker = false;
@@ -75,7 +74,7 @@ TEST_CASE(
   CHECK(::poll(&ready, 1, 0) == 0);
 }
 
-TEST_CASE("flight keeper: it keeps the first and the newest, and no more") {
+TEST_CASE("flight keeper: keeps a limited number of recorders") {
   auto poller = Poller::open();
   REQUIRE(poller);
   FlightRecorderKeeper keeper(*poller, [](pid_t) { return true; });

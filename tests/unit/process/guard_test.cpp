@@ -96,7 +96,7 @@ void stop(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("guard: its SIGKILL leaves nothing") {
+TEST_CASE("guard: its SIGKILL leaves no process") {
   JobProbe job({.argv = clinging_job()});
   wait_for_all(job);
   job.signal(SIGKILL);
@@ -104,7 +104,7 @@ TEST_CASE("guard: its SIGKILL leaves nothing") {
   CHECK(job.exit_code() == 128 + SIGKILL);
 }
 
-TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
+TEST_CASE("guard: the agent's SIGKILL leaves no process and is reported") {
   JobProbe job({.argv = clinging_job("1")});  // with two, one might still be starting
   wait_for_all(job);
   const pid_t agent = job.number_after(" agent ");
@@ -117,7 +117,7 @@ TEST_CASE("guard: the agent's SIGKILL leaves nothing and is said") {
                             ") was killed by SIGKILL; all its workers were killed\n"));
 }
 
-TEST_CASE("guard: after the agent's SIGKILL what it leaves gets SIGTERM and the grace", "[slow]") {
+TEST_CASE("guard: after the agent's SIGKILL leftovers get SIGTERM and the grace period", "[slow]") {
   JobProbe job({.argv = mini_job({"--grace",
                                   "60000",
                                   "1",
@@ -143,7 +143,7 @@ TEST_CASE("guard: after the agent's SIGKILL what it leaves gets SIGTERM and the 
   CHECK(job.err().find("killed 1") == std::string::npos);
 }
 
-TEST_CASE("guard: a signal or the end of the lease ends that grace", "[slow]") {
+TEST_CASE("guard: a signal or the lease's expiry ends that grace period", "[slow]") {
   const bool by_lease = GENERATE(false, true);
   auto argv = leased_job();
   argv.insert(argv.begin() + 1, {"--grace", "3600000"});
@@ -163,14 +163,14 @@ TEST_CASE("guard: a signal or the end of the lease ends that grace", "[slow]") {
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: SIGKILL for its whole process group leaves nothing") {
+TEST_CASE("guard: SIGKILL for its whole process group leaves no process") {
   JobProbe job({.argv = clinging_job(), .in_child = [] { ::setpgid(0, 0); }});
   wait_for_all(job);
   ::kill(-job.pid(), SIGKILL);
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: a job of an unprivileged user leaves nothing when either process is killed") {
+TEST_CASE("guard: killing either process of an unprivileged user's job leaves no process") {
   if (::geteuid() != 0) {
     return;  // then the other cases cover this one
   }
@@ -195,7 +195,7 @@ TEST_CASE("guard: a job of an unprivileged user leaves nothing when either proce
   CHECK(job.exit_code() == 128 + SIGKILL);
 }
 
-TEST_CASE("guard: an empty environment hides no daemon") {
+TEST_CASE("guard: an empty environment does not hide a daemon") {
   JobProbe job({.argv = mini_job({"1",
                                   "/usr/bin/env",
                                   "-i",
@@ -212,7 +212,7 @@ TEST_CASE("guard: an empty environment hides no daemon") {
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: a stranger of the same name survives") {
+TEST_CASE("guard: an unrelated process with the same name survives") {
   JobProbe stranger({.argv = {kPuppet, "say", "up", "wait"}});
   REQUIRE(stranger.says("up"));
   JobProbe job({.argv = clinging_job()});
@@ -225,7 +225,7 @@ TEST_CASE("guard: a stranger of the same name survives") {
   CHECK(row->state == 'S');
 }
 
-TEST_CASE("guard: a helper that was started before it survives") {
+TEST_CASE("guard: a helper that was started earlier survives") {
   // Like a shell script that ends with exec: its helper becomes a child of the guard.
   JobProbe job({.argv = {"/bin/sh",
                          "-c",
@@ -248,7 +248,7 @@ TEST_CASE("guard: the exit code is the agent's") {
   CHECK(job.exit_code() == 37);
 }
 
-TEST_CASE("guard: signals are relayed and a worker that handles them ends by itself") {
+TEST_CASE("guard: relays signals, and a worker that handles them exits on its own") {
   const auto [name, signo] = GENERATE(table<std::string, int>(
       {{"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}, {"QUIT", SIGQUIT}}));
   JobProbe job(
@@ -259,7 +259,7 @@ TEST_CASE("guard: signals are relayed and a worker that handles them ends by its
   CHECK(job.exit_code() == 5);
 }
 
-TEST_CASE("guard: a signal that was ignored at the start stays ignored, also for workers") {
+TEST_CASE("guard: a signal ignored at startup stays ignored, including in workers") {
   JobProbe job({.argv = mini_job({"1", kPuppet, "mask", "handle", "USR1", "say", "ready", "wait"}),
                 .in_child = [] { ::signal(SIGHUP, SIG_IGN); }});
   REQUIRE(job.says("ignored: HUP\n"));
@@ -271,7 +271,7 @@ TEST_CASE("guard: a signal that was ignored at the start stays ignored, also for
   CHECK(job.out().find("notice 1\n") == std::string::npos);
 }
 
-TEST_CASE("guard: more signals are relayed on request") {
+TEST_CASE("guard: relays additional signals on request") {
   JobProbe job({.argv = mini_job(
                     {"--more", std::to_string(SIGALRM), "1", kPuppet, "say", "ready", "wait"})});
   REQUIRE(job.says("ready"));
@@ -280,7 +280,7 @@ TEST_CASE("guard: more signals are relayed on request") {
   CHECK(job.exit_code() == 128 + SIGKILL);
 }
 
-TEST_CASE("guard: Ctrl-Z stops the workers and fg lets them go on") {
+TEST_CASE("guard: Ctrl-Z stops the workers and fg continues them") {
   JobProbe job({.argv = mini_job({"1", kPuppet, "handle", "USR1", "say", "ready", "wait"})});
   REQUIRE(job.says("ready"));
   job.signal(SIGTSTP);
@@ -294,7 +294,7 @@ TEST_CASE("guard: Ctrl-Z stops the workers and fg lets them go on") {
   CHECK(job.exit_code() == 0);
 }
 
-TEST_CASE("guard: the agent's name and command line differ, so that killing by name spares it") {
+TEST_CASE("guard: the agent's name and command line differ, so killing by name spares it") {
   JobProbe job({.argv = clinging_job("1")});
   wait_for_all(job);
   const pid_t agent = job.number_after(" agent ");
@@ -309,14 +309,14 @@ TEST_CASE("guard: the agent's name and command line differ, so that killing by n
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: closed standard streams do not become something else") {
+TEST_CASE("guard: closed standard streams are not reused for something else") {
   JobProbe job(
       {.argv = mini_job({"--quiet", "1", kPuppet, "fds"}), .in_child = [] { ::close(0); }});
   CHECK(job.says("open: 0 1 2\n"));
   CHECK(job.exit_code() == 0);
 }
 
-TEST_CASE("guard: nobody is refused at the agent's socket before its last descendant is gone",
+TEST_CASE("guard: the agent's socket refuses no client before its last descendant is gone",
           "[slow]") {
   JobProbe job(
       {.argv = mini_job({"--listen", "1", kPuppet, "daemon", "{", "pids", "wait", "}", "wait"})});
@@ -338,7 +338,7 @@ TEST_CASE("guard: nobody is refused at the agent's socket before its last descen
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: when the lease of a stopped agent runs out, its workers are killed and it is not",
+TEST_CASE("guard: when a stopped agent's lease expires, its workers are killed but it is not",
           "[slow]") {
   JobProbe job({.argv = leased_job()});
   const pid_t agent = begin_lease(job);
@@ -355,7 +355,7 @@ TEST_CASE("guard: when the lease of a stopped agent runs out, its workers are ki
   CHECK(job.exit_code() == 128 + SIGKILL);  // the workers' code, as seen by the agent
 }
 
-TEST_CASE("guard: its SIGKILL leaves nothing of a job whose agent is stopped") {
+TEST_CASE("guard: its SIGKILL leaves no process of a job whose agent is stopped") {
   JobProbe job({.argv = clinging_job()});
   wait_for_all(job);
   const pid_t agent = job.number_after(" agent ");
@@ -365,7 +365,7 @@ TEST_CASE("guard: its SIGKILL leaves nothing of a job whose agent is stopped") {
   CHECK(ends(agent));
 }
 
-TEST_CASE("guard: a signal that ends the job is handled by an agent that was stopped") {
+TEST_CASE("guard: a stopped agent handles a signal that ends the job") {
   JobProbe job({.argv = mini_job({"1", kPuppet, "say", "ready", "wait"})});
   REQUIRE(job.says("ready"));
   ::kill(job.number_after(" agent "), SIGSTOP);
@@ -374,7 +374,7 @@ TEST_CASE("guard: a signal that ends the job is handled by an agent that was sto
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: an agent that has closed its end of the link gets no SIGCONT") {
+TEST_CASE("guard: sends no SIGCONT to an agent that has closed its end of the link") {
   const bool is_done = GENERATE(true, false);
   static_cast<void>(std::fflush(nullptr));  // else the child would also write buffered output
   JobProbe job({.argv = {kPuppet}, .in_child = [&] {
@@ -394,7 +394,7 @@ TEST_CASE("guard: an agent that has closed its end of the link gets no SIGCONT")
   CHECK(job.exit_code() == (is_done ? 0 : 1));
 }
 
-TEST_CASE("guard: stopped with its agent, it still ends the workers when the lease runs out",
+TEST_CASE("guard: stopped with its agent, it still kills the workers when the lease expires",
           "[slow]") {
   JobProbe job({.argv = leased_job()});
   const pid_t agent = begin_lease(job);
@@ -406,7 +406,7 @@ TEST_CASE("guard: stopped with its agent, it still ends the workers when the lea
   CHECK(job.nothing_is_left());
 }
 
-TEST_CASE("guard: with a lease Ctrl-Z stops it until it is continued", "[slow]") {
+TEST_CASE("guard: with a lease, Ctrl-Z stops it until it is continued", "[slow]") {
   JobProbe job({.argv = mini_job(
                     {"--lease", "200", "1", kPuppet, "handle", "USR1", "say", "ready", "wait"})});
   REQUIRE(job.says("ready"));
@@ -425,10 +425,9 @@ TEST_CASE("guard: with a lease Ctrl-Z stops it until it is continued", "[slow]")
   CHECK(job.exit_code() == 0);
 }
 
-TEST_CASE(
-    "guard: without a /proc of its own it neither takes strangers for its own nor leaves any") {
+TEST_CASE("guard: without its own /proc it kills no foreign process and leaves none of its own") {
   if (::geteuid() != 0) {
-    WARN("needs root to take /proc away");
+    WARN("skipped: needs root to unmount /proc");
     return;
   }
 #ifdef __SANITIZE_ADDRESS__  // LeakSanitizer itself uses /proc when a program exits

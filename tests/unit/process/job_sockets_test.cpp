@@ -23,7 +23,7 @@ std::uint64_t inode_of(const UniqueFd& fd) {
 
 }  // namespace
 
-TEST_CASE("job sockets: one of a child is found, ours and nobody's are not") {
+TEST_CASE("job sockets: finds a child's socket, but not our own or a missing one") {
   const UniqueFd inherited(::socket(AF_INET, SOCK_STREAM, 0));
   const UniqueFd ours(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   JobProbe worker({.argv = {kPuppet, "say", "below", "wait"}});

@@ -18,7 +18,7 @@ bool goes_off(const LeaseTimer& timer, int within_ms) {
 
 }  // namespace
 
-TEST_CASE("lease timer: it goes off once the time has come, and once only") {
+TEST_CASE("lease timer: fires once, when the deadline has passed") {
   const LeaseTimer timer = *LeaseTimer::make(1s);
   CHECK_FALSE(goes_off(timer, 0));
   timer.run_until(steady_now() + 10ms);
@@ -28,14 +28,14 @@ TEST_CASE("lease timer: it goes off once the time has come, and once only") {
   CHECK_FALSE(goes_off(timer, 0));
 }
 
-TEST_CASE("lease timer: a time that has passed is due at once, the beginning of time too") {
+TEST_CASE("lease timer: a deadline in the past is due at once, even the epoch") {
   const LeaseTimer timer = *LeaseTimer::make(1s);
   timer.run_until(GENERATE(TimePoint{}, steady_now() - 1s));
   CHECK(goes_off(timer, 10'000));
   CHECK(timer.take_expired());
 }
 
-TEST_CASE("lease timer: the guard sees whether workers may run, the agent that they were ended") {
+TEST_CASE("lease timer: the guard sees whether workers may run, the agent that they were killed") {
   const LeaseTimer timer = *LeaseTimer::make(1s);
   CHECK_FALSE(timer.is_running());
   timer.run_until(steady_now() + 1h);
@@ -52,7 +52,7 @@ TEST_CASE("lease timer: the guard sees whether workers may run, the agent that t
   CHECK_FALSE(timer.take_fence());
 }
 
-TEST_CASE("lease timer: a later word replaces one that was due and not yet seen") {
+TEST_CASE("lease timer: a later deadline replaces one that is due but was not read") {
   const LeaseTimer timer = *LeaseTimer::make(1s);
   timer.run_until(steady_now());
   REQUIRE(goes_off(timer, 10'000));

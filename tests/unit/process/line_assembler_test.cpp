@@ -22,7 +22,7 @@ std::string shown(const LineStyle& style, const std::vector<std::string>& pieces
 
 }  // namespace
 
-TEST_CASE("line assembler: any two cuts give the same lines") {
+TEST_CASE("line assembler: the same lines for any two splits") {
   for (const auto& prefix : {"", "[0]:"}) {
     const LineStyle style{.prefix = prefix, .filters = {}, .terminal = false};
     const auto whole = shown(style, {kMixed});
@@ -35,13 +35,13 @@ TEST_CASE("line assembler: any two cuts give the same lines") {
   }
 }
 
-TEST_CASE("line assembler: bytes are unchanged but for the prefix and the last newline") {
+TEST_CASE("line assembler: changes no bytes except for the prefix and the last newline") {
   CHECK(shown({}, {kMixed}) == kMixed + "\n");
   CHECK(shown({.prefix = "p ", .filters = {}, .terminal = false}, {"a\n\nb"}) == "p a\np \np b\n");
   CHECK(shown({}, {""}).empty());
 }
 
-TEST_CASE("line assembler: each pid mark in the prefix becomes the pid, once") {
+TEST_CASE("line assembler: replaces each pid mark in the prefix with the pid, once") {
   const std::string mark(kPidMark);
   LineAssembler lines({.prefix = mark + "/" + mark + ":", .filters = {}, .terminal = false});
   std::string out;
@@ -51,7 +51,7 @@ TEST_CASE("line assembler: each pid mark in the prefix becomes the pid, once") {
   CHECK(out == "4711/4711:a\n4711/4711:b" + mark + "\n");
 }
 
-TEST_CASE("line assembler: only complete lines come out before the end") {
+TEST_CASE("line assembler: outputs only complete lines before the end") {
   LineAssembler lines({});
   std::string out;
   lines.feed("half", out);
@@ -60,14 +60,14 @@ TEST_CASE("line assembler: only complete lines come out before the end") {
   CHECK(out == "half line\n");
 }
 
-TEST_CASE("line assembler: filters pass the lines that contain one of them") {
+TEST_CASE("line assembler: filters pass lines that contain any of their texts") {
   const LineStyle style{.prefix = "p:", .filters = {"loss", "acc"}, .terminal = false};
   CHECK(shown(style, {"a loss\nnothing\nac", "c 1\nlos\n", "last loss"}) ==
         "p:a loss\np:acc 1\np:last loss\n");
   CHECK(shown({.prefix = "", .filters = {""}, .terminal = false}, {"x\ny\n"}) == "x\ny\n");
 }
 
-TEST_CASE("line assembler: a line beyond the limit is shown in pieces") {
+TEST_CASE("line assembler: shows an overlong line in pieces") {
   const std::string endless(kLineBytesMax * 2 + 10, 'x');
   LineAssembler lines({.prefix = "p:", .filters = {}, .terminal = false});
   std::string out;
@@ -89,7 +89,7 @@ TEST_CASE("line assembler: a progress bar moves on a terminal") {
   CHECK(out == "p:10%\rp:20%\r30%\n");
 }
 
-TEST_CASE("line assembler: a progress bar becomes lines where there is no terminal") {
+TEST_CASE("line assembler: without a terminal a progress bar becomes lines") {
   LineAssembler lines({});
   std::string out;
   lines.feed("\r10%", out);
@@ -105,7 +105,7 @@ TEST_CASE("line assembler: a progress bar becomes lines where there is no termin
   CHECK(out == "10%\n20%\r\n");
 }
 
-TEST_CASE("line assembler: a carriage return in binary bytes is no progress") {
+TEST_CASE("line assembler: a carriage return in binary output is not a progress bar") {
   LineAssembler lines({});
   std::string out;
   lines.feed(std::string("a\0b\rc", 5), out);
@@ -113,7 +113,7 @@ TEST_CASE("line assembler: a carriage return in binary bytes is no progress") {
   CHECK(out.empty());
 }
 
-TEST_CASE("lines: a prompt is shown before its end, and its rest has no second prefix") {
+TEST_CASE("lines: shows a prompt early, without a second prefix for the rest of the line") {
   for (const std::string prefix : {"", "r0:"}) {
     LineAssembler lines({.prefix = prefix, .filters = {}});
     std::string out;

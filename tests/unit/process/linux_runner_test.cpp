@@ -46,7 +46,7 @@ class Stage final : public ProcessObserver {
 
   // Runs the loop until `done` is true; false at the deadline.
   bool runs_until(const std::function<bool()>& done) {
-    // Also owned by the handler, which runs in the next call if its timer is cancelled.
+    // The handler shares it, because a cancelled timer runs its handler only in the next call.
     const auto late = std::make_shared<bool>(false);
     deadline_.expires_after(std::chrono::seconds(30));
     deadline_.async_wait([late](const std::error_code& error) { *late = !error; });
@@ -116,7 +116,8 @@ void wait_for_file(Stage& stage, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("linux runner: exits are told with rank and status, groups empty once after the last") {
+TEST_CASE(
+    "linux runner: reports exits with rank and status, and empty groups once after the last") {
   Stage stage;
   const pid_t first = stage.spawn(0, {"exit", "7"});
   stage.spawn(1, {"signal", std::to_string(SIGSEGV)});
@@ -130,8 +131,7 @@ TEST_CASE("linux runner: exits are told with rank and status, groups empty once 
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 2; }));
 }
 
-TEST_CASE("linux runner: all 256 exit codes and all deadly signals are told as they are",
-          "[slow]") {
+TEST_CASE("linux runner: reports all 256 exit codes and all fatal signals unchanged", "[slow]") {
   Stage stage;
   for (int code = 0; code < 256; ++code) {
     stage.spawn(code, {"exit", std::to_string(code)});
@@ -182,8 +182,7 @@ struct Killing {
 
 }  // namespace
 
-TEST_CASE(
-    "linux runner: a worker that dies slowly is reported before one that exits because of it") {
+TEST_CASE("linux runner: reports a slowly dying worker before one that exits because of it") {
   Killing job;
   ::kill(job.killer, SIGUSR1);
   REQUIRE(job.stage.runs_until([&] { return job.stage.exits.size() == 2; }));
@@ -194,10 +193,9 @@ TEST_CASE(
   CHECK(job.stage.exits[0].pid == job.killer);
 }
 
-TEST_CASE(
-    "linux runner: where the kernel hides how a worker ends, the first failure waits for it") {
+TEST_CASE("linux runner: if the kernel hides a worker's status, the first failure waits for it") {
   if (::geteuid() != 0) {
-    SUCCEED("needs root: the workers' user must be another one than ours");
+    SUCCEED("skipped: needs root to run workers as another user");
     return;
   }
   Killing job;
@@ -210,7 +208,7 @@ TEST_CASE(
   CHECK(job.stage.exits[0].pid == job.large);
 }
 
-TEST_CASE("linux runner: observers are called from the loop only") {
+TEST_CASE("linux runner: calls observers from the loop only") {
   Stage stage;
   stage.inside_call = true;
   stage.spawn(0, {"exit", "1"});
@@ -250,7 +248,7 @@ TEST_CASE("linux runner: a dead leader's group still gets signals and is waited 
   CHECK(::access((dir.path() + "/told").c_str(), F_OK) == 0);
 }
 
-TEST_CASE("linux runner: a group that the last member leaves silently is empty") {
+TEST_CASE("linux runner: detects that the last member has left a group") {
   const TempDir dir;
   const auto left = dir.path() + "/left";
   Stage stage;
@@ -289,7 +287,7 @@ TEST_CASE("linux runner: signal_workers reaches main processes only") {
   CHECK(stage.ends_all());
 }
 
-TEST_CASE("linux runner: a stopped worker is woken to handle it") {
+TEST_CASE("linux runner: a stopped worker is continued so that it can handle a signal") {
   Stage stage;
   const pid_t pid = stage.spawn(0, {"stop", "wait"});
   siginfo_t info{};
@@ -299,7 +297,7 @@ TEST_CASE("linux runner: a stopped worker is woken to handle it") {
   CHECK(stage.exits[0].status.shell_code() == 128 + SIGTERM);
 }
 
-TEST_CASE("linux runner: kill_everything finds what left its group and session") {
+TEST_CASE("linux runner: kill_everything finds processes that left their group and session") {
   const TempDir dir;
   Stage stage;
   stage.spawn(0,
@@ -366,7 +364,8 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
   CHECK(::access((dir.path() + "/finished").c_str(), F_OK) == 0);
 }
 
-TEST_CASE("linux runner: all that kill_everything kills is reported, also in the workers' groups") {
+TEST_CASE(
+    "linux runner: reports all processes that kill_everything kills, also in workers' groups") {
   const TempDir dir;
   Stage stage;
   std::vector<std::string> family;
@@ -381,7 +380,7 @@ TEST_CASE("linux runner: all that kill_everything kills is reported, also in the
   CHECK(stage.runner().take_killed().size() == 21);
 }
 
-TEST_CASE("linux runner: leftovers are asked once, with what their handlers start left alone") {
+TEST_CASE("linux runner: signals leftovers once, and spares processes that their handlers start") {
   const TempDir dir;
   Stage stage;
   stage.spawn(0,
@@ -413,7 +412,7 @@ TEST_CASE("linux runner: leftovers are asked once, with what their handlers star
   CHECK(stage.runner().take_killed().empty());
 }
 
-TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
+TEST_CASE("linux runner: nothing is left if only the zygote remains") {
   // A shell instead of Python: it reports that it is ready, and waits for the next request.
   struct Observer final : ZygoteObserver {
     void on_zygote_ready() override { ready = true; }
@@ -441,7 +440,7 @@ TEST_CASE("linux runner: beside a zygote nothing is left when it alone is") {
   CHECK(children_of(::getpid()) == own);
 }
 
-TEST_CASE("linux runner: a SIGKILL of ours or another's is no lack of memory") {
+TEST_CASE("linux runner: a SIGKILL from us or another process does not count as out of memory") {
   Stage stage;
   const pid_t pid = stage.spawn(0, {"wait"});
   ::kill(pid, SIGKILL);
@@ -449,7 +448,7 @@ TEST_CASE("linux runner: a SIGKILL of ours or another's is no lack of memory") {
   CHECK_FALSE(stage.exits[0].out_of_memory);
 }
 
-TEST_CASE("linux runner: a spawn that fails leaves the runner usable") {
+TEST_CASE("linux runner: a failed spawn leaves the runner usable") {
   Stage stage;
   ProcessSpec spec;
   spec.argv = {"./no-such-train"};
@@ -465,7 +464,7 @@ TEST_CASE("linux runner: a spawn that fails leaves the runner usable") {
   CHECK(stage.runs_until([&] { return stage.groups_empty == 1; }));
 }
 
-TEST_CASE("linux runner: standard input is at its end") {
+TEST_CASE("linux runner: standard input is empty") {
   const TempDir dir;
   Stage stage;
   stage.spawn(0, {"stdin"}, to_file(dir.path() + "/a/b/out"));
@@ -516,10 +515,11 @@ class SmallMemoryGroup {
 
 }  // namespace
 
-TEST_CASE("linux runner: a worker that the kernel killed for memory is told with limit and peak") {
+TEST_CASE(
+    "linux runner: reports limit and peak for a worker that the kernel killed for its memory") {
   const SmallMemoryGroup group;
   if (!group.usable()) {
-    WARN("no memory group can be made here");
+    WARN("skipped: cannot create a memory cgroup");
     return;
   }
   JobProbe job(

@@ -89,7 +89,7 @@ std::vector<std::byte> object_with(const std::string& symbol) {
 
 }  // namespace
 
-TEST_CASE("loaded symbol: one that the file defines is found, others are not") {
+TEST_CASE("loaded symbol: finds a symbol that the file defines, and no others") {
   const auto bytes = object_with("environ");
   CHECK(address_of_symbol(memory(bytes), kBase, "environ") == kBase + 0x900);
   CHECK_FALSE(address_of_symbol(memory(bytes), kBase, "__environ"));
@@ -97,7 +97,7 @@ TEST_CASE("loaded symbol: one that the file defines is found, others are not") {
   CHECK_FALSE(address_of_symbol(memory(bytes), kBase, std::string(100, 'x')));
 }
 
-TEST_CASE("loaded symbol: one that is only used is not defined here") {
+TEST_CASE("loaded symbol: a symbol that the file only uses is not defined there") {
   auto bytes = object_with("environ");
   Elf64_Sym used{};
   used.st_name = 1;
@@ -119,7 +119,7 @@ TEST_CASE("loaded symbol: damaged tables end the search") {
   }
 }
 
-TEST_CASE("live environment: which files hold the variable") {
+TEST_CASE("live environment: finds the files that define the variable") {
   const std::string maps =
       "55d0000-55d1000 r--p 00000000 08:01 11   /usr/bin/python3.11\n"
       "55d1000-55d2000 r-xp 00001000 08:01 11   /usr/bin/python3.11\n"
@@ -133,7 +133,8 @@ TEST_CASE("live environment: which files hold the variable") {
   CHECK(bases_of_environ("rubbish\n-\n \n/\n", "/").empty());
 }
 
-TEST_CASE("live environment: the first of a name counts, and no end is no answer") {
+TEST_CASE(
+    "live environment: the first entry with a name counts; an unterminated list is an error") {
   std::vector<std::byte> bytes;
   put(bytes, 0, kBase + 8);
   put(bytes, 8, kBase + 0x100);
@@ -153,7 +154,7 @@ TEST_CASE("live environment: the first of a name counts, and no end is no answer
   CHECK_FALSE(variables_at(memory(bytes), kBase + 0x5000, {"PORT"}));
 }
 
-TEST_CASE("live environment: a long one is cut") {
+TEST_CASE("live environment: truncates a long value") {
   std::vector<std::byte> bytes;
   put(bytes, 0, kBase + 8);
   put(bytes, 8, kBase + 0x100);
@@ -165,7 +166,7 @@ TEST_CASE("live environment: a long one is cut") {
   CHECK(found->at("PORT").size() == kVariableBytesMax - 5);
 }
 
-TEST_CASE("live environment: what a child has set since it was started") {
+TEST_CASE("live environment: sees variables that a child has set since it was started") {
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
   const pid_t child = ::fork();

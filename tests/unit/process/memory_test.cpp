@@ -9,7 +9,7 @@
 using namespace muster;
 using namespace muster::testing;
 
-TEST_CASE("memory: version 2 tells kills, limit and peak") {
+TEST_CASE("memory: version 2 reports kills, limit and peak") {
   const TempDir dir;
   const std::string group = dir.path() + "/job";
   std::filesystem::create_directories(group);
@@ -22,7 +22,7 @@ TEST_CASE("memory: version 2 tells kills, limit and peak") {
   CHECK(facts.describe() == "limit 512 MiB, peak 512 MiB");
 }
 
-TEST_CASE("memory: version 1 tells the same and no limit is none") {
+TEST_CASE("memory: version 1 reports the same, and the maximum means no limit") {
   const TempDir dir;
   const std::string group = dir.path() + "/memory/a:b";
   std::filesystem::create_directories(group);
@@ -37,7 +37,7 @@ TEST_CASE("memory: version 1 tells the same and no limit is none") {
   CHECK(facts.describe() == "peak 20.0 GiB");
 }
 
-TEST_CASE("memory: inside a container the root of the mount is the group") {
+TEST_CASE("memory: in a container the root of the mount is the group") {
   const TempDir dir;
   write_file(dir.path() + "/memory.events", "oom_kill 0\n");
   CHECK(memory_group_folder("0::/kubepods/pod1/c2\n", dir.path()) == dir.path());

@@ -44,7 +44,7 @@ std::string direct_output(const std::string& verb, const std::string& word, int 
   return puppet.out();
 }
 
-// A user namespace has separate limits.
+// A user namespace has its own limits.
 void refuse_inotify() {
   if (::unshare(CLONE_NEWUSER) != 0) {
     std::_Exit(1);
@@ -57,7 +57,8 @@ void refuse_inotify() {
 
 }  // namespace
 
-TEST_CASE("output: eight ranks' lines in pieces and rubbish reach the console whole", "[slow]") {
+TEST_CASE("output: eight ranks' partial lines and garbage reach the console as whole lines",
+          "[slow]") {
   const TempDir dir;
   const std::string kind = GENERATE("tee", "capture");
   JobProbe job(
@@ -77,7 +78,7 @@ TEST_CASE("output: eight ranks' lines in pieces and rubbish reach the console wh
   }
 }
 
-TEST_CASE("output: a file is complete when its rank is killed right after the last write") {
+TEST_CASE("output: a file is complete even if its rank is killed right after the last write") {
   const TempDir dir;
   JobProbe job({.argv = quiet_job({"--out",
                                    "tee",
@@ -126,7 +127,7 @@ TEST_CASE("output: redirected only goes to the file, discarded nowhere, inherite
   CHECK(plain.out() == "as it is");
 }
 
-TEST_CASE("output: a closed console leaves the files complete and the job's code alone") {
+TEST_CASE("output: a closed console affects neither the files nor the exit code") {
   const TempDir dir;
   JobProbe job({.argv = quiet_job({"--out",
                                    "tee",
@@ -154,7 +155,7 @@ TEST_CASE("output: a closed console leaves the files complete and the job's code
   }
 }
 
-TEST_CASE("output: a console that is not read never holds workers that write to files", "[slow]") {
+TEST_CASE("output: an unread console never blocks workers that write to files", "[slow]") {
   const TempDir dir;
   const auto done = dir.path() + "/done";
   JobProbe job({.argv = quiet_job({"--out",
@@ -179,7 +180,7 @@ TEST_CASE("output: a console that is not read never holds workers that write to 
   CHECK((read_file(dir.path() + "/0/stdout.log") == expected));
 }
 
-TEST_CASE("output: a console that takes nothing is given up after the timeout", "[slow]") {
+TEST_CASE("output: gives up a blocked console after the timeout", "[slow]") {
   const TempDir dir;
   JobProbe job({.argv = quiet_job({"--timeout",
                                    "50",
@@ -200,7 +201,7 @@ TEST_CASE("output: a console that takes nothing is given up after the timeout", 
   CHECK((read_file(dir.path() + "/0/stdout.log") == direct_output("lines", "60000", 0)));
 }
 
-TEST_CASE("output: one more signal ends the wait for a console that takes nothing", "[slow]") {
+TEST_CASE("output: another signal ends the wait for a blocked console", "[slow]") {
   const TempDir dir;
   const int how = GENERATE(SIGINT, SIGKILL);
   JobProbe job({.argv = quiet_job({"--tell-end",
@@ -223,7 +224,7 @@ TEST_CASE("output: one more signal ends the wait for a console that takes nothin
   CHECK(job.exit_code() == (how == SIGKILL ? 128 + SIGKILL : 0));
 }
 
-TEST_CASE("output: prefixes have colours on a terminal only where they are wanted") {
+TEST_CASE("output: prefixes are coloured only on a terminal") {
   const bool plain = GENERATE(false, true);
   const UniqueFd master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   REQUIRE((::grantpt(master.get()) == 0 && ::unlockpt(master.get()) == 0));
@@ -242,7 +243,7 @@ TEST_CASE("output: prefixes have colours on a terminal only where they are wante
         (plain ? "r0:x\r\n" : "\x1b[36mr0:\x1b[0mx\r\n"));
 }
 
-TEST_CASE("output: without inotify a followed file is looked at by a timer") {
+TEST_CASE("output: without inotify a timer polls a followed file") {
   const TempDir dir;
   JobProbe job({.argv = quiet_job({"--out",
                                    "tee",
@@ -261,14 +262,14 @@ TEST_CASE("output: without inotify a followed file is looked at by a timer") {
                                    "wait"}),
                 .in_child = refuse_inotify});
   if (!job.says("0:a\n")) {
-    WARN("needs a user namespace: skipped");
+    WARN("skipped: needs a user namespace");
     return;
   }
   write_file(dir.path() + "/1", "");
   CHECK(job.says("0:b\n"));
 }
 
-TEST_CASE("output: a followed file that is renamed, removed or truncated is still followed") {
+TEST_CASE("output: continues to follow a file that is renamed, removed or truncated") {
   const TempDir dir;
   const auto log = dir.path() + "/0/stdout.log";
   const std::string how = GENERATE("rename", "remove", "truncate");
@@ -304,7 +305,7 @@ TEST_CASE("output: a followed file that is renamed, removed or truncated is stil
   CHECK(job.says("0:c\n"));
 }
 
-TEST_CASE("output: standard input is handed on where that is asked for") {
+TEST_CASE("output: forwards standard input on request") {
   const TempDir dir;
   write_file(dir.path() + "/in", "four");
   const UniqueFd input(::open((dir.path() + "/in").c_str(), O_RDONLY | O_CLOEXEC));
@@ -314,7 +315,7 @@ TEST_CASE("output: standard input is handed on where that is asked for") {
   CHECK(job.out() == "read 4\n");
 }
 
-TEST_CASE("output: our console's open description is left as it was") {
+TEST_CASE("output: does not change the console's open file description") {
   auto pipe = *make_pipe();
   const TempDir dir;
   JobProbe job({.argv = quiet_job({"--out", "tee", "--dir", dir.path(), "1", kPuppet, "say", "x"}),
@@ -324,7 +325,7 @@ TEST_CASE("output: our console's open description is left as it was") {
   CHECK((::fcntl(pipe.write.get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
-TEST_CASE("output: a captured prompt of a lone worker is shown before its newline") {
+TEST_CASE("output: shows a lone worker's captured prompt before its newline") {
   JobProbe job(
       {.argv = quiet_job(
            {"--out", "capture", "1", kPuppet, "handle", "TERM", "put", "name? ", "wait"})});
@@ -334,7 +335,7 @@ TEST_CASE("output: a captured prompt of a lone worker is shown before its newlin
   CHECK(job.out() == "name? got TERM\n");
 }
 
-TEST_CASE("output: a grandchild that holds the pipe does not hold the job") {
+TEST_CASE("output: a grandchild that keeps the pipe open does not delay the job") {
   JobProbe job({.argv = quiet_job({"--out",
                                    "capture",
                                    "--prefix",
@@ -353,7 +354,7 @@ TEST_CASE("output: a grandchild that holds the pipe does not hold the job") {
   REQUIRE(job.nothing_is_left());
 }
 
-TEST_CASE("output: the last lines of standard error are kept from pipe and file") {
+TEST_CASE("output: keeps the last lines of standard error, from pipe and file") {
   const TempDir dir;
   const std::string kind = GENERATE("capture", "file", "tee");
   JobProbe job({.argv = mini_job({"--tails",
@@ -375,7 +376,7 @@ TEST_CASE("output: the last lines of standard error are kept from pipe and file"
   CHECK((job.err().find("p0:ValueError: no\n") != std::string::npos) == (kind != "file"));
 }
 
-TEST_CASE("output: lines with a filter's text also go to the filtered file") {
+TEST_CASE("output: lines that match a filter also go to the filtered file") {
   const TempDir dir;
   JobProbe job({.argv = quiet_job({"--out",
                                    "tee",
@@ -399,7 +400,7 @@ TEST_CASE("output: lines with a filter's text also go to the filtered file") {
   CHECK(ranks.at("1:") == "loss 1\nloss 2\n");
 }
 
-TEST_CASE("output: both streams on one pipe do not tear each other's lines") {
+TEST_CASE("output: two streams on one pipe do not interleave within lines") {
   const TempDir dir;
   auto pipe = *make_pipe();
   const int shared = pipe.write.get();
@@ -435,7 +436,7 @@ TEST_CASE("output: both streams on one pipe do not tear each other's lines") {
   }
 }
 
-TEST_CASE("console sink: a socket is written without blocking and without changing it") {
+TEST_CASE("console sink: writes to a socket without blocking and without changing it") {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0);
   const UniqueFd ours(ends[0]);

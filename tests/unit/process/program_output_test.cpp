@@ -14,12 +14,12 @@ Result<std::string> printed_by(const std::string& script,
 
 }  // namespace
 
-TEST_CASE("program output: what it prints, with its own environment and no errors") {
+TEST_CASE("program output: returns a program's output, with its own environment and no errors") {
   CHECK(printed_by("echo $A; echo no >&2").value() == "b\n");
   CHECK(printed_by("read line || echo none").value() == "none\n");
 }
 
-TEST_CASE("program output: whoever fails, hangs or talks too much has no answer") {
+TEST_CASE("program output: a program that fails, hangs or prints too much returns nothing") {
   CHECK(printed_by("echo x; exit 1").error().code == Errc::not_possible);
   CHECK(printed_by("kill -9 $$").error().code == Errc::not_possible);
   CHECK(printed_by("exec sleep 600", std::chrono::milliseconds(10)).error().code ==

@@ -61,19 +61,19 @@ CpuSet own_cpus() {
 
 }  // namespace
 
-TEST_CASE("spawn: a missing file is named") {
+TEST_CASE("spawn: names a missing file") {
   const auto error = refusal(spec_of({"./no-such-train"}));
   CHECK(error.code == Errc::not_found);
   CHECK(error.message == "cannot start './no-such-train': no such file");
 }
 
-TEST_CASE("spawn: a name that is not in PATH says so") {
+TEST_CASE("spawn: reports that a name is not in PATH") {
   const auto error = refusal(spec_of({"no-such-train"}, {"PATH=/bin:/nowhere"}));
   CHECK(error.code == Errc::not_found);
   CHECK(error.message == "cannot start 'no-such-train': not found in PATH");
 }
 
-TEST_CASE("spawn: a file that is not executable says what to do") {
+TEST_CASE("spawn: suggests a remedy for a file that is not executable") {
   const TempDir dir;
   const auto path = dir.path() + "/train";
   write_file(path, "#!/bin/sh\n");
@@ -82,7 +82,7 @@ TEST_CASE("spawn: a file that is not executable says what to do") {
   CHECK(error.message == "cannot start '" + path + "': it is not executable. Run chmod +x " + path);
 }
 
-TEST_CASE("spawn: a file in PATH that is not executable is told apart from none") {
+TEST_CASE("spawn: distinguishes a non-executable file in PATH from a missing one") {
   const TempDir dir;
   write_file(dir.path() + "/train", "#!/bin/sh\n");
   const auto error = refusal(spec_of({"train"}, {"PATH=" + dir.path() + ":/nowhere"}));
@@ -91,7 +91,7 @@ TEST_CASE("spawn: a file in PATH that is not executable is told apart from none"
         "cannot start 'train': it is not executable. Run chmod +x " + dir.path() + "/train");
 }
 
-TEST_CASE("spawn: a script without its interpreter names that") {
+TEST_CASE("spawn: names a script's missing interpreter") {
   const TempDir dir;
   const auto path = dir.path() + "/train";
   write_file(path, "#! /no/python9 -u\nx\n", 0755);
@@ -103,20 +103,20 @@ TEST_CASE("spawn: a script without its interpreter names that") {
   CHECK(error.message.find("carriage return") != std::string::npos);
 }
 
-TEST_CASE("spawn: a folder is no program") {
+TEST_CASE("spawn: a folder is not a program") {
   const TempDir dir;
   const auto error = refusal(spec_of({dir.path()}));
   CHECK(error.code == Errc::not_possible);
   CHECK(error.message == "cannot start '" + dir.path() + "': it is a directory");
 }
 
-TEST_CASE("spawn: a failed start leaves no child behind") {
+TEST_CASE("spawn: a failed start leaves no child process") {
   const auto before = children_of(::getpid());
   CHECK(refusal(spec_of({"./no-such-train"})).code == Errc::not_found);
   CHECK(children_of(::getpid()) == before);
 }
 
-TEST_CASE("spawn: a script without a first line goes to the shell with its arguments") {
+TEST_CASE("spawn: the shell runs a script without a shebang line, with its arguments") {
   const TempDir dir;
   const auto path = dir.path() + "/train";
   write_file(path, "echo \"$0 $1\"\n", 0755);
@@ -130,7 +130,7 @@ TEST_CASE("spawn: an empty program does nothing, as in a shell") {
   CHECK(output_of(spec_of({path}), inherited_state()).empty());
 }
 
-TEST_CASE("spawn: a program for another machine does not go to the shell") {
+TEST_CASE("spawn: does not pass a program for another machine to the shell") {
   const TempDir dir;
   const auto path = dir.path() + "/train";
   // The header of an ELF program for s390x.
@@ -146,12 +146,12 @@ TEST_CASE("spawn: a program for another machine does not go to the shell") {
                                   "machine is "));
 }
 
-TEST_CASE("spawn: argv and environment arrive as they are") {
+TEST_CASE("spawn: passes arguments and environment unchanged") {
   CHECK(output_of(spec_of({kPuppet, "getenv", "A", "getenv", "PATH", "say", ""}, {"A=x=y z"}),
                   inherited_state()) == "x=y z\n(unset)\n\n");
 }
 
-TEST_CASE("spawn: a worker leads a session and a group of its own") {
+TEST_CASE("spawn: a worker leads its own session and group") {
   const auto text = output_of(spec_of({kPuppet, "pids"}), inherited_state());
   int pid = 0;
   int parent = 0;
@@ -166,7 +166,7 @@ TEST_CASE("spawn: a worker leads a session and a group of its own") {
   CHECK(session == pid);
 }
 
-TEST_CASE("spawn: the worker gets the original mask and dispositions") {
+TEST_CASE("spawn: the worker gets the original signal mask and dispositions") {
   const auto before = ::signal(SIGPIPE, SIG_IGN);
   sigset_t blocked;
   sigset_t old;
@@ -183,7 +183,7 @@ TEST_CASE("spawn: the worker gets the original mask and dispositions") {
   ::signal(SIGPIPE, before);
 }
 
-TEST_CASE("spawn: a worker begins on its CPUs, and we stay where we are") {
+TEST_CASE("spawn: a worker starts on its CPUs, and ours stay unchanged") {
   const CpuSet before = own_cpus();
   ProcessSpec spec = spec_of({"/bin/grep", "Cpus_allowed_list", "/proc/self/status"});
   spec.cpus.add(before.first());
@@ -191,21 +191,21 @@ TEST_CASE("spawn: a worker begins on its CPUs, and we stay where we are") {
   CHECK(own_cpus() == before);
 }
 
-TEST_CASE("spawn: CPUs that are not there are named") {
+TEST_CASE("spawn: names nonexistent CPUs") {
   ProcessSpec spec = spec_of({"/bin/true"});
   spec.cpus.add(CpuSet::kNumbersMax - 1);
   const auto error = refusal(spec);
   CHECK(error.message.starts_with("cannot bind a worker to CPUs 65535 (removed"));
 }
 
-TEST_CASE("spawn: memory nodes that are not there are no reason to refuse a worker") {
+TEST_CASE("spawn: starts a worker despite nonexistent memory nodes") {
   ProcessSpec spec = spec_of({"/bin/echo", "runs"});
   spec.cpus.add(own_cpus().first());
   spec.memory.add(1000);
   CHECK(output_of(spec, inherited_state()) == "runs\n");
 }
 
-TEST_CASE("memory policy: one node is preferred, several are preferred together") {
+TEST_CASE("memory policy: prefers one node, or several together") {
   const auto one = memory_policy(CpuSet::parse("1").value());
   CHECK(one == MemoryPolicy{1, {2}, 65});
   const auto several = memory_policy(CpuSet::parse("0,64").value());
@@ -213,14 +213,14 @@ TEST_CASE("memory policy: one node is preferred, several are preferred together"
   CHECK(memory_policy({}).nodes.empty());
 }
 
-TEST_CASE("spawn: no descriptor of ours reaches the worker") {
+TEST_CASE("spawn: a worker inherits none of our descriptors") {
   const UniqueFd leaky(::open("/dev/null", O_RDONLY));  // not close-on-exec
   REQUIRE(leaky.get() > 2);
   CHECK(output_of(spec_of({kPuppet, "fds"}), inherited_state()) == "open: 0 1 2\n");
   CHECK(::fcntl(leaky.get(), F_GETFD) == 0);  // ours is unchanged
 }
 
-TEST_CASE("spawn: the same exec error as execvp gives for arguments that are too long") {
+TEST_CASE("spawn: reports the same error as execvp if arguments are too long") {
   std::vector<std::string> argv(40, std::string(120'000, 'x'));
   argv[0] = "/bin/true";
   const auto error = refusal(spec_of(argv));

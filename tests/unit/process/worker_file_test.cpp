@@ -43,7 +43,7 @@ struct Log {
   WorkerFile file;
 };
 
-// Like logrotate with "create", or a user.
+// Like logrotate with "create", or like a user.
 void rename_and_create(const std::string& path) {
   REQUIRE(::rename(path.c_str(), (path + ".1").c_str()) == 0);
   write_file(path, "somebody else's\n");
@@ -55,7 +55,7 @@ void remove_it(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("worker file: it is read on after its path was given to another file, or removed") {
+TEST_CASE("worker file: continues to read a file that was renamed or removed") {
   Log log;
   const auto rotate = GENERATE(&rename_and_create, &remove_it);
   log.print("one\n");
@@ -68,7 +68,8 @@ TEST_CASE("worker file: it is read on after its path was given to another file, 
   CHECK(log.file.take_lost() == 0);
 }
 
-TEST_CASE("worker file: a sparing one is found by its path, or through the worker's descriptor") {
+TEST_CASE(
+    "worker file: without an open descriptor it finds the file by path, or through the worker") {
   Log log(0);
   CHECK(log.read().empty());
   CHECK(log.file.fd() < 0);
@@ -83,7 +84,7 @@ TEST_CASE("worker file: a sparing one is found by its path, or through the worke
   CHECK(log.file.written() == 8);
 }
 
-TEST_CASE("worker file: after a truncation it is read from the start, and what was lost is known") {
+TEST_CASE("worker file: reads from the start after a truncation, and counts the lost bytes") {
   Log log;
   log.print("read before\n");
   CHECK(log.read() == "read before\n");
@@ -98,8 +99,7 @@ TEST_CASE("worker file: after a truncation it is read from the start, and what w
   CHECK(log.file.take_lost() == 0);
 }
 
-TEST_CASE(
-    "worker file: one that outgrew the old offset after a truncation is read from the start") {
+TEST_CASE("worker file: reads from the start if a truncated file outgrew the old offset") {
   Log log;
   log.print("short\n");
   CHECK(log.read() == "short\n");
@@ -110,7 +110,7 @@ TEST_CASE(
   CHECK(log.file.written() == 25);
 }
 
-TEST_CASE("output: progress and the last lines of standard error are seen after a rotation") {
+TEST_CASE("output: sees progress and the last lines of standard error after a rotation") {
   const TempDir dir;
   const bool tee = GENERATE(false, true);
   const auto rotate = GENERATE(&rename_and_create, &remove_it);
@@ -133,7 +133,7 @@ TEST_CASE("output: progress and the last lines of standard error are seen after 
   CHECK(pump.stderr_tail(0) == text);
 }
 
-TEST_CASE("output: bytes that were truncated before they were read are counted in one warning") {
+TEST_CASE("output: one warning counts bytes that were truncated before they were read") {
   const TempDir dir;
   const auto log = dir.path() + "/stderr.log";
   const auto console_path = dir.path() + "/console";

@@ -61,7 +61,7 @@ std::string answer(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("zygote: a worker as text") {
+TEST_CASE("zygote: formats a worker's request") {
   ProcessSpec spec;
   spec.argv = {"python3", "-u", "a b.py"};
   spec.environment = {"RANK=1", "EMPTY="};
@@ -75,7 +75,7 @@ TEST_CASE("zygote: a worker as text") {
                                       "1\0python3\0"s));
 }
 
-TEST_CASE("zygote: the answers to whether workers can be forked") {
+TEST_CASE("zygote: parses the answer whether workers can be forked") {
   using What = Zygote::News::What;
   CHECK(Bench(answer("ready")).news().what == What::ready);
   const auto stale = Bench(answer("stale torch has changed")).news();
@@ -104,7 +104,7 @@ TEST_CASE("zygote: a forked worker leads its group when its pid is known") {
   }
 }
 
-TEST_CASE("zygote: an answer that names no process is an error") {
+TEST_CASE("zygote: an answer that does not name a process is an error") {
   for (const std::string text : {"failed no memory", "forked", "forked 0", "forked x", "ready"}) {
     Bench bench(answer("ready") + "; " + answer(text));
     CHECK(bench.news().what == Zygote::News::What::ready);
@@ -114,7 +114,7 @@ TEST_CASE("zygote: an answer that names no process is an error") {
   }
 }
 
-TEST_CASE("zygote: one that ends instead of answering is an error") {
+TEST_CASE("zygote: a zygote that exits instead of answering is an error") {
   Bench bench(answer("ready") + "; dd bs=64 count=1 of=/dev/null 2>/dev/null");
   bench.news();
   const auto pid = bench.zygote->fork({}, {});

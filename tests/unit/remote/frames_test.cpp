@@ -34,21 +34,21 @@ std::vector<Frame> read_in_pieces(std::string_view bytes, std::size_t size, bool
 
 }  // namespace
 
-TEST_CASE("frames: what was sent is read, however it is cut") {
+TEST_CASE("frames: decodes what was encoded, however it is split") {
   const std::string bytes = bytes_of(kFrames);
   for (const std::size_t size : {1U, 3U, 8U, 4096U, 1000000U}) {
     CHECK(read_in_pieces(bytes, size, true) == kFrames);
   }
 }
 
-TEST_CASE("frames: what a login script prints before the greeting is passed over") {
+TEST_CASE("frames: skips the output of a login script before the greeting") {
   const std::string bytes = "Welcome!\nmuster-remote/" + std::string(kGreeting) + bytes_of(kFrames);
   for (const std::size_t size : {1U, 5U, 1000000U}) {
     CHECK(read_in_pieces(bytes, size, false) == kFrames);
   }
 }
 
-TEST_CASE("frames: another program's answer is an error, not a wait") {
+TEST_CASE("frames: another program's output is an error, not an endless wait") {
   FrameReader endless(false);
   endless.feed(std::string(kNoiseBytesMax, 'x'));
   CHECK(endless.next().value() == std::nullopt);
@@ -64,7 +64,7 @@ TEST_CASE("frames: another program's answer is an error, not a wait") {
   }
 }
 
-TEST_CASE("frames: a list of texts comes back as it is, and no cut one is taken") {
+TEST_CASE("frames: decodes a list of texts, but not a truncated one") {
   for (const std::vector<std::string>& texts :
        {std::vector<std::string>{}, {""}, {"a", "", std::string("\0b", 2)}}) {
     CHECK(unpack(pack(texts)) == texts);

@@ -76,7 +76,7 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("hosts core: nobody starts before all are there") {
+TEST_CASE("hosts core: starts no launcher before all machines have answered") {
   Trial t(2);
   t.hello(1);
   t.hello(1);
@@ -86,7 +86,7 @@ TEST_CASE("hosts core: nobody starts before all are there") {
   CHECK_FALSE(t.core.next_deadline());
 }
 
-TEST_CASE("hosts core: the job is over when the last launcher has ended") {
+TEST_CASE("hosts core: the job is over when the last launcher has exited") {
   Trial t(2);
   t.run_all(2);
   t.core.ended(t.now, 0, 0, t.effects);
@@ -98,7 +98,7 @@ TEST_CASE("hosts core: the job is over when the last launcher has ended") {
   CHECK(t.take() == Words{"finish 0"});
 }
 
-TEST_CASE("hosts core: the first code that is none of success is the job's") {
+TEST_CASE("hosts core: the first nonzero code is the job's") {
   Trial t(3);
   t.run_all(3);
   t.core.ended(t.now, 2, 0, t.effects);
@@ -108,7 +108,7 @@ TEST_CASE("hosts core: the first code that is none of success is the job's") {
   CHECK(t.take() == Words{"close", "finish 7"});
 }
 
-TEST_CASE("hosts core: where machines may be missing, those that went to the end count") {
+TEST_CASE("hosts core: if machines may be missing, only those that ran to the end count") {
   Trial t(3, 2);
   t.run_all(3);
   t.core.ended(t.now, 1, 7, t.effects);
@@ -118,7 +118,7 @@ TEST_CASE("hosts core: where machines may be missing, those that went to the end
   CHECK(t.take() == Words{"close", "finish 0"});
 }
 
-TEST_CASE("hosts core: machines that cannot be reached are told together, and nothing starts") {
+TEST_CASE("hosts core: reports unreachable machines together, and starts nothing") {
   Trial t(3);
   t.core.lost(t.now, 1, "b: no route", t.effects);
   t.hello(0);
@@ -131,7 +131,7 @@ TEST_CASE("hosts core: machines that cannot be reached are told together, and no
   CHECK(t.take() == Words{"finish 69"});
 }
 
-TEST_CASE("hosts core: after one failure the others are not waited for long") {
+TEST_CASE("hosts core: after one failure it waits only briefly for the others") {
   Trial t(2);
   t.core.lost(t.now, 1, "b: no route", t.effects);
   t.wait();
@@ -139,7 +139,7 @@ TEST_CASE("hosts core: after one failure the others are not waited for long") {
   CHECK(t.take() == Words{"error: b: no route", "close"});
 }
 
-TEST_CASE("hosts core: a machine that is tried again is named with what was wrong") {
+TEST_CASE("hosts core: names a machine that is being retried, with the reason") {
   Trial t(2);
   t.hello(0);
   t.core.retrying(1, "b: no such name");
@@ -152,7 +152,7 @@ TEST_CASE("hosts core: a machine that is tried again is named with what was wron
   CHECK(t.take() == Words{"start"});
 }
 
-TEST_CASE("hosts core: a failure that lasts ends the attempts for the others") {
+TEST_CASE("hosts core: a permanent failure ends the retries for the others") {
   Trial t(3);
   t.core.retrying(2, "c: refused");
   t.core.lost(t.now, 1, "b: no permission", t.effects);
@@ -189,7 +189,7 @@ TEST_CASE("hosts core: an interrupted job has the signal's code if no launcher a
   CHECK(t.take().back() == "finish 143");
 }
 
-TEST_CASE("hosts core: many failures are cut short") {
+TEST_CASE("hosts core: truncates a long list of failures") {
   Trial t(20);
   for (std::size_t host = 0; host < 20; ++host) {
     t.core.lost(t.now, host, "down " + std::to_string(host), t.effects);
@@ -199,7 +199,7 @@ TEST_CASE("hosts core: many failures are cut short") {
   CHECK(words[kNamesShown] == "error: 12 more hosts cannot be reached");
 }
 
-TEST_CASE("hosts core: machines that are lost together are one line") {
+TEST_CASE("hosts core: reports machines that are lost together on one line") {
   Trial t(4, 1);
   t.core.lost(t.now, 1, "b: no route; 1 more behind it", t.effects);
   t.core.lost(t.now, 2, "b: no route; 1 more behind it", t.effects);
@@ -213,7 +213,7 @@ TEST_CASE("hosts core: machines that are lost together are one line") {
   CHECK(running.take() == Words{"warning: b: broke"});
 }
 
-TEST_CASE("hosts core: a machine that does not answer is named, then given up") {
+TEST_CASE("hosts core: names a machine that does not answer, then gives up") {
   Trial t(3);
   t.hello(1);
   t.wait();
@@ -229,7 +229,7 @@ TEST_CASE("hosts core: a machine that does not answer is named, then given up") 
   CHECK(t.take() == Words{"finish 69"});
 }
 
-TEST_CASE("hosts core: another version is refused with both") {
+TEST_CASE("hosts core: rejects another version and names both") {
   Trial t(1);
   t.hello(0, "2");
   CHECK(t.take() ==
@@ -238,7 +238,7 @@ TEST_CASE("hosts core: another version is refused with both") {
               "close"});
 }
 
-TEST_CASE("hosts core: a lost machine ends a job that needs all") {
+TEST_CASE("hosts core: a lost machine ends a job that needs all machines") {
   Trial t(3);
   t.run_all(3);
   t.core.lost(t.now, 1, "b: broke", t.effects);
@@ -250,7 +250,7 @@ TEST_CASE("hosts core: a lost machine ends a job that needs all") {
   CHECK(t.take() == Words{"close", "finish 69"});
 }
 
-TEST_CASE("hosts core: a lost machine is a warning where the others are enough") {
+TEST_CASE("hosts core: a lost machine is a warning if the others are enough") {
   Trial t(3, 2);
   t.run_all(3);
   t.core.lost(t.now, 1, "b: broke", t.effects);
@@ -260,7 +260,7 @@ TEST_CASE("hosts core: a lost machine is a warning where the others are enough")
   CHECK(t.take() == Words{"error: c: broke", "signal 15"});
 }
 
-TEST_CASE("hosts core: a worker's code goes before the loss of its machine") {
+TEST_CASE("hosts core: a worker's code takes precedence over the loss of its machine") {
   Trial t(2);
   t.run_all(2);
   t.core.ended(t.now, 0, 7, t.effects);
@@ -270,7 +270,7 @@ TEST_CASE("hosts core: a worker's code goes before the loss of its machine") {
   CHECK(words.back() == "finish 7");
 }
 
-TEST_CASE("hosts core: signals are passed on; those that end the job have a deadline") {
+TEST_CASE("hosts core: forwards signals; those that end the job have a deadline") {
   Trial t(2);
   t.run_all(2);
   t.core.signal(t.now, SIGUSR1, t.effects);
@@ -288,16 +288,16 @@ TEST_CASE("hosts core: signals are passed on; those that end the job have a dead
   CHECK(t.take() == Words{"finish 130"});
 }
 
-TEST_CASE("hosts core: a signal before the start ends at once") {
+TEST_CASE("hosts core: a signal before the start ends it at once") {
   Trial t(2);
   t.core.signal(t.now, SIGUSR1, t.effects);
   CHECK(t.take().empty());
   t.core.signal(t.now, SIGTERM, t.effects);
   CHECK(t.take() == Words{"close"});
-  SECTION("when the remote shells are gone") {
+  SECTION("when the remote shells have exited") {
     t.core.all_gone(t.effects);
   }
-  SECTION("or at a second signal, if they hang") {
+  SECTION("at a second signal if the remote shells hang") {
     t.core.signal(t.now, SIGINT, t.effects);
   }
   CHECK(t.take() == Words{"finish 143"});

@@ -56,7 +56,7 @@ TEST_CASE("launch plan: a tree reaches each machine once") {
   CHECK(branches(3, 3, 2).empty());
 }
 
-TEST_CASE("launch plan: the remote command is one word that any shell reads alike") {
+TEST_CASE("launch plan: the remote command is one word that every shell reads alike") {
   const std::string command = remote_command("/opt/my tools/muster");
   CHECK(command == "exec '/opt/my tools/muster' --remote-agent");
   CHECK(rsh_argv({"ssh", "-x"}, "me@b", command) == Words{"ssh", "-x", "me@b", command});
@@ -64,7 +64,7 @@ TEST_CASE("launch plan: the remote command is one word that any shell reads alik
         R"(ssh b 'exec '\''/opt/my tools/muster'\'' --remote-agent')");
 }
 
-TEST_CASE("launch plan: each agent has its place, its slots and where to meet") {
+TEST_CASE("launch plan: each agent gets its node rank, its slots and the endpoint") {
   CHECK(agent_args(request(), 0, "a:7") == Words{"--max-restarts=3",
                                                  "--nproc-per-node=4",
                                                  "--nnodes=2:2",
@@ -92,14 +92,14 @@ TEST_CASE("launch plan: each agent has its place, its slots and where to meet") 
   }
 }
 
-TEST_CASE("launch plan: a token is where the machine puts it, and none is on a command line") {
+TEST_CASE("launch plan: a token arrives on standard input, never on a command line") {
   HostsRequest changed = request();
   CHECK(std::ranges::count(agent_args(changed, 1, "a:7"), "--token-file=/dev/stdin") == 0);
   changed.sends_token = true;
   CHECK(std::ranges::count(agent_args(changed, 1, "a:7"), "--token-file=/dev/stdin") == 1);
 }
 
-TEST_CASE("launch plan: one machine meets nobody") {
+TEST_CASE("launch plan: a single machine needs no rendezvous") {
   HostsRequest alone = request();
   alone.hosts.resize(1);
   CHECK(agent_args(alone, 0, "") == Words{"--max-restarts=3",
@@ -112,7 +112,7 @@ TEST_CASE("launch plan: one machine meets nobody") {
   CHECK_FALSE(setup_for(alone, {0, 1}).binds);
 }
 
-TEST_CASE("launch plan: only the first machine holds a port, and only where none was given") {
+TEST_CASE("launch plan: only the first machine reserves a port, and only if none was given") {
   CHECK(setup_for(request(), {0, 2}).binds);
   CHECK(setup_for(request(), {0, 2}).targets == Words{"me@b"});
   CHECK_FALSE(setup_for(request(), {1, 2}).binds);
@@ -125,7 +125,7 @@ TEST_CASE("launch plan: only the first machine holds a port, and only where none
       args, [](const std::string& word) { return word.find("is_host") != word.npos; }));
 }
 
-TEST_CASE("launch plan: all meet where the first one was reached, never at a loopback address") {
+TEST_CASE("launch plan: the endpoint is where the first machine was reached, never loopback") {
   CHECK(endpoint_of(request(), {"", "10.0.0.1", 7}, "") == "10.0.0.1:7,a:7");
   CHECK(endpoint_of(request(), {"", "fd00::1", 7}, "") == "[fd00::1]:7,a:7");
   CHECK(endpoint_of(request(), {"", "", 7}, "") == "a:7");
@@ -142,7 +142,7 @@ TEST_CASE("launch plan: all meet where the first one was reached, never at a loo
   CHECK(endpoint_of(local, {"", "198.51.100.1", 7}, "") == "a:7");
 }
 
-TEST_CASE("launch plan: this machine is started by a shell, without settings in its environment") {
+TEST_CASE("launch plan: a shell starts this machine's agent, without settings in its environment") {
   HostsRequest here = request();
   here.hosts[0].is_local = true;
   here.settings = {"MUSTER_HOSTS", "PET_NNODES"};
@@ -170,7 +170,7 @@ TEST_CASE("launch plan: each machine gets its GPUs") {
   }));
 }
 
-TEST_CASE("launch plan: the explanation has a line for each machine and names no value") {
+TEST_CASE("launch plan: the explanation has one line per machine and prints no values") {
   HostsRequest secret = request();
   secret.environment = {{"TOKEN", "sesame"}};
   const std::string text = describe_hosts(secret);

@@ -38,7 +38,7 @@ struct Trial {
 
 }  // namespace
 
-TEST_CASE("machine lines: lines of several machines are whole") {
+TEST_CASE("machine lines: lines from several machines stay whole") {
   Trial t;
   CHECK(t.feed(0, "ab").empty());
   CHECK(t.feed(1, "cd\ne") == "cd\n");
@@ -47,7 +47,7 @@ TEST_CASE("machine lines: lines of several machines are whole") {
   CHECK_FALSE(t.lines.next_deadline());
 }
 
-TEST_CASE("machine lines: dots are shown after a pause, and continue") {
+TEST_CASE("machine lines: shows dots after a pause, and continues") {
   Trial t;
   CHECK(t.feed(0, ".").empty());
   CHECK(t.lines.next_deadline() == kStart + kUnfinishedAfter);
@@ -60,7 +60,7 @@ TEST_CASE("machine lines: dots are shown after a pause, and continue") {
   CHECK(t.finish(0).empty());
 }
 
-TEST_CASE("machine lines: another machine's text begins on a new line") {
+TEST_CASE("machine lines: text from another machine begins on a new line") {
   Trial t;
   CHECK(t.feed(0, "...").empty());
   CHECK(t.wait() == "...");
@@ -79,7 +79,7 @@ TEST_CASE("machine lines: another machine's text begins on a new line") {
   CHECK(out == "\n");
 }
 
-TEST_CASE("machine lines: a progress bar and a message of muster wait for their ends") {
+TEST_CASE("machine lines: progress bars and messages from muster are shown as whole lines") {
   Trial t;
   CHECK(t.feed(0, "\r10%").empty());
   CHECK_FALSE(t.lines.next_deadline());

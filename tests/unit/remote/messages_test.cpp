@@ -5,7 +5,7 @@
 
 using namespace muster;
 
-TEST_CASE("messages: each comes back as it was") {
+TEST_CASE("messages: each survives encoding and decoding") {
   const SetupMessage setup{7,
                            "a",
                            true,
@@ -24,7 +24,7 @@ TEST_CASE("messages: each comes back as it was") {
   CHECK(decode_start(encode(StartMessage{})) == StartMessage{});
 }
 
-TEST_CASE("messages: rubbish is refused") {
+TEST_CASE("messages: garbage is rejected") {
   for (const std::vector<std::string>& texts : {std::vector<std::string>{},
                                                 {"1"},
                                                 {"0.1", "a", "70000", ""},

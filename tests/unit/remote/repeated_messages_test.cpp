@@ -18,14 +18,14 @@ constexpr std::string_view kReport =
 
 }  // namespace
 
-TEST_CASE("repeated messages: the same report of several machines is shown once") {
+TEST_CASE("repeated messages: the same report from several machines is shown once") {
   RepeatedMessages messages;
   CHECK(taken(messages, 1, kReport) == kReport);
   CHECK(taken(messages, 0, kReport) == "");
   CHECK(taken(messages, 2, "before\n" + std::string(kReport) + "behind\n") == "before\nbehind\n");
 }
 
-TEST_CASE("repeated messages: a report that comes in pieces is still one") {
+TEST_CASE("repeated messages: a report that arrives in pieces still counts as one") {
   RepeatedMessages messages;
   CHECK(taken(messages, 0, kReport) == kReport);
   CHECK(taken(messages, 1, "muster: x: rank 1 exited with code 3\n") == "");
@@ -33,7 +33,7 @@ TEST_CASE("repeated messages: a report that comes in pieces is still one") {
   CHECK(taken(messages, 1, "  node a\n  logs /tmp/1\nx\n") == "x\n");
 }
 
-TEST_CASE("repeated messages: all machines are interrupted by the same signal") {
+TEST_CASE("repeated messages: the same signal interrupts all machines") {
   RepeatedMessages messages;
   const std::string first = "muster: interrupted by SIGINT from pid 17\n";
   CHECK(taken(messages, 0, first) == first);
@@ -42,14 +42,14 @@ TEST_CASE("repeated messages: all machines are interrupted by the same signal") 
   CHECK(taken(messages, 2, other) == other);
 }
 
-TEST_CASE("repeated messages: a stop of our own is not reported as an interruption") {
+TEST_CASE("repeated messages: our own stop is not reported as an interruption") {
   RepeatedMessages messages;
   messages.hide_interruption("SIGTERM");
   CHECK(taken(messages, 0, "muster: interrupted by SIGTERM from pid 17\n  more\nx\n") == "x\n");
   CHECK(taken(messages, 0, "muster: interrupted by SIGINT\n") == "muster: interrupted by SIGINT\n");
 }
 
-TEST_CASE("repeated messages: a machine may say a thing twice, and workers what they like") {
+TEST_CASE("repeated messages: a machine may repeat itself, and workers may print anything") {
   RepeatedMessages messages;
   CHECK(taken(messages, 0, "muster: warning: a\n") == "muster: warning: a\n");
   CHECK(taken(messages, 0, "muster: warning: a\n") == "muster: warning: a\n");

@@ -20,7 +20,7 @@ RshEnd ended(int code, std::string last_line, bool answered = false) {
 
 }  // namespace
 
-TEST_CASE("rsh failure: one line with the command and its own last words") {
+TEST_CASE("rsh failure: one line with the command and its last output") {
   CHECK(describe(ended(255, "ssh: no route")) ==
         "cannot reach b with 'ssh -o 'X=a b' me@b': ssh: no route");
   CHECK(describe(ended(255, "")) ==
@@ -37,7 +37,7 @@ TEST_CASE("rsh failure: one line with the command and its own last words") {
         "b: the connection broke (ssh -o 'X=a b' me@b: reset); dependent hosts: 7");
 }
 
-TEST_CASE("rsh failure: what may pass is tried again, a refused login or a missing muster is not") {
+TEST_CASE("rsh failure: retries temporary failures, but not a refused login or a missing muster") {
   for (const char* line : {"ssh: Could not resolve hostname b: Name or service not known",
                            "kex_exchange_identification: read: Connection reset by peer",
                            "ssh: connect to host b port 22: Connection refused",
@@ -57,7 +57,7 @@ TEST_CASE("rsh failure: what may pass is tried again, a refused login or a missi
   CHECK_FALSE(may_pass(killed));
 }
 
-TEST_CASE("rsh failure: pauses grow up to a limit, and are spread") {
+TEST_CASE("rsh failure: delays grow up to a limit, and vary between hosts") {
   using std::chrono::milliseconds;
   CHECK(retry_delay(1, 0) == milliseconds(250));
   CHECK(retry_delay(1, 1) == milliseconds(750));
@@ -75,7 +75,7 @@ TEST_CASE("rsh failure: pauses grow up to a limit, and are spread") {
   }
 }
 
-TEST_CASE("rsh failure: the last line is one with something in it, and printable") {
+TEST_CASE("rsh failure: finds the last line that is not blank, and makes it printable") {
   CHECK(last_line_of("a\nb \r\n\n  \n") == "b");
   CHECK(last_line_of("") == "");
   CHECK(last_line_of("a\x1b[31mb") == "a [31mb");

@@ -48,7 +48,7 @@ inline rlim_t limit_for(int count) {
   return static_cast<rlim_t>(next.get() + count);
 }
 
-// Holds each question until the test answers it.
+// Keeps each query pending until the test answers it.
 class HeldAdmission : public Admission {
  public:
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override {

@@ -5,7 +5,7 @@
 
 using namespace muster;
 
-TEST_CASE("backoff: delays stay within half and one and a half of a mean that grows") {
+TEST_CASE("backoff: delays vary between half and one and a half times a growing mean") {
   for (const std::uint64_t seed : {0ULL, 1ULL, 42ULL, ~0ULL}) {
     Backoff backoff(seed);
     Duration mean = Backoff::kFirst;
@@ -19,7 +19,7 @@ TEST_CASE("backoff: delays stay within half and one and a half of a mean that gr
   }
 }
 
-TEST_CASE("backoff: clients with different seeds do not come back together") {
+TEST_CASE("backoff: clients with different seeds do not return at the same time") {
   Backoff one(1);
   Backoff other(2);
   int same = 0;

@@ -33,7 +33,7 @@ std::unique_ptr<BlockingStore> client_of(const ServerThread& server) {
 
 }  // namespace
 
-TEST_CASE("blocking store: every operation on keys does what it says") {
+TEST_CASE("blocking store: every operation on keys works") {
   const ServerThread server;
   const auto store = client_of(server);
   CHECK(store->set("k", "v"));
@@ -75,7 +75,7 @@ TEST_CASE("blocking store: a wait that times out leaves the connection usable") 
   CHECK(store->get("missing", Duration::zero()) == "v");
 }
 
-TEST_CASE("blocking store: one waits until another sets and pops until another pushes") {
+TEST_CASE("blocking store: wait returns after another client sets, and pop after it pushes") {
   const ServerThread server;
   const auto setter = client_of(server);
   Result<void> told = failure(Errc::internal, "not reached");
@@ -93,7 +93,7 @@ TEST_CASE("blocking store: one waits until another sets and pops until another p
   CHECK(told);
 }
 
-TEST_CASE("blocking store: sixty-four clients at once count and meet") {
+TEST_CASE("blocking store: sixty-four clients count and wait for each other concurrently") {
   constexpr int kClients = 64;
   const ServerThread server;
   std::vector<std::thread> threads;
@@ -120,7 +120,7 @@ TEST_CASE("blocking store: sixty-four clients at once count and meet") {
   CHECK(client_of(server)->add("sum", 0) == kClients * 20);
 }
 
-TEST_CASE("blocking store: large values and many keys go through") {
+TEST_CASE("blocking store: handles large values and many keys") {
   const ServerThread server;
   const auto store = client_of(server);
   const std::string large(kMaxValueBytes, 'x');
@@ -138,7 +138,7 @@ TEST_CASE("blocking store: large values and many keys go through") {
   CHECK(values->at(19'999) == "19999");
 }
 
-TEST_CASE("blocking store: what the server would refuse is refused before it is sent") {
+TEST_CASE("blocking store: rejects what the server would refuse before sending it") {
   const ServerThread server;
   const auto store = client_of(server);
   CHECK(store->set(std::string(kMaxKeyBytes, 'k'), "").error().message ==
@@ -149,7 +149,7 @@ TEST_CASE("blocking store: what the server would refuse is refused before it is 
   CHECK(store->num_keys() == 0);
 }
 
-TEST_CASE("blocking store: a signal in a wait changes nothing") {
+TEST_CASE("blocking store: a signal during a wait has no effect") {
   const ServerThread server;
 
   struct sigaction action {};
@@ -177,7 +177,7 @@ TEST_CASE("blocking store: a signal in a wait changes nothing") {
   REQUIRE(::sigaction(SIGUSR1, &before, nullptr) == 0);
 }
 
-TEST_CASE("blocking store: when the server has gone every call says so") {
+TEST_CASE("blocking store: when the server is gone every call reports it") {
   auto server = std::make_unique<ServerThread>();
   const auto store = client_of(*server);
   CHECK(store->add("n", 1) == 1);
@@ -186,7 +186,7 @@ TEST_CASE("blocking store: when the server has gone every call says so") {
   CHECK(store->get("n", kShort).error().code == Errc::closed);
 }
 
-TEST_CASE("blocking store: two prefixes share a server without meeting") {
+TEST_CASE("blocking store: two prefixes on one server are independent") {
   const ServerThread server;
   const auto below = client_of(server);
   PrefixStore one("one", *below);
@@ -212,8 +212,7 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE("blocking store: a server gives the memory of deleted keys back to the system",
-          "[slow]") {
+TEST_CASE("blocking store: a server returns the memory of deleted keys to the system", "[slow]") {
   constexpr int kKeys = 20'000;
   const std::string value(5000, 'v');  // below malloc's mmap threshold
   const std::size_t bytes = kKeys * value.size();

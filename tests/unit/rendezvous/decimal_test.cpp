@@ -7,7 +7,7 @@
 
 using namespace muster;
 
-TEST_CASE("decimal: text is read as strtoll reads it") {
+TEST_CASE("decimal: parses text like strtoll") {
   CHECK(leading_decimal("5") == 5);
   CHECK(leading_decimal(" 12x") == 12);
   CHECK(leading_decimal("\t\n-7") == -7);
@@ -16,14 +16,14 @@ TEST_CASE("decimal: text is read as strtoll reads it") {
   CHECK(leading_decimal("-9223372036854775808") == std::numeric_limits<std::int64_t>::min());
 }
 
-TEST_CASE("decimal: what is no number or does not fit gives none") {
+TEST_CASE("decimal: rejects text that is not a number or does not fit") {
   for (const char* text : {"", " ", "x", "-", "+", "+-1", "9223372036854775808"}) {
     INFO(text);
     CHECK_FALSE(leading_decimal(text));
   }
 }
 
-TEST_CASE("decimal: numbers become text and come back") {
+TEST_CASE("decimal: formats numbers that parse to themselves") {
   for (const std::int64_t number : {std::int64_t{0},
                                     std::int64_t{-1},
                                     std::numeric_limits<std::int64_t>::max(),

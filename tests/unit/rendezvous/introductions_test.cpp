@@ -6,7 +6,7 @@
 using namespace muster;
 using namespace std::chrono_literals;
 
-TEST_CASE("introductions: both alike go on, and what differs is said without naming ours") {
+TEST_CASE("introductions: equal ones are accepted, and a refusal does not reveal our job") {
   const Introduction sealed{.proofs = Proofs::token, .job = "ours"};
   const Introduction plain{.proofs = Proofs::none, .job = "ours"};
   CHECK_FALSE(refusal_of(sealed, sealed));
@@ -23,7 +23,7 @@ TEST_CASE("introductions: both alike go on, and what differs is said without nam
   }
 }
 
-TEST_CASE("introductions: nodes go on with any proof that both have") {
+TEST_CASE("introductions: accepts nodes with any common proof") {
   const auto refused = [](Proofs theirs, Proofs ours) {
     const auto refusal = refusal_of({.proofs = theirs, .job = "j"}, {.proofs = ours, .job = "j"});
     return refusal ? refusal->text.substr(0, refusal->text.find(',')) : "";
@@ -40,7 +40,7 @@ TEST_CASE("introductions: nodes go on with any proof that both have") {
   CHECK(refused(Proofs::none, Proofs::both).starts_with("this job needs a token"));
 }
 
-TEST_CASE("introductions: strangers are mentioned once a minute for each reason, and counted") {
+TEST_CASE("introductions: reports strangers once per minute and reason, with their number") {
   RefusalTally tally;
   const TimePoint start{};
   const Refuse job{Refusal::wrong_job, "text"};

@@ -79,7 +79,7 @@ std::string refusal(const Node& node) {
 
 }  // namespace
 
-TEST_CASE("first use: nodes with a token each meet while the job forms, and nobody is told off") {
+TEST_CASE("first use: nodes with different tokens connect while the job forms, without a refusal") {
   Node left(kOne);
   Node right(kTwo);
   CHECK(meets(left, right));
@@ -92,14 +92,14 @@ TEST_CASE("first use: nodes with a token each meet while the job forms, and nobo
   CHECK_FALSE(right.first_use->close(round_at("10.0.0.7")));  // one warning
 }
 
-TEST_CASE("first use: nodes that share a token use it") {
+TEST_CASE("first use: nodes with the same token use it") {
   Node left(kOne);
   Node right(kOne);
   CHECK(meets(left, right));
   CHECK(right.first_use->guests().empty());
 }
 
-TEST_CASE("first use: a node that demands a secret refuses, whichever side it is") {
+TEST_CASE("first use: a node that requires a secret refuses, on either side") {
   for (const bool left_trusts : {true, false}) {
     Node left(kOne, left_trusts);
     Node right(kTwo, !left_trusts);
@@ -108,7 +108,7 @@ TEST_CASE("first use: a node that demands a secret refuses, whichever side it is
   }
 }
 
-TEST_CASE("first use: after the job has formed only its key opens, for newcomers and for nodes") {
+TEST_CASE("first use: once the job has formed, nodes and newcomers need its key") {
   Node left(kOne);
   Node right(kTwo);
   left.shares_key_of(right);
@@ -122,7 +122,7 @@ TEST_CASE("first use: after the job has formed only its key opens, for newcomers
   CHECK_FALSE(meets(right, stranger));
 }
 
-TEST_CASE("first use: a member that was restarted returns from its address without the key") {
+TEST_CASE("first use: a restarted member returns from its address without the key") {
   Node leader(kOne);
   static_cast<void>(leader.first_use->close(round_at("127.0.0.1")));
   Node returns(kTwo);
@@ -131,7 +131,7 @@ TEST_CASE("first use: a member that was restarted returns from its address witho
   CHECK_FALSE(leader.first_use->close(round_at("127.0.0.1")));
 }
 
-TEST_CASE("first use: nodes whose job keys differ come by what else they have") {
+TEST_CASE("first use: nodes whose job keys differ use another common secret") {
   for (const bool have_token : {true, false}) {
     Node leader(kOne);
     Node node(have_token ? kOne : kTwo);
@@ -143,7 +143,7 @@ TEST_CASE("first use: nodes whose job keys differ come by what else they have") 
   }
 }
 
-TEST_CASE("first use: a host that the platform does not name is refused, and ends nothing") {
+TEST_CASE("first use: refuses a host that the platform does not list, without ending any wait") {
   Node leader(kOne);
   leader.first_use->limit_to({"10.0.0.1", "10.0.0.2"}, "SLURM_STEP_NODELIST");
   Node stranger(kTwo);
@@ -165,7 +165,7 @@ TEST_CASE("first use: a host that the platform does not name is refused, and end
   CHECK_FALSE(refusal(other).find("SLURM_STEP_NODELIST") != std::string::npos);
 }
 
-TEST_CASE("first use: a host that the platform names is admitted, and this machine always is") {
+TEST_CASE("first use: accepts a host that the platform lists, and always this machine") {
   Node leader(kOne);
   leader.first_use->limit_to({"127.0.0.1"}, "PBS_NODEFILE");
   Node node(kTwo);
@@ -177,14 +177,14 @@ TEST_CASE("first use: a host that the platform names is admitted, and this machi
   CHECK_FALSE(real.is_named("203.0.113.2"));
 }
 
-TEST_CASE("first use: a node connects to an address outside of the list") {
+TEST_CASE("first use: a node connects to an address that is not in the list") {
   Node node(kOne);
   node.first_use->limit_to({"10.0.0.1"}, "SLURM_STEP_NODELIST");
   Node leader(kTwo);
   CHECK(meets(node, leader));
 }
 
-TEST_CASE("first use: never between processes of one machine") {
+TEST_CASE("first use: does not apply between processes on one machine") {
   const FirstUse real("job");
   CHECK_FALSE(real.admits("127.0.0.1"));
   CHECK_FALSE(real.admits("::1"));

@@ -104,7 +104,7 @@ std::string refusal_heard_by(const Node& node) {
 
 }  // namespace
 
-TEST_CASE("links by MUNGE: nodes that have nothing else in common meet, each by its own key") {
+TEST_CASE("links by MUNGE: nodes without another common secret connect, each with its own key") {
   Node left;
   Node right;
   REQUIRE(meet(left, right, 1));
@@ -115,7 +115,7 @@ TEST_CASE("links by MUNGE: nodes that have nothing else in common meet, each by 
   CHECK(right.notices.empty());
 }
 
-TEST_CASE("links by MUNGE: many connections cost one credential, and one look into it") {
+TEST_CASE("links by MUNGE: many connections need one credential, which is decoded once") {
   Node left;
   Node right;
   for (const LinkId link : {1U, 3U, 5U, 7U}) {
@@ -126,7 +126,7 @@ TEST_CASE("links by MUNGE: many connections cost one credential, and one look in
   CHECK(left.munge.seals == 0);
 }
 
-TEST_CASE("links by MUNGE: those who come at once wait for the same credential") {
+TEST_CASE("links by MUNGE: concurrent connections wait for the same credential") {
   Node left;
   Node right;
   for (const LinkId link : {1U, 3U, 5U}) {
@@ -142,7 +142,7 @@ TEST_CASE("links by MUNGE: those who come at once wait for the same credential")
   CHECK(left.munge.opens == 1);
 }
 
-TEST_CASE("links by MUNGE: with another munge.key both sides say so") {
+TEST_CASE("links by MUNGE: with different munge.keys both sides report it") {
   Node left(nullptr, "2");
   Node right;
   left.party.connect(1, right.party.port);
@@ -156,7 +156,7 @@ TEST_CASE("links by MUNGE: with another munge.key both sides say so") {
   CHECK(right.party.events.size() == 1);
 }
 
-TEST_CASE("links by MUNGE: where it does not work between two nodes, the token they share does") {
+TEST_CASE("links by MUNGE: if MUNGE does not work between two nodes, a common token does") {
   Node left(&a_token(), "2");
   Node right(&a_token());
   left.party.connect(1, right.party.port);
@@ -169,7 +169,7 @@ TEST_CASE("links by MUNGE: where it does not work between two nodes, the token t
   CHECK(right.notices.empty());
 }
 
-TEST_CASE("links by MUNGE: neither MUNGE nor the token is the same, and both are named") {
+TEST_CASE("links by MUNGE: if neither MUNGE nor the token matches, the refusal names both") {
   Node left(&another_token(), "2");
   Node right(&a_token());
   left.party.connect(1, right.party.port);
@@ -181,7 +181,7 @@ TEST_CASE("links by MUNGE: neither MUNGE nor the token is the same, and both are
   CHECK_FALSE(right.notices.empty());
 }
 
-TEST_CASE("links by MUNGE: a node that has it and one that has not meet by their token") {
+TEST_CASE("links by MUNGE: a node with MUNGE and one without connect with their token") {
   for (const bool first : {true, false}) {
     Node with(&a_token());
     Party without;
@@ -196,7 +196,7 @@ TEST_CASE("links by MUNGE: a node that has it and one that has not meet by their
   }
 }
 
-TEST_CASE("links by MUNGE: a munged that has died means the token, or a refusal that names it") {
+TEST_CASE("links by MUNGE: after munged has died it uses the token, or refuses with the reason") {
   Node left(&a_token());
   Node right(&a_token());
   right.munge.works = false;
@@ -212,7 +212,7 @@ TEST_CASE("links by MUNGE: a munged that has died means the token, or a refusal 
   CHECK_THAT(refusal_heard_by(comes), Catch::StartsWith("this node cannot use MUNGE: gone"));
 }
 
-TEST_CASE("links by MUNGE: what a stranger can say instead is never believed") {
+TEST_CASE("links by MUNGE: never believes a stranger's alternatives") {
   Node node(&a_token());
   CredentialKeys::Key somebodys = std::make_shared<const JobTrust>(std::string(64, 'a'), "job");
   SecureChannel channel(*somebodys, SecureChannel::Side::client);
@@ -239,7 +239,7 @@ TEST_CASE("links by MUNGE: what a stranger can say instead is never believed") {
   CHECK(node.party.all<TokenRefused>().size() == node.party.events.size());
 }
 
-TEST_CASE("links by MUNGE: a node that asks for it takes nothing in the clear") {
+TEST_CASE("links by MUNGE: a node that requires it accepts nothing in the clear") {
   Node node;
   for (const std::string& lie : {round_reply(RoundReply::plain),
                                  round_reply(RoundReply::sealed),
@@ -256,7 +256,7 @@ TEST_CASE("links by MUNGE: a node that asks for it takes nothing in the clear") 
   }
 }
 
-TEST_CASE("links by MUNGE: a credential with a key that could be guessed is none") {
+TEST_CASE("links by MUNGE: a credential with a weak key is invalid") {
   Node node;
   std::string fault;
   node.keys.learn("1abc", [&](const Result<CredentialKeys::Key>& key) {
@@ -266,7 +266,7 @@ TEST_CASE("links by MUNGE: a credential with a key that could be guessed is none
   CHECK(fault == "the credential contains no key");
 }
 
-TEST_CASE("links by MUNGE: an answer after the end is heard by nobody") {
+TEST_CASE("links by MUNGE: ignores an answer that arrives after the end") {
   FakeMunge munge("1");
   int heard = 0;
   {
@@ -278,7 +278,7 @@ TEST_CASE("links by MUNGE: an answer after the end is heard by nobody") {
   CHECK(heard == 0);
 }
 
-TEST_CASE("links by MUNGE: a credential is made anew after a minute") {
+TEST_CASE("links by MUNGE: creates a new credential after a minute") {
   FakeMunge munge("1");
   CredentialKeys keys(munge, "job", [](const auto& work) { work(); });
   std::vector<std::string> told;
@@ -294,7 +294,7 @@ TEST_CASE("links by MUNGE: a credential is made anew after a minute") {
   CHECK(told.size() == 3);
 }
 
-TEST_CASE("links by MUNGE: a service that fails is not asked again at once, whoever asks") {
+TEST_CASE("links by MUNGE: does not query a failing service again at once, whatever the request") {
   FakeMunge munge("1");
   CredentialKeys keys(munge, "job", [](const auto& work) { work(); });
   int told = 0;

@@ -44,7 +44,7 @@ std::size_t resident_kb() {
 
 }  // namespace
 
-TEST_CASE("links: every message arrives, in order, in both directions") {
+TEST_CASE("links: every message arrives in order, in both directions") {
   Party left;
   Party right;
   left.connect(1, right.port);
@@ -72,7 +72,7 @@ TEST_CASE("links: every message arrives, in order, in both directions") {
   CHECK(right.all<LinkClosed>().empty());
 }
 
-TEST_CASE("links: nobody listens, nobody answers, and who ends without a word") {
+TEST_CASE("links: no listener, no answer, and a peer that closes silently") {
   Party party;
   std::uint16_t dead = 0;
   {
@@ -96,7 +96,7 @@ TEST_CASE("links: nobody listens, nobody answers, and who ends without a word") 
   CHECK(party.all<LinkClosed>()[2].how == LinkEnd::closed);
 }
 
-TEST_CASE("links: of several addresses the first that answers is taken") {
+TEST_CASE("links: uses the first of several addresses that answers") {
   Party left;
   Party right;
   std::vector<SocketAddress> addresses{*SocketAddress::parse("127.0.0.9", right.port),
@@ -110,7 +110,7 @@ TEST_CASE("links: of several addresses the first that answers is taken") {
   CHECK(left.all<LinkClosed>()[0].how == LinkEnd::refused);
 }
 
-TEST_CASE("links: a stranger who says something else, or nothing, is dropped without a word") {
+TEST_CASE("links: silently drops a stranger that sends something else or nothing") {
   LinkLimits limits;
   limits.hello = 30ms;
   Party party(limits);
@@ -130,7 +130,7 @@ TEST_CASE("links: a stranger who says something else, or nothing, is dropped wit
   CHECK(party.sockets->drained());
 }
 
-TEST_CASE("links: who accepts says nothing before the introduction is whole") {
+TEST_CASE("links: the accepting side sends nothing before the introduction is complete") {
   Party party;
   const UniqueFd client = plain(party);
   const std::string introduction = round_introduction({});
@@ -150,7 +150,7 @@ TEST_CASE("links: who accepts says nothing before the introduction is whole") {
   REQUIRE(until({&party}, [&] { return party.all<MessageReceived>().size() == 1; }));
 }
 
-TEST_CASE("links: who connects says nothing but its introduction before it has the reply") {
+TEST_CASE("links: the connecting side sends only its introduction before it has the reply") {
   Party party;
   const auto listener = listen_on("127.0.0.1", 0);
   party.connect(1, port_of(listener->get()));
@@ -180,7 +180,7 @@ TEST_CASE("links: who connects says nothing but its introduction before it has t
   CHECK(heard == expected);
 }
 
-TEST_CASE("links: too many strangers, and the oldest goes") {
+TEST_CASE("links: drops the oldest of too many strangers") {
   LinkLimits limits;
   limits.strangers = 3;
   Party party(limits);
@@ -194,7 +194,7 @@ TEST_CASE("links: too many strangers, and the oldest goes") {
   REQUIRE(until({&party}, [&] { return party.all<MessageReceived>().size() == 1; }));
 }
 
-TEST_CASE("links: who breaks the format after the greeting is closed with the reason") {
+TEST_CASE("links: closes a link that violates the format after the greeting, with the reason") {
   Party party;
   const UniqueFd client = plain(party);
   write(client, hello_bytes() + std::string(5, '\xff'));
@@ -204,7 +204,7 @@ TEST_CASE("links: who breaks the format after the greeting is closed with the re
   CHECK(party.all<MessageReceived>().size() == 1);
 }
 
-TEST_CASE("links: another version is told so and then closed") {
+TEST_CASE("links: tells another version so and then closes") {
   Party party;
   const UniqueFd client = plain(party);
   write(client, std::string("\xA7MUSTER\x09\x00 frames of another time", 31));
@@ -218,7 +218,7 @@ TEST_CASE("links: another version is told so and then closed") {
   CHECK(party.events.empty());
 }
 
-TEST_CASE("links: who does not read is closed, and the others are not disturbed") {
+TEST_CASE("links: closes a link whose peer does not read, without disturbing others") {
   LinkLimits limits;
   limits.unsent_bytes = 1024UL * 1024;
   Party party(limits);
@@ -237,7 +237,7 @@ TEST_CASE("links: who does not read is closed, and the others are not disturbed"
   CHECK_THAT(party.all<LinkClosed>()[0].text, Catch::StartsWith("it does not read"));
 }
 
-TEST_CASE("links: a link may be closed in the middle of its own messages") {
+TEST_CASE("links: a link may be closed while its own messages are processed") {
   Party party;
   party.on_event = [&](const NodeEvent& event) {
     if (const auto* received = std::get_if<MessageReceived>(&event)) {
@@ -255,7 +255,7 @@ TEST_CASE("links: a link may be closed in the middle of its own messages") {
   CHECK(party.all<LinkClosed>().empty());
 }
 
-TEST_CASE("links: rubbish on a hundred connections costs no memory") {
+TEST_CASE("links: garbage on a hundred connections uses no memory") {
   Party party;
   [[maybe_unused]] const std::size_t before = resident_kb();
   const std::string rubbish(100UL * 1024, 'x');

@@ -50,7 +50,7 @@ bool was_answered(const UniqueFd& fd) {
 
 }  // namespace
 
-TEST_CASE("strangers: nothing is answered, and nobody hears of it, before it is admitted") {
+TEST_CASE("strangers: get no reply and cause no event before they are admitted") {
   Host host;
   HeldAdmission admission;
   host.sockets->set_admission(&admission);
@@ -77,7 +77,7 @@ TEST_CASE("strangers: nothing is answered, and nobody hears of it, before it is 
   CHECK_FALSE(host.sockets->next_deadline());
 }
 
-TEST_CASE("strangers: an answer that comes at once is as good") {
+TEST_CASE("strangers: an immediate answer works, too") {
   Host host;
   AdmitEverybody admission;
   host.sockets->set_admission(&admission);
@@ -86,7 +86,7 @@ TEST_CASE("strangers: an answer that comes at once is as good") {
   CHECK(was_answered(client));
 }
 
-TEST_CASE("strangers: who is not admitted is closed without a byte, with the reason for the log") {
+TEST_CASE("strangers: closes a refused one without sending a byte, and logs the reason") {
   Host host;
   HeldAdmission admission;
   host.sockets->set_admission(&admission);
@@ -109,7 +109,7 @@ TEST_CASE("strangers: who is not admitted is closed without a byte, with the rea
   CHECK(host.sockets->drained());
 }
 
-TEST_CASE("strangers: who leaves before the answer is forgotten") {
+TEST_CASE("strangers: forgets one that disconnects before the answer") {
   Host host;
   HeldAdmission admission;
   host.sockets->set_admission(&admission);
@@ -127,7 +127,7 @@ TEST_CASE("strangers: who leaves before the answer is forgotten") {
   admission.answers[1]({});  // the client is gone
 }
 
-TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and time") {
+TEST_CASE("strangers: connections that wait for admission are limited in number, bytes and time") {
   Host host;
   HeldAdmission admission;
   host.sockets->set_admission(&admission, {.sessions = 3, .first_bytes = 6, .answer = 20s});
@@ -152,7 +152,8 @@ TEST_CASE("strangers: what waits to be admitted is bounded in number, bytes and 
   CHECK(host.notices.size() == 1);  // one per minute
 }
 
-TEST_CASE("strangers: who says more than can be held is closed, also where somebody is asked") {
+TEST_CASE(
+    "strangers: closes one that sends more than the limit, even before admission is decided") {
   LinkLimits limits;
   limits.held_bytes = 11;
   Host host(limits);
@@ -164,7 +165,8 @@ TEST_CASE("strangers: who says more than can be held is closed, also where someb
   CHECK(host.sockets->drained());
 }
 
-TEST_CASE("strangers: they hold a quarter of the descriptors at most, also while they are asked") {
+TEST_CASE(
+    "strangers: use at most a quarter of the descriptors, even while they wait for admission") {
   Host host;
   HeldAdmission admission;
   host.sockets->set_admission(&admission);
@@ -179,7 +181,7 @@ TEST_CASE("strangers: they hold a quarter of the descriptors at most, also while
   CHECK_FALSE(is_closed(fds.back()));
 }
 
-TEST_CASE("strangers: a Hello that has not been read yet saves its connection") {
+TEST_CASE("strangers: an unread Hello protects its connection") {
   Host host;
   std::vector<UniqueFd> fds;
   for (int i = 0; i < 40; ++i) {
@@ -192,7 +194,7 @@ TEST_CASE("strangers: a Hello that has not been read yet saves its connection") 
   CHECK(host.all<LinkAccepted>().size() == 40);
 }
 
-TEST_CASE("strangers: without a free descriptor the oldest stranger makes room, never a member") {
+TEST_CASE("strangers: without a free descriptor it closes the oldest stranger, never a member") {
   Host host;
   std::vector<UniqueFd> fds;
   fds.push_back(host.member());
@@ -209,7 +211,7 @@ TEST_CASE("strangers: without a free descriptor the oldest stranger makes room, 
   CHECK(host.notices.empty());
 }
 
-TEST_CASE("strangers: who was told everything and does not close makes room first") {
+TEST_CASE("strangers: a peer that does not close after our last message is closed first") {
   Host host;
   const UniqueFd stranger = host.stranger();
   const UniqueFd told = host.member();
@@ -224,7 +226,7 @@ TEST_CASE("strangers: who was told everything and does not close makes room firs
   CHECK_FALSE(is_closed(stranger));
 }
 
-TEST_CASE("strangers: without descriptors it sleeps, says so once, and goes on when one is free") {
+TEST_CASE("strangers: without descriptors it sleeps, warns once, and resumes when one is free") {
   Host host;
   std::vector<UniqueFd> fds;
   fds.push_back(host.member());

@@ -49,7 +49,7 @@ std::string read_until_closed(Member& member, const UniqueFd& client) {
 
 }  // namespace
 
-TEST_CASE("trusted links: messages arrive, long ones too, and none of them can be read between") {
+TEST_CASE("trusted links: messages of any length arrive, and none can be read on the way") {
   Member left(&trust());
   Member right(&trust());
   left.party.connect(1, right.party.port);
@@ -71,7 +71,7 @@ TEST_CASE("trusted links: messages arrive, long ones too, and none of them can b
   CHECK(right.notices.empty());
 }
 
-TEST_CASE("trusted links: another token is refused on both sides, once in the log") {
+TEST_CASE("trusted links: both sides refuse another token, and log it once") {
   Member right(&trust());
   for (int i = 0; i < 3; ++i) {
     Member wrong(&another_trust());
@@ -92,7 +92,7 @@ TEST_CASE("trusted links: another token is refused on both sides, once in the lo
              Catch::StartsWith("refused node at 127.0.0.1: another token: is ~/.config shared?"));
 }
 
-TEST_CASE("trusted links: with a token and without do not meet, and both are told so") {
+TEST_CASE("trusted links: a node with a token and one without refuse each other, with the reason") {
   for (const bool first_has : {true, false}) {
     Member first(first_has ? &trust() : nullptr);
     Member second(first_has ? nullptr : &trust());
@@ -111,7 +111,7 @@ TEST_CASE("trusted links: with a token and without do not meet, and both are tol
   }
 }
 
-TEST_CASE("trusted links: another job is told so in the clear, and nothing of ours") {
+TEST_CASE("trusted links: another job gets the reason in the clear, and nothing about ours") {
   Member right(&trust());
   const UniqueFd client = plain(right.party);
   write(client, round_introduction({.proofs = Proofs::token, .job = "theirs"}) + "and TLS");
@@ -120,7 +120,7 @@ TEST_CASE("trusted links: another job is told so in the clear, and nothing of ou
   CHECK(answer.starts_with(round_reply(RoundReply::refused)));
 }
 
-TEST_CASE("trusted links: frames in the clear are never looked at") {
+TEST_CASE("trusted links: never reads frames in the clear") {
   Member right(&trust());
   for (const bool sealed : {true, false}) {
     const UniqueFd client = plain(right.party);
@@ -135,7 +135,7 @@ TEST_CASE("trusted links: frames in the clear are never looked at") {
   CHECK(right.party.events.size() == 1);
 }
 
-TEST_CASE("trusted links: a part of a client's first words takes no place, and is closed") {
+TEST_CASE("trusted links: a partial first message occupies no handshake slot, and is closed") {
   LinkLimits limits;
   limits.handshakes = 1;
   limits.hello = 100ms;
@@ -199,7 +199,7 @@ TEST_CASE("trusted links: handshakes beyond the limit wait for their turn") {
   CHECK(is_closed(replay));
 }
 
-TEST_CASE("trusted links: who says more than one record before the answer is closed at once") {
+TEST_CASE("trusted links: closes a peer that sends more than one record before the reply") {
   LinkLimits limits;
   limits.handshakes = 1;
   Member right(&trust(), limits);
@@ -221,7 +221,7 @@ TEST_CASE("trusted links: who says more than one record before the answer is clo
   CHECK(right.party.events.empty());
 }
 
-TEST_CASE("trusted links: who has met its own believes no refusal in the clear") {
+TEST_CASE("trusted links: after a success it believes no refusal in the clear") {
   Member left(&trust());
   {
     Member right(&trust());

@@ -6,7 +6,7 @@
 
 using namespace muster;
 
-TEST_CASE("listener: a free port is found and taken") {
+TEST_CASE("listener: finds and binds a free port") {
   const auto first = listen_on("127.0.0.1", 0);
   REQUIRE(first);
   const std::uint16_t port = port_of(first->get());
@@ -20,7 +20,7 @@ TEST_CASE("listener: a free port is found and taken") {
             "any free port");
 }
 
-TEST_CASE("listener: names are not resolved") {
+TEST_CASE("listener: does not resolve names") {
   for (const char* name : {"localhost", "", "127.0.0.1.", "[::1]", "0x7f.1"}) {
     const auto socket = listen_on(name, 0);
     REQUIRE_FALSE(socket);
@@ -28,7 +28,7 @@ TEST_CASE("listener: names are not resolved") {
   }
 }
 
-TEST_CASE("listener: an address of another machine is refused with what to do") {
+TEST_CASE("listener: an address of another machine is an error with the remedy") {
   const auto socket = listen_on("192.0.2.1", 0);
   REQUIRE_FALSE(socket);
   CHECK(socket.error().message ==
@@ -36,7 +36,7 @@ TEST_CASE("listener: an address of another machine is refused with what to do") 
         "address: use a local address, or :: for all");
 }
 
-TEST_CASE("listener: the first free port of a range") {
+TEST_CASE("listener: uses the first free port of a range") {
   const auto any = listen_on("127.0.0.1", 0);
   REQUIRE(any);
   const std::uint16_t taken = port_of(any->get());
@@ -66,7 +66,7 @@ TEST_CASE("listener: a socket that was made earlier listens in a range") {
   CHECK(local_address(late->get()).host() == "127.0.0.1");
 }
 
-TEST_CASE("listener: a port that a launcher holds for its workers is taken") {
+TEST_CASE("listener: a port that a launcher reserves for its workers counts as taken") {
   const auto held = HeldPort::take({});
   REQUIRE(held);
   const PortRange range{held->number(), held->number()};

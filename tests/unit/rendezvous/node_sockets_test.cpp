@@ -28,14 +28,14 @@ TEST_CASE("node sockets: an endpoint belongs to whom can bind it, once") {
   CHECK(bind_endpoint(place("unknown", {})).state == EndpointState::elsewhere);
 }
 
-TEST_CASE("node sockets: localhost is listened on in both versions of IP") {
+TEST_CASE("node sockets: listens on localhost with both versions of IP") {
   const EndpointBinding binding = bind_endpoint(place("localhost", {"127.0.0.1", "::1"}));
   CHECK(binding.state == EndpointState::ours);
   CHECK(binding.address == "127.0.0.1");
   CHECK(binding.listeners.size() == (is_own_address("::1") ? 2 : 1));
 }
 
-TEST_CASE("node sockets: the name of this machine is listened on at all its addresses") {
+TEST_CASE("node sockets: listens on all addresses if the endpoint is this machine's name") {
   // As in Debian's /etc/hosts: other hosts resolve the name to a different address.
   const EndpointPlace named = place("this-machine", {"127.0.1.1"});
   const EndpointBinding binding = bind_endpoint(named);
@@ -47,13 +47,14 @@ TEST_CASE("node sockets: the name of this machine is listened on at all its addr
   CHECK(::connect(client.get(), elsewhere->get(), elsewhere->size) == 0);
 }
 
-TEST_CASE("node sockets: of machines that share a name the one with the lowest address owns it") {
+TEST_CASE(
+    "node sockets: of several machines with one name, the one with the lowest address owns it") {
   CHECK(bind_endpoint(place("service", {"192.0.2.9", "127.0.0.1"})).state == EndpointState::ours);
   CHECK(bind_endpoint(place("service", {"127.0.0.1", "10.255.255.1"})).state ==
         EndpointState::elsewhere);
 }
 
-TEST_CASE("node sockets: the own listener is made before it has an address") {
+TEST_CASE("node sockets: the node's own listener exists before it has an address") {
   auto sockets = make_node_sockets();
   REQUIRE(sockets);
   CHECK(port_of(sockets->v4.get()) == 0);
@@ -65,7 +66,7 @@ TEST_CASE("node sockets: the own listener is made before it has an address") {
   CHECK(local_address(before).describe() == "127.0.0.9:" + std::to_string(own->port));
 }
 
-TEST_CASE("node sockets: an address behind a translation is announced, and all are listened on") {
+TEST_CASE("node sockets: announces an address behind NAT, and listens on all addresses") {
   auto sockets = make_node_sockets();
   REQUIRE(sockets);
   const auto own = open_own_listener(*sockets, "192.0.2.77", "127.0.0.1", {});

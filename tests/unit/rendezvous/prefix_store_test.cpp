@@ -14,7 +14,7 @@ constexpr Duration kTimeout = std::chrono::seconds(1);
 
 }  // namespace
 
-TEST_CASE("prefix store: every operation puts the prefix before its keys") {
+TEST_CASE("prefix store: every operation adds the prefix to its keys") {
   FakeStore below;
   PrefixStore store("p", below);
   CHECK(store.set("a", "1"));
@@ -47,7 +47,7 @@ TEST_CASE("prefix store: every operation puts the prefix before its keys") {
                              "queue_len p/q"});
 }
 
-TEST_CASE("prefix store: the inner prefix comes first on the wire as in PyTorch") {
+TEST_CASE("prefix store: the inner prefix comes first on the wire, as in PyTorch") {
   FakeStore below;
   PrefixStore inner("inner", below);
   PrefixStore outer("outer", inner);
@@ -55,7 +55,7 @@ TEST_CASE("prefix store: the inner prefix comes first on the wire as in PyTorch"
   CHECK(below.calls == Calls{"set inner/outer/k v"});
 }
 
-TEST_CASE("prefix store: only its own keys are listed and all are counted") {
+TEST_CASE("prefix store: lists only its own keys, but counts all") {
   FakeStore below;
   below.keys = {"other", "p/a", "p/b/c", "pq/d"};
   PrefixStore store("p", below);

@@ -6,7 +6,7 @@
 using namespace muster;
 using namespace std::chrono_literals;
 
-TEST_CASE("refusal notes: the first one is told, then one a minute, and none is forgotten") {
+TEST_CASE("refusal notes: reports the first one, then one per minute, and counts all") {
   const Error why{Errc::not_possible, "no key"};
   const TimePoint start{};
   RefusalNotes notes;

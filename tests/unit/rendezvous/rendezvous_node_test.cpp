@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real sockets, one process: nodes find each other, lose each other and meet again.
+// Real sockets, one process: nodes form a round, lose each other and form one again.
 #include "admission_fixture.hpp"
 #include "rendezvous/client/blocking_store.hpp"
 #include "test_node.hpp"
@@ -43,7 +43,7 @@ Nodes form(TestJob& job, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("nodes: three meet at an endpoint that one of them can bind") {
+TEST_CASE("nodes: three form a round at an endpoint that one of them can bind") {
   for (const char* host : {"127.0.0.1", "localhost", "::1"}) {
     TestJob job(host);
     Nodes nodes;
@@ -63,7 +63,7 @@ TEST_CASE("nodes: three meet at an endpoint that one of them can bind") {
   }
 }
 
-TEST_CASE("nodes: all look who holds up the job, and hear one verdict") {
+TEST_CASE("nodes: all inspect their workers, and receive one verdict") {
   TestJob job;
   Nodes nodes = form(job, 3);
   nodes[2]->node().tell(StalledHere{});
@@ -77,7 +77,7 @@ TEST_CASE("nodes: all look who holds up the job, and hear one verdict") {
   }
 }
 
-TEST_CASE("nodes: a follower dies, and the others go on without it") {
+TEST_CASE("nodes: a follower dies, and the others continue without it") {
   TestJob job;
   Nodes nodes = form(job, 3);
   check_agreement(nodes);
@@ -88,7 +88,7 @@ TEST_CASE("nodes: a follower dies, and the others go on without it") {
   CHECK(nodes.front()->round->round->restart_count == 0);
 }
 
-TEST_CASE("nodes: whoever hosts dies, another one takes over, and a newcomer finds the job") {
+TEST_CASE("nodes: the host dies, another node takes over, and a newcomer finds the job") {
   TestJob job;
   Nodes nodes = form(job, 3);
   nodes.erase(
@@ -100,7 +100,7 @@ TEST_CASE("nodes: whoever hosts dies, another one takes over, and a newcomer fin
   check_agreement(nodes);
 }
 
-TEST_CASE("nodes: all finish, all end") {
+TEST_CASE("nodes: when all have finished, all exit") {
   TestJob job;
   Nodes nodes = form(job, 3);
   for (const auto& node : nodes) {
@@ -116,7 +116,7 @@ TEST_CASE("nodes: all finish, all end") {
   }
 }
 
-TEST_CASE("nodes: a name that nobody knows is said, and is the end after join_timeout") {
+TEST_CASE("nodes: an unknown name is reported, and the node fails after join_timeout") {
   TestJob job("no-such-host.invalid");
   auto settings = job.settings();
   settings.core.join_timeout = 50ms;
@@ -127,7 +127,7 @@ TEST_CASE("nodes: a name that nobody knows is said, and is the end after join_ti
              Catch::Contains("no-such-host.invalid"));
 }
 
-TEST_CASE("nodes: told to host, a node does so at an address that is not its own") {
+TEST_CASE("nodes: a node with is_host hosts even if the endpoint is not its own address") {
   TestJob job("192.0.2.1");
   auto settings = job.settings();
   settings.is_host = true;
@@ -142,7 +142,7 @@ TEST_CASE("nodes: told to host, a node does so at an address that is not its own
   REQUIRE(job.until([&] { return host->world() == 2 && guest->world() == 2; }));
 }
 
-TEST_CASE("nodes: every listening socket lies in the port range") {
+TEST_CASE("nodes: every listening socket is in the port range") {
   TestJob job;
   const std::uint16_t base = free_port();
   const auto last = static_cast<std::uint16_t>(std::min(base + 20, 65535));
@@ -159,7 +159,7 @@ TEST_CASE("nodes: every listening socket lies in the port range") {
   }
 }
 
-TEST_CASE("nodes: a node of another job is refused, and hears no name but its own") {
+TEST_CASE("nodes: a node of another job is refused, and sees only its own job's name") {
   TestJob job;
   const auto host = job.add();
   auto settings = job.settings();
@@ -171,7 +171,7 @@ TEST_CASE("nodes: a node of another job is refused, and hears no name but its ow
   CHECK_THAT(text, Catch::Contains("'other'") && !Catch::Contains("'job'"));
 }
 
-TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {
+TEST_CASE("nodes: every listener queries the Admission") {
   TestJob job;
   HeldAdmission admission;
   const auto host = job.add();
@@ -184,7 +184,7 @@ TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {
   REQUIRE(is_asked(1));
   admission.answers[0]({});
   REQUIRE(job.until([&] { return host->world() == 2 && guest->world() == 2; }));
-  // Through the port of the workers' store, which hands over connections from nodes.
+  // Through the port of the workers' store, which passes on connections from nodes.
   const auto store = host->node().open_store_on_endpoint();
   REQUIRE(store);
   const auto refused = job.add();
@@ -197,7 +197,7 @@ TEST_CASE("nodes: who connects is let in by the Admission, at each listener") {
   CHECK(host->world() == 2);
 }
 
-TEST_CASE("nodes: workers' store and meeting share one port") {
+TEST_CASE("nodes: the workers' store and the rendezvous share one port") {
   TestJob job;
   Nodes nodes = form(job, 2);
   TestNode& host = *(nodes[0]->node().has_endpoint() ? nodes[0] : nodes[1]);

@@ -54,7 +54,7 @@ constexpr std::uint8_t kRounds = 22;
 
 }  // namespace
 
-TEST_CASE("round codec: every message comes back as it was, in any split") {
+TEST_CASE("round codec: every message survives encoding and decoding, in any split") {
   std::string bytes;
   const auto samples = all_samples();
   CHECK(samples.size() == std::variant_size_v<RoundMessage>);
@@ -77,7 +77,8 @@ TEST_CASE("round codec: every message comes back as it was, in any split") {
   }
 }
 
-TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fields.hpp and here") {
+TEST_CASE(
+    "round codec: no field is missing; a new field must be added to round_fields.hpp and here") {
   CHECK(field_count<NodeInfo>() == 7);
   CHECK(field_count<JobTerms>() == 9);
   CHECK(field_count<LeaderOffer>() == 3);
@@ -120,7 +121,7 @@ TEST_CASE("round codec: no field is forgotten: who adds one adds it to round_fie
   CHECK(field_count<Waited>() == 3);
 }
 
-TEST_CASE("round codec: every kind has a number of its own") {
+TEST_CASE("round codec: every kind has its own number") {
   std::set<char> numbers;
   for (const RoundMessage& sample : all_samples()) {
     numbers.insert(frame_of(sample)[4]);
@@ -128,7 +129,7 @@ TEST_CASE("round codec: every kind has a number of its own") {
   CHECK(numbers.size() == std::variant_size_v<RoundMessage>);
 }
 
-TEST_CASE("round codec: a cut frame waits, and each lost byte of its body is a fault") {
+TEST_CASE("round codec: a truncated frame waits, and each missing byte of its body is a fault") {
   for (const RoundMessage& sample : all_samples()) {
     const std::string frame = frame_of(sample);
     for (std::size_t size = 0; size < frame.size(); ++size) {
@@ -148,7 +149,7 @@ TEST_CASE("round codec: a cut frame waits, and each lost byte of its body is a f
   }
 }
 
-TEST_CASE("round codec: reserved ports are at most as many as the limit, and none is 0") {
+TEST_CASE("round codec: the number of reserved ports is limited, and no port is 0") {
   Start start;
   start.offer.ports.assign(kMaxLeaderPorts, 40001);
   CHECK(decode(Side::dialled, after_reply(frame_of(start))).messages.size() == 1);
@@ -163,7 +164,7 @@ TEST_CASE("round codec: reserved ports are at most as many as the limit, and non
   CHECK_THAT(fault_of(raw_frame(kind, body)), Catch::EndsWith("257 ports; the limit is 256"));
 }
 
-TEST_CASE("round codec: what nodes have seen, and verdicts, have limits of their own") {
+TEST_CASE("round codec: findings and verdicts have their own limits") {
   const Looked looked{.round = {}, .inquiry = 1, .findings = std::string(kMaxFindingsBytes, 'x')};
   const Decoded all = decode(Side::dialled, after_reply(frame_of(Welcome{}) + frame_of(looked)));
   REQUIRE(all.messages.size() == 2);
@@ -180,7 +181,7 @@ TEST_CASE("round codec: what nodes have seen, and verdicts, have limits of their
         "a message Judged: evidence of 65537 bytes; the limit is 65536");
 }
 
-TEST_CASE("round codec: sums of waiting are bounded, and so are their values") {
+TEST_CASE("round codec: wait times are limited in number and value") {
   Waited waited{.round = {}, .at = kMaxDuration * 2, .sums = {}};
   const WaitSum longest{.rank = -3,
                         .tells_step = true,
@@ -219,7 +220,7 @@ TEST_CASE("round codec: sums of waiting are bounded, and so are their values") {
   CHECK_THAT(fault_with({}, 39, '\x7f'), Catch::Contains("a message Waited: "));  // 292 years
 }
 
-TEST_CASE("round codec: neighbours in a list share their beginnings") {
+TEST_CASE("round codec: neighbours in a list share their prefixes") {
   auto round = std::make_shared<Round>();
   for (int i = 0; i < 1000; ++i) {
     NodeInfo node = sample_node(i % 200);
@@ -235,7 +236,7 @@ TEST_CASE("round codec: neighbours in a list share their beginnings") {
   CHECK(*std::get<Propose>(decoded.messages[0]).round == *round);
 }
 
-TEST_CASE("round codec: hostile lengths are refused when the head is there") {
+TEST_CASE("round codec: a false length is refused once the header has arrived") {
   std::string head;
   append_int(head, std::uint32_t{0xFFFFFFFF});
   append_int(head, kBeat);
@@ -244,7 +245,8 @@ TEST_CASE("round codec: hostile lengths are refused when the head is there") {
   CHECK(fault_of(head) == "a message of unknown kind 99");
 }
 
-TEST_CASE("round codec: whom we dialled may send long messages after its Welcome only") {
+TEST_CASE(
+    "round codec: a node to which we connected may send long messages only after its Welcome") {
   const std::string too_long = " bytes; the limit is 16384";
   for (const auto& [kind, name] : {std::pair(kPropose, "Propose"), std::pair(kClose, "Close")}) {
     const std::string head = head_of(kind, kMaxShortBody + 1);
@@ -259,7 +261,7 @@ TEST_CASE("round codec: whom we dialled may send long messages after its Welcome
           .fault == "a message Propose of 16777217 bytes; the limit is 16777216");
 }
 
-TEST_CASE("round codec: who comes to us sends long messages when it is welcomed and asked") {
+TEST_CASE("round codec: an accepted node may send long messages once it is welcomed and queried") {
   RoundDecoder decoder(Side::accepted, 50'000);
   // After a Hello, which itself has a small limit.
   const auto fault = [&decoder](std::uint8_t kind, std::uint32_t length) {
@@ -279,7 +281,7 @@ TEST_CASE("round codec: who comes to us sends long messages when it is welcomed 
   CHECK(fault(kDetails, kMaxTextsBody).empty());
 }
 
-TEST_CASE("round codec: the longest lists of a job fit into its limit, and hardly more") {
+TEST_CASE("round codec: the longest lists of a job fit into its limit, with little room left") {
   auto round = std::make_shared<Round>();
   for (int i = 0; i < 50; ++i) {
     // No two neighbours share a prefix.
@@ -298,7 +300,7 @@ TEST_CASE("round codec: the longest lists of a job fit into its limit, and hardl
   CHECK(max_lists_body(INT32_MAX) == kMaxListsBody);
 }
 
-TEST_CASE("round codec: hostile values inside are refused in text") {
+TEST_CASE("round codec: invalid values inside a message are refused with the reason") {
   std::string body;
   append_int(body, std::uint64_t{1});
   append_int(body, std::uint8_t{2});
@@ -327,7 +329,7 @@ TEST_CASE("round codec: hostile values inside are refused in text") {
         "a message Propose: a list of 65536 nodes in 0 bytes");
 }
 
-TEST_CASE("round codec: a node is called by numbers and by names that steer no terminal") {
+TEST_CASE("round codec: a node's address is numeric, its name has no terminal control characters") {
   const auto fault = [](const NodeInfo& node) { return fault_of(frame_of(Redirect{node})); };
   NodeInfo node = sample_node(0);
   for (const char* bad : {"evil.example", "cafe", "127.0.0.1.example", "-1", "1.2.3.4%a"}) {
@@ -344,7 +346,7 @@ TEST_CASE("round codec: a node is called by numbers and by names that steer no t
   CHECK(std::get<Regroup>(cleaned.messages[0]).reason == "a [2J b c  é");
 }
 
-TEST_CASE("round codec: what is out of range is moved into it by the sender") {
+TEST_CASE("round codec: the sender clamps values that are out of range") {
   NodeInfo node = sample_node(0);
   node.nproc = 0;
   node.node_rank = -7;
@@ -393,7 +395,8 @@ TEST_CASE("round codec: a list that is too long is not sent") {
   CHECK(decode(decoder, after_reply(**frame), 1UL << 20U).messages.size() == 1);
 }
 
-TEST_CASE("round codec: damaged frames never do harm and give the same in every split", "[slow]") {
+TEST_CASE("round codec: damaged frames are harmless, with the same result in every split",
+          "[slow]") {
   const Seed seed;
   INFO(seed.describe());
   Dice dice(seed.value());
@@ -416,7 +419,7 @@ TEST_CASE("round codec: damaged frames never do harm and give the same in every 
   }
 }
 
-TEST_CASE("round codec: a record comes back as it was, and a torn one not at all") {
+TEST_CASE("round codec: a record survives encoding and decoding, a truncated one is rejected") {
   const Memory memory{
       sample_round(9, 3), sample_round(10, 2), sample_round(0, 0), {1, 1ULL << 62U}, "n1-job"};
   const auto bytes = encode_memory(memory);

@@ -12,7 +12,7 @@ constexpr std::uint8_t kRefuse = 2;
 
 }  // namespace
 
-TEST_CASE("round codec: what is no node is told apart by its first bytes") {
+TEST_CASE("round codec: recognizes by the first bytes that a peer is not a node") {
   for (const std::string_view hello : {"GET / HTTP/1.1\r\n", "\x16\x03\x01", "\xA7NOBODY", "x"}) {
     CHECK(decode(Side::accepted, hello).fault ==
           "not a muster node: its first bytes are not the preamble");
@@ -21,18 +21,18 @@ TEST_CASE("round codec: what is no node is told apart by its first bytes") {
         "not a muster node: protocol version 0");
 }
 
-TEST_CASE("round codec: no first byte of ours is a request of the store") {
+TEST_CASE("round codec: our first byte is not a store request") {
   CHECK(static_cast<std::uint8_t>(round_preamble()[0]) == kRoundDialect);
   CHECK(kRoundDialect >= 0x80);
 }
 
-TEST_CASE("round codec: whoever connects says Hello first") {
+TEST_CASE("round codec: the connecting side sends Hello first") {
   CHECK(decode(Side::accepted, after_introduction(frame_of(Beat{}))).fault ==
         "its first message is Beat, not Hello");
   CHECK(decode(Side::dialled, after_reply(frame_of(Beat{}))).fault.empty());
 }
 
-TEST_CASE("round codec: who connected introduces itself, in any split, before its frames") {
+TEST_CASE("round codec: the connecting side introduces itself before its frames, in any split") {
   const Introduction theirs{.proofs = Proofs::token, .job = "a job"};
   const std::string bytes = round_introduction(theirs);
   for (std::size_t size = 0; size <= bytes.size(); ++size) {
@@ -55,7 +55,7 @@ TEST_CASE("round codec: who connected introduces itself, in any split, before it
             .fault == "its introduction: a text of 65535 bytes; the limit is 4096");
 }
 
-TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse and nothing else") {
+TEST_CASE("round codec: the accepting side replies, and after a refusal sends only Refuse") {
   for (const RoundReply reply : {RoundReply::refused, RoundReply::plain, RoundReply::sealed}) {
     RoundDecoder decoder(Side::dialled);
     RoundMessage message;
@@ -75,7 +75,7 @@ TEST_CASE("round codec: who accepted replies, and after a refusal says Refuse an
         "it refused, but sent Welcome");
 }
 
-TEST_CASE("round codec: a credential comes with the reply, in any split, and is a text") {
+TEST_CASE("round codec: a credential follows the reply, in any split") {
   const std::string bytes = round_credential("MUNGE:x:");
   for (std::size_t size = 0; size <= bytes.size(); ++size) {
     RoundDecoder decoder(Side::dialled);
@@ -92,7 +92,7 @@ TEST_CASE("round codec: a credential comes with the reply, in any split, and is 
   CHECK(longest.size() == kPreambleBytes + kReplyBytes + sizeof(std::uint16_t) + kMaxTextBytes);
 }
 
-TEST_CASE("round codec: an unknown version is answered in a layout that never changes") {
+TEST_CASE("round codec: the answer to an unknown version has a layout that never changes") {
   std::string theirs(kRoundMagic);
   append_int(theirs, std::uint16_t{9});
   theirs += "whatever frames look like there";
@@ -115,7 +115,7 @@ TEST_CASE("round codec: an unknown version is answered in a layout that never ch
   CHECK(answer == expected + text);
 }
 
-TEST_CASE("round codec: the Refuse of another version is understood, and nothing else of it") {
+TEST_CASE("round codec: understands the Refuse of another version, and nothing else") {
   std::string bytes(kRoundMagic);
   append_int(bytes, std::uint16_t{9});
   std::string body;

@@ -54,7 +54,7 @@ std::uint64_t number_in(const RoundRecord& record) {
 
 }  // namespace
 
-TEST_CASE("round record: the next agent reads what the last one wrote") {
+TEST_CASE("round record: an agent reads what its predecessor wrote") {
   const Folder folder;
   {
     const RoundRecord record = folder.open();
@@ -66,7 +66,7 @@ TEST_CASE("round record: the next agent reads what the last one wrote") {
   CHECK(number_in(folder.open()) == 5);
 }
 
-TEST_CASE("round record: nobody reads a record whose agent or guard still runs") {
+TEST_CASE("round record: is not read while its agent or guard is running") {
   const Folder folder;
   auto first = std::make_unique<RoundRecord>(folder.open());
   REQUIRE(first->write(memory_of(4), true));
@@ -79,7 +79,7 @@ TEST_CASE("round record: nobody reads a record whose agent or guard still runs")
   CHECK(number_in(folder.open()) == 4);  // not a new file
 }
 
-TEST_CASE("round record: one that was not touched for long is none") {
+TEST_CASE("round record: one that was not updated for long is ignored") {
   const Folder folder;
   const RoundRecord record = folder.open(60s);
   REQUIRE(record.write(memory_of(4), true));
@@ -97,7 +97,7 @@ TEST_CASE("round record: one that was not touched for long is none") {
   CHECK(number_in(record) == 4);
 }
 
-TEST_CASE("round record: a torn one is none, and is replaced") {
+TEST_CASE("round record: a truncated one is ignored and replaced") {
   const Folder folder;
   const RoundRecord record = folder.open();
   REQUIRE(record.write(memory_of(4), true));
@@ -109,7 +109,7 @@ TEST_CASE("round record: a torn one is none, and is replaced") {
   CHECK(number_in(record) == 5);
 }
 
-TEST_CASE("round record: a good end leaves no file") {
+TEST_CASE("round record: a normal exit leaves no file") {
   const Folder folder;
   const RoundRecord record = folder.open();
   REQUIRE(record.write(memory_of(4), true));
@@ -117,7 +117,7 @@ TEST_CASE("round record: a good end leaves no file") {
   CHECK(folder.files() == 0);
 }
 
-TEST_CASE("round record: a discarded record leaves its slot locked") {
+TEST_CASE("round record: a discarded record's slot stays locked") {
   const Folder folder;
   const RoundRecord record = folder.open();
   REQUIRE(record.write(memory_of(4), true));
@@ -126,7 +126,7 @@ TEST_CASE("round record: a discarded record leaves its slot locked") {
   CHECK(folder.open().path() != record.path());
 }
 
-TEST_CASE("round record: files of jobs that were killed a month ago are removed") {
+TEST_CASE("round record: removes files of jobs that were killed a month ago") {
   const Folder folder;
   const auto old = std::filesystem::file_time_type::clock::now() - 31 * 24h;
   const auto age = [&](const RoundRecord& record) {
@@ -153,7 +153,7 @@ TEST_CASE("round record: files of jobs that were killed a month ago are removed"
                      "held.0", "held.0.lock", "n1.0.lock", "recent.0", "recent.0.lock"});
 }
 
-TEST_CASE("round record: the record of another job or host is ignored") {
+TEST_CASE("round record: ignores the record of another job or host") {
   const Folder folder;
   const RoundRecord theirs = RoundRecord::open(folder.path + "/a/b", "n2", 600s);
   REQUIRE(theirs.write(memory_of(4), true));
@@ -163,7 +163,7 @@ TEST_CASE("round record: the record of another job or host is ignored") {
   CHECK(record.read().ignored == record.path() + " is the record of n2, not of n1");
 }
 
-TEST_CASE("round record: only regular files of this user are read, and none that is too long") {
+TEST_CASE("round record: reads only regular files of this user, up to a maximum length") {
   const Folder folder;
   const std::string path = folder.path + "/file";
   const auto why = [&](std::size_t most = 10) {
@@ -182,7 +182,7 @@ TEST_CASE("round record: only regular files of this user are read, and none that
   CHECK(why() == path + " is not a regular file");
 }
 
-TEST_CASE("round record: a file of another user is not read") {
+TEST_CASE("round record: does not read another user's file") {
   const Folder folder;
   std::string path = "/etc/passwd";  // root's
   if (::geteuid() == 0) {
@@ -196,9 +196,9 @@ TEST_CASE("round record: a file of another user is not read") {
   CHECK_FALSE(lock_state_file(path));
 }
 
-TEST_CASE("round record: nothing is made in what belongs to another user") {
+TEST_CASE("round record: creates nothing in a folder that belongs to another user") {
   if (::geteuid() != 0) {
-    WARN("only root can give a folder away");
+    WARN("skipped: needs root to change a folder's owner");
     return;
   }
   const Folder folder;
@@ -209,7 +209,8 @@ TEST_CASE("round record: nothing is made in what belongs to another user") {
   CHECK_FALSE(std::filesystem::exists(folder.path + "/a"));
 }
 
-TEST_CASE("round record: without a folder it is off, and a failed write says where") {
+TEST_CASE(
+    "round record: disabled without a folder, and an error names the path of a failed write") {
   const RoundRecord off = RoundRecord::open("/proc/none", "n1", 60s);
   CHECK_FALSE(off.is_on());
   CHECK(off.trouble() == "cannot create /proc/none: No such file or directory");

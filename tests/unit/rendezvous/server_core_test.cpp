@@ -37,7 +37,7 @@ using Fixture = testing::ServerFixture;
 
 }  // namespace
 
-TEST_CASE("server core: requests in one piece are answered in one piece and in order") {
+TEST_CASE("server core: answers pipelined requests in order, in one piece") {
   Fixture f;
   const SessionId id = f.core.open();
   std::string all;
@@ -89,7 +89,7 @@ TEST_CASE("server core: sessions of both dialects share the keys") {
   CHECK(f.drain(older) == from_hex("0100000000000000 'v'"));
 }
 
-TEST_CASE("server core: a session that is woken by another is touched once") {
+TEST_CASE("server core: a session that is woken by another is listed once") {
   Fixture f;
   const SessionId waiter = f.greeted();
   const SessionId setter = f.greeted();
@@ -101,7 +101,7 @@ TEST_CASE("server core: a session that is woken by another is touched once") {
   CHECK(f.drain(waiter) == std::string(2, '\0'));
 }
 
-TEST_CASE("server core: other requests of a waiting session are served meanwhile") {
+TEST_CASE("server core: serves other requests of a waiting session meanwhile") {
   Fixture f;
   const SessionId id = f.greeted();
   f.core.receive(id, wait_for("/never") + set("/k", "v") + get("/k"));
@@ -110,7 +110,7 @@ TEST_CASE("server core: other requests of a waiting session are served meanwhile
   CHECK(f.drain(id) == std::string(1, '\1'));
 }
 
-TEST_CASE("server core: a broken request closes its session only and keeps earlier replies") {
+TEST_CASE("server core: an invalid request closes only its session, after earlier replies") {
   Fixture f;
   const SessionId good = f.greeted();
   const SessionId bad = f.greeted();
@@ -125,7 +125,7 @@ TEST_CASE("server core: a broken request closes its session only and keeps earli
   CHECK(f.drain(good) == std::string(8, '\0'));
 }
 
-TEST_CASE("server core: a session number is used again without memory of its last user") {
+TEST_CASE("server core: a reused session number has no state of its last user") {
   Fixture f;
   const SessionId first = f.greeted();
   f.core.receive(first, wait_for("/k") + get("/half").substr(0, 5));
@@ -139,7 +139,7 @@ TEST_CASE("server core: a session number is used again without memory of its las
   CHECK(f.drain(first) == std::string(8, '\0'));
 }
 
-TEST_CASE("server core: a session that does not read is not served beyond the high water") {
+TEST_CASE("server core: does not serve a session above the high-water mark") {
   ServerLimits limits;
   limits.unsent_high_water = 1'000;
   Fixture f(limits);
@@ -164,7 +164,7 @@ TEST_CASE("server core: a session that does not read is not served beyond the hi
   CHECK(f.core.held_bytes() == 0);
 }
 
-TEST_CASE("server core: when too much is held the session that holds the most is closed") {
+TEST_CASE("server core: above the memory limit it closes the session that uses most") {
   ServerLimits limits;
   limits.held_bytes = 100'000;
   Fixture f(limits);
@@ -184,7 +184,7 @@ TEST_CASE("server core: when too much is held the session that holds the most is
   CHECK(f.drain(small).size() == 20'008);
 }
 
-TEST_CASE("server core: a large value that comes in pieces is stored whole") {
+TEST_CASE("server core: stores a large value that arrives in pieces") {
   Fixture f;
   const SessionId id = f.greeted();
   const std::string value(kMaxValueBytes, 'x');

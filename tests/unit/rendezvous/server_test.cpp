@@ -47,7 +47,7 @@ bool is_closed_by_server(const UniqueFd& fd) {
 
 }  // namespace
 
-TEST_CASE("server: the port is taken from open on and free after the end") {
+TEST_CASE("server: the port is bound from open() on, and free afterwards") {
   asio::io_context loop(1);
   std::uint16_t port = 0;
   {
@@ -62,7 +62,7 @@ TEST_CASE("server: the port is taken from open on and free after the end") {
   loop.poll();
 }
 
-TEST_CASE("server: it can end from within the loop while clients are connected") {
+TEST_CASE("server: can be stopped from within the loop while clients are connected") {
   asio::io_context loop(1);
   auto server = StoreServer::open(loop, "127.0.0.1", 0);
   REQUIRE(server);
@@ -73,7 +73,7 @@ TEST_CASE("server: it can end from within the loop while clients are connected")
   CHECK(is_closed_by_server(client));
 }
 
-TEST_CASE("server: a client that breaks a limit is told to the owner and closed") {
+TEST_CASE("server: reports and closes a client that exceeds a limit") {
   std::promise<std::string> said;
   const ServerThread server("127.0.0.1", 0, [&](const std::string& text) { said.set_value(text); });
   const UniqueFd client = raw_connection(server.port());
@@ -84,7 +84,7 @@ TEST_CASE("server: a client that breaks a limit is told to the owner and closed"
   CHECK(text.ends_with(": GET with a key of 8193 bytes; the limit is 8192"));
 }
 
-TEST_CASE("server: what is no client is closed without a word") {
+TEST_CASE("server: silently closes a connection that is not a client") {
   bool said = false;
   {
     const ServerThread server("127.0.0.1", 0, [&](const std::string&) { said = true; });
@@ -95,7 +95,7 @@ TEST_CASE("server: what is no client is closed without a word") {
   CHECK_FALSE(said);
 }
 
-TEST_CASE("server: a connection of a node is handed over with what it sent, a worker's is not") {
+TEST_CASE("server: hands over a node's connection with the bytes read so far, but not a worker's") {
   asio::io_context loop(1);
   auto server = StoreServer::open(loop, "127.0.0.1", 0);
   REQUIRE(server);
@@ -124,7 +124,7 @@ TEST_CASE("server: a connection of a node is handed over with what it sent, a wo
   CHECK(is_closed_by_server(worker));
 }
 
-TEST_CASE("server: without descriptors new clients wait and are served when some are free") {
+TEST_CASE("server: without descriptors new clients wait until some are free") {
   const ServerThread server;
   auto first = BlockingStore::connect("127.0.0.1", server.port(), kTimeout);
   REQUIRE(first);

@@ -84,7 +84,7 @@ struct Fixture : testing::ServerFixture {
 
 }  // namespace
 
-TEST_CASE("server turns: one set ends many waits in several turns") {
+TEST_CASE("server turns: one set wakes many waiters in several turns") {
   Fixture f;
   const SessionId waiter = f.waiting("/k");
   const SessionId setter = f.greeted();
@@ -105,7 +105,7 @@ TEST_CASE("server turns: one set ends many waits in several turns") {
   CHECK(f.core.store().stored_bytes() == kEntryCost + 3);
 }
 
-TEST_CASE("server turns: a large WAIT is registered in several turns") {
+TEST_CASE("server turns: registers a large WAIT in several turns") {
   Fixture f;
   const SessionId waiter = f.greeted();
   const SessionId other = f.greeted();
@@ -123,7 +123,7 @@ TEST_CASE("server turns: a large WAIT is registered in several turns") {
   CHECK(f.drain(waiter) == std::string(1, '\0'));
 }
 
-TEST_CASE("server turns: a large WAIT whose keys all arrive meanwhile is answered in order") {
+TEST_CASE("server turns: answers a large WAIT in order even if all its keys arrive meanwhile") {
   Fixture f;
   const SessionId waiter = f.greeted();
   const SessionId other = f.greeted();
@@ -135,7 +135,7 @@ TEST_CASE("server turns: a large WAIT whose keys all arrive meanwhile is answere
   CHECK(f.drain(waiter) == std::string(1, '\0') + kPong);
 }
 
-TEST_CASE("server turns: the cleanup after a session takes several turns") {
+TEST_CASE("server turns: cleans up after a session in several turns") {
   Fixture f;
   const SessionId waiter = f.greeted();
   const SessionId other = f.greeted();
@@ -178,7 +178,7 @@ TEST_CASE("server turns: a session that closes in between leaves nothing behind"
   CHECK(f.core.store().entry_count() == 0);
 }
 
-TEST_CASE("server turns: an element skips cancelled waits and wakes the next one") {
+TEST_CASE("server turns: an element skips cancelled waits and wakes the next waiter") {
   Fixture f;
   const SessionId gone = f.waiting("/q");
   const SessionId waiter = f.waiting("/q", 1);

@@ -103,7 +103,7 @@ bool is_closed(const UniqueFd& fd) {
 
 }  // namespace
 
-TEST_CASE("session sockets: silent connections hold a quarter of the descriptors at most") {
+TEST_CASE("session sockets: silent connections use at most a quarter of the descriptors") {
   Store store;
   const FileLimit limit(64);
   std::vector<UniqueFd> silent;
@@ -122,7 +122,7 @@ TEST_CASE("session sockets: silent connections hold a quarter of the descriptors
   CHECK(store.notices.empty());
 }
 
-TEST_CASE("session sockets: one byte does not make a client of a silent connection") {
+TEST_CASE("session sockets: a single byte does not turn a silent connection into a client") {
   Store store;
   const FileLimit limit(64);
   std::vector<UniqueFd> fds;
@@ -134,7 +134,7 @@ TEST_CASE("session sockets: one byte does not make a client of a silent connecti
   CHECK(store.sockets->silent() == 16);
 }
 
-TEST_CASE("session sockets: a greeting that has not been read yet saves its connection") {
+TEST_CASE("session sockets: an unread greeting protects its connection") {
   Store store;
   std::vector<UniqueFd> fds;
   for (int i = 0; i < 40; ++i) {
@@ -149,7 +149,7 @@ TEST_CASE("session sockets: a greeting that has not been read yet saves its conn
   }
 }
 
-TEST_CASE("session sockets: without a free descriptor the oldest silent one makes room") {
+TEST_CASE("session sockets: without a free descriptor it closes the oldest silent connection") {
   Store store;
   std::vector<UniqueFd> fds;
   for (int i = 0; i < 8; ++i) {
@@ -163,7 +163,7 @@ TEST_CASE("session sockets: without a free descriptor the oldest silent one make
   CHECK_FALSE(store.sockets->next_deadline());
 }
 
-TEST_CASE("session sockets: who takes the last descriptor costs nobody else his place") {
+TEST_CASE("session sockets: a client that takes the last descriptor displaces no other client") {
   Store store;
   const UniqueFd silent = store.connect();
   const UniqueFd client = store.dial();
@@ -176,7 +176,7 @@ TEST_CASE("session sockets: who takes the last descriptor costs nobody else his 
   CHECK(store.notices.empty());
 }
 
-TEST_CASE("session sockets: without descriptors it sleeps, says so once, and goes on later") {
+TEST_CASE("session sockets: without descriptors it sleeps, warns once, and resumes later") {
   Store store;
   std::vector<UniqueFd> fds;
   for (int i = 0; i < 8; ++i) {
@@ -208,7 +208,7 @@ TEST_CASE("session sockets: without descriptors it sleeps, says so once, and goe
   store.until([&] { return !hear(fds[7]).empty(); });
 }
 
-TEST_CASE("session sockets: nothing is answered before a client is admitted") {
+TEST_CASE("session sockets: answers nothing before a client is admitted") {
   Store store;
   HeldAdmission admission;
   const UniqueFd earlier = store.connect();
@@ -240,7 +240,7 @@ TEST_CASE("session sockets: nothing is answered before a client is admitted") {
   CHECK(admission.peers.size() == 1);
 }
 
-TEST_CASE("session sockets: who is not admitted is closed, with the reason for the log") {
+TEST_CASE("session sockets: closes a refused client, and logs the reason") {
   Store store;
   HeldAdmission admission;
   store.sockets->set_admission(&admission);
@@ -257,7 +257,7 @@ TEST_CASE("session sockets: who is not admitted is closed, with the reason for t
   store.settle();
 }
 
-TEST_CASE("session sockets: who leaves before the answer is forgotten") {
+TEST_CASE("session sockets: forgets a client that disconnects before the answer") {
   Store store;
   HeldAdmission admission;
   store.sockets->set_admission(&admission);
@@ -280,7 +280,8 @@ TEST_CASE("session sockets: who leaves before the answer is forgotten") {
   admission.answers[1]({});  // the client is gone
 }
 
-TEST_CASE("session sockets: what waits to be admitted is bounded in number, bytes and time") {
+TEST_CASE(
+    "session sockets: connections that wait for admission are limited in number, bytes and time") {
   Store store;
   HeldAdmission admission;
   store.sockets->set_admission(&admission, {.sessions = 3, .first_bytes = 6, .answer = 20s});
@@ -306,7 +307,7 @@ TEST_CASE("session sockets: what waits to be admitted is bounded in number, byte
   CHECK(store.notices.size() == 1);  // one per minute
 }
 
-TEST_CASE("session sockets: an admission is for the connection that was asked about") {
+TEST_CASE("session sockets: an answer applies only to the connection for which it was requested") {
   Store store;
   HeldAdmission admission;
   store.sockets->set_admission(&admission);
@@ -328,7 +329,7 @@ TEST_CASE("session sockets: an admission is for the connection that was asked ab
   CHECK(hear(next) == from_hex("00000000 00000000"));
 }
 
-TEST_CASE("session sockets: a node is handed over without being asked about here") {
+TEST_CASE("session sockets: hands over a node's connection without an admission query") {
   Store store;
   HeldAdmission admission;
   std::string read;
@@ -342,7 +343,7 @@ TEST_CASE("session sockets: a node is handed over without being asked about here
   CHECK(store.sockets->silent() == 0);
 }
 
-TEST_CASE("session sockets: they stay ready until all waits of a key have ended") {
+TEST_CASE("session sockets: stays ready until all waits for a key have ended") {
   constexpr std::size_t kWaits = 5'000;  // more than one turn can complete
   Store store;
   const UniqueFd waiter = store.connect();

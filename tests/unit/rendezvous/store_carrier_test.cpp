@@ -88,7 +88,7 @@ struct Carriage {
 
 }  // namespace
 
-TEST_CASE("carrier: what a worker says reaches the store, and the answer comes back") {
+TEST_CASE("carrier: forwards a worker's bytes to the store, and the replies back") {
   Carriage carriage;
   carriage.connect();
   carriage.say(carriage.worker, "question");
@@ -98,7 +98,7 @@ TEST_CASE("carrier: what a worker says reaches the store, and the answer comes b
   CHECK(carriage.hears(carriage.worker, "answer"));
 }
 
-TEST_CASE("carrier: the end of either side is that of the other") {
+TEST_CASE("carrier: forwards the end of either side to the other") {
   Carriage carriage;
   carriage.connect();
   REQUIRE(carriage.reaches_store());
@@ -115,7 +115,7 @@ TEST_CASE("carrier: the end of either side is that of the other") {
   CHECK(carriage.ends(carriage.worker));
 }
 
-TEST_CASE("carrier: a side that has said all still hears the answer") {
+TEST_CASE("carrier: a side that has sent all its data still receives the reply") {
   Carriage carriage;
   carriage.connect();
   carriage.say(carriage.worker, "question");
@@ -141,7 +141,7 @@ TEST_CASE("carrier: a side that has said all still hears the answer") {
   }));
 }
 
-TEST_CASE("carrier: a side that does not read stops the other one, and nothing is lost") {
+TEST_CASE("carrier: a side that does not read blocks the other one, and nothing is lost") {
   Carriage carriage;
   carriage.connect();
   REQUIRE(carriage.reaches_store());
@@ -167,7 +167,7 @@ TEST_CASE("carrier: a side that does not read stops the other one, and nothing i
   CHECK(heard == sent);
 }
 
-TEST_CASE("carrier: the store of another round, or of none, is not reached") {
+TEST_CASE("carrier: does not reach the store of another round or of none") {
   Carriage carriage;
   carriage.connect(RoundId{99, 99});
   CHECK(carriage.ends(carriage.worker));
@@ -178,7 +178,7 @@ TEST_CASE("carrier: the store of another round, or of none, is not reached") {
   CHECK(carriage.far->world() == 2);
 }
 
-TEST_CASE("carrier: when the store is closed, what was under way ends") {
+TEST_CASE("carrier: closing the store ends existing connections") {
   Carriage carriage;
   carriage.connect();
   REQUIRE(carriage.reaches_store());

@@ -38,7 +38,7 @@ std::uint16_t free_port() {
 
 }  // namespace
 
-TEST_CASE("store connection: an absent server is named when timeout is over") {
+TEST_CASE("store connection: an error names an absent server after the timeout") {
   const std::uint16_t port = free_port();
   const TimePoint start = steady_now();
   const auto store = BlockingStore::connect("127.0.0.1", port, kShort);
@@ -49,7 +49,7 @@ TEST_CASE("store connection: an absent server is named when timeout is over") {
   CHECK(steady_now() - start <= kShort + std::chrono::seconds(10));
 }
 
-TEST_CASE("store connection: a server that starts late is found") {
+TEST_CASE("store connection: finds a server that starts late") {
   const std::uint16_t port = free_port();
   Result<std::unique_ptr<BlockingStore>> store;
   std::thread client([&] { store = BlockingStore::connect("127.0.0.1", port, kTimeout); });
@@ -59,7 +59,7 @@ TEST_CASE("store connection: a server that starts late is found") {
   CHECK((*store)->add("n", 1) == 1);
 }
 
-TEST_CASE("store connection: a server that knows no PING is greeted without it") {
+TEST_CASE("store connection: greets a server that lacks PING without it") {
   // The server closes the first connection, like PyTorch 2.1 to 2.4, and answers CHECK on the
   // second.
   CannedServer server({{{10, ""}}, {{14, std::string(1, '\0')}}});
@@ -68,14 +68,14 @@ TEST_CASE("store connection: a server that knows no PING is greeted without it")
   CHECK(server.received().at(1) == from_hex("00CEF7853C 05 0000000000000000"));
 }
 
-TEST_CASE("store connection: a wrong echo is not a store") {
+TEST_CASE("store connection: a wrong echo means that the server is not a store") {
   CannedServer server({{{10, "nope"}}});
   const auto store = BlockingStore::connect("127.0.0.1", server.port(), kShort);
   REQUIRE_FALSE(store);
   CHECK(store.error().code == Errc::unreachable);
 }
 
-TEST_CASE("store connection: a server without BARRIER gets ADD and WAIT instead") {
+TEST_CASE("store connection: uses ADD and WAIT if the server lacks BARRIER") {
   // BARRIER is 1 + 8 + 2 + 8 bytes; the server closes the connection when it receives it.
   const std::string two = from_hex("0200000000000000");
   CannedServer server(
@@ -89,7 +89,7 @@ TEST_CASE("store connection: a server without BARRIER gets ADD and WAIT instead"
                                       "06 0100000000000000 0E00000000000000 '/b/last_member'"));
 }
 
-TEST_CASE("store connection: an answer that comes just as the wait is cancelled counts") {
+TEST_CASE("store connection: an answer that arrives just as the wait is cancelled counts") {
   // The server answers CANCEL_WAIT with STOP_WAITING, because the key was set at that moment.
   CannedServer server(
       {{{10, pong()}, {19, ""}, {1, from_hex("00 01")}, {11, from_hex("0700000000000000")}}});
@@ -99,7 +99,7 @@ TEST_CASE("store connection: an answer that comes just as the wait is cancelled 
   CHECK((*store)->queue_len("k") == 7);
 }
 
-TEST_CASE("store connection: names and IPv6 addresses lead to the server") {
+TEST_CASE("store connection: connects by name and by IPv6 address") {
   const testing::ServerThread server("::");
   for (const char* host : {"localhost", "127.0.0.1", "::1"}) {
     INFO(host);

@@ -253,7 +253,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("store core: random requests are answered as by a simple model") {
+TEST_CASE("store core: answers random requests like a simple model") {
   const Seed seed;
   INFO(seed.describe());
   for (std::uint64_t run = 0; run < 40; ++run) {

@@ -9,7 +9,7 @@ using namespace muster;
 using testing::byte;
 using testing::StoreFixture;
 
-TEST_CASE("store core: a value is read back, replaced and missing before") {
+TEST_CASE("store core: a value can be read and replaced, and does not exist before") {
   StoreFixture store;
   CHECK(store.ask_strings(Opcode::get, {"/k"}) == testing::from_hex("0000000000000000"));
   store.set("/k", "v");
@@ -21,7 +21,7 @@ TEST_CASE("store core: a value is read back, replaced and missing before") {
   CHECK(store.core.key_count() == 1);
 }
 
-TEST_CASE("store core: compare and set has its five cases") {
+TEST_CASE("store core: compare and set has five cases") {
   StoreFixture store;
   const auto compare_set = [&](const std::string& expected, const std::string& desired) {
     const std::string reply = store.ask_strings(Opcode::compare_set, {"/k", expected, desired});
@@ -37,7 +37,7 @@ TEST_CASE("store core: compare and set has its five cases") {
   CHECK(store.get("/k") == "two");
 }
 
-TEST_CASE("store core: counters are decimal text in the value") {
+TEST_CASE("store core: a counter is decimal text in the value") {
   StoreFixture store;
   CHECK(store.add("/c", 1) == 1);
   CHECK(store.add("/c", 2) == 3);
@@ -55,7 +55,7 @@ TEST_CASE("store core: a counter wraps at the end of 64 bits") {
   CHECK(store.add("/c", 1) == std::numeric_limits<std::int64_t>::min());
 }
 
-TEST_CASE("store core: adding to what is no number is refused and changes nothing") {
+TEST_CASE("store core: adding to a value that is not a number fails and changes nothing") {
   StoreFixture store;
   for (const char* value : {"", "abc", "99999999999999999999"}) {
     store.set("/k", value);
@@ -65,14 +65,14 @@ TEST_CASE("store core: adding to what is no number is refused and changes nothin
   }
 }
 
-TEST_CASE("store core: appending creates and grows a value") {
+TEST_CASE("store core: append creates or extends a value") {
   StoreFixture store;
   CHECK(store.ask_strings(Opcode::append, {"/k", "po"}).empty());
   CHECK(store.ask_strings(Opcode::append, {"/k", "tato"}).empty());
   CHECK(store.get("/k") == "potato");
 }
 
-TEST_CASE("store core: check is ready when every key has a value or a queued element") {
+TEST_CASE("store core: check succeeds if every key has a value or a queued element") {
   StoreFixture store;
   CHECK(store.ask_keys(Opcode::check, {}) == byte(0));
   CHECK(store.ask_keys(Opcode::check, {"/a"}) == byte(1));
@@ -83,7 +83,7 @@ TEST_CASE("store core: check is ready when every key has a value or a queued ele
   CHECK(store.ask_keys(Opcode::check, {"/a", "/q"}) == byte(0));
 }
 
-TEST_CASE("store core: several values are set and read at once") {
+TEST_CASE("store core: sets and reads several values at once") {
   StoreFixture store;
   std::string request;
   RequestWriter(request, Opcode::multi_set)
@@ -101,7 +101,7 @@ TEST_CASE("store core: several values are set and read at once") {
   CHECK(store.ask_keys(Opcode::multi_get, {}).empty());
 }
 
-TEST_CASE("store core: deleting counts what was there and keys are counted without queues") {
+TEST_CASE("store core: delete counts the deleted keys, and num_keys does not count queues") {
   StoreFixture store;
   store.add("init/", 1);
   store.set("/a", "1");
@@ -115,7 +115,7 @@ TEST_CASE("store core: deleting counts what was there and keys are counted witho
   CHECK(load_int<std::int64_t>(store.ask_strings(Opcode::get_num_keys, {})) == 1);
 }
 
-TEST_CASE("store core: keys are listed in order and without queues or awaited keys") {
+TEST_CASE("store core: lists keys in order, without queues or awaited keys") {
   StoreFixture store;
   for (const char* key : {"/b", "/a", "init/", "/c"}) {
     store.set(key, "");
@@ -130,7 +130,7 @@ TEST_CASE("store core: keys are listed in order and without queues or awaited ke
   CHECK(store.ask_strings(Opcode::list_keys, {}) == expected);
 }
 
-TEST_CASE("store core: ping answers with its word and validate with nothing") {
+TEST_CASE("store core: ping returns its number, and validate returns nothing") {
   StoreFixture store;
   std::string ping;
   RequestWriter(ping, Opcode::ping).word(0xDEADBEEF);
@@ -141,7 +141,7 @@ TEST_CASE("store core: ping answers with its word and validate with nothing") {
   CHECK(store.refusal.empty());
 }
 
-TEST_CASE("store core: a full store refuses what would make it grow and serves the rest") {
+TEST_CASE("store core: a full store refuses requests that would grow it and serves the others") {
   ServerLimits limits;
   limits.stored_bytes = 10'000;
   StoreFixture store(limits);
@@ -157,7 +157,7 @@ TEST_CASE("store core: a full store refuses what would make it grow and serves t
   CHECK(store.refusal.empty());
 }
 
-TEST_CASE("store core: a small value in place of a large one gives the memory back") {
+TEST_CASE("store core: replacing a large value with a small one frees memory") {
   ServerLimits limits;
   limits.stored_bytes = 1'000'000;
   StoreFixture store(limits);
@@ -169,7 +169,7 @@ TEST_CASE("store core: a small value in place of a large one gives the memory ba
   CHECK(store.core.stored_bytes() < 100 * 300);
 }
 
-TEST_CASE("store core: replies are bounded") {
+TEST_CASE("store core: replies are limited in size") {
   ServerLimits limits;
   limits.reply_bytes = 1'000;
   StoreFixture store(limits);

@@ -7,14 +7,14 @@ using testing::byte;
 using testing::StoreFixture;
 using Sessions = std::vector<SessionId>;
 
-TEST_CASE("store core: a wait is answered at once when there is nothing to wait for") {
+TEST_CASE("store core: answers a wait at once if all keys exist") {
   StoreFixture store;
   CHECK(store.ask_keys(Opcode::wait, {}) == byte(0));
   store.set("/k", "");
   CHECK(store.ask_keys(Opcode::wait, {"/k", "/k"}) == byte(0));
 }
 
-TEST_CASE("store core: every request that makes a key ends the waits for it") {
+TEST_CASE("store core: every request that creates a key ends the waits for it") {
   StoreFixture store;
   int number = 0;
   const auto wakes = [&](Opcode opcode, std::vector<std::string> strings) {
@@ -53,7 +53,7 @@ TEST_CASE("store core: every request that makes a key ends the waits for it") {
   CHECK(store.woken() == Sessions{7});
 }
 
-TEST_CASE("store core: a cancelled wait is not woken and cancelling is always answered") {
+TEST_CASE("store core: does not wake a cancelled wait, and always answers a cancellation") {
   StoreFixture store;
   CHECK(store.ask_strings(Opcode::cancel_wait, {}) == byte(1));
   store.ask_keys(Opcode::wait, {"/k"});
@@ -63,7 +63,7 @@ TEST_CASE("store core: a cancelled wait is not woken and cancelling is always an
   CHECK(store.pushes.empty());
 }
 
-TEST_CASE("store core: a session that has ended is forgotten with all that it waited for") {
+TEST_CASE("store core: a session that ends is forgotten with all its waits") {
   StoreFixture store;
   store.session = 5;
   store.ask_keys(Opcode::wait, {"/k", "/l"});
@@ -80,7 +80,7 @@ TEST_CASE("store core: a session that has ended is forgotten with all that it wa
   CHECK(store.core.stored_bytes() == 0);
 }
 
-TEST_CASE("store core: a barrier lets all pass when the last one comes") {
+TEST_CASE("store core: the last arrival opens a barrier") {
   StoreFixture store;
   store.session = 1;
   CHECK(store.ask_number(Opcode::barrier, "/b", 3).empty());
@@ -94,7 +94,8 @@ TEST_CASE("store core: a barrier lets all pass when the last one comes") {
   CHECK(store.ask_number(Opcode::barrier, "/b", 3) == byte(0));
 }
 
-TEST_CASE("store core: a barrier of nobody passes and a value that is no counter is refused") {
+TEST_CASE(
+    "store core: a barrier of size zero is open, and a value that is not a counter is refused") {
   StoreFixture store;
   CHECK(store.ask_number(Opcode::barrier, "/z", 0) == byte(0));
   CHECK(store.ask_number(Opcode::barrier, "/n", -5) == byte(0));
@@ -105,7 +106,7 @@ TEST_CASE("store core: a barrier of nobody passes and a value that is no counter
   }
 }
 
-TEST_CASE("store core: setting the key of a barrier lets its waiters pass") {
+TEST_CASE("store core: setting a barrier's key wakes its waiters") {
   StoreFixture store;
   store.ask_number(Opcode::barrier, "/b", 3);
   store.session = 2;
@@ -113,7 +114,7 @@ TEST_CASE("store core: setting the key of a barrier lets its waiters pass") {
   CHECK(store.woken() == Sessions{1});
 }
 
-TEST_CASE("store core: cancelling a barrier does not take its participant away") {
+TEST_CASE("store core: cancelling a wait at a barrier does not undo the arrival") {
   StoreFixture store;
   store.ask_number(Opcode::barrier, "/b", 2);
   store.ask_strings(Opcode::cancel_wait, {});
@@ -121,7 +122,7 @@ TEST_CASE("store core: cancelling a barrier does not take its participant away")
   CHECK(store.ask_number(Opcode::barrier, "/b", 2) == byte(0));
 }
 
-TEST_CASE("store core: a queue gives its elements in order and is no key") {
+TEST_CASE("store core: a queue returns its elements in order and is not a key") {
   StoreFixture store;
   CHECK(store.number(Opcode::queue_len, "/q") == 0);
   CHECK(store.ask_strings(Opcode::queue_pop, {"/q"}) == testing::from_hex("0000000000000000"));
@@ -153,7 +154,7 @@ TEST_CASE("store core: one queued element wakes one waiter") {
   CHECK(store.woken() == Sessions{5});
 }
 
-TEST_CASE("store core: a queue and a value of the same name live side by side") {
+TEST_CASE("store core: a queue and a value of the same name are independent") {
   StoreFixture store;
   store.ask_strings(Opcode::queue_push, {"/k", "element"});
   store.set("/k", "value");
@@ -161,7 +162,7 @@ TEST_CASE("store core: a queue and a value of the same name live side by side") 
   CHECK(store.number(Opcode::queue_len, "/k") == 1);
 }
 
-TEST_CASE("store core: a session waits for a bounded number of keys") {
+TEST_CASE("store core: limits the number of keys for which a session waits") {
   ServerLimits limits;
   limits.awaited_keys = 3;
   StoreFixture store(limits);
@@ -174,7 +175,7 @@ TEST_CASE("store core: a session waits for a bounded number of keys") {
   CHECK(store.refusal.empty());
 }
 
-TEST_CASE("store core: a watcher of the older dialect is told of every change") {
+TEST_CASE("store core: a watcher of the older dialect receives every change") {
   StoreFixture store;
   Request watch{.opcode = Opcode::watch_key, .key = "/w"};
   CHECK(store.handle(watch) == byte(3));

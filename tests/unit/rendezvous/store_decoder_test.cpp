@@ -106,7 +106,7 @@ std::string greeting() {
 
 }  // namespace
 
-TEST_CASE("store decoder: every request of the current dialect is understood") {
+TEST_CASE("store decoder: decodes every request of the current dialect") {
   const std::string all = every_request(Dialect::current);
   const auto lines = decode({all});
   CHECK(lines == std::vector<std::string>{"VALIDATE 1015412686",
@@ -130,7 +130,7 @@ TEST_CASE("store decoder: every request of the current dialect is understood") {
                                           "BARRIER 2F62 2"});
 }
 
-TEST_CASE("store decoder: every request of the older dialect is understood") {
+TEST_CASE("store decoder: decodes every request of the older dialect") {
   const auto lines = decode({every_request(Dialect::older)});
   CHECK(lines == std::vector<std::string>{"SET 2F6B 76",
                                           "COMPARE_SET 2F6B  77",
@@ -215,7 +215,7 @@ TEST_CASE("store decoder: random splits of random long conversations give the sa
   }
 }
 
-TEST_CASE("store decoder: a length at the limit is allowed and one more is not") {
+TEST_CASE("store decoder: accepts a length at the limit and refuses the next one") {
   std::string head = greeting();
   const auto with_lengths =
       [&](Opcode opcode, std::uint64_t key, std::optional<std::uint64_t> value) {
@@ -239,7 +239,7 @@ TEST_CASE("store decoder: a length at the limit is allowed and one more is not")
   CHECK(fault_of(with_lengths(Opcode::multi_set, ~0ULL, {})).starts_with("broken: MULTI_SET with"));
 }
 
-TEST_CASE("store decoder: a request is bounded as a whole") {
+TEST_CASE("store decoder: limits the size of a whole request") {
   std::string all = greeting();
   RequestWriter writer(all, Opcode::multi_set);
   writer.number(9);
@@ -250,14 +250,14 @@ TEST_CASE("store decoder: a request is bounded as a whole") {
   CHECK(fault_of(all).starts_with("broken: a MULTI_SET request of"));
 }
 
-TEST_CASE("store decoder: what is no client of the store is told by its first byte") {
+TEST_CASE("store decoder: recognizes by the first byte that a peer is not a store client") {
   CHECK(fault_of("GET / HTTP/1.1\r\n") == "broken: not a store client: its first byte is 71 ('G')");
   CHECK(fault_of("\xFF") == "broken: not a store client: its first byte is 255");
   // PING without VALIDATE.
   CHECK(fault_of("\x0D").starts_with("broken: not a store client"));
 }
 
-TEST_CASE("store decoder: unknown requests and a wrong second greeting break") {
+TEST_CASE("store decoder: unknown requests and a wrong second greeting are errors") {
   CHECK(fault_of(greeting() + "\x13") == "broken: unknown request number 19");
   CHECK(fault_of(greeting() + from_hex("00CEF7853D")) ==
         "broken: VALIDATE with a wrong magic number");
@@ -266,8 +266,7 @@ TEST_CASE("store decoder: unknown requests and a wrong second greeting break") {
   CHECK(fault_of(older + "\x09") == "broken: unknown request number 9");
 }
 
-TEST_CASE(
-    "store decoder: a wrong magic number is a key length of the older dialect that no key has") {
+TEST_CASE("store decoder: a wrong magic number is an impossible key length in the older dialect") {
   CHECK(fault_of(from_hex("00CEF7853D00000000")) ==
         "broken: SET with a key of 1032189902 bytes; the limit is 8192");
 }

@@ -21,7 +21,7 @@ struct StoreFixture {
   StoreCore core;
   std::vector<Push> pushes;  // from the last request
   std::string refusal;       // from the last request; empty if it was served
-  SessionId session = 1;     // who asks
+  SessionId session = 1;     // the session that sends the requests
 
   std::string ask(const std::string& bytes) {
     StoreDecoder decoder;

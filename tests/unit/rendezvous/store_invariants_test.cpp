@@ -94,14 +94,14 @@ std::string server_broken_by(const Plant& plant) {
 
 }  // namespace
 
-TEST_CASE("store invariants: sums that are wrong are named") {
+TEST_CASE("store invariants: wrong sums are detected") {
   CHECK(broken_by([](auto& core) { ++State::key_count(core); }) ==
         "keys with a value: counter is 3, actual count is 2");
   CHECK(has(broken_by([](auto& core) { --State::stored(core); }), "stored bytes: "));
   CHECK(has(broken_by([](auto& core) { ++State::wait_bytes(core); }), "bytes of waits: "));
 }
 
-TEST_CASE("store invariants: entries that should not be are named") {
+TEST_CASE("store invariants: entries that must not exist are detected") {
   CHECK(broken_by([](auto& core) { State::keys(core)["/none"]; }) ==
         "key /none: is empty but kept");
   CHECK(broken_by([](auto& core) { State::keys(core).at("/a").value = "text"; }) ==
@@ -111,7 +111,7 @@ TEST_CASE("store invariants: entries that should not be are named") {
         }) == "key /count: has extras without queue, waiters or watchers");
 }
 
-TEST_CASE("store invariants: waiters and keys that do not fit each other are named") {
+TEST_CASE("store invariants: waiters and keys that do not match are detected") {
   const auto waiters = [](StoreCore& core, const char* key) -> std::multiset<WaitId>& {
     return State::keys(core).at(key).make_extras().waiters;
   };
@@ -131,7 +131,7 @@ TEST_CASE("store invariants: waiters and keys that do not fit each other are nam
         "waits of all sessions: counter is 2, actual count is 1");
 }
 
-TEST_CASE("store invariants: watchers that nobody knows of are named") {
+TEST_CASE("store invariants: unregistered watchers are detected") {
   const std::string differ = "key /value: its watchers and the sessions' watched keys differ";
   CHECK(broken_by([](auto& core) {
           State::keys(core).at("/value").extras->watchers.push_back(9);
@@ -142,7 +142,7 @@ TEST_CASE("store invariants: watchers that nobody knows of are named") {
         }) == differ);
 }
 
-TEST_CASE("server invariants: each error that is planted is named") {
+TEST_CASE("server invariants: each planted error is detected") {
   CHECK(has(server_broken_by([](auto& core) { ++State::held(core); }), "held bytes: "));
   CHECK(server_broken_by([](auto& core) { State::sessions(core)[1].input += "x"; }) ==
         "session 1: counted bytes do not match its buffers");

@@ -33,7 +33,7 @@ TEST_CASE("store messages: opcodes of the older dialect are 0 to 8 and shifted")
   CHECK_FALSE(opcode_to_wire(Opcode::watch_key, Dialect::current));
 }
 
-TEST_CASE("store messages: items are taken off one by one") {
+TEST_CASE("store messages: items are consumed one by one") {
   std::string items;
   append_bytes(items, "/a");
   append_bytes(items, "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RendezvousNode with an agent whose workers are only text: they run until they are told to stop.
+// A RendezvousNode with an agent whose workers are only text: they run until they are stopped.
 // For tests with real sockets on one loop.
 #pragma once
 

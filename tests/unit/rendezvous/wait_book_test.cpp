@@ -50,7 +50,7 @@ using Sessions = std::vector<SessionId>;
 
 }  // namespace
 
-TEST_CASE("wait book: a wait ends when its last key has come") {
+TEST_CASE("wait book: a wait ends when its last key arrives") {
   Fixture f;
   f.wait(1, {"a", "b"});
   f.wait(2, {"b"});
@@ -60,13 +60,13 @@ TEST_CASE("wait book: a wait ends when its last key has come") {
   CHECK(f.wake("a").empty());
 }
 
-TEST_CASE("wait book: a key that is named twice is counted twice and comes twice") {
+TEST_CASE("wait book: a key that is listed twice counts twice") {
   Fixture f;
   f.wait(1, {"a", "a"});
   CHECK(f.wake("a") == Sessions{1});
 }
 
-TEST_CASE("wait book: waiters are woken in the order in which they came") {
+TEST_CASE("wait book: wakes waiters in the order of their arrival") {
   Fixture f;
   f.wait(3, {"a"});
   f.wait(1, {"a"});
@@ -74,7 +74,7 @@ TEST_CASE("wait book: waiters are woken in the order in which they came") {
   CHECK(f.wake("a") == Sessions{3, 1, 2});
 }
 
-TEST_CASE("wait book: an element wakes the first waiter only") {
+TEST_CASE("wait book: an element wakes only the first waiter") {
   Fixture f;
   f.wait(3, {"q"});
   f.wait(1, {"q"});
@@ -83,7 +83,7 @@ TEST_CASE("wait book: an element wakes the first waiter only") {
   CHECK(f.wake("q") == Sessions{1});
 }
 
-TEST_CASE("wait book: cancelling forgets all waits of one session and of no other") {
+TEST_CASE("wait book: cancelling removes all waits of one session and of no other") {
   Fixture f;
   f.wait(1, {"a"});
   f.wait(1, {"a", "b"});
@@ -96,7 +96,7 @@ TEST_CASE("wait book: cancelling forgets all waits of one session and of no othe
   CHECK(f.book.bytes() == 0);
 }
 
-TEST_CASE("wait book: a cancelled wait whose first key has come leaves nothing behind") {
+TEST_CASE("wait book: a cancelled wait whose first key has arrived leaves nothing behind") {
   Fixture f;
   f.wait(1, {"a", "b"});
   CHECK(f.wake("a").empty());
@@ -106,7 +106,7 @@ TEST_CASE("wait book: a cancelled wait whose first key has come leaves nothing b
 }
 
 // If the cost were quadratic in the number of waits, this would take minutes.
-TEST_CASE("wait book: what a wait costs does not grow with the number of waits") {
+TEST_CASE("wait book: the cost of a wait does not grow with the number of waits") {
   constexpr std::uint64_t kWaits = 131'072;  // ServerLimits::awaited_keys
   constexpr auto kEnough = std::chrono::seconds(20);
   Fixture f;
@@ -119,13 +119,13 @@ TEST_CASE("wait book: what a wait costs does not grow with the number of waits")
   SECTION("they are cancelled") {
     CHECK(f.cancel(1).size() == kWaits);
   }
-  SECTION("an element ends the first one, again and again") {
+  SECTION("each element ends the first one") {
     for (std::uint64_t i = 0; i < kWaits && in_time(); ++i) {
       f.book.wake_first(f.map.at("a").make_extras(), f.budget, f.pushes);
     }
     CHECK(f.pushes.size() == kWaits);
   }
-  SECTION("the key comes") {
+  SECTION("the key arrives") {
     CHECK(f.wake("a").size() == kWaits);
   }
   CHECK(in_time());

@@ -42,7 +42,7 @@ RoundMessage claim_of(NodeId id) {
 
 }  // namespace
 
-TEST_CASE("asker: a refused connection proves that the node is gone") {
+TEST_CASE("asker: a refused connection proves that the node is dead") {
   Asker asker(3);
   asker.want(kStart, node(7));
   REQUIRE(opens(asker, kStart) == std::vector<LinkId>{3});
@@ -52,7 +52,7 @@ TEST_CASE("asker: a refused connection proves that the node is gone") {
   CHECK(result->node == 7);
 }
 
-TEST_CASE("asker: no answer proves nothing, and is asked again") {
+TEST_CASE("asker: no answer proves nothing, and the node is queried again") {
   Asker asker(3);
   asker.want(kStart, node(7));
   opens(asker, kStart);
@@ -63,7 +63,7 @@ TEST_CASE("asker: no answer proves nothing, and is asked again") {
   CHECK(opens(asker, kStart + kAskInterval) == std::vector<LinkId>{7});
 }
 
-TEST_CASE("asker: a connection closed without a word is a guard at work: asked again soon") {
+TEST_CASE("asker: a silently closed connection means that a guard is working: soon queried again") {
   Asker asker(3);
   asker.want(kStart, node(7));
   opens(asker, kStart);
@@ -71,7 +71,8 @@ TEST_CASE("asker: a connection closed without a word is a guard at work: asked a
   CHECK(asker.next_deadline() == kStart + kAskSoonFirst);
 }
 
-TEST_CASE("asker: another agent in its place proves that the node is gone, itself that it lives") {
+TEST_CASE(
+    "asker: another agent at the address proves the node dead, the node itself that it lives") {
   Asker asker(3);
   NodeEffects out;
   asker.want(kStart, node(7));
@@ -81,7 +82,7 @@ TEST_CASE("asker: another agent in its place proves that the node is gone, itsel
   CHECK(asker.received(kStart, 7, claim_of(8), out)->what == AskResult::What::gone);
 }
 
-TEST_CASE("asker: who takes the question and says nothing is asked on a new connection") {
+TEST_CASE("asker: a node that accepts the query but does not answer gets a new connection") {
   Asker asker(3);
   asker.want(kStart, node(7));
   opens(asker, kStart);
@@ -99,7 +100,7 @@ TEST_CASE("asker: a refused endpoint says nothing about a node") {
   CHECK(asker.ended(kStart, 3, LinkEnd::refused)->what == AskResult::What::silent);
 }
 
-TEST_CASE("asker: an endpoint that refuses is asked again soon, more rarely as time passes") {
+TEST_CASE("asker: an endpoint that refuses is queried again soon, less often as time passes") {
   Asker asker(3);
   asker.want_endpoint(kStart, 0, Endpoint{"h", 1});
   TimePoint now = kStart;
@@ -126,7 +127,7 @@ TEST_CASE("asker: an endpoint that refuses is asked again soon, more rarely as t
   CHECK(pause_after(LinkEnd::refused) == kAskRefusedFirst);
 }
 
-TEST_CASE("asker: an endpoint that has answered and refuses then is asked again soon") {
+TEST_CASE("asker: an endpoint that has answered and then refuses is queried again soon") {
   Asker asker(3);
   NodeEffects out;
   asker.want_endpoint(kStart, 0, Endpoint{"h", 1});
@@ -142,7 +143,7 @@ TEST_CASE("asker: an endpoint that has answered and refuses then is asked again 
   CHECK(asker.next_deadline() == now + kAskRefusedFirst);
 }
 
-TEST_CASE("asker: who is to be asked once is forgotten with the answer, or without one") {
+TEST_CASE("asker: a one-time query is forgotten with the answer, or without one") {
   const std::vector<std::function<void(Asker&, NodeEffects&)>> ends{
       [](Asker& asker, NodeEffects& out) {
         CHECK(asker.received(kStart, 3, claim_of(7), out)->what == AskResult::What::alive);
@@ -170,7 +171,7 @@ TEST_CASE("asker: who is to be asked once is forgotten with the answer, or witho
   }
 }
 
-TEST_CASE("asker: who is asked anyway is not forgotten for being wanted once more") {
+TEST_CASE("asker: a one-time query does not end an existing permanent query") {
   Asker asker(3);
   NodeEffects out;
   asker.want_once(kStart, node(7));
@@ -181,7 +182,7 @@ TEST_CASE("asker: who is asked anyway is not forgotten for being wanted once mor
   CHECK(asker.wants(7));
 }
 
-TEST_CASE("asker: few are asked once at one time, and members beside them") {
+TEST_CASE("asker: limits concurrent one-time queries, but not those to members") {
   Asker asker(3);
   for (NodeId id = 1; id <= 2 * kAskOnceMax; ++id) {
     asker.want_once(kStart, node(id));
@@ -191,7 +192,7 @@ TEST_CASE("asker: few are asked once at one time, and members beside them") {
   CHECK(asker.wants(1000));
 }
 
-TEST_CASE("asker: so many connections at one time, the others follow") {
+TEST_CASE("asker: limits the number of connections at a time; the other queries follow") {
   Asker asker(3);
   for (NodeId id = 1; id <= kAsksMax + 1; ++id) {
     asker.want(kStart, node(id));

@@ -47,7 +47,7 @@ bool says(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE(
-    "client vouching: the node that has the client's address is asked, by way of the coordinator") {
+    "client vouching: the coordinator passes the query to the node that has the client's address") {
   SmallWorld world = world_of_three();
   connect(world, 1, "10.0.0.3");
   CHECK(answer(world, 1).empty());
@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(world.nodes[kLeader].asked_for_owner == 1);
 }
 
-TEST_CASE("client vouching: the coordinator may have the store itself") {
+TEST_CASE("client vouching: the coordinator may host the store itself") {
   SmallWorld world = running_world(2, 2);
   world.feed(0, VouchWanted{1, {"10.0.0.2", 4000, "10.0.0.1", 7}});
   CHECK(world.nodes[0].vouched.at(1).empty());
@@ -67,7 +67,7 @@ TEST_CASE("client vouching: the coordinator may have the store itself") {
   CHECK(says(world.nodes[0].vouched.at(2), "no node of this job has the address 10.0.0.99"));
 }
 
-TEST_CASE("client vouching: each no says whose it is, or what to do") {
+TEST_CASE("client vouching: each refusal names the owner or a remedy") {
   SmallWorld world = world_of_three();
   const auto refused = [&](VouchAnswer owner) {
     static std::uint64_t client = 10;
@@ -84,7 +84,7 @@ TEST_CASE("client vouching: each no says whose it is, or what to do") {
 }
 
 TEST_CASE(
-    "client vouching: where a kernel does not tell, its node is let in, and one line says so") {
+    "client vouching: if a kernel cannot tell, the client is admitted with one warning per node") {
   SmallWorld world = world_of_three();
   world.nodes[2].owner = VouchAnswer::cannot_tell;
   const auto lines = [&] {
@@ -106,15 +106,14 @@ TEST_CASE("client vouching: an address that no member has is refused at once") {
   CHECK(says(answer(world, 1), "--store-via=proxy"));
 }
 
-TEST_CASE("client vouching: only the node that has the store may ask") {
+TEST_CASE("client vouching: only the node that hosts the store may ask") {
   SmallWorld world = world_of_three();
   world.feed(2, VouchWanted{1, {"10.0.0.1", 4000, "10.0.0.3", 7}});
   CHECK(world.nodes[kLeader].asked_for_owner == 0);
   CHECK(world.nodes[2].vouched.empty());
 }
 
-TEST_CASE(
-    "client vouching: a question that gets no answer is put again, and given up after a lease") {
+TEST_CASE("client vouching: a query without an answer is repeated, and fails after a lease") {
   SmallWorld world = world_of_three();
   world.nodes[2].owner.reset();
   connect(world, 1, "10.0.0.3");
@@ -127,7 +126,7 @@ TEST_CASE(
              "the node with the address 10.0.0.3 did not report its owner in time"));
 }
 
-TEST_CASE("client vouching: a slow answer counts, also one that comes when it is put again") {
+TEST_CASE("client vouching: a slow answer counts, even if it follows a repeated query") {
   SmallWorld world = world_of_three();
   world.nodes[2].owner.reset();
   connect(world, 1, "10.0.0.3");
@@ -137,7 +136,7 @@ TEST_CASE("client vouching: a slow answer counts, also one that comes when it is
 }
 
 TEST_CASE(
-    "client vouching: who loses its connection to the coordinator asks again when it is back") {
+    "client vouching: a node that lost its coordinator repeats the query after reconnecting") {
   SmallWorld world = world_of_three();
   world.reset(kHost);
   connect(world, 1, "10.0.0.3");
@@ -145,7 +144,7 @@ TEST_CASE(
   CHECK(answer(world, 1).empty());
 }
 
-TEST_CASE("client vouching: a node that lost its connection answers when it is back") {
+TEST_CASE("client vouching: a node that lost its connection answers after reconnecting") {
   SmallWorld world = world_of_three();
   world.cut(2);
   world.reset(2);
@@ -157,7 +156,7 @@ TEST_CASE("client vouching: a node that lost its connection answers when it is b
   CHECK(ranks(world) == std::vector{1, 0, 2});
 }
 
-TEST_CASE("client vouching: after a loss of the coordinator the next one passes questions on") {
+TEST_CASE("client vouching: after the coordinator's death the next one forwards queries") {
   SmallWorld world = world_of_three();
   world.kill(kLeader);
   world.pass(30s);
@@ -196,7 +195,7 @@ struct OneAsker {
 }  // namespace
 
 TEST_CASE(
-    "client vouching: of several nodes with one address a single yes is enough, and a no is not") {
+    "client vouching: if several nodes have one address, one yes is enough, and one no is not") {
   OneAsker asker;
   const auto first = asker.ask(1);
   CHECK(asker.hear(first, 2, VouchAnswer::no_socket) == nullptr);
@@ -213,7 +212,7 @@ TEST_CASE(
   CHECK(asker.vouching.size() == 0);
 }
 
-TEST_CASE("client vouching: answers to other questions, and to old ones, do not count") {
+TEST_CASE("client vouching: answers to other or old queries do not count") {
   OneAsker asker;
   const auto first = asker.ask(1);
   CHECK(asker.hear(first + 1, 1, VouchAnswer::ours) == nullptr);
@@ -225,7 +224,7 @@ TEST_CASE("client vouching: answers to other questions, and to old ones, do not 
   CHECK(asker.vouching.size() == 1);
 }
 
-TEST_CASE("client vouching: too many questions at a time are refused") {
+TEST_CASE("client vouching: too many concurrent queries are refused") {
   OneAsker asker;
   for (std::uint64_t client = 1; client <= kVouchesMax; ++client) {
     asker.vouching.want(asker.now, VouchWanted{client, {}}, std::nullopt, asker.out);

@@ -66,7 +66,7 @@ struct Seeker {
 
 }  // namespace
 
-TEST_CASE("endpoint dialler: an endpoint that does not answer delays the next one by 50 ms only") {
+TEST_CASE("endpoint dialler: an endpoint that does not answer delays the next one by only 50 ms") {
   Seeker node;
   const LinkId first = node.dialled("a");
   REQUIRE(first != 0);
@@ -81,7 +81,7 @@ TEST_CASE("endpoint dialler: an endpoint that does not answer delays the next on
   CHECK(node.closes(first));
 }
 
-TEST_CASE("endpoint dialler: a refused endpoint is tried again while another one is silent") {
+TEST_CASE("endpoint dialler: retries a refused endpoint while another one is silent") {
   Seeker node;
   node.step(LinkClosed{node.dialled("a"), LinkEnd::refused, "Connection refused"});
   CHECK(node.dialled("b") != 0);
@@ -96,7 +96,7 @@ TEST_CASE("endpoint dialler: a refused endpoint is tried again while another one
   CHECK(node.greeted() == again);
 }
 
-TEST_CASE("endpoint dialler: what keeps a node from each endpoint is shown together") {
+TEST_CASE("endpoint dialler: the reasons for all endpoints are reported together") {
   Seeker node;
   node.step(LinkClosed{node.dialled("a"), LinkEnd::refused, "Connection refused"});
   node.step(LinkClosed{node.dialled("b"), LinkEnd::no_name, "no such host 'b'"});

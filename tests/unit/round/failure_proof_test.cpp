@@ -21,7 +21,7 @@ WorkerFailedHere failed(int rank, Duration seen) {
 
 }  // namespace
 
-TEST_CASE("failure proof: the first failure may be the cause, a later one is a consequence") {
+TEST_CASE("failure proof: the first failure may be the cause, later ones are consequences") {
   FailureProof proof;
   proof.begin(at(1s));
   auto first = failed(3, 5s);
@@ -35,7 +35,7 @@ TEST_CASE("failure proof: the first failure may be the cause, a later one is a c
   CHECK_FALSE(proof.wants_details(4));
 }
 
-TEST_CASE("failure proof: an error file that is older than the stop makes it a possible cause") {
+TEST_CASE("failure proof: a failure whose error file precedes the stop may be the cause") {
   FailureProof proof;
   proof.begin(at(1s));
   proof.stop(at(10s));
@@ -50,7 +50,7 @@ TEST_CASE("failure proof: an error file that is older than the stop makes it a p
   CHECK(younger.message.consequence);
 }
 
-TEST_CASE("failure proof: who did what it was told is reported only with a proof") {
+TEST_CASE("failure proof: a failure of a stopped worker is reported only with proof") {
   FailureProof proof;
   proof.begin(at(1s));
   proof.stop(at(10s));
@@ -62,7 +62,7 @@ TEST_CASE("failure proof: who did what it was told is reported only with a proof
   CHECK_FALSE(obeyed.message.consequence);
 }
 
-TEST_CASE("failure proof: dates before the start and after the end are not believed") {
+TEST_CASE("failure proof: times before the start and in the future are clamped") {
   FailureProof proof;
   proof.begin(at(1s));
   auto early = failed(3, 5s);
@@ -76,7 +76,7 @@ TEST_CASE("failure proof: dates before the start and after the end are not belie
   CHECK(late.seen_at == at(8s));
 }
 
-TEST_CASE("failure proof: each round begins anew") {
+TEST_CASE("failure proof: each round starts from scratch") {
   FailureProof proof;
   proof.begin(at(1s));
   proof.stop(at(2s));
@@ -88,7 +88,8 @@ TEST_CASE("failure proof: each round begins anew") {
   CHECK_FALSE(first.message.consequence);
 }
 
-TEST_CASE("failure proof: who lost a connection is no cause beside another, however early") {
+TEST_CASE(
+    "failure proof: a lost connection is no cause if there is another failure, however early") {
   FailureProof proof;
   proof.begin(at(1s));
   proof.stop(at(10s));
@@ -100,7 +101,7 @@ TEST_CASE("failure proof: who lost a connection is no cause beside another, howe
   CHECK(proof.wants_details(3));  // in case the other one was not a failure
 }
 
-TEST_CASE("failure proof: who lost a connection is the cause where nobody tells of another") {
+TEST_CASE("failure proof: a lost connection is the cause if no other failure is reported") {
   FailureProof proof;
   proof.begin(at(1s));
   auto lost = failed(3, 12s);

@@ -23,7 +23,7 @@ SmallWorld proposed_world(NodeSettings made) {
 
 }  // namespace
 
-TEST_CASE("first round: a founder that is cut off forms none beside those who accepted") {
+TEST_CASE("first round: a founder that is cut off forms none, but the nodes that accepted it do") {
   SmallWorld world = proposed_world(settings(1, 4));
   world.cut(0);
   world.heal(2);
@@ -34,7 +34,8 @@ TEST_CASE("first round: a founder that is cut off forms none beside those who ac
   REQUIRE(ranks(world) == std::vector{0, 1, 2, 3});
 }
 
-TEST_CASE("first round: a founder with a majority of its first proposal forms it, nobody else") {
+TEST_CASE(
+    "first round: a founder with a majority of its first proposal forms it, no other node does") {
   SmallWorld world = proposed_world(settings(1, 4));
   world.cut(3);
   world.heal(2);
@@ -42,7 +43,7 @@ TEST_CASE("first round: a founder with a majority of its first proposal forms it
   REQUIRE(ranks(world) == std::vector{0, 1, 2, -1});
 }
 
-TEST_CASE("first round: a founder goes on when those who accepted are proven gone") {
+TEST_CASE("first round: a founder continues if the nodes that accepted are proven dead") {
   SmallWorld world = proposed_world(settings(1, 4));
   world.heal(2);
   for (const std::size_t node : {1U, 2U, 3U}) {
@@ -52,7 +53,7 @@ TEST_CASE("first round: a founder goes on when those who accepted are proven gon
   REQUIRE(ranks(world) == std::vector{0, -1, -1, -1});
 }
 
-TEST_CASE("first round: a founder that may split its job goes on alone") {
+TEST_CASE("first round: with allow_split_brain a founder continues alone") {
   NodeSettings made = settings(1, 4);
   made.allow_split_brain = true;
   SmallWorld world = proposed_world(made);
@@ -83,7 +84,8 @@ TEST_CASE("first round: a node continues if the founder dies within a lease of i
   CHECK(ranks(world) == std::vector{-1, silent < made.lease ? 0 : -1});
 }
 
-TEST_CASE("first round: who missed the first proposal is in the next one, without a last call") {
+TEST_CASE(
+    "first round: a node that missed the first proposal joins the next one, without a last call") {
   SmallWorld world = proposed_world(settings(1, 4));
   world.pass(1500ms);  // n2 does not accept, so it is abandoned
   CHECK(world.nodes[0].core->coordinator().started().number == 1);

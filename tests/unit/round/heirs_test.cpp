@@ -36,7 +36,7 @@ SmallWorld world_without_first(Duration down) {
 
 }  // namespace
 
-TEST_CASE("heirs: the first of two that restarts with its record takes its place at once") {
+TEST_CASE("heirs: the first of two nodes rejoins at once if it restarts with its record") {
   for (const Duration down : {Duration(1s), Duration(8s), Duration(60s)}) {
     SmallWorld world = world_without_first(down);
     world.add("n0", true, world.nodes[0].record);
@@ -46,14 +46,14 @@ TEST_CASE("heirs: the first of two that restarts with its record takes its place
   }
 }
 
-TEST_CASE("heirs: without a record the other one waits for it") {
+TEST_CASE("heirs: without a record the other node waits for the original one") {
   SmallWorld world = world_without_first(60s);
   world.add("n0", true);
   world.pass(100s);
   CHECK(ranks(world) == std::vector{-1, -1, -1});
 }
 
-TEST_CASE("heirs: all nodes that restart with their records continue the job") {
+TEST_CASE("heirs: if all nodes restart with their records, the job continues") {
   SmallWorld world = world_of(3, 3);
   fail_worker(world, 1, 7);
   REQUIRE(world.nodes[1].running->round->restart_count == 1);
@@ -67,7 +67,7 @@ TEST_CASE("heirs: all nodes that restart with their records continue the job") {
   CHECK(world.nodes[3].running->round->id.number == 3);
 }
 
-TEST_CASE("heirs: those that restart are no quorum without the one that they cannot reach") {
+TEST_CASE("heirs: restarted nodes are no quorum without a node that they cannot reach") {
   SmallWorld world = world_of(3, 2);
   REQUIRE(ranks(world) == std::vector{0, 1, 2});
   world.cut(2);
@@ -81,7 +81,7 @@ TEST_CASE("heirs: those that restart are no quorum without the one that they can
   CHECK(ranks(world) == std::vector{-1, -1, 2, 0, 1});
 }
 
-TEST_CASE("heirs: a majority of which one has not restarted continues without the silent one") {
+TEST_CASE("heirs: a majority with one original node continues without the silent one") {
   SmallWorld world = world_of(3, 2);
   REQUIRE(ranks(world) == std::vector{0, 1, 2});
   world.cut(2);
@@ -93,7 +93,7 @@ TEST_CASE("heirs: a majority of which one has not restarted continues without th
   CHECK(ranks(world) == std::vector{-1, 1, -1, 0});
 }
 
-TEST_CASE("heirs: nothing is accepted before it is recorded") {
+TEST_CASE("heirs: accepts nothing before it is recorded") {
   SmallWorld world(recording(2, 2));
   world.add("n0", true);
   world.add("n1");
@@ -109,7 +109,7 @@ TEST_CASE("heirs: nothing is accepted before it is recorded") {
   CHECK(ranks(world) == std::vector{-1, 1, 0});
 }
 
-TEST_CASE("heirs: a node that cannot record a round leaves, since its older record is false") {
+TEST_CASE("heirs: a node that cannot record a round leaves, because its older record is wrong") {
   SmallWorld world(recording(1, 2));
   world.add("n0", true);
   world.nodes[0].records_at_once = false;
@@ -119,7 +119,7 @@ TEST_CASE("heirs: a node that cannot record a round leaves, since its older reco
   CHECK(world.nodes[0].ended == "failed: disk");
 }
 
-TEST_CASE("heirs: the record of another job is dropped") {
+TEST_CASE("heirs: drops the record of another job") {
   SmallWorld old = world_of(2, 2);
   REQUIRE(ranks(old) == std::vector{0, 1});
   SmallWorld world(recording(1, 2), 2000);
@@ -132,7 +132,7 @@ TEST_CASE("heirs: the record of another job is dropped") {
   CHECK(world.nodes[1].record->ids == std::vector{world.nodes[1].info.id});
 }
 
-TEST_CASE("heirs: a record alone yields to the node that founds the job, which then learns it") {
+TEST_CASE("heirs: a node with a record yields to the founder, which then learns the record") {
   SmallWorld world = world_of(2, 2);
   REQUIRE(ranks(world) == std::vector{0, 1});
   world.kill_all({0, 1});

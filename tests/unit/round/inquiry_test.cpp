@@ -31,7 +31,7 @@ const NodeAnswer& answer_of(const SmallWorld& world, std::size_t node) {
 
 }  // namespace
 
-TEST_CASE("inquiry: all nodes look, the leader judges, and everybody hears the verdict") {
+TEST_CASE("inquiry: all nodes inspect, the leader judges, and all receive the verdict") {
   SmallWorld world = world_of_three();
   world.feed(1, StalledHere{});
   REQUIRE(world.nodes[0].judged.size() == 1);
@@ -49,7 +49,7 @@ TEST_CASE("inquiry: all nodes look, the leader judges, and everybody hears the v
   }
 }
 
-TEST_CASE("inquiry: two nodes that ask while one looks hear of one verdict") {
+TEST_CASE("inquiry: nodes that ask during an inspection receive the same verdict") {
   SmallWorld world = world_of_three();
   world.nodes[2].looks = false;
   world.feed(1, StalledHere{});
@@ -65,7 +65,7 @@ TEST_CASE("inquiry: two nodes that ask while one looks hear of one verdict") {
   }
 }
 
-TEST_CASE("inquiry: who asks before it has heard the verdict is told that one again") {
+TEST_CASE("inquiry: a node that asks before it has received the verdict gets it again") {
   SmallWorld world = world_of_three();
   world.nodes[0].judges = false;
   world.feed(1, StalledHere{});
@@ -86,7 +86,7 @@ TEST_CASE("inquiry: who asks before it has heard the verdict is told that one ag
   CHECK(world.nodes[2].verdicts == Texts{"once", "verdict 1"});
 }
 
-TEST_CASE("inquiry: the next one begins a little after the one before") {
+TEST_CASE("inquiry: the next inquiry begins shortly after the previous one") {
   SmallWorld world = world_of_three();
   world.feed(1, StalledHere{});
   world.feed(1, StalledHere{});
@@ -96,7 +96,7 @@ TEST_CASE("inquiry: the next one begins a little after the one before") {
   CHECK(world.nodes[1].verdicts == Texts{"verdict 1", "verdict 2"});
 }
 
-TEST_CASE("inquiry: a node of which nothing is heard is given up after two missed beats") {
+TEST_CASE("inquiry: skips a silent node after two missed beats") {
   SmallWorld world = world_of_three();
   world.cut(2);
   world.feed(1, StalledHere{});
@@ -111,7 +111,7 @@ TEST_CASE("inquiry: a node of which nothing is heard is given up after two misse
   CHECK(world.nodes[1].verdicts == Texts{"verdict 1"});
 }
 
-TEST_CASE("inquiry: a node that beats and does not answer is given up later") {
+TEST_CASE("inquiry: skips a node that sends beats but no answer, later") {
   SmallWorld world = world_of_three();
   world.nodes[1].looks = false;
   world.feed(0, StalledHere{});
@@ -130,7 +130,7 @@ TEST_CASE("inquiry: a node that beats and does not answer is given up later") {
   CHECK(world.nodes[0].judged.back().nodes[1].findings == "seen by n1");
 }
 
-TEST_CASE("inquiry: a node that comes back is asked again") {
+TEST_CASE("inquiry: queries a returning node again") {
   SmallWorld world = world_of_three();
   world.nodes[2].looks = false;
   world.feed(1, StalledHere{});
@@ -142,7 +142,7 @@ TEST_CASE("inquiry: a node that comes back is asked again") {
   CHECK(answer_of(world, 2).presence == Presence::answered);
 }
 
-TEST_CASE("inquiry: a node whose workers have ended well is not asked") {
+TEST_CASE("inquiry: does not query a node whose workers have finished") {
   SmallWorld world = world_of_three();
   world.feed(2, WorkersFinished{});
   world.feed(1, StalledHere{});
@@ -168,7 +168,7 @@ TEST_CASE("inquiry: the end of the round ends it") {
   CHECK(world.nodes[2].verdicts == Texts{"verdict 1"});
 }
 
-TEST_CASE("inquiry: a node dies while the others are asked") {
+TEST_CASE("inquiry: a node dies during an inquiry") {
   SmallWorld world = running_world(3, 2, 0);
   world.nodes[2].looks = false;
   world.feed(1, StalledHere{});
@@ -183,7 +183,7 @@ TEST_CASE("inquiry: a node dies while the others are asked") {
   CHECK(world.nodes[1].verdicts == Texts{"verdict 1"});
 }
 
-TEST_CASE("inquiry: the leader dies, and whoever leads next is asked") {
+TEST_CASE("inquiry: the leader dies, and the next one is asked") {
   SmallWorld world = running_world(3, 2, 0);
   world.nodes[2].looks = false;
   world.feed(1, StalledHere{});
@@ -215,7 +215,7 @@ TEST_CASE("inquiry: only members of the running round ask and answer") {
   CHECK(answer_of(world, 2).findings == "seen by n2");
 }
 
-TEST_CASE("inquiry: a verdict that nobody has asked for is not passed on") {
+TEST_CASE("inquiry: a verdict that was not requested is not forwarded") {
   SmallWorld world = world_of_three();
   const RoundId round = world.nodes[0].running->round->id;
   world.feed(0, JudgedHere{{round, 0, "made up"}});
@@ -223,7 +223,7 @@ TEST_CASE("inquiry: a verdict that nobody has asked for is not passed on") {
   CHECK(world.nodes[1].verdicts.empty());
 }
 
-TEST_CASE("inquiry: many nodes share the room for answers") {
+TEST_CASE("inquiry: many nodes share the size limit for answers") {
   CHECK(findings_max(2) == kMaxFindingsBytes);
   CHECK(findings_max(10'000) * std::size_t{10'000} <= kFindingsOfAllMax);
   CHECK(findings_max(kMaxMembers) == kFindingsLeast);

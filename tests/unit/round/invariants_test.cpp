@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks in rendezvous/round/invariants.cpp detect an error that a test plants. Also, counters
-// that used to be wrong are right.
+// The checks in rendezvous/round/invariants.cpp detect an error that a test plants. Also, two
+// counters that used to be wrong are now right.
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
@@ -72,17 +72,17 @@ struct Tamper {
   }
 };
 
-TEST_CASE("invariants: an error that is planted in a leader is found") {
+TEST_CASE("invariants: an error planted in a leader is detected") {
   Tamper::check_leader();
 }
 
-TEST_CASE("invariants: an error that is planted in a follower is found") {
+TEST_CASE("invariants: an error planted in a follower is detected") {
   Tamper::check_follower();
 }
 
 // The store's host stays when its workers have finished, and reports this again on each new
 // connection.
-TEST_CASE("invariants: a node that says twice that it has finished counts once") {
+TEST_CASE("invariants: a node that reports twice that it has finished counts once") {
   SmallWorld world(settings(1, 3));
   world.add("b", true);
   world.add("a");
@@ -102,7 +102,7 @@ TEST_CASE("invariants: a node that says twice that it has finished counts once")
 }
 
 // Between the end of its lease and the next check.
-TEST_CASE("invariants: a member that comes back late is awaited once") {
+TEST_CASE("invariants: a member that returns late is awaited once") {
   const auto member = [](NodeId id) {
     return NodeInfo{id, "n" + std::to_string(id), "10.0.0.1", 1, 1, "", -1};
   };

@@ -47,7 +47,7 @@ SmallWorld world_of_one(Duration silent, const NodeSettings& made) {
 
 }  // namespace
 
-TEST_CASE("late proof: nobody goes on beside newcomers that it never heard of") {
+TEST_CASE("late proof: no node continues if it does not know about newcomers") {
   SmallWorld world = world_with_heir();
   world.heal(1);
   world.pass(60s);
@@ -58,26 +58,26 @@ TEST_CASE("late proof: nobody goes on beside newcomers that it never heard of") 
   CHECK(world.nodes[1].roll_call.awaited == awaited);
 }
 
-TEST_CASE("late proof: within a lease of the last word from the other one, a node goes on") {
+TEST_CASE("late proof: within a lease of the other node's last message a node continues") {
   SmallWorld world = world_of_one(6s, settings(1, 2));
   CHECK(ranks(world) == std::vector{-1, 0});
 }
 
-TEST_CASE("late proof: after a lease it waits, unless the job may be split") {
+TEST_CASE("late proof: after a lease it waits, unless allow_split_brain is set") {
   NodeSettings made = settings(1, 2);
   CHECK(ranks(world_of_one(10s, made)) == std::vector{-1, -1});
   made.allow_split_brain = true;
   CHECK(world_of_one(10s, made).nodes[1].running);
 }
 
-TEST_CASE("late proof: two that die at once leave two that go on") {
+TEST_CASE("late proof: if two nodes die at once, the other two continue") {
   SmallWorld world = running_world(4, 1);
   world.kill_all({0, 3});
   world.pass(3s);
   REQUIRE(ranks(world) == std::vector{-1, 0, 1, -1});
 }
 
-TEST_CASE("late proof: a node without workers is in touch as well") {
+TEST_CASE("late proof: a node without workers counts as in contact, too") {
   SmallWorld world = running_world(2, 1, 3);
   world.nodes[0].obedient = false;
   fail_worker(world, 1, 1);
@@ -88,7 +88,7 @@ TEST_CASE("late proof: a node without workers is in touch as well") {
   REQUIRE(ranks(world) == std::vector{-1, 0});
 }
 
-TEST_CASE("late proof: a leader believes it of whoever was bound to follow it") {
+TEST_CASE("late proof: a leader accepts it for a node that was bound to follow it") {
   SmallWorld world = running_world(3, 1);
   world.kill_all({1, 2});
   world.pass(3s);

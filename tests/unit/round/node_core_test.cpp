@@ -5,7 +5,7 @@
 namespace muster {
 using namespace std::chrono_literals;
 
-TEST_CASE("node core: a round forms at once when the last node of the maximum comes") {
+TEST_CASE("node core: a round forms as soon as the maximum number of nodes has arrived") {
   SmallWorld world(settings(1, 3));
   world.add("n2", true);
   world.add("n10");
@@ -17,7 +17,8 @@ TEST_CASE("node core: a round forms at once when the last node of the maximum co
   CHECK(world.nodes[0].running->round == world.nodes[2].running->round);
 }
 
-TEST_CASE("node core: what the node of rank 0 offers reaches all, and changes with the round") {
+TEST_CASE(
+    "node core: all nodes receive the offer of rank 0's node, which may change with the round") {
   SmallWorld world(settings(1, 3));
   world.offer = {false, {40001, 40002}};
   for (const char* name : {"a", "b", "c"}) {
@@ -34,7 +35,7 @@ TEST_CASE("node core: what the node of rank 0 offers reaches all, and changes wi
   CHECK(world.nodes[2].running->offer == LeaderOffer{});
 }
 
-TEST_CASE("node core: the minimum forms a round after the last call") {
+TEST_CASE("node core: the minimum number of nodes forms a round after the last call") {
   SmallWorld world(settings(2, 3));
   world.add("a", true);
   world.add("b");
@@ -54,21 +55,21 @@ TEST_CASE("node core: nodes that start before the founder find it") {
   REQUIRE(ranks(world) == std::vector{1, 0});
 }
 
-TEST_CASE("node core: nobody met in time") {
+TEST_CASE("node core: fails if no round forms in time") {
   SmallWorld world(settings(2, 2));
   world.add("a", true);
   world.pass(601s);
   CHECK(world.nodes[0].ended == "failed: no round of job 'job' was formed within 600s");
 }
 
-TEST_CASE("node core: a job runs on quietly while nothing happens") {
+TEST_CASE("node core: a job without events keeps running") {
   SmallWorld world = running_world(3, 1);
   world.pass(1h);
   CHECK(ranks(world) == std::vector{0, 1, 2});
   CHECK(world.nodes[2].runs == 1);
 }
 
-TEST_CASE("node core: a failed worker restarts all nodes and counts for the whole job") {
+TEST_CASE("node core: a failed worker restarts all nodes and uses the job's budget") {
   SmallWorld world = running_world(3, 1, 1);
   fail_worker(world, 1, 7);
   REQUIRE(ranks(world) == std::vector{0, 1, 2});
@@ -84,7 +85,7 @@ TEST_CASE("node core: a failed worker restarts all nodes and counts for the whol
   }
 }
 
-TEST_CASE("node core: the earliest failure is the root cause though its report came later") {
+TEST_CASE("node core: the earliest failure is the root cause even if it is reported later") {
   SmallWorld world = running_world(3, 1);
   world.nodes[1].obedient = false;
   world.pass(1s);
@@ -106,7 +107,7 @@ TEST_CASE("node core: the earliest failure is the root cause though its report c
 }
 
 TEST_CASE(
-    "node core: the end waits for workers that are being stopped, who may have failed first") {
+    "node core: the end waits for workers that are being stopped, which may have failed first") {
   SmallWorld world = running_world(3, 1);
   world.nodes[1].obedient = false;
   const TimePoint seen = world.now();
@@ -131,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("node core: the end waits for deaf workers one second at most") {
+TEST_CASE("node core: the end waits for such workers at most one second") {
   SmallWorld world = running_world(3, 1);
   world.nodes[1].obedient = false;
   fail_worker(world, 2, 4);
@@ -143,7 +144,7 @@ TEST_CASE("node core: the end waits for deaf workers one second at most") {
 }
 
 TEST_CASE(
-    "node core: a killed node is proven gone, and the others go on without using the budget") {
+    "node core: a killed node is proven dead, and the others continue without using the budget") {
   SmallWorld world = running_world(3, 1);
   world.kill(2);
   REQUIRE(ranks(world) == std::vector{0, 1, -1});
@@ -151,7 +152,7 @@ TEST_CASE(
   CHECK(world.nodes[0].running->round->id.number == 2);
 }
 
-TEST_CASE("node core: a failure that is the echo of a node's death uses no budget") {
+TEST_CASE("node core: a failure caused by a node's death uses no budget") {
   SmallWorld world = running_world(3, 1);
   world.cut(2);
   fail_worker(world, 1, 1);
@@ -161,7 +162,7 @@ TEST_CASE("node core: a failure that is the echo of a node's death uses no budge
   REQUIRE(ranks(world) == std::vector{0, 1, -1});
 }
 
-TEST_CASE("node core: the host is killed and the lowest rank takes over") {
+TEST_CASE("node core: the host is killed and the node with the lowest rank takes over") {
   SmallWorld world = running_world(4, 1);
   world.kill(0);
   world.pass(1s);
@@ -190,7 +191,7 @@ TEST_CASE("node core: a silent node is given up after its lease") {
   REQUIRE(ranks(world) == std::vector{0, 1, 2});
 }
 
-TEST_CASE("node core: of two halves the one with the majority goes on") {
+TEST_CASE("node core: the side with the majority continues") {
   SmallWorld world = running_world(3, 1);
   world.cut(0);
   world.pass(30s);
@@ -200,14 +201,14 @@ TEST_CASE("node core: of two halves the one with the majority goes on") {
   REQUIRE(ranks(world) == std::vector{0, 1, 2});
 }
 
-TEST_CASE("node core: of two nodes only the first goes on when the other falls silent") {
+TEST_CASE("node core: if one of two nodes falls silent, only the first one continues") {
   SmallWorld world = running_world(2, 1);
   world.cut(1);
   world.pass(60s);
   REQUIRE(ranks(world) == std::vector{0, -1});
 }
 
-TEST_CASE("node core: a second node waits for a first that fell silent") {
+TEST_CASE("node core: the second node waits for a silent first one") {
   SmallWorld world = running_world(2, 1);
   world.cut(0);
   world.pass(60s);
@@ -218,7 +219,7 @@ TEST_CASE("node core: a second node waits for a first that fell silent") {
   REQUIRE(ranks(world) == std::vector{0, 1});
 }
 
-TEST_CASE("node core: a spare steps in for a lost member") {
+TEST_CASE("node core: a spare replaces a lost member") {
   SmallWorld world = running_world(2, 2);
   world.add("spare");
   world.pass(5s);
@@ -227,7 +228,7 @@ TEST_CASE("node core: a spare steps in for a lost member") {
   REQUIRE(ranks(world) == std::vector{0, -1, 1});
 }
 
-TEST_CASE("node core: a spare knows what it waits for, waits without end, and ends with the job") {
+TEST_CASE("node core: a spare shows what it waits for, waits indefinitely and ends with the job") {
   SmallWorld world = running_world(2, 2);
   const std::size_t spare = world.add("spare");
   CHECK(world.nodes[spare].roll_call.names == std::vector<std::string>{"n0", "n1"});
@@ -237,7 +238,7 @@ TEST_CASE("node core: a spare knows what it waits for, waits without end, and en
   REQUIRE(ranks(world) == std::vector{-1, 0, 1});
 }
 
-TEST_CASE("node core: a server that never answers is named at the end") {
+TEST_CASE("node core: the error at the end names an endpoint that never answers") {
   SmallWorld world(settings(2, 2));
   world.add("a", true);
   world.cut(0);
@@ -246,7 +247,7 @@ TEST_CASE("node core: a server that never answers is named at the end") {
   CHECK(world.nodes[1].ended.find("endpoint") != std::string::npos);
 }
 
-TEST_CASE("node core: a newcomer makes a running job with room regroup, before and after rank 0") {
+TEST_CASE("node core: a newcomer makes a running job with room regroup, at any rank") {
   SmallWorld world(settings(1, 3));
   world.add("m", true);
   world.pass(31s);
@@ -257,7 +258,7 @@ TEST_CASE("node core: a newcomer makes a running job with room regroup, before a
   REQUIRE(ranks(world) == std::vector{1, 2, 0});
 }
 
-TEST_CASE("node core: a node that is told to leave is not waited for once its workers are gone") {
+TEST_CASE("node core: a node that was asked to leave is not waited for once its workers are gone") {
   SmallWorld world = running_world(3, 1);
   world.feed(1, LeaveAsked{"SIGTERM"});
   REQUIRE(world.nodes[0].runs == 1);
@@ -292,7 +293,8 @@ TEST_CASE("node core: who finishes early leaves, and all end well") {
   CHECK(world.nodes[0].close->succeeded);
 }
 
-TEST_CASE("node core: who has succeeded does not come back, and nobody waits long for more") {
+TEST_CASE(
+    "node core: a node that has succeeded does not rejoin, and the end is not delayed for long") {
   SmallWorld world = running_world(3, GENERATE(1, 2));
   world.feed(1, WorkersFinished{});
   REQUIRE(world.nodes[1].ended == "finished");
@@ -313,7 +315,7 @@ TEST_CASE("node core: who has succeeded does not come back, and nobody waits lon
 }
 
 TEST_CASE(
-    "node core: a failure after others have succeeded is the cause though a restart was left") {
+    "node core: a failure after others have succeeded is the cause even if a restart was left") {
   SmallWorld world = running_world(2, 2, 3);
   world.feed(1, WorkersFinished{});
   fail_worker(world, 0, 7);
@@ -328,7 +330,7 @@ TEST_CASE(
         "have succeeded and left");
 }
 
-TEST_CASE("node core: a newcomer takes the place of a lost member though others have succeeded") {
+TEST_CASE("node core: a newcomer replaces a lost member even if others have succeeded") {
   SmallWorld world = running_world(3, 2);
   world.feed(1, WorkersFinished{});
   world.kill(2);
@@ -339,7 +341,7 @@ TEST_CASE("node core: a newcomer takes the place of a lost member though others 
   CHECK(ranks(world) == std::vector{0, -1, -1, 1});
 }
 
-TEST_CASE("node core: the end of a job waits for a member that is coming back") {
+TEST_CASE("node core: the end of a job waits for a returning member") {
   SmallWorld world = running_world(3, 1);
   world.nodes[1].obedient = false;  // its workers exit late
   fail_worker(world, 2, 7);
@@ -352,7 +354,7 @@ TEST_CASE("node core: the end of a job waits for a member that is coming back") 
   }
 }
 
-TEST_CASE("node core: the end of a job waits for no member that is gone, nor long for any") {
+TEST_CASE("node core: the end of a job waits for no dead member, and not long for a live one") {
   for (const bool gone : {true, false}) {
     SmallWorld world = running_world(3, 1);
     world.nodes[1].obedient = false;
@@ -369,7 +371,7 @@ TEST_CASE("node core: the end of a job waits for no member that is gone, nor lon
   }
 }
 
-TEST_CASE("node core: a node of another job is refused with the name that it gave") {
+TEST_CASE("node core: a node of another job is refused with its own job's name") {
   SmallWorld world(settings(2, 2));
   world.add("a", true);
   NodeSettings other = settings(2, 2);
@@ -386,7 +388,7 @@ TEST_CASE("node core: a node of another job is refused with the name that it gav
         "another port for another job, or the same --rdzv-id");
 }
 
-TEST_CASE("node core: a restarted host is found by its successor") {
+TEST_CASE("node core: a restarted host finds its successor") {
   SmallWorld world = running_world(3, 1);
   world.kill(0);
   world.pass(1s);
@@ -396,7 +398,7 @@ TEST_CASE("node core: a restarted host is found by its successor") {
   REQUIRE(ranks(world) == std::vector{-1, 1, 2, 0});
 }
 
-TEST_CASE("node core: an endpoint that another program has for a moment is bound when it is free") {
+TEST_CASE("node core: binds an endpoint that another program used for a moment once it is free") {
   NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
   const TimePoint now{};
   NodeEffects out;
@@ -412,7 +414,7 @@ TEST_CASE("node core: an endpoint that another program has for a moment is bound
   CHECK(core.coordinator().leads());
 }
 
-TEST_CASE("node core: an endpoint of another machine, or one with a leader, is not bound") {
+TEST_CASE("node core: does not bind an endpoint on another machine, or one with a leader") {
   NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
   const TimePoint now{};
   NodeEffects out;
@@ -429,7 +431,7 @@ TEST_CASE("node core: an endpoint of another machine, or one with a leader, is n
   CHECK_FALSE(led.coordinator().leads());
 }
 
-TEST_CASE("node core: the end of workers that have ended already is not told again") {
+TEST_CASE("node core: the exit of workers that have already finished is not reported again") {
   NodeCore core(settings(2, 2), NodeInfo{1, "a", "10.0.0.1", 2, 1, "", -1}, 0);
   const TimePoint now{};
   NodeEffects out;
@@ -443,7 +445,7 @@ TEST_CASE("node core: the end of workers that have ended already is not told aga
   CHECK(out.empty());
 }
 
-TEST_CASE("node core: workers that are reported gone and then finished do not keep a node out") {
+TEST_CASE("node core: a node that finishes after its workers were reported gone can rejoin") {
   SmallWorld world = running_world(3, 3, 1);
   world.nodes[1].obedient = false;
   world.nodes[2].obedient = false;

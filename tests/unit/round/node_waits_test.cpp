@@ -19,7 +19,7 @@ WaitedHere told(std::uint64_t number) {
 
 }  // namespace
 
-TEST_CASE("waits: the leader hears all nodes, also itself, with the ranks that they have") {
+TEST_CASE("waits: the leader receives them from all nodes, including itself, with their ranks") {
   SmallWorld world = running_world(3, 2, 0);
   const RoundId round = world.nodes[0].running->round->id;
   for (std::size_t node = 0; node < 3; ++node) {
@@ -36,7 +36,7 @@ TEST_CASE("waits: the leader hears all nodes, also itself, with the ranks that t
   }
 }
 
-TEST_CASE("waits: of nodes that were cut off nothing is heard, and again when they are back") {
+TEST_CASE("waits: a node that was cut off reports none, and resumes after its return") {
   SmallWorld world = running_world(3, 2, 0);
   world.cut(2);
   world.feed(2, told(1));

@@ -30,7 +30,7 @@ TimePoint at(int seconds) {
 
 }  // namespace
 
-TEST_CASE("quorum: more than half, or half with the first, or nobody missing") {
+TEST_CASE("quorum: more than half, or half with the first, or no member missing") {
   CHECK(quorum(""));
   CHECK(quorum("h"));
   CHECK(quorum("hhm"));
@@ -43,7 +43,7 @@ TEST_CASE("quorum: more than half, or half with the first, or nobody missing") {
   CHECK(quorum("ggggh"));
 }
 
-TEST_CASE("quorum: agents that were started again count, but not by themselves") {
+TEST_CASE("quorum: restarted agents count, but not on their own") {
   CHECK(quorum("rr"));
   CHECK(quorum("rrh"));
   CHECK(quorum("rhm"));
@@ -56,7 +56,7 @@ TEST_CASE("quorum: agents that were started again count, but not by themselves")
 
 // Each side may know less about a member than is true: a member that is alive on the other side is
 // missing here, and one that was restarted there may be known to be gone here.
-TEST_CASE("quorum: of two sides with agents that were started again at most one has it") {
+TEST_CASE("quorum: with restarted agents at most one of two sides has it") {
   const std::string_view left = "hmrgggmmrm";
   const std::string_view right = "mhgrgmrgmm";
   for (int count = 1; count <= 5; ++count) {
@@ -78,14 +78,14 @@ TEST_CASE("quorum: of two sides with agents that were started again at most one 
   }
 }
 
-TEST_CASE("quorum: a gone member stays in the count, since it may have known more") {
+TEST_CASE("quorum: a dead member still counts in the total, because it may have known more") {
   CHECK_FALSE(quorum("hmg"));
   CHECK_FALSE(quorum("ghm"));
   CHECK_FALSE(quorum("gghhm"));
   CHECK(quorum("hhgm"));
 }
 
-TEST_CASE("quorum: of two disjoint sides at most one has it") {
+TEST_CASE("quorum: at most one of two disjoint sides has it") {
   for (int count = 1; count <= 8; ++count) {
     int sides = 1;
     for (int i = 0; i < count; ++i) {
@@ -107,7 +107,7 @@ TEST_CASE("quorum: of two disjoint sides at most one has it") {
   }
 }
 
-TEST_CASE("quorum time: the latest moment at which the heard members were a quorum") {
+TEST_CASE("quorum time: the latest time at which the members in contact were a quorum") {
   const auto heard = [](int seconds) { return MemberEvidence{false, at(seconds)}; };
   const MemberEvidence gone{true, std::nullopt};
   const MemberEvidence never{};
@@ -124,7 +124,7 @@ TEST_CASE("quorum time: the latest moment at which the heard members were a quor
   CHECK(quorum_time({gone, gone}) == std::nullopt);
 }
 
-TEST_CASE("quorum time: agents that were started again count up to one that was not") {
+TEST_CASE("quorum time: restarted agents count up to a member that was not restarted") {
   const auto heard = [](int seconds) { return MemberEvidence{false, at(seconds)}; };
   const auto heir = [](int seconds) { return MemberEvidence{false, at(seconds), true}; };
   const MemberEvidence gone{true, std::nullopt};

@@ -35,29 +35,29 @@ using Ids = std::vector<NodeId>;
 
 }  // namespace
 
-TEST_CASE("ranking: natural order of names") {
+TEST_CASE("ranking: names in natural order") {
   const auto ranked =
       rank_nodes({node("node66"), node("node7"), node("node70"), node("node8")}, {}, {});
   CHECK(names(ranked) == Names{"node7", "node8", "node66", "node70"});
 }
 
-TEST_CASE("ranking: a node rank asked for is honoured, the others fill the rest") {
+TEST_CASE("ranking: honours requested node ranks, and fills the rest with other nodes") {
   const auto ranked = rank_nodes({node("a"), node("b", 0, 0), node("c"), node("d", 0, 2)}, {}, {});
   CHECK(names(ranked) == Names{"b", "a", "d", "c"});
 }
 
-TEST_CASE("ranking: node ranks that are too high or taken go behind") {
+TEST_CASE("ranking: node ranks that are too high or taken come last") {
   const auto ranked = rank_nodes({node("z", 1, 0), node("y", 2, 0), node("x", 3, 9)}, {}, {});
   CHECK(names(ranked) == Names{"y", "x", "z"});
 }
 
-TEST_CASE("ranking: a list of names decides, short or full, without regard to case") {
+TEST_CASE("ranking: a list of names decides, complete or not, regardless of case") {
   const auto ranked =
       rank_nodes({node("n1.cluster"), node("n2"), node("n3"), node("n4")}, {"N4", "n1"}, {});
   CHECK(names(ranked) == Names{"n4", "n1.cluster", "n2", "n3"});
 }
 
-TEST_CASE("ranking: the ranks of a member are behind those of the members before it") {
+TEST_CASE("ranking: a member's ranks follow those of the members before it") {
   Round round;
   round.members = {node("a", 1), node("b", 2), node("c", 3)};
   round.members[0].nproc = 4;
@@ -70,7 +70,7 @@ TEST_CASE("ranking: the ranks of a member are behind those of the members before
   CHECK(ranks_of(round, 3) == RankSpan{});
 }
 
-TEST_CASE("ranking: agents of one machine keep their places, and a new one takes the lost one's") {
+TEST_CASE("ranking: agents on one machine keep their ranks, and a new one replaces the lost one") {
   const auto first = rank_nodes({node("m", 5), node("m", 3), node("m", 9)}, {}, {});
   CHECK(ids(first) == Ids{5, 3, 9});
   CHECK(ids(rank_nodes({node("m", 9), node("m", 7), node("m", 5)}, {}, first)) == Ids{5, 7, 9});

@@ -74,7 +74,8 @@ struct Recorder {
 
 }  // namespace
 
-TEST_CASE("recording: a newcomer withdraws a proposal and asks the members of the running round") {
+TEST_CASE(
+    "recording: a newcomer withdraws a proposal and queries the members of the running round") {
   Recorder node(3);
   node.lose_leader(round_of({1, 2}, {2, 3}), round_of({2, 2}, {2, 3, 1}));
   CHECK(node.last<OpenLink>()->host == member(3).address);
@@ -85,7 +86,7 @@ TEST_CASE("recording: a newcomer withdraws a proposal and asks the members of th
 }
 
 // It may lead the job, and must then know the previous round.
-TEST_CASE("recording: a member of the round before keeps the only proposal that it knows") {
+TEST_CASE("recording: a member of the previous round keeps the only proposal that it knows") {
   Recorder node(2);
   node.lose_leader(round_of({1, 2}, {2, 1}), round_of({2, 2}, {2, 1}));
   REQUIRE(node.core.coordinator().leads());
@@ -100,7 +101,7 @@ TEST_CASE("recording: a node keeps the first proposal of the job") {
 }
 
 // It yields to node 7, which leads a later round, while it records its own second proposal.
-TEST_CASE("recording: a leader keeps its own proposal, so that no number is used twice") {
+TEST_CASE("recording: a leader keeps its own proposal, so that no number is reused") {
   Recorder node(1);
   node.step(NodeStarted{true});
   const RoundId first{1, 1};

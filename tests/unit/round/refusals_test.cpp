@@ -93,7 +93,7 @@ Alone refused_by_first(const std::vector<Endpoint>& endpoints, Refusal why) {
 
 }  // namespace
 
-TEST_CASE("refusals: a node with another token ends the wait of those that lack it") {
+TEST_CASE("refusals: a node with another token ends the wait of nodes that lack it") {
   Alone host(settings(2, 3), numbered(1, -1), true);
   host.step(TokenRefused{"10.0.0.2", "another token: share it"});
   REQUIRE(host.asked<EndClosed>() != nullptr);
@@ -102,7 +102,7 @@ TEST_CASE("refusals: a node with another token ends the wait of those that lack 
         "refused node at 10.0.0.2: another token: share it");
 }
 
-TEST_CASE("refusals: a node with another token ends nothing that can do without it") {
+TEST_CASE("refusals: another token ends no wait if the job is complete without that node") {
   Alone alone(settings(1, 2), numbered(1, -1), true);
   alone.step(TokenRefused{"10.0.0.2", "another token"});
   CHECK(alone.asked<EndClosed>() == nullptr);
@@ -112,7 +112,7 @@ TEST_CASE("refusals: a node with another token ends nothing that can do without 
   CHECK(host.asked<EndClosed>() == nullptr);
 }
 
-TEST_CASE("refusals: once a round was started, a stranger's token ends nothing") {
+TEST_CASE("refusals: after the first round a stranger's token ends nothing") {
   SmallWorld world(settings(2, 2));
   world.add("n1", true);
   world.add("n2");
@@ -126,7 +126,7 @@ TEST_CASE("refusals: once a round was started, a stranger's token ends nothing")
   CHECK(world.nodes[0].ended.empty());
 }
 
-TEST_CASE("refusals: two nodes with one number of the platform's are told of both") {
+TEST_CASE("refusals: two nodes with the same platform number get an error that names both") {
   const std::string expected =
       "--node-rank=1 is taken by 'n2' (10.0.0.2), and 'n3' (10.0.0.3) requests it too; each node "
       "needs a different one";
@@ -134,13 +134,13 @@ TEST_CASE("refusals: two nodes with one number of the platform's are told of bot
   CHECK(greeted_as(numbering("static", false), 1, 1) == expected);
 }
 
-TEST_CASE("refusals: other numbers, and numbers that only a user has typed, are nobody's rivals") {
+TEST_CASE("refusals: different numbers, and numbers from the user, do not conflict") {
   CHECK(greeted_as(numbering(), 1, 2).empty());
   CHECK(greeted_as(numbering(), -1, -1).empty());
   CHECK(greeted_as(numbering("c10d", false), 1, 1).empty());
 }
 
-TEST_CASE("refusals: what differs is said the same on both sides") {
+TEST_CASE("refusals: both sides report the same difference") {
   const NodeSettings ours = settings(2, 2);
   Alone host(ours, numbered(1, -1), true);
   CHECK(host.greet(2, settings(2, 3), numbered(2, -1)) ==
@@ -148,7 +148,8 @@ TEST_CASE("refusals: what differs is said the same on both sides") {
         "line");
 }
 
-TEST_CASE("refusals: another program, unless one of the two compares nothing or has another role") {
+TEST_CASE(
+    "refusals: another program is refused, unless a side compares nothing or has another role") {
   NodeSettings ours = settings(2, 2);
   ours.terms.program = 7;
   ours.terms.command = "a.py";
@@ -166,7 +167,7 @@ TEST_CASE("refusals: another program, unless one of the two compares nothing or 
   CHECK(host.greet(6, theirs, numbered(4, -1)).empty());
 }
 
-TEST_CASE("refusals: the same program with other options ends the wait of those that lack it") {
+TEST_CASE("refusals: the same program with other options ends the wait of nodes that lack it") {
   NodeSettings ours = settings(2, 2);
   ours.terms.program = 7;
   NodeSettings theirs = ours;
@@ -179,7 +180,7 @@ TEST_CASE("refusals: the same program with other options ends the wait of those 
   CHECK(host.asked<EndClosed>()->close.reason == "refused node 'n2': " + why);
 }
 
-TEST_CASE("refusals: another program, another job or a taken place ends no wait") {
+TEST_CASE("refusals: another program, another job or a taken node rank ends no wait") {
   NodeSettings ours = numbering("static");
   ours.terms.program = 7;
   Alone host(ours, numbered(1, 0), true);
@@ -199,7 +200,7 @@ TEST_CASE("refusals: another program, another job or a taken place ends no wait"
   CHECK(host.asked<EndClosed>() == nullptr);
 }
 
-TEST_CASE("refusals: a node comes again in the place of one that is silent, or the same one") {
+TEST_CASE("refusals: a node may replace a silent one, or itself") {
   Alone host(numbering(), numbered(1, 0), true);
   CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
   CHECK(host.greet(4, numbering(), numbered(2, 1)).empty());
@@ -208,8 +209,7 @@ TEST_CASE("refusals: a node comes again in the place of one that is silent, or t
 }
 
 TEST_CASE(
-    "refusals: who asks for the place of one that says nothing more is neither let in nor sent "
-    "away for good") {
+    "refusals: a request for the node rank of a silent node is neither accepted nor refused yet") {
   Alone host(numbering(), numbered(1, 0), true);
   CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
   for (const LinkId link : {4U, 6U, 8U}) {
@@ -223,7 +223,7 @@ TEST_CASE(
   CHECK(host.asked<CloseLink>() == nullptr);
 }
 
-TEST_CASE("refusals: who was let in and lost its place to the former holder is doubted anew") {
+TEST_CASE("refusals: an accepted node that lost its rank to the former holder is doubted again") {
   Alone host(numbering(), numbered(1, 0), true);
   CHECK(host.greet(2, numbering(), numbered(2, 1)).empty());
   CHECK(host.greet(4, numbering(), numbered(3, 1)).empty());
@@ -244,7 +244,7 @@ TEST_CASE("refusals: who was let in and lost its place to the former holder is d
   CHECK_FALSE(host.greet(12, numbering(), numbered(3, 1)).empty());
 }
 
-TEST_CASE("refusals: a candidate that another job has is passed over") {
+TEST_CASE("refusals: skips a candidate endpoint that belongs to another job") {
   const Alone node =
       refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_job);
   REQUIRE(node.asked<OpenLink>() != nullptr);
@@ -252,7 +252,7 @@ TEST_CASE("refusals: a candidate that another job has is passed over") {
   CHECK(node.asked<EndFailed>() == nullptr);
 }
 
-TEST_CASE("refusals: all candidates are tried again, and what was seen is said") {
+TEST_CASE("refusals: tries all candidates again, and reports what it found") {
   Alone node = refused_by_first({Endpoint{"head", 1}, Endpoint{"head", 2}}, Refusal::wrong_job);
   const LinkId link = node.asked<OpenLink>()->link;
   node.step(LinkOpened{link});
@@ -268,7 +268,7 @@ TEST_CASE("refusals: all candidates are tried again, and what was seen is said")
   REQUIRE(node.asked<EndFailed>() != nullptr);
 }
 
-TEST_CASE("refusals: the only endpoint, and one of several hosts, end the node") {
+TEST_CASE("refusals: fails if the only endpoint, or one of several hosts, belongs to another job") {
   const std::vector<std::vector<Endpoint>> lists{{Endpoint{"head", 1}},
                                                  {Endpoint{"head", 1}, Endpoint{"other", 1}}};
   for (const auto& endpoints : lists) {

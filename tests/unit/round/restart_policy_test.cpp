@@ -8,12 +8,18 @@ using namespace std::chrono_literals;
 
 namespace {
 
-FailureFacts exited(int code, Duration run_time) {
-  return {"exited with code " + std::to_string(code), false, run_time, true};
+Failed exited(int code, Duration run_time) {
+  Failed failed;
+  failed.exit_code = code;
+  failed.run_time = run_time;
+  failed.exited = true;
+  return failed;
 }
 
-FailureFacts killed(Duration run_time) {
-  return {"killed by SIGKILL", false, run_time, false};
+Failed killed(Duration run_time) {
+  Failed failed = exited(137, run_time);
+  failed.exited = false;
+  return failed;
 }
 
 RestartPolicy policy_with(int max_restarts, int quick_failures = kQuickFailures) {
@@ -22,7 +28,7 @@ RestartPolicy policy_with(int max_restarts, int quick_failures = kQuickFailures)
 
 }  // namespace
 
-TEST_CASE("restart policy: without restarts asked for it gives up without a reason") {
+TEST_CASE("restart policy: without requested restarts it gives up without a reason") {
   RestartPolicy policy = policy_with(0);
   CHECK(policy.decide(exited(1, 10s)) == RestartDecision{});
 }
@@ -37,17 +43,18 @@ TEST_CASE("restart policy: the budget is the number of restarts") {
   CHECK(last.reason == "all 2 restarts are used up");
 }
 
-TEST_CASE("restart policy: three quick failures in a row with the same code say so and stop") {
+TEST_CASE(
+    "restart policy: three quick failures in a row with the same code stop the job with a reason") {
   RestartPolicy policy = policy_with(10);
   CHECK(policy.decide(exited(1, 100ms)).restart);
   CHECK(policy.decide(exited(1, 4s)).restart);
   const auto third = policy.decide(exited(1, 1s));
   CHECK_FALSE(third.restart);
-  CHECK(third.reason.find("fails at start-up every time") == 0);
+  CHECK(third.reason.find("fails at startup every time") == 0);
   CHECK(third.reason.find("--quick-failures=off") != std::string::npos);
 }
 
-TEST_CASE("restart policy: another code begins the count of quick failures anew") {
+TEST_CASE("restart policy: a different code resets the count of quick failures") {
   RestartPolicy policy = policy_with(10);
   CHECK(policy.decide(exited(1, 1s)).restart);
   CHECK(policy.decide(exited(1, 1s)).restart);
@@ -56,7 +63,7 @@ TEST_CASE("restart policy: another code begins the count of quick failures anew"
   CHECK_FALSE(policy.decide(exited(2, 1s)).restart);
 }
 
-TEST_CASE("restart policy: deaths by signals use up the whole budget and nothing else") {
+TEST_CASE("restart policy: deaths by signal use the budget but do not count as quick failures") {
   RestartPolicy policy = policy_with(100);
   for (int i = 0; i < 100; ++i) {
     REQUIRE(policy.decide(killed(1ms)).restart);
@@ -64,7 +71,7 @@ TEST_CASE("restart policy: deaths by signals use up the whole budget and nothing
   CHECK(policy.decide(killed(1ms)).reason == "all 100 restarts are used up");
 }
 
-TEST_CASE("restart policy: a death by a signal interrupts the row of quick failures") {
+TEST_CASE("restart policy: a death by signal resets the count of quick failures") {
   RestartPolicy policy = policy_with(10);
   CHECK(policy.decide(exited(1, 1s)).restart);
   CHECK(policy.decide(exited(1, 1s)).restart);
@@ -74,7 +81,8 @@ TEST_CASE("restart policy: a death by a signal interrupts the row of quick failu
   CHECK_FALSE(policy.decide(exited(1, 1s)).restart);
 }
 
-TEST_CASE("restart policy: once an attempt got past its start, quick failures never end the job") {
+TEST_CASE(
+    "restart policy: once an attempt has run past its start, quick failures never end the job") {
   RestartPolicy policy = policy_with(10);
   CHECK(policy.decide(exited(1, 5s)).restart);
   for (int i = 0; i < 9; ++i) {
@@ -83,7 +91,7 @@ TEST_CASE("restart policy: once an attempt got past its start, quick failures ne
   CHECK(policy.decide(exited(1, 1s)).reason == "all 10 restarts are used up");
 }
 
-TEST_CASE("restart policy: --quick-failures sets the number, off tries the whole budget") {
+TEST_CASE("restart policy: --quick-failures sets the number, off uses the whole budget") {
   RestartPolicy one = policy_with(10, 1);
   CHECK_FALSE(one.decide(exited(1, 1s)).restart);
   RestartPolicy off = policy_with(10, 0);
@@ -93,19 +101,10 @@ TEST_CASE("restart policy: --quick-failures sets the number, off tries the whole
   CHECK(off.decide(exited(1, 1s)).reason == "all 10 restarts are used up");
 }
 
-TEST_CASE("restart policy: what cannot be executed is not tried again, a full machine is") {
-  const FailureFacts missing{"could not be started: no such file", true, 0s, false};
-  const FailureFacts full{"could not be started: too many processes", false, 0s, false};
+TEST_CASE("restart policy: does not retry an unexecutable program, but retries on a full machine") {
+  const Failed full = killed(0s);
+  Failed missing = full;
+  missing.permanent = true;
   CHECK_FALSE(policy_with(3).decide(missing).restart);
   CHECK(policy_with(3).decide(full).restart);
-}
-
-TEST_CASE("restart policy: a shell's code for a signal is no exit of the worker's own") {
-  CHECK(is_own_exit(false, 1));
-  CHECK(is_own_exit(false, 128));
-  CHECK(is_own_exit(false, 255));
-  CHECK_FALSE(is_own_exit(false, 0));
-  CHECK_FALSE(is_own_exit(false, 137));
-  CHECK_FALSE(is_own_exit(false, 143));
-  CHECK_FALSE(is_own_exit(true, 9));
 }

@@ -62,7 +62,7 @@ struct Leader {
     hear(id, Beat{beats[id], heard});
   }
 
-  // All of these nodes send beats meanwhile.
+  // Lets time pass while all of these nodes send beats.
   void pass(Duration duration, const std::set<NodeId>& nodes) {
     const TimePoint until = now + duration;
     while (now < until) {
@@ -98,7 +98,7 @@ Lead successor(RoundPtr started, RoundPtr accepted) {
 
 // Nodes 1 and 2 were in the round that ran, node 3 in one that was proposed later; there is room
 // for two.
-TEST_CASE("round core: who was granted something is not left out for a lease") {
+TEST_CASE("round core: a node that was granted a beat is not left out for a lease") {
   Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of(kSecond, {1, 3})));
   leader.attach(1, kFirst, kSecond);
   leader.attach(2, kFirst, {});
@@ -116,7 +116,7 @@ TEST_CASE("round core: who was granted something is not left out for a lease") {
   CHECK(leader.core.phase() == Phase::proposing);
 }
 
-TEST_CASE("round core: who has no workers and can be left out is granted nothing") {
+TEST_CASE("round core: a node without workers that can be left out is granted nothing") {
   Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of(kSecond, {1, 3})));
   leader.attach(1, kFirst, kSecond);
   leader.attach(2, kFirst, {});
@@ -128,7 +128,8 @@ TEST_CASE("round core: who has no workers and can be left out is granted nothing
 }
 
 // Node 2 has been silent for a lease and returns while the round without it is proposed.
-TEST_CASE("round core: who returns while a round without it is proposed is granted nothing") {
+TEST_CASE(
+    "round core: a node that returns while a round without it is proposed is granted nothing") {
   Leader leader(settings(1, 2), successor(round_of(kFirst, {1, 2}), round_of({}, {})));
   leader.attach(1, kFirst, {});
   leader.hear(1, Ready{false});
@@ -143,7 +144,7 @@ TEST_CASE("round core: who returns while a round without it is proposed is grant
 }
 
 // Two of three members. The second names a round that the leader does not know of.
-TEST_CASE("round core: who knows a later past does not count for a quorum until that is learned") {
+TEST_CASE("round core: a node with a later round counts once the leader has learned that round") {
   for (const bool knows_more : {false, true}) {
     Leader leader(settings(1, 3), successor(round_of(kFirst, {3, 2, 1}), round_of({}, {})));
     leader.attach(1, kFirst, {});
@@ -180,7 +181,7 @@ TEST_CASE("round core: a proposal that a node has run replaces the round before 
 
 // Node 9 has proposed a round of three and is silent. The leader abandons its own proposal because
 // node 3 leaves instead of accepting it. Later node 2 leaves as well.
-TEST_CASE("round core: a proposal replaces an earlier one of which a quorum has accepted it") {
+TEST_CASE("round core: a proposal replaces an earlier one if a quorum of that one accepted it") {
   const bool has_quorum = GENERATE(true, false);
   const std::vector<NodeId> old =
       has_quorum ? std::vector<NodeId>{9, 2, 4} : std::vector<NodeId>{9, 2, 3};

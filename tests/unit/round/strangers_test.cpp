@@ -89,14 +89,14 @@ RoundPtr made_up_round() {
 
 }  // namespace
 
-TEST_CASE("strangers: nobody joins with the leader's own id") {
+TEST_CASE("strangers: no node joins with the leader's own id") {
   SmallWorld world = running_world(3, 1);
   connect(world, kStranger, "10.9.9.9", hello_of(1000));
   CHECK_FALSE(world.nodes[0].core->coordinator().knows(kStranger));
   CHECK(runs_undisturbed(world));
 }
 
-TEST_CASE("strangers: nobody takes the place of a live member from another address") {
+TEST_CASE("strangers: no node replaces a live member from another address") {
   SmallWorld world = running_world(3, 1);
   Hello hello = hello_of(1001);
   hello.started = world.nodes[1].running->round->id;
@@ -107,7 +107,7 @@ TEST_CASE("strangers: nobody takes the place of a live member from another addre
   CHECK(runs_undisturbed(world));
 }
 
-TEST_CASE("strangers: a later round is taken from no node that is outside while a quorum runs") {
+TEST_CASE("strangers: a running quorum does not accept a later round from a node outside") {
   SmallWorld world = running_world(3, 1);
   Hello hello = hello_of(77);
   hello.started = made_up_round()->id;
@@ -117,7 +117,7 @@ TEST_CASE("strangers: a later round is taken from no node that is outside while 
   CHECK(runs_undisturbed(world));
 }
 
-TEST_CASE("strangers: rounds are taken only from nodes that were in them") {
+TEST_CASE("strangers: accepts rounds only from nodes that were members of them") {
   SmallWorld world(settings(1, 3));
   world.add("n0", true);
   connect(world, kStranger, "10.9.9.9", hello_of(78));
@@ -126,14 +126,14 @@ TEST_CASE("strangers: rounds are taken only from nodes that were in them") {
   CHECK(world.nodes[0].core->coordinator().started().number == 0);
 }
 
-TEST_CASE("strangers: a lone claim to lead does not end a job that runs with a quorum") {
+TEST_CASE("strangers: a single claim to lead does not end a job that runs with a quorum") {
   SmallWorld world = running_world(3, 1);
   connect(world, kStranger, "10.9.9.9", claim_of(77));
   CHECK(world.nodes[0].core->coordinator().leads());
   CHECK(runs_undisturbed(world));
 }
 
-TEST_CASE("strangers: a lone claim to lead does not end the lead of a node that waits") {
+TEST_CASE("strangers: a single claim to lead does not depose a leader that waits") {
   SmallWorld world(settings(2, 2));
   world.add("n0", true);
   connect(world, kStranger, "10.9.9.9", claim_of(77));
@@ -142,7 +142,7 @@ TEST_CASE("strangers: a lone claim to lead does not end the lead of a node that 
   CHECK(ranks(world) == std::vector{0, 1});
 }
 
-TEST_CASE("strangers: a claim to lead is believed of the node that answers at its address") {
+TEST_CASE("strangers: a claim to lead is accepted if the node at its address confirms it") {
   WaitingLeader leader;
   leader.hear(2, claim_of(77));
   REQUIRE(leader.opened() != nullptr);
@@ -155,7 +155,7 @@ TEST_CASE("strangers: a claim to lead is believed of the node that answers at it
   CHECK_FALSE(leader.core.coordinator().leads());
 }
 
-TEST_CASE("strangers: a claim to lead is not believed of an answer that does not bear it out") {
+TEST_CASE("strangers: a claim to lead is rejected if the answer does not confirm it") {
   const Claim follows_another{member(77), member(78), RoundId{9, 77}, false};
   const Claim leads_less{member(77), member(77), RoundId{}, false};
   for (const Claim& answer : {follows_another, leads_less}) {
@@ -169,7 +169,7 @@ TEST_CASE("strangers: a claim to lead is not believed of an answer that does not
   }
 }
 
-TEST_CASE("strangers: a claim in the name of a known node is asked about where that one is") {
+TEST_CASE("strangers: a claim in a known node's name is verified at that node's address") {
   SmallWorld world(settings(3, 3));
   world.add("n0", true);
   world.add("n1");
@@ -187,7 +187,7 @@ TEST_CASE("strangers: a claim in the name of a known node is asked about where t
   CHECK(link_of_n1() == before);
 }
 
-TEST_CASE("strangers: an order to start no round starts nothing") {
+TEST_CASE("strangers: a Start without a round has no effect") {
   NodeCore core(settings(2, 2), member(1), 0);
   const TimePoint now{};
   NodeEffects out;

@@ -34,7 +34,7 @@ TEST_CASE("status: a job that forms, runs and succeeds") {
   CHECK(status.round()->ended == 105);
 }
 
-TEST_CASE("status: a node that is lost, and how long the others took") {
+TEST_CASE("status: a lost node, and how long the others took to continue") {
   const JobStatus status = regrouped_job();
   CHECK(status.ready());
   CHECK(status.regroups == 1);
@@ -55,7 +55,7 @@ TEST_CASE("status: a node that is lost, and how long the others took") {
   CHECK(json["workers"][0]["step"].is_null());
 }
 
-TEST_CASE("status: the worker that fails first has failed, the others were stopped") {
+TEST_CASE("status: the first worker to fail has failed, the others were stopped") {
   JobStatus status = running_job();
   add(status,
       105,
@@ -94,7 +94,7 @@ TEST_CASE("status: causes of failures") {
   CHECK(cause_of(R"("signal":null,"exit_code":1)") == "exit_code");
 }
 
-TEST_CASE("status: restarts are counted once, whoever tells of them") {
+TEST_CASE("status: restarts count once, whichever node reports them") {
   JobStatus one = running_job();
   add(one, 105, "restart", 1, R"("text":"rank 1 exited with code 3; restart 1 of 3")");
   CHECK(one.restarts == 1);
@@ -106,7 +106,7 @@ TEST_CASE("status: restarts are counted once, whoever tells of them") {
   CHECK(many.restarts == 1);
 }
 
-TEST_CASE("status: a node that has done its part, one that is fenced, one that waits") {
+TEST_CASE("status: a node that has finished, one that is fenced, one that waits") {
   JobStatus done = running_job();
   add(done, 120, "round_awaited", 1);
   add(done, 120, "part_done", 1);
@@ -120,7 +120,7 @@ TEST_CASE("status: a node that has done its part, one that is fenced, one that w
   CHECK(fenced.roll_call->awaited == std::vector<std::string>{"1 more node"});
 }
 
-TEST_CASE("status: a hang, until the workers go on or are stopped") {
+TEST_CASE("status: a hang, until the workers continue or are stopped") {
   constexpr const char* kVerdict =
       R"("ranks":[1],"cause":"stopped","reason":"stopped by a signal","quiet":3,"limit":2,)"
       R"("action":"report","text":["hang: rank 1: stopped by a signal","  no progress for 3 s"])";
@@ -164,7 +164,7 @@ TEST_CASE("status: a straggler, until it is over or the workers are stopped") {
   CHECK_FALSE(status.straggler);
 }
 
-TEST_CASE("status: the failure that ended the job may be another node's") {
+TEST_CASE("status: the failure that ended the job may be on another node") {
   JobStatus status = running_job();
   add(status,
       130,
@@ -177,7 +177,7 @@ TEST_CASE("status: the failure that ended the job may be another node's") {
   CHECK(status.failures[0].rank == 3);
 }
 
-TEST_CASE("status: what is no event, or has fields of other types, harms nothing") {
+TEST_CASE("status: invalid events and fields of other types do no harm") {
   JobStatus status = running_job();
   CHECK_FALSE(fold_event(status, "rubbish"));
   CHECK_FALSE(fold_event(status, "[1]"));
@@ -207,7 +207,7 @@ TEST_CASE("status: what is no event, or has fields of other types, harms nothing
   }
 }
 
-TEST_CASE("status: old rounds and failures are forgotten") {
+TEST_CASE("status: forgets old rounds and failures") {
   JobStatus status = running_job();
   for (int i = 2; i < 500; ++i) {
     add(status, i, "round_begun", i, kTwoNodes);
@@ -219,7 +219,7 @@ TEST_CASE("status: old rounds and failures are forgotten") {
   CHECK(status.failures.size() == kFailuresKeptMax);
 }
 
-TEST_CASE("status: two launchers on one machine are told apart") {
+TEST_CASE("status: distinguishes two launchers on one machine") {
   RoundStatus round;
   round.nodes = {{"a", "", 0, 1}, {"b", "", 1, 1}, {"a", "", 2, 1}};
   CHECK(node_labels(round) == std::vector<std::string>{"a", "b", "a (2)"});

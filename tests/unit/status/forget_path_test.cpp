@@ -5,7 +5,7 @@
 
 namespace muster {
 
-TEST_CASE("forget path: every name comes back as it was") {
+TEST_CASE("forget path: every name survives encoding and decoding") {
   CHECK(forget_path("n1") == "/v1/forget/6e31");
   for (const std::string name : {"n1", "a/b?c=%20\xff", "\x01"}) {
     CHECK(forgotten_node(forget_path(name)) == name);

@@ -14,7 +14,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("metrics: the figures of a job that has regrouped") {
+TEST_CASE("metrics: figures of a job that has regrouped") {
   MetricsExtra extra;
   extra.now = 130;
   extra.output_bytes = 17;
@@ -46,7 +46,7 @@ TEST_CASE("metrics: a hang") {
   CHECK(has(metrics_text(status, {}), "muster_hangs_total 1\n"));
 }
 
-TEST_CASE("metrics: how long workers wait, and who is slow") {
+TEST_CASE("metrics: wait times of workers, and slow ranks") {
   JobStatus status = running_job();
   CHECK_FALSE(has(metrics_text(status, {}), "muster_straggler{"));
   CHECK(has(metrics_text(status, {}), "muster_straggler_cost_ratio 0\n"));
@@ -63,7 +63,7 @@ TEST_CASE("metrics: how long workers wait, and who is slow") {
   }
 }
 
-TEST_CASE("metrics: texts from outside cannot end a label") {
+TEST_CASE("metrics: text from outside cannot end a label") {
   JobStatus status;
   status.job = "a\"b\\c\nd";
   CHECK(has(metrics_text(status, {}), R"(job="a\"b\\cd")"));

@@ -25,7 +25,7 @@ TEST_CASE("status text: a running job") {
   CHECK(has(text, "workers here, running: 2 (ranks 0 to 1)\n"));
 }
 
-TEST_CASE("status text: who is awaited") {
+TEST_CASE("status text: missing nodes") {
   JobStatus status;
   add(status, 1, "job_started", 0, R"("program":"p")");
   add(status, 2, "roll_call", 0, R"("present":1,"needed":3,"awaited":["b","1 more node"])");
@@ -33,7 +33,7 @@ TEST_CASE("status text: who is awaited") {
             "waiting: 1 of 3 nodes is present; missing: b, 1 more node\n"));
 }
 
-TEST_CASE("status text: a worker that says that it is not well, until it is or has ended") {
+TEST_CASE("status text: an unhealthy worker, until it is healthy or has exited") {
   JobStatus status = running_job();
   const auto told = [&] { return has(status_text(status_json(status, 130)), "unhealthy"); };
   CHECK_FALSE(told());
@@ -47,7 +47,7 @@ TEST_CASE("status text: a worker that says that it is not well, until it is or h
   CHECK_FALSE(told());
 }
 
-TEST_CASE("status text: who holds up a job that hangs") {
+TEST_CASE("status text: the rank that blocks a hung job") {
   JobStatus status = running_job();
   add(status, 120, "hang", 1, R"("ranks":[1],"text":["hang: rank 1: stopped by a signal"])");
   const std::string json = status_json(status, 130);
@@ -58,7 +58,7 @@ TEST_CASE("status text: who holds up a job that hangs") {
   CHECK(says(top_screen(json, {})));
 }
 
-TEST_CASE("status text: who waits for how long, and for whom") {
+TEST_CASE("status text: which ranks wait, for how long, and for which rank") {
   JobStatus status = running_job();
   CHECK_FALSE(has(status_text(status_json(status, 130)), "waits for others"));
   status.rounds.back().workers.at(0).waits = WaitStatus{0.251, 12.5};
@@ -73,7 +73,7 @@ TEST_CASE("status text: who waits for how long, and for whom") {
   }
 }
 
-TEST_CASE("status text: any JSON, and no control characters") {
+TEST_CASE("status text: accepts any JSON, and prints no control characters") {
   for (const char* json :
        {"", "null", "[]", "{}", R"({"nodes":3,"rounds":{"a":1},"failures":7})"}) {
     CAPTURE(json);
@@ -85,7 +85,7 @@ TEST_CASE("status text: any JSON, and no control characters") {
   CHECK(has(status_text(status_json(status, 1)), "job a[2Jb,"));
 }
 
-TEST_CASE("status text: one screen is never larger than it is") {
+TEST_CASE("status text: never exceeds one screen") {
   JobStatus status = regrouped_job();
   for (int i = 0; i < 60; ++i) {
     status.rounds.back().nodes.push_back({"node-with-a-long-name-" + std::to_string(i), "", i, 1});
@@ -101,7 +101,7 @@ TEST_CASE("status text: one screen is never larger than it is") {
   CHECK(has(top_screen(status_json(status, 1), {80, 24}), "more nodes\n"));
 }
 
-TEST_CASE("status text: one line for an event") {
+TEST_CASE("status text: one line per event") {
   CHECK(has(event_text(line(0, "worker_started", 2, R"("rank":3,"end":null,"list":[1,2])")),
             "  round 2  worker_started  node=a  rank=3  list=(2)"));
   CHECK(event_text("no\x1b event") == "no event");

@@ -18,7 +18,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("timeline: a bar for each node and worker of each round") {
+TEST_CASE("timeline: one bar per node and worker in each round") {
   const std::string svg = timeline_svg(regrouped_job(), 130);
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
@@ -30,7 +30,7 @@ TEST_CASE("timeline: a bar for each node and worker of each round") {
   CHECK(count(svg, "round 1: b, ranks 2 to 3; ended: node b is silent") == 1);
 }
 
-TEST_CASE("timeline: texts from outside stay text") {
+TEST_CASE("timeline: text from outside is escaped") {
   JobStatus status = running_job();
   status.rounds.back().nodes.at(1).name = "<script>\"&";
   const std::string svg = timeline_svg(status, 130);
@@ -38,7 +38,7 @@ TEST_CASE("timeline: texts from outside stay text") {
   CHECK(count(svg, "&lt;script&gt;&quot;&amp;") >= 1);
 }
 
-TEST_CASE("timeline: nothing yet, and clocks that were set back") {
+TEST_CASE("timeline: no events yet, and clocks that were set back") {
   CHECK(timeline_svg({}, 0).ends_with("</svg>\n"));
   CHECK(timeline_svg(running_job(), 3).find("nan") == std::string::npos);
   JobStatus status = running_job();

@@ -23,7 +23,7 @@ JobShape draw_steady(testing::Dice& dice) {
 
 }  // namespace
 
-TEST_CASE("job waits: of short steps a hundred are enough where ranks are steady", "[slow]") {
+TEST_CASE("job waits: one hundred short steps suffice if ranks are steady", "[slow]") {
   const testing::Seed seed;
   INFO(seed.describe());
   testing::Dice dice(seed.value());
@@ -44,7 +44,8 @@ TEST_CASE("job waits: of short steps a hundred are enough where ranks are steady
   REQUIRE(named >= kJobs * 97 / 100);
 }
 
-TEST_CASE("job waits: of ranks that are alike none is named, however noisy the machine", "[slow]") {
+TEST_CASE("job waits: if all ranks are alike none is reported, however noisy the machine",
+          "[slow]") {
   const testing::Seed seed;
   INFO(seed.describe());
   testing::Dice dice(seed.value() + 1);

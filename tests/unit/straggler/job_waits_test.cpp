@@ -21,7 +21,7 @@ NodeWaits of_node(const std::string& name, int first, int count) {
 
 }  // namespace
 
-TEST_CASE("job waits: a node that tells the longest times of all kinds overflows nothing") {
+TEST_CASE("job waits: a node that reports the longest possible times causes no overflow") {
   constexpr Duration kYear = std::chrono::hours(24 * 366);  // the maximum in a message
   NodeWaits told{.node = "liar", .rank_first = 0, .ranks = 1, .waits = {{.rank = 0}}};
   RankWaits& rank = told.waits.front();
@@ -47,7 +47,7 @@ TEST_CASE("job waits: a node that tells the longest times of all kinds overflows
   CHECK(core.shares().at(0) == 1.0);
 }
 
-TEST_CASE("job waits: looked at once all nodes have told anew, or are silent") {
+TEST_CASE("job waits: evaluates once all nodes have sent new reports, or are silent") {
   JobWaits waits{};
   TimePoint now(1h);
   CHECK_FALSE(waits.next(now));
@@ -68,7 +68,7 @@ TEST_CASE("job waits: looked at once all nodes have told anew, or are silent") {
   }
 }
 
-TEST_CASE("job waits: a node tells of its own ranks only, and of no more than the limit") {
+TEST_CASE("job waits: accepts reports only about a node's own ranks, up to the limit") {
   JobWaits waits{};
   const TimePoint now(1h);
   NodeWaits told = of_node("a", 2, 2);
@@ -88,7 +88,7 @@ TEST_CASE("job waits: a node tells of its own ranks only, and of no more than th
   CHECK(waits.places_of({4}).size() == 1);
 }
 
-TEST_CASE("job waits: a node of which all ranks are slow is whole") {
+TEST_CASE("job waits: a node whose ranks are all slow is marked as whole") {
   JobWaits waits{};
   waits.take(TimePoint(1h), of_node("a", 0, 2));
   waits.take(TimePoint(1h), of_node("b", 2, 2));
@@ -97,7 +97,7 @@ TEST_CASE("job waits: a node of which all ranks are slow is whole") {
                                {.node = "b", .ranks = {2, 3}, .whole = true}});
 }
 
-TEST_CASE("job waits: nodes that tell at other moments and by other clocks are compared") {
+TEST_CASE("job waits: compares nodes that report at different times and with different clocks") {
   const JobShape shape{.ranks = 4, .step = 0.05, .noise = 0.1};
   for (const bool slow : {false, true}) {
     TwoNodes nodes{.job = SimulatedJob(shape, 7)};
@@ -115,7 +115,7 @@ TEST_CASE("job waits: nodes that tell at other moments and by other clocks are c
   }
 }
 
-TEST_CASE("job waits: who leads next begins with what is told to him") {
+TEST_CASE("job waits: a new coordinator starts with the reports that it receives") {
   const JobShape shape{.ranks = 4, .step = 0.05};
   TwoNodes nodes{.job = SimulatedJob(shape, 7)};
   nodes.job.slow_down(1, 0.5);

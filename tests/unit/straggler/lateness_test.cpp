@@ -29,14 +29,14 @@ FlightLog log_of(int pid, const std::vector<std::uint64_t>& called, std::uint64_
 
 }  // namespace
 
-TEST_CASE("lateness: where the others come together, all of it is the slow rank's doing") {
+TEST_CASE("lateness: if the other ranks arrive together, all lateness is the slow rank's own") {
   const auto share = own_share(
       {log_of(100, {110, 210}), log_of(101, {110, 210}), log_of(102, {140, 240})}, kRanks, {2});
   REQUIRE(share);
   REQUIRE(*share == Approx(1));
 }
 
-TEST_CASE("lateness: what the others would wait for each other is not") {
+TEST_CASE("lateness: time that the others would wait for each other does not count") {
   // 0 and 1 take turns being 10 ms late, 2 is always 30 ms late: 20 ms behind the later one, 25 on
   // average.
   const auto share = own_share(
@@ -45,14 +45,14 @@ TEST_CASE("lateness: what the others would wait for each other is not") {
   REQUIRE(*share == Approx(0.8));
 }
 
-TEST_CASE("lateness: operations that not all have kept do not count") {
+TEST_CASE("lateness: operations that some rank no longer has do not count") {
   const auto share = own_share(
       {log_of(100, {110, 210}), log_of(101, {210}, 2), log_of(102, {140, 240})}, kRanks, {2});
   REQUIRE(share);
   REQUIRE(*share == Approx(1));
 }
 
-TEST_CASE("lateness: nothing is said of ranks that are not late, not there or alone") {
+TEST_CASE("lateness: returns nothing for ranks that are punctual, missing or alone") {
   REQUIRE(!own_share({log_of(100, {110}), log_of(102, {100})}, kRanks, {2}));
   REQUIRE(!own_share({log_of(100, {110}), log_of(101, {100})}, kRanks, {2}));
   REQUIRE(!own_share({log_of(102, {110})}, kRanks, {2}));

@@ -5,7 +5,7 @@
 
 namespace muster::straggler {
 
-TEST_CASE("slow: what is said of ranks that hold up the others") {
+TEST_CASE("slow: describes ranks that slow down the others") {
   REQUIRE(describe({.ranks = {3}, .share = 0.312}) ==
           "rank 3 is slow: it costs the job 31 % of its time");
   REQUIRE(describe({.ranks = {2, 5}, .share = 0.2, .step_seconds = 12.34, .lost_seconds = 2.468}) ==
@@ -14,7 +14,7 @@ TEST_CASE("slow: what is said of ranks that hold up the others") {
           "rank 0 is slow: it costs the job 30 % of its time (4.2 ms of each step of 0.39 s)");
 }
 
-TEST_CASE("slow: in a job of many nodes, where they are") {
+TEST_CASE("slow: in a multi-node job it names their nodes") {
   const SlowPlace rank{.node = "b", .ranks = {3}};
   const SlowPlace node{.node = "c", .ranks = {4, 5}, .whole = true};
   REQUIRE(describe({.ranks = {3}, .share = 0.3, .places = {rank}}) ==

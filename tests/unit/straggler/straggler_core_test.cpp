@@ -46,7 +46,7 @@ struct Looks {
 
 }  // namespace
 
-TEST_CASE("straggler: the rank that does not wait is named once, with its share") {
+TEST_CASE("straggler: reports a rank that does not wait once, with its share") {
   Looks looks(4);
   looks.seconds(7, {0.3, 0.31, 0.01, 0.32});
   REQUIRE(looks.effects.empty());
@@ -56,7 +56,7 @@ TEST_CASE("straggler: the rank that does not wait is named once, with its share"
   REQUIRE(looks.core.named());
 }
 
-TEST_CASE("straggler: what a step costs is told although the first block had no steps yet") {
+TEST_CASE("straggler: reports the cost per step even if the first block had no steps yet") {
   Looks looks(2);
   looks.seconds(1, {0.4, 0.1});
   for (std::uint64_t step = 0; looks.effects.empty(); step += 10) {
@@ -71,27 +71,27 @@ TEST_CASE("straggler: what a step costs is told although the first block had no 
   REQUIRE(*slow.lost_seconds == Approx(0.03));
 }
 
-TEST_CASE("straggler: a tenth of the time is no matter yet") {
+TEST_CASE("straggler: a tenth of the time is not reported yet") {
   Looks looks(4);
   looks.seconds(100, {0.12, 0.12, 0.03, 0.12});
   REQUIRE(looks.effects.empty());
 }
 
-TEST_CASE("straggler: two of four are named together; the cost is that of the slower one") {
+TEST_CASE("straggler: reports two of four together; the cost is that of the slower one") {
   Looks looks(4);
   looks.seconds(20, {0.5, 0.05, 0.1, 0.5});
   REQUIRE(looks.named() == std::vector<int>{1, 2});
   REQUIRE(std::get<Named>(looks.effects.front()).slow.share == Approx(0.45));
 }
 
-TEST_CASE("straggler: of more than half nobody says that they are slow") {
+TEST_CASE("straggler: never reports more than half of the ranks as slow") {
   // Two of three wait for no other rank: the third one is fast.
   Looks looks(3);
   looks.seconds(100, {0.0, 0.01, 0.4});
   REQUIRE(looks.effects.empty());
 }
 
-TEST_CASE("straggler: one long wait is not enough") {
+TEST_CASE("straggler: a single long wait is not enough") {
   Looks looks(2);
   looks.seconds(3, {0.01, 0.02});
   looks.now += std::chrono::seconds(30);  // rank 0 writes a checkpoint
@@ -100,7 +100,7 @@ TEST_CASE("straggler: one long wait is not enough") {
   REQUIRE(looks.effects.empty());
 }
 
-TEST_CASE("straggler: who is slow in turns is not") {
+TEST_CASE("straggler: ranks that take turns being slow are not reported") {
   Looks looks(2);
   for (int i = 0; i < 30; ++i) {
     looks.seconds(3, {0.4, 0.0});
@@ -109,7 +109,7 @@ TEST_CASE("straggler: who is slow in turns is not") {
   REQUIRE(looks.effects.empty());
 }
 
-TEST_CASE("straggler: it is over when the others no longer wait, and named again after a while") {
+TEST_CASE("straggler: reports when the others no longer wait, and reports again after a while") {
   Looks looks(3);
   looks.seconds(10, {0.3, 0.3, 0.0});
   looks.seconds(10, {0.02, 0.02, 0.0});
@@ -122,7 +122,7 @@ TEST_CASE("straggler: it is over when the others no longer wait, and named again
   REQUIRE(looks.effects.size() == 3);
 }
 
-TEST_CASE("straggler: another one is named after a minute") {
+TEST_CASE("straggler: reports another rank after a minute") {
   Looks looks(3);
   looks.seconds(20, {0.3, 0.3, 0.0});
   looks.seconds(100, {0.0, 0.3, 0.3});
@@ -140,7 +140,7 @@ TEST_CASE("straggler: steps of ten seconds are enough, too") {
   REQUIRE(*core.named()->lost_seconds == Approx(5).epsilon(0.02));
 }
 
-TEST_CASE("straggler: ranks that have nothing to do with each other are not compared") {
+TEST_CASE("straggler: does not compare ranks without common operations") {
   Looks looks(4);
   for (const int rank : {2, 3}) {
     looks.ranks[static_cast<std::size_t>(rank)].groups.front().group = "other";
@@ -149,7 +149,7 @@ TEST_CASE("straggler: ranks that have nothing to do with each other are not comp
   REQUIRE(looks.effects.empty());
 }
 
-TEST_CASE("straggler: groups that share a rank are one") {
+TEST_CASE("straggler: groups that share a rank count as one") {
   Looks looks(3);
   looks.ranks[2].groups.front().group = "other";
   looks.ranks[1].groups.push_back({.group = "other"});
@@ -160,7 +160,7 @@ TEST_CASE("straggler: groups that share a rank are one") {
   REQUIRE(looks.named() == std::vector<int>{2});
 }
 
-TEST_CASE("straggler: a rank without operations holds up nobody") {
+TEST_CASE("straggler: a rank without operations slows down no other rank") {
   Looks looks(3);
   for (int i = 0; i < 20; ++i) {
     looks.seconds(1, {0.1, 0.11});
@@ -169,7 +169,7 @@ TEST_CASE("straggler: a rank without operations holds up nobody") {
   REQUIRE(looks.core.shares().count(2) == 0);
 }
 
-TEST_CASE("straggler: numbers that a program made up do no harm") {
+TEST_CASE("straggler: invalid numbers from a program do no harm") {
   Looks looks(2);
   looks.seconds(5, {0.1, 0.1});
   looks.ranks[0].groups.front().waited = Duration::max();
@@ -192,7 +192,7 @@ TEST_CASE("straggler: numbers that a program made up do no harm") {
   }
 }
 
-TEST_CASE("straggler: ranks are looked at as often as their steps need it") {
+TEST_CASE("straggler: polls ranks as often as their steps require") {
   StragglerCore core;
   CHECK(core.look_after(kStart) == kLookMin);  // they may be about to start
   CHECK(core.look_after(kStart + Duration(1)) == kLookMax);
@@ -207,7 +207,7 @@ TEST_CASE("straggler: ranks are looked at as often as their steps need it") {
   CHECK(after(2) == kLookMax);
 }
 
-TEST_CASE("straggler: another attempt begins with nothing") {
+TEST_CASE("straggler: another attempt starts from scratch") {
   Looks looks(2);
   looks.seconds(20, {0.3, 0.0});
   looks.core.begin();
@@ -219,7 +219,7 @@ TEST_CASE("straggler: another attempt begins with nothing") {
   REQUIRE(looks.effects.size() == 2);
 }
 
-TEST_CASE("straggler: what each rank waits, of the last seconds") {
+TEST_CASE("straggler: each rank's wait time over the last seconds") {
   Looks looks(2);
   looks.seconds(5, {0.25, 0.05});
   REQUIRE(looks.core.shares().at(0) == Approx(0.25));

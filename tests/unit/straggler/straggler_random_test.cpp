@@ -40,7 +40,8 @@ std::string text_of(const JobShape& shape) {
 
 }  // namespace
 
-TEST_CASE("straggler: of ranks that are alike none is named, however noisy the machine", "[slow]") {
+TEST_CASE("straggler: if all ranks are alike none is reported, however noisy the machine",
+          "[slow]") {
   const testing::Seed seed;
   INFO(seed.describe());
   testing::Dice dice(seed.value());
@@ -57,7 +58,7 @@ TEST_CASE("straggler: of ranks that are alike none is named, however noisy the m
   }
 }
 
-TEST_CASE("straggler: a slow rank is named within a hundred steps, with what it costs", "[slow]") {
+TEST_CASE("straggler: reports a slow rank within a hundred steps, with its cost", "[slow]") {
   const testing::Seed seed;
   INFO(seed.describe());
   testing::Dice dice(seed.value() + 1);
@@ -103,7 +104,7 @@ TEST_CASE("straggler: a slow rank is named within a hundred steps, with what it 
   REQUIRE(right_cost >= named * 90 / 100);
 }
 
-TEST_CASE("straggler: of short steps a hundred are enough where ranks are steady", "[slow]") {
+TEST_CASE("straggler: one hundred short steps suffice if ranks are steady", "[slow]") {
   const testing::Seed seed;
   INFO(seed.describe());
   testing::Dice dice(seed.value() + 2);

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 }  // namespace
 
-TEST_CASE("wait reader: what a rank has waited since its communicator was made") {
+TEST_CASE("wait reader: a rank's wait time since its communicator was created") {
   auto recorder = FlightRecorder::open({.name = "world", .rank = 0, .epoch = 7});
   REQUIRE(recorder);
   collective::Request request;
@@ -38,7 +38,7 @@ TEST_CASE("wait reader: what a rank has waited since its communicator was made")
   REQUIRE(read_waits({fd.get()}, {{::getpid() + 1, 5}}).empty());
 }
 
-TEST_CASE("wait reader: what is no flight recorder has nothing") {
+TEST_CASE("wait reader: a file that is not a flight recorder has none") {
   const UniqueFd fd(::memfd_create("none", MFD_CLOEXEC));
   REQUIRE(::ftruncate(fd.get(), 65536) == 0);
   REQUIRE(read_waits({fd.get(), -1}, {{0, 0}}).empty());

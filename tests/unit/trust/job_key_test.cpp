@@ -45,7 +45,7 @@ TEST_CASE("job key: the test vectors of RFC 5869, appendix A, for SHA-256") {
         "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8");
 }
 
-TEST_CASE("job key: another token or another job is another key") {
+TEST_CASE("job key: another token or another job gives another key") {
   const JobKey key = derive_job_key("a token of sixteen bytes", "job");
   CHECK(key == derive_job_key("a token of sixteen bytes", "job"));
   CHECK(key != derive_job_key("a token of sixteen bytes", "job2"));

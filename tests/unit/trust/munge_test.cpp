@@ -17,14 +17,14 @@ std::string opened(const std::string& status, const std::string& user, const std
 
 }  // namespace
 
-TEST_CASE("munge: a secret is sealed for our user, and is on no command line") {
+TEST_CASE("munge: encodes a secret for our user, without passing it on a command line") {
   const MungeCall call = seal_call(kSecret, kUser);
   CHECK(call.argv == std::vector<std::string>{"munge", "--restrict-uid=1000"});
   CHECK_THAT(call.input, Catch::EndsWith(kSecret));
   CHECK(open_call("MUNGE:x:").input == "MUNGE:x:");
 }
 
-TEST_CASE("munge: a credential is one line, anything else is told in MUNGE's words") {
+TEST_CASE("munge: a credential is one line; other output becomes an error in MUNGE's words") {
   CHECK(take_credential("MUNGE:AwQFAAD:\n") == "MUNGE:AwQFAAD:");
   const auto gone = take_credential("munge: Error: Failed to access \"/run/x\": No such file\n");
   REQUIRE_FALSE(gone);
@@ -35,7 +35,7 @@ TEST_CASE("munge: a credential is one line, anything else is told in MUNGE's wor
   CHECK(take_credential("").error().message == "MUNGE: no answer");
 }
 
-TEST_CASE("munge: what we have sealed is opened, also a second time on one machine") {
+TEST_CASE("munge: decodes what we have encoded, even a second time on one machine") {
   const std::string sealed = seal_call(kSecret, kUser).input;
   CHECK(take_secret(opened("0", "1000", sealed), kUser) == kSecret);
   CHECK(take_secret("unmunge: Error: Replayed credential\n" + opened("17", "1000", sealed),
@@ -44,7 +44,7 @@ TEST_CASE("munge: what we have sealed is opened, also a second time on one machi
                     kUser) == kSecret);
 }
 
-TEST_CASE("munge: what another user sealed, or we for something else, is no key") {
+TEST_CASE("munge: rejects a credential from another user or for another purpose") {
   const std::string sealed = seal_call(kSecret, kUser).input;
   const auto fault = [](const std::string& printed) {
     const auto taken = take_secret(printed, kUser);

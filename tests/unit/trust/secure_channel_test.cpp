@@ -78,7 +78,7 @@ std::string certified_answer(const std::string& hello) {
 
 }  // namespace
 
-TEST_CASE("secure channel: who has the same key hears what was said, in any split") {
+TEST_CASE("secure channel: peers with the same key read each other's messages, in any split") {
   const JobTrust trust(kToken, "job");
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000000}}) {
     Pair pair(trust, trust);
@@ -95,7 +95,7 @@ TEST_CASE("secure channel: who has the same key hears what was said, in any spli
   }
 }
 
-TEST_CASE("secure channel: two connections of one job share no bytes of what is sealed") {
+TEST_CASE("secure channel: two connections of one job share no encrypted bytes") {
   const JobTrust trust(kToken, "job");
   Pair one(trust, trust);
   Pair two(trust, trust);
@@ -106,7 +106,7 @@ TEST_CASE("secure channel: two connections of one job share no bytes of what is 
   CHECK(one.client.take_output() != two.client.take_output());
 }
 
-TEST_CASE("secure channel: another token or another job is refused, and the client hears so") {
+TEST_CASE("secure channel: another token or job is refused, and the client learns that") {
   const JobTrust ours(kToken, "job");
   const JobTrust another_token("fedcba9876543210fedcba9876543210", "job");
   const JobTrust another_job(kToken, "job2");
@@ -121,7 +121,7 @@ TEST_CASE("secure channel: another token or another job is refused, and the clie
   }
 }
 
-TEST_CASE("secure channel: a server without the key is not believed") {
+TEST_CASE("secure channel: rejects a server without the key") {
   // It can only repeat what it recorded on another connection.
   const JobTrust trust(kToken, "job");
   Pair honest(trust, trust);
@@ -132,7 +132,7 @@ TEST_CASE("secure channel: a server without the key is not believed") {
   CHECK(plain.empty());
 }
 
-TEST_CASE("secure channel: a certificate is no proof") {
+TEST_CASE("secure channel: a certificate is not proof") {
   const JobTrust trust(kToken, "job");
   SecureChannel client(trust, Side::client);
   const std::string answer = certified_answer(client.take_output());
@@ -142,7 +142,7 @@ TEST_CASE("secure channel: a certificate is no proof") {
   CHECK(plain.empty());
 }
 
-TEST_CASE("secure channel: what was recorded opens nothing when it is sent again") {
+TEST_CASE("secure channel: replayed messages open nothing") {
   const JobTrust trust(kToken, "job");
   Pair recorded(trust, trust);
   recorded.talk();
@@ -155,14 +155,14 @@ TEST_CASE("secure channel: what was recorded opens nothing when it is sent again
   CHECK(plain.empty());
 }
 
-TEST_CASE("secure channel: its own words do not open it") {
+TEST_CASE("secure channel: its own messages do not open it") {
   const JobTrust trust(kToken, "job");
   SecureChannel client(trust, Side::client);
   std::string plain;
   CHECK(client.feed(client.take_output(), plain) == State::failed);
 }
 
-TEST_CASE("secure channel: one changed byte ends it, wherever it is") {
+TEST_CASE("secure channel: any changed byte ends it") {
   const JobTrust trust(kToken, "job");
   SecureChannel first(trust, Side::client);
   const std::string hello = first.take_output();
@@ -185,7 +185,7 @@ TEST_CASE("secure channel: one changed byte ends it, wherever it is") {
   CHECK(pair.heard_by_server.empty());
 }
 
-TEST_CASE("secure channel: a record that is cut, left out or repeated says nothing") {
+TEST_CASE("secure channel: a record that is truncated, missing or repeated yields nothing") {
   const JobTrust trust(kToken, "job");
   Pair pair(trust, trust);
   pair.talk();
@@ -219,7 +219,7 @@ TEST_CASE("secure channel: garbage fails at once") {
   }
 }
 
-TEST_CASE("secure channel: the first words of a client are one whole record") {
+TEST_CASE("secure channel: a client's first message is one whole record") {
   const JobTrust trust(kToken, std::string(4096, 'j'));
   SecureChannel client(trust, Side::client);
   const std::string hello = client.take_output();

@@ -54,7 +54,7 @@ const std::string kSecret = "0123456789abcdef";
 
 }  // namespace
 
-TEST_CASE("token file: where modes cannot be changed, the user vouches for it") {
+TEST_CASE("token file: on a mount with fixed modes the user is responsible for access") {
   CHECK_FALSE(fault_of_token_file({.owner = kStranger, .mode = 0777}, kUs).empty());
   CHECK(fault_of_token_file({.owner = kStranger, .mode = 0777, .is_shared = true}, kUs).empty());
   CHECK_FALSE(fault_of_token_file({.is_regular = false, .is_shared = true}, kUs).empty());
@@ -66,12 +66,12 @@ TEST_CASE("token file: where modes cannot be changed, the user vouches for it") 
   CHECK(token->secret == kSecret);
 }
 
-TEST_CASE("token file: another user's home is none") {
+TEST_CASE("token file: does not use another user's home") {
   const Home home;
   const std::string folder = home / "home";
   REQUIRE(::mkdir(folder.c_str(), 0755) == 0);
   if (::chown(folder.c_str(), kStranger, kStranger) != 0) {
-    WARN("skipped: only root can give folders away");
+    WARN("skipped: needs root to change a folder's owner");
     return;
   }
   const auto token = read_token({TokenFrom::home, folder + "/.config/muster/token", ""});
@@ -81,7 +81,7 @@ TEST_CASE("token file: another user's home is none") {
   CHECK_FALSE(fs::exists(folder + "/.config"));
 }
 
-TEST_CASE("token file: who may own it, and who may read it") {
+TEST_CASE("token file: permitted owners and modes") {
   CHECK(fault_of_token_file({.owner = kUs, .mode = 0600}, kUs).empty());
   CHECK(fault_of_token_file({.owner = kUs, .mode = 0400}, kUs).empty());
   CHECK(fault_of_token_file({.owner = 0, .mode = 0440}, kUs).empty());
@@ -102,7 +102,7 @@ TEST_CASE("token file: who may own it, and who may read it") {
   }
 }
 
-TEST_CASE("token file: what is in it, and that no error repeats it") {
+TEST_CASE("token file: parses the contents, and no error prints them") {
   CHECK(*take_token(kSecret + "\r\n") == kSecret);
   CHECK(*take_token(std::string(kMaxTokenBytes, 'x')) == std::string(kMaxTokenBytes, 'x'));
   const auto longer = take_token(std::string(kMaxTokenBytes + 1, 'x'));
@@ -113,7 +113,7 @@ TEST_CASE("token file: what is in it, and that no error repeats it") {
   CHECK_THAT(shorter.error().message, Catch::Contains("has 15 bytes") && !Catch::Contains("qwer"));
 }
 
-TEST_CASE("token file: read as it is named, a pod's links too") {
+TEST_CASE("token file: reads the named file through links, like a pod's") {
   const Home home;
   CHECK(read_file(write(home / "t", kSecret + "\n"))->secret == kSecret);
   // Mounted like a Kubernetes secret: token → ..data/token, ..data → ..2026.
@@ -131,7 +131,7 @@ TEST_CASE("token file: read as it is named, a pod's links too") {
   CHECK(read_file(home / "none").error().code == Errc::usage);
 }
 
-TEST_CASE("token file: the home's is made once, for its owner alone, and then read") {
+TEST_CASE("token file: creates the home's file once, for its owner only, and then reads it") {
   const Home home;
   const TokenSource source{TokenFrom::home, home / ".config/muster/token", ""};
   const auto made = read_token(source);
@@ -149,7 +149,7 @@ TEST_CASE("token file: the home's is made once, for its owner alone, and then re
   CHECK(std::distance(begin(left), end(left)) == 1);
 }
 
-TEST_CASE("token file: nodes that start together in one home agree") {
+TEST_CASE("token file: nodes that start together with one home agree") {
   const Home home;
   const std::string path = home / "c/muster/token";
   constexpr int kNodes = 16;
@@ -175,7 +175,7 @@ TEST_CASE("token file: nodes that start together in one home agree") {
   ::close(out[1]);
 }
 
-TEST_CASE("token file: a home that has none and can make none is no error") {
+TEST_CASE("token file: a home where no file can be created is not an error") {
   const Home home;
   const auto pod = read_token({TokenFrom::home, home / "muster/token", "", "it is a pod's"});
   REQUIRE(pod);
@@ -191,7 +191,7 @@ TEST_CASE("token file: a home that has none and can make none is no error") {
   CHECK(off->why_none == "--token=none");
 }
 
-TEST_CASE("token file: one in the home that cannot be relied on is an error") {
+TEST_CASE("token file: an insecure file in the home is an error") {
   const Home home;
   fs::create_directory(home / "muster");
   write(home / "muster/token", kSecret, 0644);
@@ -200,6 +200,6 @@ TEST_CASE("token file: one in the home that cannot be relied on is an error") {
   CHECK_THAT(token.error().message, Catch::Contains("other users can access it"));
 }
 
-TEST_CASE("token file: what is made is never the same") {
+TEST_CASE("token file: a new token is always different") {
   CHECK(make_token() != make_token());
 }

@@ -13,7 +13,7 @@ Environ with(std::map<std::string, std::string, std::less<>> variables) {
 
 }  // namespace
 
-TEST_CASE("token source: the first that is there") {
+TEST_CASE("token source: uses the first that exists") {
   const Environ home = with({{"HOME", "/home/u"}});
   TokenSource off{TokenFrom::nowhere, "", "--token=none"};
   off.is_off = true;
@@ -30,7 +30,7 @@ TEST_CASE("token source: the first that is there") {
         "/home/u/.config/muster/token");
 }
 
-TEST_CASE("token source: without a home there is none, and a pod makes none") {
+TEST_CASE("token source: without a home there is none, and a pod creates none") {
   CHECK(choose_token_source({}, with({})).from == TokenFrom::nowhere);
   CHECK(choose_token_source({}, with({})).why_none == "HOME is not set");
   CHECK(choose_token_source({}, with({{"HOME", "relative"}})).from == TokenFrom::nowhere);
@@ -40,7 +40,7 @@ TEST_CASE("token source: without a home there is none, and a pod makes none") {
   CHECK_FALSE(pod.why_not_made.empty());
 }
 
-TEST_CASE("token source: MUNGE before the home, where there is one, and after what was typed") {
+TEST_CASE("token source: MUNGE, where available, precedes the home and follows explicit options") {
   const Environ home = with({{"HOME", "/home/u"}});
   const auto beside = choose_token_source({.file = "", .has_munge = true}, home);
   CHECK(beside.munge == MungeUse::wanted);
@@ -59,7 +59,7 @@ TEST_CASE("token source: MUNGE before the home, where there is one, and after wh
   CHECK(describe(beside) == "MUNGE, else /home/u/.config/muster/token");
 }
 
-TEST_CASE("token source: what --explain shows") {
+TEST_CASE("token source: the source as shown by --explain") {
   CHECK(describe(TokenSource{}) == "none");
   CHECK(describe(TokenSource{TokenFrom::file, "/f", ""}) == "/f");
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import TextIO
 
-TAIL_MAX = 1 << 16  # characters of the tail to keep, for the launcher's report
+TAIL_MAX = 1 << 16  # number of trailing characters to keep, for the launcher's report
 
 
 class Output:

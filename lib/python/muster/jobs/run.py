@@ -15,10 +15,10 @@ from .listener import Connection, Listener
 from .messages import BadMessage
 from .output import Output
 
-# The launcher gets SIGTERM when the thread that waits for it exits for any reason. This small
-# program requests that and then execs the launcher. A separate program is needed because Python
-# code is not safe between fork and exec in a process with threads, such as a notebook kernel. It
-# also resets two signals that Python ignores.
+# The launcher must get SIGTERM if the thread that waits for it exits for any reason. This small
+# program requests that signal from the kernel and then execs the launcher. A separate program is
+# needed because Python code is not safe between fork and exec in a process with threads, such as a
+# notebook kernel. The program also resets two signals that Python ignores.
 _BECOME = """import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 os.getppid() == int(sys.argv[1]) or os._exit(1)
@@ -77,7 +77,7 @@ class Run:
             self._serve()
             self._process.wait()
         except BaseException:  # a second Ctrl-C, or a stream that cannot be written
-            self._process.kill()  # no process of a job outlives its launcher
+            self._process.kill()  # no process of a job outlives the launcher
             self._process.wait()
 
     def _serve(self) -> None:

@@ -77,7 +77,7 @@ class Attached:
         self._parameters = [p for _, p in parameters]
         self._has_unused = options.get("has_unused", False)
         self._gpu = next((p.device for _, p in parameters if p.device.type == "cuda"), None)
-        self._stream: Any = None  # all gradients of this step are marked on it
+        self._stream: Any = None  # the stream on which all gradients of this step are marked
         options = {"reorder": True, **options}
         self.sync = GradientSync(comm, **options, device=self._gpu.index if self._gpu else None)
         for name, p in parameters:

@@ -36,7 +36,7 @@ class Meeting:
     store: Any
     served: Optional[ServedStore]  # the store that this rank serves for the group, if any
     control: Control
-    seconds: float  # the timeout
+    seconds: float  # the group's timeout, in seconds
     make_channel: Callable[[int], Communicator]
     address_of: Callable[[int], Tuple[str, int]]
     # Makes a group of a subset of the ranks: store, rank, size, timeout.
@@ -111,7 +111,7 @@ class Base(dist.ProcessGroup):
         """No-op: the ranks are connected from the start."""
 
     def perform_nocolor_split(self, device: Any = None) -> None:
-        """No-op: ranks outside a new group take no part in creating it."""
+        """No-op: ranks outside a new group are not involved in creating it."""
 
     @property
     def options(self) -> Any:

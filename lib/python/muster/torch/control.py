@@ -38,7 +38,7 @@ class Listener(Protocol):
 class _Connection:
     def __init__(self, at: socket.socket, rank: Optional[int]) -> None:
         at.setblocking(False)
-        self.at, self.rank = at, rank  # None: no HELLO yet
+        self.at, self.rank = at, rank  # rank: None until HELLO arrives
         self.is_source = rank is not None  # this rank opened the connection
         self.unread, self.unsent = bytearray(), bytearray()
 

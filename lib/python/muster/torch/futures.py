@@ -75,7 +75,7 @@ class Completer:
                 lane.close()
 
     def end(self) -> None:
-        """Called at process exit: gives up pending operations and waits for the threads. A thread
+        """Called at process exit: abandons pending operations and waits for the threads. A thread
         that returns from C++ after that would find no interpreter and abort the process."""
         if self._pid != os.getpid():
             return  # a forked child does not have the threads

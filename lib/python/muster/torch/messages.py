@@ -30,7 +30,7 @@ class Group(Protocol):
     """The part of a process group that Messages uses."""
 
     comm: Communicator
-    seconds: float  # its timeout
+    seconds: float  # the group's timeout
 
     def transfer(self, kind: int, tensor: torch.Tensor, rank: int) -> Part:
         """Starts a SEND or RECV on the group's own communicator, which has no tags."""
@@ -213,7 +213,7 @@ class Message:
         self._started.set()
 
     def lose(self, rank: int) -> None:
-        """Called if the rank exits before taking part."""
+        """Called if the rank exits before it has joined the transfer."""
         self.fail(errors.PeerFailed(f"tag {self.tag}, rank {rank} of the group has died or left: "
                                     f"{self} can never complete", rank))
 
@@ -259,7 +259,7 @@ class _Channel:
         self._queue.put(message)
 
     def close(self) -> None:
-        """Finishes pending messages once both sides have closed the channel, in either order."""
+        """Lets pending messages finish, then closes the channel. Returns immediately."""
         self._queue.put(None)
 
     def _run(self) -> None:

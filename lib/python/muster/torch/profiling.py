@@ -69,8 +69,8 @@ def _watched(operation: Any, name: str) -> Any:
 
 
 class _Range:
-    """A range of the profiler. As in PyTorch's own backends, it ends with the operation. It ends
-    in another thread: the one that completes the futures."""
+    """A range of the profiler. As in PyTorch's own backends, it ends with the operation. The thread
+    that completes the futures ends it."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
