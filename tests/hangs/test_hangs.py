@@ -15,6 +15,8 @@ import tempfile
 import unittest
 
 import kinds
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from cases import FolderCase, kill_at_end, spawn  # noqa: E402, F401: for test modules
 
 MUSTER = os.environ["MUSTER_BIN"]
 HERE = pathlib.Path(__file__).parent

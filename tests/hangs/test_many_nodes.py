@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -18,10 +17,9 @@ import uuid
 
 import kinds
 import slow
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-from ports import free_port  # noqa: E402
-from test_hangs import (DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH,  # noqa: E402
-                        environment, missing)
+from test_hangs import (DEADLINE, HERE, HUNG, LIMIT, MUSTER, TORCH, FolderCase, environment,
+                        missing)
+from ports import free_port
 
 NEW_NAMES = 0x04000000  # CLONE_NEWUTS
 IS_ROOT = os.geteuid() == 0
@@ -51,7 +49,7 @@ def named(name):
 
 class Node:
     def __init__(self, scratch, name, args, python, ranks):
-        self.folder = pathlib.Path(scratch) / name
+        self.folder = scratch / name
         self.folder.mkdir()
         self.name = name if IS_ROOT else socket.gethostname()
         self.ranks = ranks
@@ -59,7 +57,7 @@ class Node:
         with self.files[0].open("wb") as out, self.files[1].open("wb") as err:
             self.process = subprocess.Popen(
                 [MUSTER, f"--log-dir={self.folder}/logs", *args], stdin=subprocess.DEVNULL,
-                stdout=out, stderr=err, env=environment(scratch, python),
+                stdout=out, stderr=err, env=environment(str(scratch), python),
                 preexec_fn=named(name))
 
     def err(self):
@@ -109,12 +107,7 @@ class Node:
         return f"--- node {self.name}, code {self.process.poll()}\n{self.err()}"
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.scratch = folder.name
-
+class Case(FolderCase):
     def start(self, options, file, *words, python="", options_of=None):
         """options_of: for one node, instead of those for all."""
         job, port = "hang-" + uuid.uuid4().hex[:8], free_port()
@@ -126,7 +119,7 @@ class Case(unittest.TestCase):
                     f"--rdzv-id={job}", f"--local-addr=127.0.0.{number + 1}", "--tee=3",
                     "--shutdown-timeout=1", *(options_of or {}).get(name, options),
                     str(HERE / file), *words]
-            node = Node(self.scratch, name, args, python, list(range(first, first + ranks)))
+            node = Node(self.folder, name, args, python, list(range(first, first + ranks)))
             self.addCleanup(node.kill)
             self.nodes.append(node)
             first += ranks
@@ -220,7 +213,7 @@ for each in slow.KINDS:
 class Actions(Case):
     def setUp(self):
         super().setUp()
-        self.fifo = pathlib.Path(self.scratch) / "fifo"
+        self.fifo = self.folder / "fifo"
         os.mkfifo(self.fifo)
 
     def let_go_on(self):

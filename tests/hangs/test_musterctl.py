@@ -3,14 +3,12 @@
 (kinds.py), with the flight recorders of muster's library and of PyTorch."""
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
-from test_hangs import HERE, MUSTER, TORCH, environment, missing
+from test_hangs import HERE, MUSTER, TORCH, FolderCase, environment, missing
 import kinds
 
 CTL = os.environ["MUSTERCTL"]
@@ -25,19 +23,17 @@ def ctl(*words):
     return done.stdout
 
 
-class Running(unittest.TestCase):
+class Running(FolderCase):
     def start(self, name, *options):
         kind = kinds.KINDS[name]
         if missing(kind):
             self.skipTest(missing(kind))
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.logs = pathlib.Path(folder.name, "logs")
+        self.logs = self.folder / "logs"
         self.job = job = subprocess.Popen(
             [MUSTER, f"--nproc-per-node={kind.ranks}", f"--log-dir={self.logs}",
              "--shutdown-timeout=1", *options, str(HERE / "kinds.py"), name],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=environment(folder.name, TORCH if kind.torch else ""))
+            env=environment(str(self.folder), TORCH if kind.torch else ""))
         self.addCleanup(job.wait)
         self.addCleanup(job.terminate)
         return ["--pid", job.pid]
@@ -100,12 +96,11 @@ class Flights(Running):
         self.assertEqual(sorted(path.name for path in attempt.iterdir()), ["0", "1", "2"])
 
     def test_dumps_in_a_folder(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for rank in (0, 1):
-                shutil.copy(FIXTURES / f"nccl-{rank}.pickle", f"{folder}/nccl_trace_rank_{rank}")
-            pathlib.Path(folder, "notes_7").write_text("no dump")
-            pathlib.Path(folder, "broken_8").write_bytes(b"\x80\x02cos\nsystem\n")
-            said = ctl("flights", folder)
+        for rank in (0, 1):
+            shutil.copy(FIXTURES / f"nccl-{rank}.pickle", self.folder / f"nccl_trace_rank_{rank}")
+        (self.folder / "notes_7").write_text("no dump")
+        (self.folder / "broken_8").write_bytes(b"\x80\x02cos\nsystem\n")
+        said = ctl("flights", self.folder)
         self.assertIn("default_pg (nccl): 2 of 2 ranks seen\n", said)
         self.assertIn("rank 1 is behind: rank 0 waits for it\n", said)
         self.assertIn("broken_8: unexpected data at byte 2", said)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/troubleshooting.md: runs its commands with its program and compares the output."""
 import os
-import pathlib
 import re
 import shlex
 import subprocess
-import tempfile
 import time
 import unittest
 
-from test_hangs import DEADLINE, HERE, MUSTER, environment
+from test_hangs import DEADLINE, HERE, MUSTER, FolderCase, environment, spawn
 
 MUSTERCTL = os.environ["MUSTERCTL"]
 PAGE = (HERE.parents[1] / "docs/troubleshooting.md").read_text()
@@ -32,23 +30,18 @@ def pattern(line):
         "=box", r"=\S+").replace(r"on\ box", r"on\ \S+")
 
 
-class Trouble(unittest.TestCase):
+class Trouble(FolderCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         program, = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
-        pathlib.Path(self.folder, "train.py").write_text(program)
-        os.mkfifo(os.path.join(self.folder, "part-7.fifo"))
+        (self.folder / "train.py").write_text(program)
+        os.mkfifo(self.folder / "part-7.fifo")
         self.job = None
 
     def start(self, *words):
-        job = subprocess.Popen([MUSTER, *words], cwd=self.folder, env=environment(self.folder),
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-        self.addCleanup(job.communicate)
-        self.addCleanup(job.kill)
-        return job
+        return spawn(self, [MUSTER, *words], cwd=self.folder, env=environment(str(self.folder)),
+                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                     text=True)
 
     def watched_job(self):
         """The one that hangs without --hang-timeout: waits until musterctl shows that rank 2 is
@@ -64,8 +57,8 @@ class Trouble(unittest.TestCase):
             return said
         if words[-1] != "logs":
             words += ["--pid", str(self.watched_job().pid)]
-        done = subprocess.run([MUSTERCTL, *words], cwd=self.folder, env=environment(self.folder),
-                              capture_output=True, text=True, timeout=DEADLINE)
+        done = subprocess.run([MUSTERCTL, *words], cwd=self.folder, capture_output=True, text=True,
+                              env=environment(str(self.folder)), timeout=DEADLINE)
         return done.stdout + done.stderr
 
     def missing(self, command, lines):

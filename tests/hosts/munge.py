@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from harness import eventually, read
+from harness import eventually, read, spawn
 
 SOCKET = "/run/munge/munge.socket.2"
 
@@ -32,10 +32,9 @@ class Munged:
         files = [f"--{what}={self.folder}/{what.split('-')[0]}"
                  for what in ("key-file", "pid-file", "log-file", "seed-file")]
         with open(self.folder / "said", "wb") as said:
-            self.process = subprocess.Popen(
-                [*host.prefix, "munged", "--foreground", "--force", f"--socket={SOCKET}", *files],
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-        case.addCleanup(self.kill)
+            self.process = spawn(
+                case, [*host.prefix, "munged", "--foreground", "--force", f"--socket={SOCKET}",
+                       *files], stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         socket = f"/proc/{host.holder.pid}/root{SOCKET}"
         eventually(lambda: os.path.exists(socket), lambda: read(self.folder / "said"))
 

@@ -6,9 +6,8 @@ none of these sums has a deadline that would expire before the test's.)"""
 
 import os
 import subprocess
-import unittest
 
-from harness import eventually, read
+from harness import eventually, read, spawn
 from hosts import DNS, HostsCase
 
 PUPPET = os.environ["MUSTER_COLLECTIVE_PUPPET"]
@@ -21,19 +20,12 @@ class Silent(HostsCase):
         super().setUp()
         self.ranks = []
 
-    def spawn(self, *command, **how):
-        process = subprocess.Popen(command, **how)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
     def serve(self):
         """On the switch, so that the store does not end with a host."""
         file = self.folder / "port"
-        self.spawn(*self.net.switch.prefix, STORE, "--bind", DNS, "--port", "0", "--port-file",
-                   str(file))
-        eventually(lambda: read(file).strip(), "the store listens")
-        return read(file).strip()
+        spawn(self, [*self.net.switch.prefix, STORE, "--bind", DNS, "--port", "0", "--port-file",
+                     file])
+        return eventually(lambda: read(file).strip(), "the store listens")
 
     def sum_for_ever(self, count):
         """One rank on each host, in the middle of large sums."""
@@ -44,10 +36,8 @@ class Silent(HostsCase):
                        "MASTER_ADDR": DNS, "MASTER_PORT": port,
                        "TORCHELASTIC_USE_AGENT_STORE": "True",
                        "MUSTER_COLLECTIVE_TIMEOUT": "1h"}
-            process = self.spawn(*host.prefix, PUPPET, "for-ever", "staged", env=environ,
-                                 stdout=subprocess.PIPE, text=True)
-            self.addCleanup(process.stdout.close)
-            self.ranks.append(process)
+            self.ranks.append(spawn(self, [*host.prefix, PUPPET, "for-ever", "staged"], env=environ,
+                                    stdout=subprocess.PIPE, text=True))
         for process in self.ranks:
             self.assertIn("begins", process.stdout.readline())
         return hosts
@@ -83,23 +73,15 @@ class LinkLocal(HostsCase):
         hosts[1].ip("link set eth0 down", "link set eth0 name ib0", "link set ib0 up",
                     "addr add fe80::2/64 dev ib0 nodad")
         file = self.folder / "port"
-        store = subprocess.Popen([*hosts[0].prefix, STORE, "--bind", "fe80::1%eth0", "--port", "0",
-                                  "--port-file", str(file)])
-        self.addCleanup(store.wait)
-        self.addCleanup(store.kill)
+        spawn(self, [*hosts[0].prefix, STORE, "--bind", "fe80::1%eth0", "--port", "0",
+                     "--port-file", file])
         eventually(lambda: read(file).strip(), "the store listens")
         ranks = []
         for rank, interface in enumerate(("eth0", "ib0")):
             environ = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
                        "MASTER_ADDR": f"fe80::1%{interface}", "MASTER_PORT": read(file).strip(),
                        "TORCHELASTIC_USE_AGENT_STORE": "True"}
-            ranks.append(subprocess.Popen([*hosts[rank].prefix, PUPPET, "sums"], env=environ,
-                                          stdout=subprocess.PIPE, text=True))
-            self.addCleanup(ranks[-1].wait)
-            self.addCleanup(ranks[-1].kill)
+            ranks.append(spawn(self, [*hosts[rank].prefix, PUPPET, "sums"], env=environ,
+                               stdout=subprocess.PIPE, text=True))
         texts = {process.communicate(timeout=WITHIN)[0] for process in ranks}
         self.assertRegex(" ".join(texts), r"\Asums [0-9a-f]{16} of 2 by tcp\n\Z")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,12 +3,8 @@
 workers in time, waits, and prints why. No two rounds ever run at the same time (checked by every
 test)."""
 
-import unittest
-
 from hosts import NETWORK, HostsCase
-
-LEASE = 1.0
-CONF = f"last_call_timeout=500,lease={LEASE}"
+from nodes import SHORT_LEASE
 
 CUTS = {
     "link": (lambda host: host.unplug(), lambda host: host.plug()),
@@ -24,10 +20,7 @@ class Cut(HostsCase):
 
     def running(self, nnodes="1:3", *names):
         self.hosts(*names)
-        job = self.cluster(nnodes, conf=CONF)
-        count = len(self.net.hosts)
-        nodes = job.start_all(count)
-        job.round(count)
+        job, nodes, _ = self.form(nnodes, len(self.net.hosts), conf=SHORT_LEASE)
         return job, nodes
 
     def cut_and_heal(self, how, numbers, nnodes="1:3", names=()):
@@ -135,16 +128,10 @@ class Cut(HostsCase):
         self.hosts("node1", "node2", "node3", "node4")
         port = 4711
         endpoint = ",".join(f"{NETWORK}{i}:{port}" for i in (1, 2, 3))
-        job = self.cluster("2:3", conf=CONF, endpoint=endpoint)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=SHORT_LEASE, endpoint=endpoint)
         self.net.hosts[0].unplug()
         nodes[0].kill_all()
         job.round(2, nodes=["node2", "node3"])
         new = job.start(4)
         job.round(3, nodes=["node2", "node3", "node4"])
         job.finish(nodes[1], nodes[2], new)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes on separate hosts: by name and by address, with realistic host names."""
 
-import unittest
 
 from harness import free_port, read
 from hosts import DNS, NETWORK, HostsCase
@@ -179,7 +178,3 @@ class Names(HostsCase):
         ended, = job.ends(job.start(1), code=69)
         self.assertRegex(ended.err, rf"cannot reach {NETWORK}200:4000: .*(unreachable|No route)")
         self.assertEqual(job.story.events(), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

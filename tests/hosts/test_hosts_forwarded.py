@@ -5,8 +5,8 @@ its own machine, as a different user."""
 import pathlib
 import subprocess
 import sys
-import unittest
 
+from harness import spawn
 from hosts import HostsCase
 
 SIDECAR = pathlib.Path(__file__).resolve().parent / "sidecar.py"
@@ -24,11 +24,8 @@ MESH = f"""table ip mesh {{
 class Forwarded(HostsCase):
     def begin(self, *options, token=False):
         first = self.hosts("node1", "node2")[0]
-        sidecar = subprocess.Popen([*first.prefix, sys.executable, str(SIDECAR), str(PORT),
-                                    str(USER)], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(sidecar.stdout.close)
-        self.addCleanup(sidecar.wait)
-        self.addCleanup(sidecar.kill)
+        sidecar = spawn(self, [*first.prefix, sys.executable, SIDECAR, str(PORT), str(USER)],
+                        stdout=subprocess.PIPE, text=True)
         self.assertEqual(sidecar.stdout.readline(), "ready\n")
         first.run("nft", "-f", "-", given=MESH)
         options = list(options)
@@ -65,7 +62,3 @@ class Forwarded(HostsCase):
                                "the same --token-file, or --token=none")
         for node in nodes:
             node.kill_all()
-
-
-if __name__ == "__main__":
-    unittest.main()

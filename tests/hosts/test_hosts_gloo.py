@@ -5,7 +5,6 @@ fails if one of them is missing."""
 
 import pathlib
 import subprocess
-import unittest
 
 from hosts import HostsCase
 
@@ -77,7 +76,3 @@ class Gloo(HostsCase):
         self.assertEqual([env.get("GLOO_SOCKET_IFNAME") for env in job.round(2).env.values()],
                          [None, None])
         job.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ recorders, so only the reports of both nodes show which rank waits for which."""
 import json
 import os
 import pathlib
-import unittest
 
 import kinds
 from hosts import HostsCase
@@ -56,7 +55,3 @@ class Hangs(HostsCase):
     def test_a_rank_in_another_group(self):
         verdict = self.verdict_on("other_group")
         self.assertIn("barrier of eval", verdict["reason"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import munge
-from harness import eventually, free_port
+from harness import eventually, free_port, spawn
 from hosts import HostsCase
 
 ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
@@ -130,12 +130,9 @@ class ByMunge(HostsCase):
         job = self.cluster_of("node1", "node2", "thief", nnodes="2", options=["--token=munge"])
         self.start(job, 1)
         address, port = self.net.hosts[2].address, free_port()
-        thief = subprocess.Popen(
-            [*self.net.hosts[2].prefix, sys.executable, str(ATTACKER / "thief.py"), address,
-             str(port), job.name, *job.endpoint.rsplit(":", 1)], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(thief.stdout.close)
-        self.addCleanup(thief.wait)
-        self.addCleanup(thief.kill)
+        thief = spawn(self, [*self.net.hosts[2].prefix, sys.executable, ATTACKER / "thief.py",
+                             address, str(port), job.name, *job.endpoint.rsplit(":", 1)],
+                      stdout=subprocess.PIPE, text=True)
         self.assertEqual(thief.stdout.readline(), "ready\n")
         misled = self.start(job, 2, endpoint=f"{address}:{port}")
         said = [thief.stdout.readline().strip() for _ in range(2 * GREETINGS)]
@@ -196,7 +193,3 @@ class ByMunge(HostsCase):
         ended, = job.ends(self.start(job, 1, "--token=munge"), code=69)
         self.assertIn("--token=munge: MUNGE: ", ended.err)
         self.assertIn("start munged, or give all nodes the same --token-file", ended.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -166,8 +166,3 @@ class Pages(HostsCase):
         program.write_text("#!/bin/bash\nfor command; do :; done\nfor host in \"$@\"; do\n"
                            f"case $host in\n{cases}esac\ndone\nexit 255\n")
         program.chmod(0o755)
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

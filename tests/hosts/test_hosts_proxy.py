@@ -4,7 +4,6 @@ silent and return. Each worker keeps connections open that wait for keys that ar
 
 import os
 import sys
-import unittest
 
 from harness import eventually
 from hosts import HostsCase
@@ -152,7 +151,3 @@ class Proxied(HostsCase):
         again = self.round(3, "node1~2", "node2", "node3")
         self.assertEqual(again.nodes, ["node1~2", "node2", "node3"])
         self.finish(3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Access to the workers' store from another host: only the job's workers are admitted."""
 
-import unittest
 
 from store_rig import OTHER_USER, StoreCase
 
@@ -126,7 +125,3 @@ class Translated(StoreCase):
         for rank in (0, 1):
             self.assertEqual(self.said(rank)[:2], ("in", "127.0.0.1"))
         self.end_job()
-
-
-if __name__ == "__main__":
-    unittest.main()

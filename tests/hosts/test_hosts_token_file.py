@@ -95,8 +95,3 @@ class TokenFile(HostsCase):
             ended = self.start(alone, 1, f"--token-file={self.secret(1, mode)}", user=USER).end()
             self.assertEqual(ended.code, 2, ended.err)
             self.assertIn("set fsGroup and defaultMode: 0440", ended.err)
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

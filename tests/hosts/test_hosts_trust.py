@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 
-from harness import eventually, free_port, read
+from harness import eventually, free_port, read, spawn
 from hosts import HostsCase
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "attacker"))
@@ -124,11 +124,8 @@ class Trust(HostsCase):
         address, port = self.net.hosts[1].address, free_port()
         heard = self.folder / "rogue"
         with heard.open("wb") as out:
-            rogue = subprocess.Popen(
-                [*self.net.hosts[1].prefix, sys.executable, str(ATTACKER / "rogue.py"), address,
-                 str(port), "the-job"], stdout=out)
-        self.addCleanup(rogue.wait)
-        self.addCleanup(rogue.kill)
+            spawn(self, [*self.net.hosts[1].prefix, sys.executable, ATTACKER / "rogue.py", address,
+                         str(port), "the-job"], stdout=out)
         eventually(lambda: read(heard) == "ready\n", "the rogue listens")
         job = self.cluster("2", id="the-job", endpoint=f"{address}:{port}", conf=NEVER)
         node = job.start(1, env={"HOME": str(home), "XDG_CONFIG_HOME": "",

@@ -7,17 +7,19 @@ import atexit
 import contextlib
 import os
 import pathlib
-import resource
+import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+from cases import (DEADLINE, FolderCase, children, environment_without, eventually,  # noqa: E402
+                   find_pids, limited, no_core_files, read, spawn, state)  # noqa: F401
 from ports import free_port  # noqa: E402, F401: for modules that import this one
 
 MUSTER = os.environ["MUSTER_BIN"]
@@ -26,7 +28,6 @@ PUPPET = os.environ["MUSTER_PUPPET"]
 # the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="muster-state-")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
-DEADLINE = 60.0  # for events that must happen; generous, because the machine may be busy
 # All processes of a job are gone this long after its launcher was killed: time to exit on their
 # own, the short --shutdown-timeout of such tests, and a margin for a busy machine.
 GONE_WITHIN = 10.0
@@ -80,6 +81,16 @@ class Job:
         seconds = time.monotonic() - self.started
         return Ended(self.process.returncode, out or b"", err, seconds)
 
+    def stderr_until(self, pattern):
+        """Reads the launcher's standard error until the pattern is found; returns all of it."""
+        said = b""
+        while not re.search(pattern, said):
+            assert select.select([self.process.stderr], [], [], DEADLINE)[0], said
+            piece = os.read(self.process.stderr.fileno(), 4096)
+            assert piece, said
+            said += piece
+        return said
+
     def pids(self):
         """All live processes of the job, including the launcher."""
         return find_pids(self.token)
@@ -94,85 +105,40 @@ class Job:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def kill_all(self):
+        """Kills all its processes at the same time, as far as signals can."""
         for pid in [self.process.pid, *self.pids()]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream:
-                stream.close()
+
+    def __exit__(self, *_):
+        self.kill_all()
+        self.process.__exit__(None, None, None)
 
 
 def as_text(data):
     return data.decode(errors="replace") if isinstance(data, bytes) else (data or "")
 
 
-def no_core_files():
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def read(path):
-    try:
-        return pathlib.Path(path).read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def find_pids(token):
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and token in read(f"/proc/{entry}/environ").split("\0"):
-            found.append(int(entry))
-    return found
-
-
-def children(pid):
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            stat = read(f"/proc/{entry}/stat")
-            if stat and int(stat.rpartition(")")[2].split()[1]) == pid:
-                found.append(int(entry))
-    return found
-
-
-def state(pid):
-    stat = read(f"/proc/{pid}/stat")
-    return stat.rpartition(")")[2].split()[0] if stat else ""
-
-
-def eventually(check, what, within=DEADLINE):
-    """Waits until check() returns a true value, and returns it. `what` is a text, or a function
-    that returns one."""
-    give_up = time.monotonic() + within
-    while True:
-        value = check()
-        if value:
-            return value
-        if time.monotonic() > give_up:
-            text = what() if callable(what) else what
-            raise AssertionError(f"did not happen within {within} s: {text}")
-        time.sleep(0.005)
-
-
-class JobCase(unittest.TestCase):
+class JobCase(FolderCase):
     """A test with its own folder and functions to start jobs."""
 
     maxDiff = None
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster_test_")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
 
     def job(self, *args, **kwargs):
         job = Job([str(arg) for arg in args], **kwargs)
         self.addCleanup(job.__exit__)
         return job
 
-    def run_job(self, *args, timeout=DEADLINE, **kwargs):
-        return self.job(*args, **kwargs).end(timeout)
+    def run_job(self, *args, timeout=DEADLINE, code=None, **kwargs):
+        return self.wait_for_exit(self.job(*args, **kwargs), code, timeout)
+
+    def wait_for_exit(self, job, code=None, timeout=DEADLINE):
+        """The ended job, which must exit with `code` if one is given."""
+        ended = job.end(timeout)
+        if code is not None:
+            self.assertEqual(ended.code, code, ended)
+        return ended
 
     def puppets(self, count, *args, options=()):
         """The launcher's arguments for `count` puppets, each with `args`."""
@@ -181,12 +147,10 @@ class JobCase(unittest.TestCase):
     def by_rank(self, *scripts, options=()):
         """The launcher's arguments for one shell script per rank, with $PUPPET and $DIR set in
         each."""
-        path = self.folder / f"ranks_{uuid.uuid4().hex[:6]}.sh"
         cases = "".join(f"{rank}) {script} ;;\n" for rank, script in enumerate(scripts))
-        path.write_text(
-            f"#!/bin/sh\nPUPPET='{PUPPET}'\nDIR='{self.folder}'\ncase $LOCAL_RANK in\n{cases}esac\n"
-        )
-        path.chmod(0o755)
+        path = self.executable(f"#!/bin/sh\nPUPPET='{PUPPET}'\nDIR='{self.folder}'\n"
+                               f"case $LOCAL_RANK in\n{cases}esac\n",
+                               f"ranks_{uuid.uuid4().hex[:6]}.sh")
         return ["--nproc-per-node", str(len(scripts)), *options, str(path)]
 
     def python(self, text, name="script.py"):
@@ -194,16 +158,27 @@ class JobCase(unittest.TestCase):
         path.write_text(text)
         return str(path)
 
+    def executable(self, text, name="script"):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
     def wait_for(self, *names):
         """Waits until the workers have created these files in the test's folder."""
         for name in names:
             eventually((self.folder / name).exists, f"file {name}")
 
+    def kill_launcher(self, job):
+        """All other processes of the job exit as well."""
+        job.kill(signal.SIGKILL)
+        job.process.wait()
+        self.assert_nothing_left(job)
+
     def assert_nothing_left(self, job):
         """No process of the job is alive, after a short wait at most."""
-        give_up = time.monotonic() + GONE_WITHIN
-        while left := job.pids():
-            if time.monotonic() > give_up:
-                lines = [f"{pid} {state(pid)} {read(f'/proc/{pid}/cmdline')}" for pid in left]
-                self.fail("still alive after the launcher:\n" + "\n".join(lines))
-            time.sleep(0.01)
+        def left():
+            lines = [f"{pid} {state(pid)} {read(f'/proc/{pid}/cmdline')}" for pid in job.pids()]
+            return "no process is alive after the launcher; alive:\n" + "\n".join(lines)
+
+        eventually(lambda: not job.pids(), left, GONE_WITHIN)

@@ -11,6 +11,7 @@ import subprocess
 from harness import DEADLINE, eventually
 
 MUSTERCTL = os.environ["MUSTERCTL"]
+OTHER_USER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
 
 
 def ctl(*args, code=0, **how):
@@ -19,6 +20,16 @@ def ctl(*args, code=0, **how):
                           stdin=subprocess.DEVNULL, timeout=DEADLINE, **how)
     assert done.returncode == code, (args, done)
     return done.stdout if code == 0 else done.stderr
+
+
+def as_other_user(*args):
+    """What musterctl, which must fail without output, reports to another user (needs root)."""
+    copy = "/proc/self/fd/0"  # other users may not have access to the build folder
+    with open(MUSTERCTL, "rb") as program:
+        done = subprocess.run([*OTHER_USER, copy, *map(str, args)], stdin=program,
+                              capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    return done.stderr
 
 
 def status_of(job):
@@ -33,6 +44,10 @@ def wait_for_status(job, check, what):
         status = status_of(job)
         return status if status and check(status) else None
     return eventually(look, lambda: f"{what}; last: {status_of(job)}")
+
+
+def wait_until_ready(job):
+    return wait_for_status(job, lambda status: status["ready"], "it runs")
 
 
 class View:

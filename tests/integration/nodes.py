@@ -20,6 +20,9 @@ from harness import (DEADLINE, Ended, Job, JobCase, children, eventually, free_p
 WORKER = os.environ["MUSTER_NODE_WORKER"]
 THAW_WITHIN = 2.0  # s; the time for which workers of a thawing node may be alive on a busy machine
 LEASE = 1.0  # s, for --rdzv-conf; short, so that tests that wait for silence finish soon
+NEVER = "last_call_timeout=500"  # a round begins with MAX nodes only
+SHORT_LEASE = f"{NEVER},lease={LEASE}"
+LONG_LEASE = f"{NEVER},lease=60"
 
 
 class Node(Job):
@@ -79,15 +82,8 @@ class Node(Job):
     def kill_guard(self):
         self.kill(signal.SIGKILL)
 
-    def kill_all(self):
-        """Kills all processes of the node at the same time, as far as signals can."""
-        for pid in [self.process.pid, *self.pids()]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
     def worker_pids(self):
-        agent = self.agent()
-        return children(agent)
+        return children(self.agent())
 
     def wait_for_text(self, *texts, within=DEADLINE):
         """Waits until it has printed all of these texts on stderr."""
@@ -312,6 +308,12 @@ class NodesCase(JobCase):
 
     def cluster(self, nnodes, **how):
         return Cluster(self, nnodes, **how)
+
+    def form(self, nnodes, count, nproc=1, env=None, **how):
+        """A cluster whose nodes 1 to `count` run: the cluster, these nodes, and their round."""
+        job = self.cluster(nnodes, **how)
+        nodes = job.start_all(count, nproc=nproc, env=env)
+        return job, nodes, job.round(count * nproc)
 
     def check(self):
         """Checks at the end of each test what must never happen."""

@@ -12,8 +12,8 @@ import struct
 import subprocess
 import unittest
 
-from harness import JobCase
-from nodes import NodesCase
+from harness import MUSTER, JobCase, environment_without
+from nodes import LONG_LEASE, NodesCase
 from test_events import events_of
 
 PUPPET = os.environ["MUSTER_CHANNEL_PUPPET"]
@@ -39,8 +39,7 @@ class ChannelCase(JobCase):
                 WORKER, mode]
 
     def run_mode(self, mode, ranks=2, options=(), code=0):
-        ended = self.run_job(*self.args(mode, ranks, options), env=self.env)
-        self.assertEqual(ended.code, code, ended)
+        ended = self.run_job(*self.args(mode, ranks, options), env=self.env, code=code)
         return ended
 
     def events(self, name):
@@ -153,19 +152,15 @@ class OneNode(ChannelCase):
         self.assert_one_warning(ended, 0, "has more than 16 connections to muster")
 
     def test_a_launcher_inside_of_a_worker_has_a_channel_of_its_own(self):
-        script = self.folder / "outer.sh"
-        script.write_text(f"#!/bin/sh\necho outer $MUSTER_AGENT\n"
-                          f"exec {os.environ['MUSTER_BIN']} sh -c 'echo inner $MUSTER_AGENT'\n")
-        script.chmod(0o755)
-        ended = self.run_job("--no-python", str(script), env=self.env)
-        self.assertEqual(ended.code, 0, ended)
+        script = self.executable("#!/bin/sh\necho outer $MUSTER_AGENT\n"
+                                 f"exec {MUSTER} sh -c 'echo inner $MUSTER_AGENT'\n")
+        ended = self.run_job("--no-python", script, env=self.env, code=0)
         names = dict(line.split() for line in ended.out.splitlines())
         self.assertEqual(set(names), {"outer", "inner"})
         self.assertNotEqual(names["outer"], names["inner"])
 
     def test_no_descriptor_reaches_the_workers(self):
-        ended = self.run_job("--no-python", "sh", "-c", "ls -l /proc/$$/fd", env=self.env)
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.run_job("--no-python", "sh", "-c", "ls -l /proc/$$/fd", env=self.env, code=0)
         self.assertNotIn("socket", ended.out)
         self.assertNotIn("muster-progress", ended.out)
 
@@ -175,8 +170,7 @@ class Library(ChannelCase):
 
     def run_puppet(self, mode, *words, ranks=1, code=0, env=None):
         ended = self.run_job("--nproc-per-node", str(ranks), "--log-dir", self.folder / "logs",
-                             "--no-python", PUPPET, mode, *words, env=env or self.env)
-        self.assertEqual(ended.code, code, ended)
+                             "--no-python", PUPPET, mode, *words, env=env or self.env, code=code)
         return ended.out
 
     def test_what_a_worker_says_is_heard(self):
@@ -200,8 +194,7 @@ class Library(ChannelCase):
                          ["parent", "child"] + ["thread"] * 40)
 
     def test_outside_of_muster_nothing_happens(self):
-        env = {name: value for name, value in os.environ.items()
-               if name not in ("MUSTER_AGENT", "MUSTER_EPOCH")}
+        env = environment_without("MUSTER_AGENT", "MUSTER_EPOCH")
         done = subprocess.run([PUPPET, "tell"], env=env, check=True, text=True,
                               stdout=subprocess.PIPE, timeout=60)
         self.assertEqual(done.stdout, "epoch 0 0 told 0 0 wrong 0 stopping 0 0\n")
@@ -216,8 +209,7 @@ class ManyNodes(ChannelCase, NodesCase):
         self.wait_for(*(f"channel/up{epoch}.{rank}" for rank in ranks))
 
     def start(self, nnodes, count, *options):
-        job = self.cluster(nnodes, conf="last_call_timeout=500,lease=60",
-                           options=["--max-restarts", 3, *options])
+        job = self.cluster(nnodes, conf=LONG_LEASE, options=["--max-restarts", 3, *options])
         nodes = job.start_all(count, nproc=2, env=self.env, program=[WORKER, "subscribe"])
         self.wait_up(1, range(2 * count))
         return job, nodes
@@ -269,7 +261,3 @@ class ManyNodes(ChannelCase, NodesCase):
                               for one in self.feed(rank, 3)[0]["joined"]], [(2, 2)])
         # The newcomer knows no earlier round.
         self.assertEqual(self.feed(2, 3)[0]["joined"], [])
-
-
-if __name__ == "__main__":
-    unittest.main()

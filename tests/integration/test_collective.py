@@ -13,6 +13,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../support'))
+from cases import environment_without, eventually  # noqa: E402
 from ports import free_port  # noqa: E402
 
 PUPPET = os.environ['MUSTER_COLLECTIVE_PUPPET']
@@ -99,6 +100,11 @@ class Job:
 
 def moment(text):
     return int(re.search(r' at (\d+)', text).group(1))
+
+
+def flights(*places):
+    return subprocess.run([CTL, 'flights', *map(str, places)], stdout=subprocess.PIPE, text=True,
+                          timeout=60).stdout
 
 
 class Sums(unittest.TestCase):
@@ -214,23 +220,15 @@ class Flights(unittest.TestCase):
                 with self.subTest(variables=variables), Job(3, 'stop', **variables) as job:
                     waiting = re.compile(r'ranks 0, 2: in #100 all_reduce max '
                                          r'f32\[1000\], after #99 all_reduce max')
-                    pids = [str(rank.pid) for rank in job.ranks]
-                    text, deadline = '', time.monotonic() + 60
                     # The others continue a moment before rank 1 records that it has finished as
                     # well.
                     behind = '  rank 1: last completed #99 all_reduce max f32[1000]\n'
-                    while (not (waiting.search(text) and behind in text) and
-                           time.monotonic() < deadline):
-                        done = subprocess.run([CTL, 'flights', *(places or pids)],
-                                              stdout=subprocess.PIPE, text=True)
-                        text = done.stdout
-                    self.assertRegex(text, waiting)
-                    self.assertIn('world, epoch 0: 3 of 3 ranks seen\n' + behind,
-                                  text)
+                    shown = places or [rank.pid for rank in job.ranks]
+                    eventually(lambda: waiting.search(text := flights(*shown)) and
+                               'world, epoch 0: 3 of 3 ranks seen\n' + behind in text,
+                               lambda: flights(*shown))
             self.assertEqual(len(os.listdir(folder)), 3)  # they stay for later inspection
-            text = subprocess.run([CTL, 'flights', folder], stdout=subprocess.PIPE,
-                                  text=True).stdout
-            self.assertRegex(text, waiting)
+            self.assertRegex(flights(folder), waiting)
 
 
 class Starts(unittest.TestCase):
@@ -248,9 +246,8 @@ class Starts(unittest.TestCase):
             self.assertEqual(job.outputs(), ['child 42, sum 2\n'] * 2)
 
     def test_without_a_launcher_the_missing_variable_is_named(self):
-        environ = {name: value for name, value in os.environ.items()
-                   if name not in ('RANK', 'WORLD_SIZE')}
-        done = subprocess.run([PUPPET], stdout=subprocess.PIPE, text=True, env=environ, timeout=60)
+        done = subprocess.run([PUPPET], stdout=subprocess.PIPE, text=True, timeout=60,
+                              env=environment_without('RANK', 'WORLD_SIZE'))
         self.assertIn('invalid_argument', done.stdout)
         self.assertIn('WORLD_SIZE is not set', done.stdout)
 

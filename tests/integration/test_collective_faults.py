@@ -12,38 +12,23 @@ import tempfile
 import time
 import unittest
 
-from test_collective import CTL, MUSTER, PUPPET, Job, free_port
+from test_collective import CTL, MUSTER, PUPPET, Job, eventually, free_port
+from cases import limited
+from store_process import StoreProcess
 
-STORE = os.environ['MUSTER_STORE_BIN']
 WAYS = {'shm': {}, 'tcp': {'BACKEND': 'tcp'}, 'hier': {'HOST': lambda rank: f'h{rank // 2}'}}
 
 
 @contextlib.contextmanager
 def store():
     """(process, port) of a separate store."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, 'port')
-        with subprocess.Popen([STORE, '--bind', '127.0.0.1', '--port', '0', '--port-file',
-                               file]) as process:
-            try:
-                yield process, until(lambda: os.path.exists(file) and int(open_text(file) or 0))
-            finally:
-                process.kill()
-
-
-def open_text(path):
-    with open(path) as file:
-        return file.read()
+    with StoreProcess('--bind', '127.0.0.1') as server:
+        yield server.process, server.port
 
 
 def until(condition):
-    """The first true value; for events without a notification."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-    raise TimeoutError('the event did not come')
+    """For events without a notification."""
+    return eventually(condition, 'the event')
 
 
 def keys(port):
@@ -173,19 +158,16 @@ class WithoutMemory(unittest.TestCase):
     def test_a_limit_on_the_sizes_of_files(self):
         """Shared memory counts as a file, so the kernel would kill the process with SIGXFSZ."""
         for limit in (1 << 10, 1 << 22):  # not even the flight recorder; not the arena
-            def lower(limit=limit):
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            options = {'preexec_fn': limited(resource.RLIMIT_FSIZE, limit)}
             with self.subTest(limit=limit):
-                with Job(1, 'sums', options={'preexec_fn': lower}) as job:
+                with Job(1, 'sums', options=options) as job:
                     self.assertRegex(job.outputs()[0],
                                      rf'^error system rank -1 .*ulimit -f\) is {limit} bytes')
 
     def test_the_others_are_told_by_who_has_no_memory(self):
-        def lower():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 22, 1 << 22))
         with store() as (_, port):
             with Job(3, 'sums', port=port, later=(0,), options={}) as job:
-                job.options = {'preexec_fn': lower}
+                job.options = {'preexec_fn': limited(resource.RLIMIT_FSIZE, 1 << 22)}
                 job.ranks[0] = job.start(0)
                 outputs = job.outputs(timeout=30)  # not the startup timeout of 60 s
         self.assertRegex(outputs[0], '^error system .*ulimit -f')
@@ -224,7 +206,3 @@ class WithoutMemory(unittest.TestCase):
                 ['unshare', '--mount', 'sh', '-c', script, 'sh', 'sh', '-c',
                  f'"{PUPPET}" sums; ls {folder}'], env=environ, stdout=subprocess.PIPE, text=True)
             self.assertRegex(done.stdout, r'^sums [0-9a-f]+ of 1 by shm\n$')
-
-
-if __name__ == '__main__':
-    unittest.main()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from test_collective import CTL, MUSTER, PUPPET, Job, free_port
 from test_collective_faults import keys, store, until
+import cases
 
 HELLO = 0x326c6c6f4354534d
 CONTROL = 2
@@ -76,11 +77,9 @@ class Descriptors(unittest.TestCase):
     about it."""
 
     def lines(self, limit, limited):
-        def lower():
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         with store() as (_, port), Job(3, 'sums', port=port, later=(limited,), BACKEND='tcp',
                                        INIT_TIMEOUT='10m') as job:
-            job.options = {'preexec_fn': lower}
+            job.options = {'preexec_fn': cases.limited(resource.RLIMIT_NOFILE, limit)}
             job.ranks[limited] = job.start(limited)
             return [rank.communicate(timeout=60)[0] for rank in job.ranks]
 
@@ -277,7 +276,3 @@ class Starts(unittest.TestCase):
                 victim.come()
                 victim.show_address(free_port())
                 self.assert_all_name(1, job)
-
-
-if __name__ == '__main__':
-    unittest.main()

@@ -6,10 +6,9 @@ import os
 import re
 import signal
 import subprocess
-import unittest
 
-from harness import PUPPET, JobCase, eventually, read
-from nodes import LEASE, NodesCase
+from harness import PUPPET, JobCase, eventually, read, spawn
+from nodes import SHORT_LEASE, NodesCase
 
 ENDS_WITHIN = 2.0  # the promise: a finished job exits whatever its console does
 
@@ -146,8 +145,7 @@ class ConsoleNotRead(JobCase):
         console = Console(self, "pipe")
         job = self.job("--tee=1", *self.puppets(1, "lines", "60000", "exit", "0"),
                        stdout=console.writer)
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         self.assertRegex(ended.err, r"^muster: warning: standard output was not read in time; "
                                     r"dropped: \d+ bytes of the workers' output .*\n$")
         shown = console.read_all()
@@ -167,10 +165,8 @@ class ConsoleNotRead(JobCase):
     def test_a_reader_that_was_stopped(self):
         # Like a log collector that hangs: `muster | collector`.
         reader, writer = os.pipe()
-        collector = subprocess.Popen(["cat"], stdin=reader, stdout=subprocess.DEVNULL)
+        collector = spawn(self, ["cat"], stdin=reader, stdout=subprocess.DEVNULL)
         os.close(reader)
-        self.addCleanup(collector.wait)
-        self.addCleanup(collector.kill)
         collector.send_signal(signal.SIGSTOP)
         job = self.job("--tee=3", "--max-restarts=1", "--no-python", "sh", "-c",
                        self.noisy(f"touch {self.folder}/ended_$TORCHELASTIC_RESTART_COUNT; exit 3"),
@@ -186,7 +182,7 @@ class NodesConsole(NodesCase):
             with self.subTest(kind):
                 console = Console(self, kind)
                 console.fill()
-                job = self.cluster("2", conf=f"last_call_timeout=500,lease={LEASE}",
+                job = self.cluster("2", conf=SHORT_LEASE,
                                    options=["--max-restarts", "2", "--tee", "3",
                                             "--log-level", "info"])
                 leader = job.start(1, popen={"stdout": console.writer, "stderr": console.writer})
@@ -199,7 +195,3 @@ class NodesConsole(NodesCase):
                     self.assertEqual((one.restarts, one.nodes), (restarts, ["n1", "n2"]))
                 job.finish()
                 self.assertEqual(leader.process.returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import MUSTER, PUPPET, Job, children, eventually, free_port, read, state
+from harness import (PUPPET, Job, children, environment_without, eventually, free_port, read,
+                     state)
 from nodes import NodesCase
 from test_platforms import captured
 
@@ -90,8 +91,7 @@ class ProcessOne(NodesCase):
                              "touch", ready, "wait", "say", "goodbye", "exit", "0")
             eventually(ready.exists, "the worker handles the signal")
             os.kill(self.launcher(job), signo)
-            ended = job.end()
-            self.assertEqual(ended.code, 128 + signo, ended)
+            ended = self.wait_for_exit(job, 128 + signo)
             self.assertIn("goodbye", ended.out)
 
     def test_the_code_is_that_of_the_worker(self):
@@ -134,13 +134,8 @@ class SharedMemory(NodesCase):
         """Not needed by a failed worker's report or by anything else."""
         for prefix in (WITHOUT_SHM, WITHOUT_ANY):
             with self.subTest(prefix=prefix[4]):
-                env = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
+                env = environment_without("TMPDIR")
                 ended = self.run_job(*self.puppets(2, "getenv", "TORCHELASTIC_ERROR_FILE", "exit",
-                                                   "3"), prefix=prefix, env=env)
-                self.assertEqual(ended.code, 3, ended)
+                                                   "3"), prefix=prefix, env=env, code=3)
                 for line in ended.out.splitlines():
                     self.assertRegex(line, "^/tmp/.*/error.json$")
-
-
-if __name__ == "__main__":
-    unittest.main()

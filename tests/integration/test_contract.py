@@ -8,7 +8,7 @@ import re
 import unittest
 
 from harness import JobCase
-from nodes import NodesCase
+from nodes import NEVER, NodesCase
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 TOUCH_RANK = ("import os, pathlib, sys\n"
@@ -26,9 +26,7 @@ class Launcher(JobCase):
         return self.python(TOUCH_RANK), str(self.folder)
 
     def shell_script(self):
-        path = self.folder / "script.sh"
-        path.write_text('#!/bin/sh\ntouch "$1/$RANK"\n')
-        path.chmod(0o755)
+        path = self.executable('#!/bin/sh\ntouch "$1/$RANK"\n', "script.sh")
         return str(path), str(self.folder)
 
     def test_launch_user_script_python(self):
@@ -64,21 +62,18 @@ class Launcher(JobCase):
     def test_script_gets_the_parents_environment(self):
         script = self.python("import os\nassert os.environ['TEST_SENTINEL_PARENT'] == 'FOOBAR'\n"
                              "assert int(os.environ['RANK']) < int(os.environ['WORLD_SIZE'])\n")
-        ended = self.run_job("--nproc-per-node=2", script,
-                             env=dict(os.environ, TEST_SENTINEL_PARENT="FOOBAR"))
-        self.assertEqual(ended.code, 0, ended)
+        self.run_job("--nproc-per-node=2", script,
+                     env=dict(os.environ, TEST_SENTINEL_PARENT="FOOBAR"), code=0)
 
     def test_bipolar_function(self):
         ended = self.run_job(*self.by_rank(*["exit 0", "exit 1"] * 2,
-                                           options=["--max-restarts", "2"]))
-        self.assertEqual(ended.code, 1, ended)
+                                           options=["--max-restarts", "2"]), code=1)
         self.assertIn("attempt 3 of 3", ended.err)
 
     def test_fail_rank_one_once(self):
-        ended = self.run_job(*self.by_rank(
+        self.run_job(*self.by_rank(
             "exit 0", "test $TORCHELASTIC_RESTART_COUNT = 1 || exit 1",
-            options=["--max-restarts", "3"]))
-        self.assertEqual(ended.code, 0, ended)
+            options=["--max-restarts", "3"]), code=0)
 
     def test_sad_function(self):
         # Both fail. One is the root cause, and its message becomes the job's.
@@ -90,16 +85,14 @@ class Launcher(JobCase):
             "    open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w'))\n"
             "sys.exit(1)\n")
         ended = self.run_job("--nproc-per-node=2", script,
-                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)))
-        self.assertEqual(ended.code, 1, ended)
+                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)), code=1)
         rank = re.search(r"rank (\d) exited with code 1", ended.err).group(1)
         self.assertIn(f'"rank {rank}"', mine.read_text())
 
     def test_binary_exit_138(self):
         logs = self.folder / "logs"
-        ended = self.run_job(*self.by_rank("echo stderr of 0 >&2; exit 138", "exec $PUPPET wait",
-                                           options=["--log-dir", logs, "--redirects", "0:3"]))
-        self.assertEqual(ended.code, 138, ended)
+        self.run_job(*self.by_rank("echo stderr of 0 >&2; exit 138", "exec $PUPPET wait",
+                                   options=["--log-dir", logs, "--redirects", "0:3"]), code=138)
         files = sorted(str(path.relative_to(path.parents[1])) for path in logs.glob("*/*/*/*"))
         self.assertEqual(files, ["0/stderr.log", "0/stdout.log"])
         err, = logs.glob("*/*/0/stderr.log")
@@ -107,34 +100,28 @@ class Launcher(JobCase):
 
 
 class Agents(NodesCase):
-    NEVER = "last_call_timeout=500"
-
     def test_launch_elastic_multiple_agents(self):
-        job = self.cluster("1:2", conf=self.NEVER, addresses=None)
+        job = self.cluster("1:2", conf=NEVER, addresses=None)
         job.start_all(2, nproc=4)
         self.assertEqual(list(job.round(8).env), list(range(8)))
         job.finish()
 
     def test_double_agent_fault_tolerance(self):
-        job = self.cluster("2", conf=self.NEVER)
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=NEVER)
         nodes[1].kill_guard()
         again = job.start(2)
         job.round(2)
         job.finish(nodes[0], again)
 
     def test_double_agent_elastic(self):
-        job = self.cluster("1:2", conf=self.NEVER)
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("1:2", 2, conf=NEVER)
         nodes[1].kill_guard()
         job.round(1)
         job.finish(nodes[0])
         self.assertEqual(nodes[1].end().code, -9)
 
     def test_correct_rank_assignment_heterogeneous(self):
-        job = self.cluster("3", conf=self.NEVER)
+        job = self.cluster("3", conf=NEVER)
         for number, (role, count) in enumerate([("master", 1), ("trainer", 2), ("ps", 3)], 1):
             job.start(number, nproc=count, options=["--role", role])
         one = job.round(6)
@@ -144,7 +131,7 @@ class Agents(NodesCase):
         job.finish()
 
     def test_correct_rank_assignment_homogeneous(self):
-        job = self.cluster("4", conf=self.NEVER)
+        job = self.cluster("4", conf=NEVER)
         for number, role in enumerate(["master", "trainer", "trainer", "ps"], 1):
             job.start(number, nproc=2, options=["--role", role])
         one = job.round(8)
@@ -154,9 +141,7 @@ class Agents(NodesCase):
 
     def test_workers_drift_success(self):
         # One finishes long before the other: no rank waits for it at a barrier, and none fails.
-        job = self.cluster("2", conf=self.NEVER)
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2", 2, conf=NEVER)
         job.order(one, 1, "exit 0")
         job.ends(nodes[1])
         job.order(one, 0, "exit 0")
@@ -198,7 +183,3 @@ class List(unittest.TestCase):
         self.assertIn("test_sad_function", found)
         self.assertNotIn("test_glad_function", found)
         self.assertIn("a: b c", defined_in('TEST_CASE(\n    "a: b "\n    "c") {'))
-
-
-if __name__ == "__main__":
-    unittest.main()

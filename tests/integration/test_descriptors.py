@@ -7,7 +7,7 @@ import resource
 import unittest
 from pathlib import Path
 
-from harness import MUSTER, JobCase, read
+from harness import MUSTER, JobCase, limited, read
 
 USUAL = 1024  # the soft limit on most machines
 MANY = 499  # workers whose two streams need more descriptors than that
@@ -21,11 +21,7 @@ def limits_of(pid):
 
 class Descriptors(JobCase):
     def limited(self, soft, hard, *args):
-        def lower():
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-        return self.job(*args, preexec_fn=lower)
+        return self.job(*args, preexec_fn=limited(resource.RLIMIT_NOFILE, soft, hard))
 
     def test_the_launcher_has_all_that_it_may_and_workers_have_what_the_user_had(self):
         job = self.limited(256, 2048, "--no-python", "sh", "-c",
@@ -68,7 +64,3 @@ class Descriptors(JobCase):
             self.assertNotIn("restarting", ended.err)
             self.assert_nothing_left(job)
         self.assertGreater(survived, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

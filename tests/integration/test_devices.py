@@ -9,7 +9,7 @@ import re
 import subprocess
 import unittest
 
-from harness import MUSTER, JobCase
+from harness import MUSTER, JobCase, environment_without
 
 # A worker that prints its CPUs, the policy of its first mapping, and its threads.
 TELL = ("grep -m1 Cpus_allowed_list: /proc/$$/status; head -1 /proc/$$/numa_maps; "
@@ -35,12 +35,11 @@ def cores():
 class Binding(JobCase):
     def setUp(self):
         super().setUp()
-        self.env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        self.env = environment_without("OMP_NUM_THREADS")
 
     def explained(self, *options, **kwargs):
         """CPUs and memory nodes of each local rank, according to --explain."""
-        ended = self.run_job("--explain", *options, "/bin/true", env=self.env, **kwargs)
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.run_job("--explain", *options, "/bin/true", env=self.env, **kwargs, code=0)
         lines = re.findall(r"^local rank (\d+) +cpus (\S+) +(?:memory of node (\S+))?", ended.out,
                            re.M)
         return {int(rank): (numbers(cpus), numbers(memory)) for rank, cpus, memory in lines}
@@ -49,9 +48,8 @@ class Binding(JobCase):
         """CPUs, memory nodes and threads of each local rank, according to the kernel and the
         worker."""
         program = [script] if script else ["--no-python", "sh", "-c", TELL]
-        ended = self.run_job("--log-dir", self.folder / "logs", "--redirects=3", *options, *program,
-                             env=self.env, **kwargs)
-        self.assertEqual(ended.code, 0, ended)
+        self.run_job("--log-dir", self.folder / "logs", "--redirects=3", *options, *program,
+                     env=self.env, **kwargs, code=0)
         found = {}
         for file in (self.folder / "logs").glob("*/attempt_0/*/stdout.log"):
             text = file.read_text()
@@ -223,9 +221,8 @@ class Slices(JobCase):
     def started(self, *options, smi="cat list"):
         """With an nvidia-smi that runs this command and records that it was called."""
         (self.folder / "list").write_text(self.LISTED)
-        program = self.folder / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\ncd {self.folder} && echo \"$@\" >>asked && {smi}\n")
-        program.chmod(0o755)
+        self.executable(f"#!/bin/sh\ncd {self.folder} && echo \"$@\" >>asked && {smi}\n",
+                        "nvidia-smi")
         env = {name: value for name, value in os.environ.items() if not name.endswith("_DEVICES")}
         env["PATH"] = f"{self.folder}:{os.environ['PATH']}"
         return self.run_job(*options, "--no-python", "sh", "-c",
@@ -251,7 +248,3 @@ class Slices(JobCase):
         ended = self.started("--virtual-local-rank", "--nproc-per-node=2", "--devices=MIG-x,MIG-y")
         self.assertEqual(sorted(ended.out.split()), ["0:MIG-x", "0:MIG-y"], ended)
         self.assertFalse((self.folder / "asked").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

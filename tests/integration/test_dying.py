@@ -6,11 +6,10 @@ waiting for the exit."""
 
 import os
 import signal
-import unittest
 
 import tracing
 from harness import eventually, state
-from nodes import NodesCase, last_block
+from nodes import NEVER, NodesCase, last_block
 
 WORKER = os.environ["MUSTER_LIFE_WORKER"]
 PUPPET = os.environ["MUSTER_PUPPET"]
@@ -48,8 +47,7 @@ class OneNode(DyingCase):
         for rank in range(3):
             self.pid_of(rank, 1)
         job.kill(signal.SIGTERM)
-        ended = job.end()
-        self.assertEqual(ended.code, 143, ended)
+        ended = self.wait_for_exit(job, 143)
         expected = [
             f"local rank 1 (pid {pids[1]}) killed by SIGKILL; the kernel is freeing its memory\n",
             f"rank 1 (pid {pids[1]}) killed by SIGKILL; restarting all workers",
@@ -82,9 +80,8 @@ class OneNode(DyingCase):
         self.assertEqual(len(lines), 2, ended)
 
     def test_a_code_is_told_as_well_also_behind_a_shell_that_became_the_worker(self):
-        script = self.folder / "train.sh"
-        script.write_text(f"#!/bin/sh\nexec {WORKER} await-signal {self.folder}\n")
-        script.chmod(0o755)
+        script = self.executable(f"#!/bin/sh\nexec {WORKER} await-signal {self.folder}\n",
+                                 "train.sh")
         _, ended = self.end(signal.SIGUSR1, ["--no-python", script])
         self.assertEqual(ended.code, 3, ended)
         self.assertIn("rank 1 exited with code 3\n", ended.err)
@@ -99,8 +96,7 @@ class OneNode(DyingCase):
         # The grace period is zero: rank 0 is killed, and rank 1 cannot be reaped before that.
         eventually(lambda: not self.alive(job, 0), "rank 0 is gone")
         self.let_go(pid)
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        ended = self.wait_for_exit(job, 137)
         self.assertNotIn("could not be killed", ended.err)
 
     def alive(self, job, rank):
@@ -120,15 +116,12 @@ class OneNode(DyingCase):
         self.assertEqual(job.end().code, 137)
 
     def test_what_a_worker_starts_is_its_own_business(self):
-        script = self.folder / "train.sh"
-        script.write_text(f"#!/bin/sh\n{WORKER} await-signal {self.folder}\n"
-                          f"echo $? > {self.folder}/seen-$RANK\nexit 5\n")
-        script.chmod(0o755)
+        script = self.executable(f"#!/bin/sh\n{WORKER} await-signal {self.folder}\n"
+                                 f"echo $? > {self.folder}/seen-$RANK\nexit 5\n", "train.sh")
         job = self.job("--nproc-per-node=2", "--no-python", script)
         self.pid_of(0)
         os.kill(self.pid_of(1), signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 5, ended)
+        self.wait_for_exit(job, 5)
         self.assertEqual((self.folder / "seen-1").read_text(), "137\n")
 
 
@@ -139,8 +132,7 @@ class TheCauseIsNamed(DyingCase):
     def assert_rank_1_is_named(self, *program):
         for _ in range(5):
             job = self.job("--nproc-per-node=8", "--no-python", *program)
-            ended = job.end()
-            self.assertEqual(ended.code, 137, ended)
+            ended = self.wait_for_exit(job, 137)
             self.assertIn("rank 1 killed by SIGKILL\n", ended.err)
             self.assert_nothing_left(job)
 
@@ -148,8 +140,7 @@ class TheCauseIsNamed(DyingCase):
         self.assert_rank_1_is_named(WORKER, "exit-on-loss", self.folder, str(MANY_MEGABYTES))
 
     def test_of_workers_that_do_not(self):
-        script = self.folder / "train.sh"
-        script.write_text(
+        script = self.executable(
             f"""#!/bin/sh
             ready={self.folder}/ready-$PPID killed={self.folder}/killed-$PPID
             if [ $RANK = 1 ]; then
@@ -161,14 +152,13 @@ class TheCauseIsNamed(DyingCase):
             fi
             until [ -e $killed ]; do sleep 0.01; done
             exit 9
-            """)
-        script.chmod(0o755)
+            """, "train.sh")
         self.assert_rank_1_is_named(script)
 
 
 class ManyNodes(DyingCase):
     def test_the_other_nodes_are_told_before_it_is_reaped(self):
-        job = self.cluster("2", conf="last_call_timeout=500")
+        job = self.cluster("2", conf=NEVER)
         job.start_all(2, program=[str(word) for word in self.worker()])
         pids = [self.pid_of(rank) for rank in range(2)]
         self.hold(pids[1])
@@ -178,7 +168,3 @@ class ManyNodes(DyingCase):
         blocks = [last_block(ended) for ended in job.ends(*job.nodes, code=137)]
         self.assertEqual(blocks[0], blocks[1])
         self.assertIn("rank 1 killed by SIGKILL", blocks[0][0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,10 +6,9 @@ import os
 import pathlib
 import re
 import resource
-import unittest
 
-from harness import JobCase
-from nodes import NodesCase
+from harness import JobCase, limited
+from nodes import LONG_LEASE, NodesCase
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "lib" / "agent" / "EVENTS.md"
 ENVELOPE = ["v", "time", "event", "node", "round"]
@@ -119,11 +118,8 @@ class OneNode(JobCase, EventsCase):
                      self.python("raise ValueError('boom')\n"))
         self.assert_rebuilds(self.run_folder())
         second = self.folder / "second"
-        program = self.folder / "without-interpreter"
-        program.write_text("#!/nowhere\n")
-        program.chmod(0o755)
-        ended = self.run_job("--log-dir", second, "--no-python", program)
-        self.assertEqual(ended.code, 127, ended)
+        program = self.executable("#!/nowhere\n", "without-interpreter")
+        self.run_job("--log-dir", second, "--no-python", program, code=127)
         folder, = second.iterdir()
         self.assert_rebuilds(folder)
 
@@ -141,10 +137,9 @@ class OneNode(JobCase, EventsCase):
         self.assert_documented(events)
 
     def test_neither_arguments_nor_variables_of_the_job_are_in_them(self):
-        ended = self.run_job(*self.puppets(1, "exit", "9", "the-secret-argument",
-                                           options=self.options()),
-                             env=dict(os.environ, TOKEN="the-secret-value"))
-        self.assertEqual(ended.code, 9, ended)
+        self.run_job(*self.puppets(1, "exit", "9", "the-secret-argument",
+                                   options=self.options()),
+                     env=dict(os.environ, TOKEN="the-secret-value"), code=9)
         for path in self.run_folder().glob("*.json*"):
             self.assertNotIn("the-secret", path.read_text(), path)
 
@@ -155,13 +150,8 @@ class OneNode(JobCase, EventsCase):
         self.assertEqual((end["outcome"], end["root_rank"]), ("succeeded", None))
 
     def test_a_file_that_cannot_be_written_is_told_once_and_ends_no_job(self):
-        def no_files():
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
         ended = self.run_job(*self.puppets(2, "exit", "0", options=self.options()),
-                             preexec_fn=no_files)
-        self.assertEqual(ended.code, 0, ended)
+                             preexec_fn=limited(resource.RLIMIT_FSIZE, 0), code=0)
         self.assertEqual(ended.err.count("\n"), 1, ended)
         self.assertIn("cannot write 'events.jsonl': File too large; no further events will "
                       "be logged\n", ended.err)
@@ -170,10 +160,8 @@ class OneNode(JobCase, EventsCase):
 class ManyNodes(NodesCase, EventsCase):
     def test_each_nodes_report_can_be_made_from_its_own(self):
         logs = self.folder / "logs"
-        job = self.cluster("2", conf="last_call_timeout=500,lease=60",
-                           options=["--log-dir", logs, "--redirects", 3])
-        job.start_all(2, nproc=2)
-        one = job.round(4)
+        job, _, one = self.form("2", 2, nproc=2, conf=LONG_LEASE,
+                                options=["--log-dir", logs, "--redirects", 3])
         job.order(one, 3, "fail the last line of rank 3")
         job.ends(code=1)
         folders = list(logs.iterdir())
@@ -187,7 +175,3 @@ class ManyNodes(NodesCase, EventsCase):
                                        only(events, "round_begun")["rank_first"] + 2)))
             self.assertIn("the last line of rank 3",
                           only(events, "job_ended")["root_cause"]["stderr_tail"])
-
-
-if __name__ == "__main__":
-    unittest.main()

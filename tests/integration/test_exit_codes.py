@@ -14,8 +14,7 @@ NOT_FATAL = {"SIGCHLD", "SIGCLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGSTOP", "S
 class ExitCodes(JobCase):
     def test_all_256_codes_of_a_worker_are_the_launchers(self):
         for code in range(256):
-            ended = self.run_job(*self.puppets(1, "exit", code))
-            self.assertEqual(ended.code, code, ended)
+            self.run_job(*self.puppets(1, "exit", code), code=code)
 
     def test_all_fatal_signals_become_128_plus_their_number(self):
         for name in (s.name for s in signal.Signals if s.name not in NOT_FATAL):
@@ -30,8 +29,7 @@ class ExitCodes(JobCase):
         ended = self.run_job(*self.by_rank(
             "exec $PUPPET handle TERM touch $DIR/ready wait exit 3",
             "$PUPPET wait-file $DIR/ready exit 7; exit $?",
-            "exec $PUPPET wait"))
-        self.assertEqual(ended.code, 7, ended)
+            "exec $PUPPET wait"), code=7)
         self.assertIn("rank 1 exited with code 7", ended.err)
 
     def test_a_worker_that_exits_0_while_others_run_is_fine(self):
@@ -41,21 +39,17 @@ class ExitCodes(JobCase):
 
     def test_a_program_that_does_not_exist_is_127_and_named(self):
         for args in (["--no-python", "no-such-program"], ["--no-python", "./no/such"]):
-            ended = self.run_job("--nproc-per-node", 2, *args)
-            self.assertEqual(ended.code, 127, ended)
+            ended = self.run_job("--nproc-per-node", 2, *args, code=127)
             self.assertIn(args[-1], ended.err)
 
     def test_a_file_that_cannot_be_executed_is_126_and_named(self):
         path = self.folder / "data"
         path.write_text("no program\n")
-        ended = self.run_job("--nproc-per-node", 2, "--no-python", path)
-        self.assertEqual(ended.code, 126, ended)
+        ended = self.run_job("--nproc-per-node", 2, "--no-python", path, code=126)
         self.assertIn(str(path), ended.err)
 
     def test_a_missing_interpreter_of_a_script_is_told(self):
-        path = self.folder / "script"
-        path.write_text("#!/no/such/interpreter\n")
-        path.chmod(0o755)
+        path = self.executable("#!/no/such/interpreter\n")
         ended = self.run_job(path)
         self.assertIn(ended.code, (126, 127), ended)
         self.assertIn("/no/such/interpreter", ended.err)
@@ -64,8 +58,7 @@ class ExitCodes(JobCase):
         path = self.folder / "program"
         path.write_bytes(b"\x7fELF\2\2\1" + bytes(9) + b"\0\2\0\x16" + bytes(44))
         path.chmod(0o755)
-        ended = self.run_job("--nproc-per-node", 2, path)
-        self.assertEqual(ended.code, 126, ended)
+        ended = self.run_job("--nproc-per-node", 2, path, code=126)
         self.assertIn("exec format error: it was built for s390x, but this machine is",
                       ended.err)
         self.assertNotIn("/bin/sh", ended.err)
@@ -73,9 +66,7 @@ class ExitCodes(JobCase):
     @unittest.skipUnless(os.geteuid() == 0, "only root can mount")
     def test_a_program_on_a_noexec_mount_is_126_and_says_so(self):
         (self.folder / "mount").mkdir()
-        script = self.folder / "script"
-        script.write_text("#!mount/program\n")
-        script.chmod(0o755)
+        self.executable("#!mount/program\n")
         prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o noexec none mount && '
                   'cd mount && echo "#!/bin/sh" >program && chmod 755 program && '
                   'cp program program0 && cd .. && exec "$@"', "sh"]
@@ -84,16 +75,10 @@ class ExitCodes(JobCase):
                            # Known only once the rank is.
                            (["mount/program${local_rank}"], f"it is {where}; copy it"),
                            (["./script"], f"its interpreter 'mount/program' is {where}")):
-            ended = self.run_job(*args, prefix=prefix, cwd=self.folder)
-            self.assertEqual(ended.code, 126, ended)
+            ended = self.run_job(*args, prefix=prefix, cwd=self.folder, code=126)
             self.assertIn(said, ended.err)
 
     def test_usage_errors_are_2_in_one_line(self):
         for args in (["--nproc_per_nodes", "2", PUPPET], ["--nnodes", "2:1", PUPPET], []):
-            ended = self.run_job(*args)
-            self.assertEqual(ended.code, 2, ended)
+            ended = self.run_job(*args, code=2)
             self.assertEqual(ended.err.count("\n"), 1, ended)
-
-
-if __name__ == "__main__":
-    unittest.main()

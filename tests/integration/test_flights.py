@@ -7,24 +7,11 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from test_collective import CTL, MUSTER, PUPPET, Job
+from test_collective import MUSTER, PUPPET, Job, flights
 from test_collective_faults import until
+from cases import children, spawn, state
 
 BEHIND = r'(?m)^  rank 1: last completed #99 all_reduce max f32\[1000\]$'
-
-
-def flight(*pids):
-    done = subprocess.run([CTL, 'flights', *map(str, pids)], stdout=subprocess.PIPE, text=True,
-                          timeout=60)
-    return done.stdout
-
-
-def state(pid):
-    return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
-
-
-def children(pid):
-    return [int(child) for child in Path(f'/proc/{pid}/task/{pid}/children').read_text().split()]
 
 
 class OfKilledRanks(unittest.TestCase):
@@ -34,7 +21,7 @@ class OfKilledRanks(unittest.TestCase):
                 pids = [rank.pid for rank in job.ranks]
                 until(lambda: state(pids[1]) == 'T')
                 waits = 'ranks 0, 2: in #100 all_reduce max f32[1000], after #99'
-                until(lambda: waits in flight(*pids))
+                until(lambda: waits in flights(*pids))
                 other = 2 - survivor
                 # Otherwise the survivor would exit because of the error.
                 os.kill(pids[survivor], signal.SIGSTOP)
@@ -42,50 +29,42 @@ class OfKilledRanks(unittest.TestCase):
                 for rank in (1, other):
                     job.ranks[rank].kill()
                     job.ranks[rank].wait()
-                text = flight(pids[survivor])
+                text = flights(pids[survivor])
                 self.assertIn("world, epoch 0: 3 of 3 ranks seen\n", text)
                 self.assertRegex(text, BEHIND)
                 self.assertIn(waits, text)
                 self.assertIn('  rank 1 is behind: ranks 0, 2 wait for it\n', text)
 
+    def start(self, *options):
+        """A job whose rank 1 has stopped: guard, agent and workers."""
+        guard = spawn(self, [MUSTER, '--nproc-per-node=2', *options, PUPPET, 'stop'],
+                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        agent = until(lambda: children(guard.pid))[0]
+        workers = until(lambda: len(children(agent)) == 2 and children(agent))
+        until(lambda: re.search(BEHIND, flights(agent)))
+        return guard, agent, workers
+
     def test_from_the_launcher_when_all_ranks_are_dead(self):
-        with subprocess.Popen([MUSTER, '--nproc-per-node=2', PUPPET, 'stop'],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as guard:
-            try:
-                agent = until(lambda: children(guard.pid))[0]
-                workers = until(lambda: len(children(agent)) == 2 and children(agent))
-                until(lambda: re.search(BEHIND, flight(agent)))
-                until(lambda: 'rank 0: in #100 all_reduce' in flight(agent))
-                # A launcher that must not react to the deaths yet.
-                os.kill(agent, signal.SIGSTOP)
-                until(lambda: state(agent) == 'T')
-                for worker in workers:
-                    os.kill(worker, signal.SIGKILL)
-                until(lambda: all(state(worker) == 'Z' for worker in workers))
-                text = flight(guard.pid)
-                self.assertIn("world, epoch 0: 2 of 2 ranks seen\n", text)
-                self.assertRegex(text, BEHIND)
-                self.assertEqual(len([link for link in Path(f'/proc/{agent}/fd').iterdir()
-                                      if 'flight-' in os.readlink(link)]), 1)
-                os.kill(agent, signal.SIGCONT)
-                self.assertNotEqual(guard.wait(60), 0)
-            finally:
-                guard.kill()
+        guard, agent, workers = self.start()
+        until(lambda: 'rank 0: in #100 all_reduce' in flights(agent))
+        # A launcher that must not react to the deaths yet.
+        os.kill(agent, signal.SIGSTOP)
+        until(lambda: state(agent) == 'T')
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        until(lambda: all(state(worker) == 'Z' for worker in workers))
+        text = flights(guard.pid)
+        self.assertIn("world, epoch 0: 2 of 2 ranks seen\n", text)
+        self.assertRegex(text, BEHIND)
+        self.assertEqual(len([link for link in Path(f'/proc/{agent}/fd').iterdir()
+                              if 'flight-' in os.readlink(link)]), 1)
+        os.kill(agent, signal.SIGCONT)
+        self.assertNotEqual(guard.wait(60), 0)
 
     def test_the_launcher_lets_go_of_them_at_the_next_attempt(self):
-        with subprocess.Popen([MUSTER, '--nproc-per-node=2', '--max-restarts=1', PUPPET, 'stop'],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as guard:
-            try:
-                agent = until(lambda: children(guard.pid))[0]
-                workers = until(lambda: len(children(agent)) == 2 and children(agent))
-                until(lambda: re.search(BEHIND, flight(agent)))
-                os.kill(workers[1], signal.SIGKILL)
-                until(lambda: 'epoch 1: 2 of 2' in flight(agent))
-                self.assertNotIn('epoch 0', flight(agent))
-            finally:
-                guard.send_signal(signal.SIGTERM)
-                guard.wait(60)
-
-
-if __name__ == '__main__':
-    unittest.main()
+        guard, agent, workers = self.start('--max-restarts=1')
+        os.kill(workers[1], signal.SIGKILL)
+        until(lambda: 'epoch 1: 2 of 2' in flights(agent))
+        self.assertNotIn('epoch 0', flights(agent))
+        guard.send_signal(signal.SIGTERM)
+        guard.wait(60)

@@ -26,8 +26,7 @@ class FullDevice(JobCase):
 
     def test_the_code_of_a_failed_worker_stays(self):
         ended = self.run_job(*self.puppets(2, "say", "x", "exit", "7", options=["-l"]),
-                             stdout=self.full())
-        self.assertEqual(ended.code, 7, ended)
+                             stdout=self.full(), code=7)
         self.assertIn("cannot write standard output", ended.err)
 
     def test_what_log_files_hold_is_not_lost(self):
@@ -39,9 +38,8 @@ class FullDevice(JobCase):
             "lost: 2 lines of the workers' output (log files are complete)\n")), ended)
 
     def test_without_any_console_the_exit_code_tells(self):
-        ended = self.run_job(*self.puppets(2, "say", "x", "exit", "0", options=["-l"]),
-                             stdout=self.full(), stderr=self.full())
-        self.assertEqual(ended.code, OUTPUT_LOST, ended)
+        self.run_job(*self.puppets(2, "say", "x", "exit", "0", options=["-l"]),
+                     stdout=self.full(), stderr=self.full(), code=OUTPUT_LOST)
 
     def test_bytes_without_a_line_end_are_counted_as_bytes(self):
         ended = self.run_job(*self.puppets(1, "put", "12345", "exit", "0"), stderr=self.full())
@@ -114,8 +112,7 @@ lines(3000)
         eventually(lambda: state(job.agent()) == "S", "muster has tried to write them")
         filler.unlink()
         (self.folder / "free").touch()
-        ended = job.end()
-        self.assertEqual(ended.code, OUTPUT_LOST, ended)
+        ended = self.wait_for_exit(job, OUTPUT_LOST)
         lines = console.read_text().splitlines()
         whole = {f"[default0]:{number}" for number in range(1000, 4000)}
         shown = [line for line in lines if line in whole]
@@ -129,11 +126,7 @@ lines(3000)
         job = self.job(*self.puppets(
             2, "lines", "20000", "wait-file", self.folder / "go", "exit", "0",
             options=["--tee=3", "--log-dir", self.small]))
-        said = b""
-        while b"on the console\n" not in said:
-            piece = os.read(job.process.stderr.fileno(), 4096)
-            self.assertTrue(piece, said)
-            said += piece
+        said = job.stderr_until(b"on the console\n")
         self.assertRegex(said.decode(), r"muster: warning: cannot write log files to '.*': No space"
                                         r" left on device; worker output may be missing")
         (self.folder / "go").touch()

@@ -13,8 +13,8 @@ import sys
 import unittest
 
 from harness import JobCase, eventually, is_sanitized, read
-from job_view import View, ctl, resident_bytes, wait_for_status
-from nodes import NodesCase
+from job_view import View, ctl, resident_bytes, wait_for_status, wait_until_ready
+from nodes import NEVER, SHORT_LEASE, NodesCase
 
 BENCH = os.environ["MUSTER_BENCH"]
 CONNECTIONS_MAX = 64  # lib/http/server.hpp
@@ -62,7 +62,7 @@ def start_named(job, count, nproc, first=1):
 
 def wait_for_leader(nodes):
     return next(node for node in nodes
-                if wait_for_status(node, lambda status: status["ready"], "it runs")["leader"])
+                if wait_until_ready(node)["leader"])
 
 
 class OneNode(JobCase):
@@ -70,7 +70,7 @@ class OneNode(JobCase):
         self.running_job = self.job(*self.puppets(workers, "wait",
                                                   options=["--http", "0", *options]))
         view = View(self.running_job)
-        wait_for_status(self.running_job, lambda status: status["ready"], "it is ready")
+        wait_until_ready(self.running_job)
         return view
 
     def test_every_path(self):
@@ -233,8 +233,7 @@ class OneNode(JobCase):
     def test_wrong_addresses_are_usage_errors(self):
         for value, said in (("x", "has no port"), ("host:80", "'host' is not a numeric"),
                             ("70000", "65535"), ("127.0.0.1", "has no port")):
-            ended = self.run_job("--http", value, *self.puppets(1, "exit", "0"))
-            self.assertEqual(ended.code, 2, ended)
+            ended = self.run_job("--http", value, *self.puppets(1, "exit", "0"), code=2)
             self.assertIn(said, ended.err)
 
     def test_explain_shows_it(self):
@@ -247,12 +246,12 @@ class UnderLoad(NodesCase):
     """Two nodes with a short lease, so that a blocked loop would lose its round."""
 
     def begin(self):
-        job = self.cluster("2", conf="last_call_timeout=500,lease=1", options=["--http", 0])
+        job = self.cluster("2", conf=SHORT_LEASE, options=["--http", 0])
         self.nodes = job.start_all(2)
         self.cluster_job = job
         self.one = job.round(2)
         view = View(self.nodes[0])
-        wait_for_status(self.nodes[0], lambda status: status["ready"], "it is ready")
+        wait_until_ready(self.nodes[0])
         return view
 
     def assert_unharmed(self, view):
@@ -376,20 +375,16 @@ class ManyNodes(NodesCase):
         self.assertEqual(seen[-1], "job_ended")
 
     def test_each_node_tells_what_it_knows(self):
-        job = self.cluster("2", conf="last_call_timeout=500,lease=9", options=["--http", 0])
+        job = self.cluster("2", conf=f"{NEVER},lease=9", options=["--http", 0])
         first = job.start(1)
         call = wait_for_status(first, lambda s: s["roll_call"], "who is there")["roll_call"]
         self.assertEqual((call["present"], call["needed"]), (1, 2))
         self.assertEqual(View(first).code("/readyz"), 503)
         second = job.start(2)
         job.round(2)
-        views = [wait_for_status(node, lambda s: s["ready"], "it runs") for node in (first, second)]
+        views = [wait_until_ready(node) for node in (first, second)]
         self.assertEqual(sorted(view["leader"] for view in views), [False, True])
         for view in views:
             self.assertEqual([node["state"] for node in view["nodes"]], ["in_round"] * 2)
             self.assertEqual(len(view["workers"]), 1)
         job.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

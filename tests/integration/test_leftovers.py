@@ -7,10 +7,9 @@ import re
 import resource
 import signal
 import time
-import unittest
 import uuid
 
-from harness import PUPPET, JobCase, eventually
+from harness import PUPPET, JobCase, environment_without, eventually, limited
 
 IN_MEMORY = pathlib.Path("/dev/shm")
 LONG_AGO = 120  # s
@@ -81,8 +80,7 @@ class Processes(JobCase):
     def test_what_is_deaf_is_killed_and_named(self):
         job = self.daemon("ignore", "TERM", "wait", last=("exit", "0"),
                           options=["--shutdown-timeout=0.2"])
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         self.assertRegex(ended.err, r"killed 1 process that a worker left running: \d+ "
                                     r"\(muster-puppet, rank 0\)\n")
         self.assert_nothing_left(job)
@@ -91,8 +89,7 @@ class Processes(JobCase):
         for fork in ("fork", "fork-setsid"):
             deaf = ("ignore", "TERM", fork, "{", "wait", "}")
             ended = self.run_job(*self.puppets(1, *deaf, "exit", "3", options=[
-                "--max-restarts=1", "--shutdown-timeout=3600"]))
-            self.assertEqual(ended.code, 3, ended)
+                "--max-restarts=1", "--shutdown-timeout=3600"]), code=3)
             self.assertEqual(len(re.findall("killed 1 process that a worker left", ended.err)), 2)
             self.assertNotIn("sent SIGTERM", ended.err)
         job = self.job(*self.puppets(1, *deaf, "touch", self.folder / "up", "wait",
@@ -114,8 +111,7 @@ class Processes(JobCase):
         job.kill(signal.SIGINT)
         time.sleep(0.3)  # a repeated request within 250 ms would count as the same one
         job.kill(signal.SIGINT)
-        ended = job.end()
-        self.assertEqual(ended.code, 128 + signal.SIGINT, ended)
+        ended = self.wait_for_exit(job, 128 + signal.SIGINT)
         self.assertIn("muster: warning: second SIGINT: killing ranks 0, 1 before they have "
                       "stopped; unsaved work is lost\n", ended.err)
 
@@ -167,9 +163,8 @@ class TemporaryFolders(JobCase):
 
     def test_logs_of_a_failure_and_redirected_ones_are_kept(self):
         for options, code in ((["--tee=3"], 3), (["--redirects=1"], 0)):
-            ended = self.run_job(*self.puppets(1, "say", "a", "exit", code, options=options),
-                                 env=self.own_tmpdir())
-            self.assertEqual(ended.code, code, ended)
+            self.run_job(*self.puppets(1, "say", "a", "exit", code, options=options),
+                         env=self.own_tmpdir(), code=code)
             log, = self.temporary.rglob("stdout.log")
             self.assertEqual(log.read_text(), "a\n")
             log.unlink()
@@ -180,10 +175,9 @@ class InMemory(JobCase):
 
     def start(self):
         told = self.folder / uuid.uuid4().hex
-        variables = {key: value for key, value in os.environ.items() if key != "TMPDIR"}
         job = self.job("--no-python", "sh", "-c",
                        f"echo $TORCHELASTIC_ERROR_FILE > {told}.new; mv {told}.new {told}; "
-                       f"exec {PUPPET} wait", env=variables)
+                       f"exec {PUPPET} wait", env=environment_without("TMPDIR"))
         self.wait_for(told.name)
         folder = pathlib.Path(told.read_text().strip()).parents[2]
         self.assertEqual(folder.parent, IN_MEMORY)
@@ -227,20 +221,12 @@ class InMemory(JobCase):
 
 class FileSizeLimit(JobCase):
     def test_no_room_for_files_is_said_and_the_jobs_code_is_the_workers(self):
-        def no_files():
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
         ended = self.run_job(*self.puppets(1, "exit", "3", options=[
-            "--log-dir", self.folder / "logs"]), preexec_fn=no_files)
-        self.assertEqual(ended.code, 3, ended)
+            "--log-dir", self.folder / "logs"]), code=3,
+            preexec_fn=limited(resource.RLIMIT_FSIZE, 0))
         self.assertIn("report.json': File too large", ended.err)
 
     def test_a_worker_has_the_signal_that_it_had(self):
         ended = self.run_job("--no-python", "grep", "SigIgn", "/proc/self/status")
         plain = int(ended.out.split()[1], 16)
         self.assertFalse(plain & (1 << (signal.SIGXFSZ - 1)), ended.out)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ All jobs run at the same time, because each check happens after 30 s."""
 
 import signal
 import sys
-import unittest
 
 from harness import JobCase, eventually, free_port, read
 
@@ -94,7 +93,3 @@ class MasterPort(JobCase):
         for _, said in quiet:
             self.assertEqual(read(said), "muster: interrupted by SIGTERM from pid "
                              f"{read(said).split()[-1]}\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

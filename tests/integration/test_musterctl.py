@@ -11,9 +11,10 @@ import subprocess
 import threading
 import unittest
 
-from harness import JobCase, children, eventually
-from job_view import MUSTERCTL, View, ctl, status_of, wait_for_status
-from nodes import NodesCase
+from harness import JobCase, children, eventually, spawn
+from job_view import (MUSTERCTL, OTHER_USER, View, as_other_user, ctl, status_of, wait_for_status,
+                      wait_until_ready)
+from nodes import NEVER, NodesCase
 
 
 # Queries the job whose agent has this pid, without musterctl's own checks. Prints everything it
@@ -68,7 +69,7 @@ class Printing(JobCase):
 class Jobs(JobCase):
     def running(self, *options, workers=2):
         job = self.job(*self.puppets(workers, "wait", options=options))
-        wait_for_status(job, lambda status: status["ready"], "it runs")
+        wait_until_ready(job)
         return job
 
     def pid(self, job):
@@ -129,14 +130,8 @@ class Jobs(JobCase):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("only root can be another user for a moment")
         job = self.running()
-        other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-        copy = "/proc/self/fd/0"  # other users may not have access to the build folder
-        with open(MUSTERCTL, "rb") as program:
-            done = subprocess.run([*other, copy, "status", *map(str, self.pid(job))],
-                                  stdin=program, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout), (1, ""), done)
-        self.assertIn("no such job", done.stderr)
-        asked = subprocess.run([*other, "python3", "-c", STRANGER, str(job.agent())],
+        self.assertIn("no such job", as_other_user("status", *self.pid(job)))
+        asked = subprocess.run([*OTHER_USER, "python3", "-c", STRANGER, str(job.agent())],
                                capture_output=True, text=True)
         self.assertIn(asked.stdout, ("connected\n", "connected\nb''\n"), asked)
         self.assertTrue(status_of(job)["ready"])
@@ -168,10 +163,8 @@ class Jobs(JobCase):
     def test_root_stops_no_process_of_its_own_for_another_user(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("only root can be another user for a moment")
-        parent = subprocess.Popen(["sh", "-c", 'setpriv --reuid 65534 --clear-groups '
-                                   '--pdeathsig KILL python3 -c "$0"; :', LIAR])
-        self.addCleanup(parent.wait)
-        self.addCleanup(parent.kill)
+        parent = spawn(self, ["sh", "-c", 'setpriv --reuid 65534 --clear-groups '
+                              '--pdeathsig KILL python3 -c "$0"; :', LIAR])
         pid = ["--pid", parent.pid]
         eventually(lambda: subprocess.run([MUSTERCTL, "status", *map(str, pid)],
                                           capture_output=True).returncode == 0, "it answers")
@@ -204,9 +197,8 @@ class Jobs(JobCase):
 
     def test_followed_events_end_with_the_job(self):
         job = self.running()
-        follower = subprocess.Popen([MUSTERCTL, "events", "--follow", "--json", "--pid",
-                                     str(job.process.pid)], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(follower.stdout.close)
+        follower = spawn(self, [MUSTERCTL, "events", "--follow", "--json", "--pid",
+                                str(job.process.pid)], stdout=subprocess.PIPE, text=True)
         self.assertEqual(json.loads(follower.stdout.readline())["event"], "job_started")
         job.kill(15)
         names = [json.loads(line)["event"] for line in follower.stdout]
@@ -216,9 +208,8 @@ class Jobs(JobCase):
 
     def test_the_files_of_a_job_that_has_ended(self):
         logs = self.folder / "logs"
-        ended = self.run_job(*self.by_rank("exec $PUPPET exit 9", "exec $PUPPET wait",
-                                           options=["--log-dir", logs]))
-        self.assertEqual(ended.code, 9, ended)
+        self.run_job(*self.by_rank("exec $PUPPET exit 9", "exec $PUPPET wait",
+                                   options=["--log-dir", logs]), code=9)
         text = ctl("status", logs)
         self.assertIn("failed with exit code 9 after ", text)
         self.assertRegex(text, r"(?m)^failed at .*: rank 0 on .*: exited with code 9$")
@@ -240,9 +231,7 @@ class Jobs(JobCase):
 
 class ManyNodes(NodesCase):
     def test_several_are_a_list_and_have_to_be_chosen(self):
-        job = self.cluster("2", conf="last_call_timeout=500,lease=9")
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=f"{NEVER},lease=9")
         lines = ctl("status", "--run-id", job.name).splitlines()
         self.assertEqual([line.split()[1] for line in lines],
                          sorted((str(node.process.pid) for node in nodes), key=int))
@@ -254,9 +243,7 @@ class ManyNodes(NodesCase):
         job.finish()
 
     def test_drain_lets_one_node_leave(self):
-        job = self.cluster("1:2", conf="last_call_timeout=5,lease=9")
-        first, second = job.start_all(2)
-        job.round(2)
+        job, (first, second), _ = self.form("1:2", 2, conf="last_call_timeout=5,lease=9")
         status = wait_for_status(second, lambda status: len(status["nodes"]) == 2, "it runs")
         node, = (node["name"] for node in status["nodes"] if node["here"])
         other, = (node["name"] for node in status["nodes"] if not node["here"])
@@ -281,7 +268,7 @@ class Top(JobCase):
 
     def start(self, workers=8):
         self.job_shown = self.job(*self.puppets(workers, "wait"))
-        wait_for_status(self.job_shown, lambda status: status["ready"], "it runs")
+        wait_until_ready(self.job_shown)
         self.addCleanup(self.tmux, "kill-server")
         self.tmux("new-session", "-d", "-x", "80", "-y", "24", "sh")
         self.tmux("send-keys", f"PS1='done $? '; stty -g >'{self.folder}/before'; clear; "
@@ -335,7 +322,3 @@ class Top(JobCase):
         eventually(lambda: "its back" in self.screen(), lambda: self.screen())
         self.assert_terminal_is_as_before()
         self.assertIsNone(self.job_shown.process.poll())
-
-
-if __name__ == "__main__":
-    unittest.main()

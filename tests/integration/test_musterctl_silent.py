@@ -12,8 +12,8 @@ import threading
 import unittest
 
 from harness import DEADLINE, JobCase
-from job_view import MUSTERCTL, ctl, wait_for_status
-from nodes import NodesCase
+from job_view import MUSTERCTL, ctl, wait_for_status, wait_until_ready
+from nodes import LONG_LEASE, NodesCase
 
 FAKE_PID = 1 << 22  # the kernel's own pids are smaller
 LONG = 8 << 20  # more than fits into a socket buffer
@@ -152,7 +152,7 @@ class Fakes(unittest.TestCase):
 class Stopped(JobCase):
     def running(self):
         job = self.job(*self.puppets(1, "wait"))
-        wait_for_status(job, lambda status: status["ready"], "it runs")
+        wait_until_ready(job)
         return job
 
     def test_stopped_agents_are_named_and_can_be_stopped_by_pid(self):
@@ -185,9 +185,7 @@ class Stopped(JobCase):
 
 class ManyNodes(NodesCase):
     def test_drain_of_a_silent_node(self):
-        job = self.cluster("2", conf="last_call_timeout=500,lease=60")
-        first, second = job.start_all(2)
-        job.round(2)
+        job, (first, second), _ = self.form("2", 2, conf=LONG_LEASE)
         status = wait_for_status(second, lambda status: len(status["nodes"]) == 2, "it runs")
         node, = (node["name"] for node in status["nodes"] if node["here"])
         stop_agent(self, second)
@@ -201,7 +199,3 @@ class ManyNodes(NodesCase):
         self.assertIn("is on another host", said)
         os.kill(second.agent(), signal.SIGCONT)
         job.finish(first, second)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -75,7 +75,3 @@ class Names(JobCase):
             ended = job.end()
         self.assertEqual(ended.code, 128 + signal.SIGTERM, str(ended))
         self.assert_nothing_left(job)
-
-
-if __name__ == "__main__":
-    unittest.main()

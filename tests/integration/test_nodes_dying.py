@@ -4,20 +4,17 @@ time (checked at the end of every test)."""
 
 import os
 import signal
-import unittest
 
-from nodes import LEASE, Node, NodesCase, last_block
+from nodes import LEASE, LONG_LEASE, SHORT_LEASE, Node, NodesCase, last_block
 
 CONF = f"last_call_timeout=0.5,lease={LEASE}"
-NEVER = f"last_call_timeout=500,lease={LEASE}"
+DEAF = {"NODE_ON_TERM": "ignore"}
 ENDS_WITHIN = 3.0  # s: the promised limit for all agents of a job that has used up its budget
 
 
 class Workers(NodesCase):
     def fails_once(self, how, rank=2):
-        job = self.cluster("3", conf=NEVER, options=["--max-restarts", "2"])
-        job.start_all(3, nproc=2)
-        one = job.round(6)
+        job, _, one = self.form("3", 3, nproc=2, conf=SHORT_LEASE, options=["--max-restarts", "2"])
         job.order(one, rank, how)
         again = job.round(6)
         self.assertEqual((again.restarts, again.nodes), (1, one.nodes))
@@ -35,7 +32,7 @@ class Workers(NodesCase):
         self.fails_once("fail ValueError: no", rank=5)
 
     def test_budget_is_of_the_whole_job(self):
-        job = self.cluster("3", conf=NEVER, options=["--max-restarts", "2"])
+        job = self.cluster("3", conf=SHORT_LEASE, options=["--max-restarts", "2"])
         job.start_all(3)
         for turn in range(3):
             one = job.round(3)
@@ -46,9 +43,7 @@ class Workers(NodesCase):
 
 class OutOfBudget(NodesCase):
     def end_all(self, how, code, nproc=1):
-        job = self.cluster("3", conf=NEVER)
-        nodes = job.start_all(3, nproc=nproc)
-        one = job.round(3 * nproc)
+        job, nodes, one = self.form("3", 3, nproc=nproc, conf=SHORT_LEASE)
         job.order(one, nproc, how)  # the first rank on the second node
         ended = [node.end(ENDS_WITHIN + 30) for node in nodes]
         ends = [node.started + one.seconds for node, one in zip(nodes, ended)]
@@ -76,9 +71,8 @@ class OutOfBudget(NodesCase):
     def test_failures_that_follow_do_not_hide_the_first(self):
         # Every other worker fails as soon as the first one has; the news arrives in different
         # orders.
-        job = self.cluster("3", conf=NEVER)
-        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"}, options=["--shutdown-timeout", 2])
-        one = job.round(3)
+        job, nodes, one = self.form("3", 3, env=DEAF, conf=SHORT_LEASE,
+                                    options=["--shutdown-timeout", 2])
         job.order(one, 1, "exit 41")
         job.order(one, 0, "exit 42")
         job.order(one, 2, "exit 43")
@@ -86,10 +80,9 @@ class OutOfBudget(NodesCase):
         self.assertEqual(len(codes), 1, job.describe())
 
     def test_a_program_that_cannot_be_started_on_one_node_is_not_tried_again(self):
-        script = self.folder / "script"
-        script.write_text("#!/no/such/interpreter\n")
-        script.chmod(0o755)
-        job = self.cluster("2", conf=NEVER + ",any_program=true", options=["--max-restarts", 5])
+        script = self.executable("#!/no/such/interpreter\n")
+        job = self.cluster("2", conf=SHORT_LEASE + ",any_program=true",
+                           options=["--max-restarts", 5])
         job.start(1)
         job.start(2, program=str(script))
         first, second = job.ends(code=127)
@@ -102,9 +95,7 @@ class Agents(NodesCase):
     lease."""
 
     def lose(self, victim, kill, code):
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=LONG_LEASE)
         kill(nodes[victim])
         rest = [node for node in nodes if node is not nodes[victim]]
         again = job.round(2, nodes=[node.label for node in rest])
@@ -141,9 +132,7 @@ class Agents(NodesCase):
         self.lose(0, Node.kill_all, -9)
 
     def test_one_after_the_other_down_to_one_and_up_again(self):
-        job = self.cluster("1:4", conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(4)
-        job.round(4)
+        job, nodes, _ = self.form("1:4", 4, conf=LONG_LEASE)
         for left in (3, 2, 1):
             nodes[3 - left].kill_agent()  # always the host, because the lowest rank leads
             job.round(left, nodes=[node.label for node in nodes[4 - left:]])
@@ -153,9 +142,8 @@ class Agents(NodesCase):
         job.finish(*nodes[3:])
 
     def test_deaf_workers_are_gone_before_the_next_round(self):
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"}, options=["--shutdown-timeout", 1])
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, env=DEAF, conf=LONG_LEASE,
+                                  options=["--shutdown-timeout", 1])
         nodes[0].kill_agent()
         job.round(2)
         job.finish(*nodes[1:])
@@ -163,9 +151,7 @@ class Agents(NodesCase):
 
 class Leaving(NodesCase):
     def leave(self, who, signo, nnodes="2:3"):
-        job = self.cluster(nnodes, conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form(nnodes, 3, conf=LONG_LEASE)
         nodes[who].kill(signo)
         rest = [node for node in nodes if node is not nodes[who]]
         again = job.round(2, nodes=[node.label for node in rest])
@@ -184,9 +170,7 @@ class Leaving(NodesCase):
         self.leave(2, signal.SIGINT)
 
     def test_below_the_minimum_the_others_wait_and_go_on_with_a_new_one(self):
-        job = self.cluster("3", conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("3", 3, conf=LONG_LEASE)
         nodes[2].kill(signal.SIGTERM)
         job.ends(nodes[2], code=143)
         nodes[0].wait_for_text("2 of 3")
@@ -195,7 +179,7 @@ class Leaving(NodesCase):
         job.finish(*nodes[:2], new)
 
     def test_while_it_waits_for_others(self):
-        job = self.cluster("3", conf=NEVER)
+        job = self.cluster("3", conf=SHORT_LEASE)
         nodes = job.start_all(2)
         nodes[0].wait_for_text("2 of 3")
         nodes[1].kill(signal.SIGTERM)
@@ -205,12 +189,9 @@ class Leaving(NodesCase):
         job.round(3)
         job.finish(nodes[0], *new)
 
-
     def test_all_at_once_as_a_scheduler_ends_a_job(self):
         for signo in (signal.SIGTERM, signal.SIGINT):
-            job = self.cluster("3", conf="last_call_timeout=500,lease=60")
-            nodes = job.start_all(3)
-            one = job.round(3)
+            job, nodes, one = self.form("3", 3, conf=LONG_LEASE)
             for node in nodes:
                 node.kill(signo)
             for ended in job.ends(*nodes, code=128 + signo):
@@ -218,10 +199,8 @@ class Leaving(NodesCase):
             self.assertEqual([each.name for each in job.story.rounds()], [one.name])
 
     def test_a_leaver_with_deaf_workers_is_waited_for(self):
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"},
-                              options=["--shutdown-timeout", 1])
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, env=DEAF, conf=LONG_LEASE,
+                                  options=["--shutdown-timeout", 1])
         nodes[1].kill(signal.SIGTERM)
         job.round(2, nodes=["n1", "n3"])
         job.ends(nodes[1], code=143)
@@ -232,9 +211,7 @@ class Together(NodesCase):
     def test_a_worker_fails_while_another_nodes_agent_dies(self):
         # The failure may be a consequence of the death, so it uses none of the budget (which is
         # zero).
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60")
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("2:3", 3, conf=LONG_LEASE)
         nodes[2].kill_agent()
         job.order(one, 0, "exit 5")
         job.order(one, 1, "exit 6")
@@ -242,19 +219,14 @@ class Together(NodesCase):
         job.finish(*nodes[:2])
 
     def test_two_workers_of_two_nodes_fail_at_once(self):
-        job = self.cluster("3", conf="last_call_timeout=500,lease=60",
-                           options=["--max-restarts", 1])
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("3", 3, conf=LONG_LEASE, options=["--max-restarts", 1])
         job.order(one, "all", "exit 5")
         self.assertEqual(job.round(3).restarts, 1)
         job.finish(*nodes)
 
     def test_the_host_dies_while_workers_are_being_stopped(self):
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=60",
-                           options=["--max-restarts", 1, "--shutdown-timeout", 2])
-        nodes = job.start_all(3, env={"NODE_ON_TERM": "ignore"})
-        one = job.round(3)
+        job, nodes, one = self.form("2:3", 3, env=DEAF, conf=LONG_LEASE,
+                                    options=["--max-restarts", 1, "--shutdown-timeout", 2])
         job.order(one, 1, "exit 5")
         nodes[0].kill_agent()
         job.round(2, nodes=["n2", "n3"])
@@ -263,15 +235,9 @@ class Together(NodesCase):
 
 class Nothing(NodesCase):
     def test_survives_when_all_are_killed(self):
-        job = self.cluster("2", conf=CONF)
-        nodes = job.start_all(2, nproc=2)
-        job.round(4)
+        job, nodes, _ = self.form("2", 2, nproc=2, conf=CONF)
         for node in nodes:
             os.kill(node.process.pid, signal.SIGKILL)
         for node in nodes:
             node.process.wait()
             self.assert_nothing_left(node)
-
-
-if __name__ == "__main__":
-    unittest.main()

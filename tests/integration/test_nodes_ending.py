@@ -3,12 +3,10 @@
 
 import pathlib
 import signal
-import unittest
 
 from harness import eventually
-from nodes import LEASE, NodesCase, last_block
+from nodes import LEASE, LONG_LEASE, NodesCase, last_block
 
-CONF = "last_call_timeout=500,lease=60"
 
 # Rank 1 closes its connection to rank 0 in `finally`, and exits only after rank 0's exit was seen.
 LOST_CONNECTION = """
@@ -46,9 +44,7 @@ sys.exit(4)
 
 class Success(NodesCase):
     def test_nodes_that_finish_early_leave_at_once(self):
-        job = self.cluster("4", conf=CONF)
-        nodes = job.start_all(4)
-        one = job.round(4)
+        job, nodes, one = self.form("4", 4, conf=LONG_LEASE)
         job.order(one, 2, "exit 0")
         job.ends(nodes[2], code=0)
         job.order(one, 3, "exit 0")
@@ -67,7 +63,7 @@ class Success(NodesCase):
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
 
     def test_the_coordinator_stays_as_well_where_rank_0_is_elsewhere(self):
-        job = self.cluster("3", conf=CONF)
+        job = self.cluster("3", conf=LONG_LEASE)
         nodes = {}
         for number in (1, 2, 3):
             nodes[number] = job.start(number, options=["--node-rank", 3 - number])
@@ -82,9 +78,7 @@ class Success(NodesCase):
         job.ends(nodes[1], nodes[3], code=0)
 
     def test_a_failure_after_some_have_finished_and_left_ends_the_job(self):
-        job = self.cluster("3", conf=CONF)
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("3", 3, conf=LONG_LEASE)
         job.order(one, 1, "exit 0")
         job.ends(nodes[1], code=0)
         job.order(one, 2, "exit 9")
@@ -92,9 +86,7 @@ class Success(NodesCase):
         self.assertEqual(last_block(first), last_block(last))
 
     def test_too_few_are_left_when_a_node_falls_silent_after_others_have_succeeded(self):
-        job = self.cluster("1:3", conf=f"last_call_timeout=0.5,lease={LEASE}")
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("1:3", 3, conf=f"last_call_timeout=0.5,lease={LEASE}")
         job.order(one, 1, "exit 0")
         job.ends(nodes[1], code=0)
         nodes[2].stop_all()
@@ -105,9 +97,7 @@ class Success(NodesCase):
         nodes[2].kill_all()
 
     def test_all_at_once(self):
-        job = self.cluster("5", conf=CONF)
-        job.start_all(5)
-        job.round(5)
+        job, *_ = self.form("5", 5, conf=LONG_LEASE)
         for ended in job.finish():
             self.assertEqual(ended.err, "")
 
@@ -116,9 +106,8 @@ class Report(NodesCase):
     def test_each_nodes_report_json_names_the_same_cause(self):
         import json
         logs = self.folder / "logs"
-        job = self.cluster("2", conf=CONF, options=["--log-dir", logs, "--redirects", 3])
-        job.start_all(2, nproc=2)
-        one = job.round(4)
+        job, _, one = self.form("2", 2, nproc=2, conf=LONG_LEASE,
+                                options=["--log-dir", logs, "--redirects", 3])
         job.order(one, 3, "fail the last line of rank 3")
         job.ends(code=1)
         reports = [json.loads(path.read_text()) for path in logs.glob("*/report.json")]
@@ -148,7 +137,7 @@ class Report(NodesCase):
             "if rank == '0':\n"
             "    sys.exit(4)\n"
             "time.sleep(1000)\n")
-        job = self.cluster("3", conf=CONF, options=["--shutdown-timeout", 20])
+        job = self.cluster("3", conf=LONG_LEASE, options=["--shutdown-timeout", 20])
         nodes = job.start_all(3, program=[script, str(self.folder)])
         # Rank 1 ignores no signal: it dies of our SIGTERM, or exits on its own a moment before.
         ended = job.ends(*nodes, code=nodes[0].end().code)
@@ -158,7 +147,7 @@ class Report(NodesCase):
         self.assertIn("ValueError: the cause", "\n".join(blocks[0]))
 
     def check_cause_of_a_lost_connection(self, *options):
-        job = self.cluster("2", conf=CONF)
+        job = self.cluster("2", conf=LONG_LEASE)
         nodes = job.start_all(2, program=[self.python(LOST_CONNECTION), self.folder, *options])
         blocks = [last_block(one) for one in job.ends(*nodes, code=1)]
         self.assertEqual(blocks[0], blocks[1])
@@ -172,9 +161,7 @@ class Report(NodesCase):
         self.check_cause_of_a_lost_connection("recorded")
 
     def test_the_exit_code_of_an_interrupted_node_is_its_own(self):
-        job = self.cluster("2:3", conf=CONF)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=LONG_LEASE)
         nodes[1].kill(signal.SIGINT)
         job.ends(nodes[1], code=130)
         job.round(2)
@@ -193,7 +180,3 @@ class Folders(NodesCase):
         job.finish()
         attempts = sorted(pathlib.Path(path).name for path in logs.glob("*/attempt_*"))
         self.assertEqual(attempts, ["attempt_0", "attempt_0", "attempt_1"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,17 +7,14 @@ import time
 import unittest
 
 from harness import eventually, free_port
-from nodes import Cluster, NodesCase
+from nodes import NEVER, Cluster, NodesCase
 
 QUICK = "last_call_timeout=0.5"
-NEVER = "last_call_timeout=500"
 
 
 class Forming(NodesCase):
     def test_complete_at_max_at_once(self):
-        job = self.cluster("2:3", conf=NEVER)
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("2:3", 3, conf=NEVER)
         self.assertEqual(one.nodes, ["n1", "n2", "n3"])
         for ended in job.finish(*nodes):
             self.assertEqual(ended.err, "", "a success is not talked about")
@@ -102,18 +99,14 @@ class Forming(NodesCase):
         job.finish(node)
 
     def test_two_agents_of_one_machine_with_four_workers_each(self):
-        job = self.cluster("1:2", conf=NEVER, addresses=None)
-        nodes = job.start_all(2, nproc=4)
-        one = job.round(8)
+        job, nodes, one = self.form("1:2", 2, nproc=4, conf=NEVER, addresses=None)
         self.assertEqual(list(one.env), list(range(8)))
         job.finish(*nodes)
 
     def test_several_endpoints_and_any_of_them_will_do(self):
         ports = [free_port() for _ in range(3)]
         endpoints = ",".join(f"127.0.0.{i + 1}:{port}" for i, port in enumerate(ports))
-        job = self.cluster("2:3", conf=QUICK, endpoint=endpoints)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=QUICK, endpoint=endpoints)
         job.finish(*nodes)
 
     def test_ten_jobs_at_once_do_not_disturb_each_other(self):
@@ -142,9 +135,8 @@ class Forming(NodesCase):
 
 class Addresses(NodesCase):
     def run_on(self, host, addresses=None, expect=None):
-        job = self.cluster("2", conf=NEVER, endpoint=f"{host}:{free_port()}", addresses=addresses)
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2", 2, conf=NEVER, endpoint=f"{host}:{free_port()}",
+                                    addresses=addresses)
         self.assertEqual({env["MASTER_ADDR"] for env in one.env.values()}, expect, job.describe())
         job.finish(*nodes)
 
@@ -191,7 +183,3 @@ class Harness(NodesCase):
         eventually(first.story.overlaps, lambda: f"an overlap is seen: {first.story.lives()}")
         overlap, = first.story.overlaps()
         self.assertRegex(overlap, r"^round \S+ on n1 was alive until \d+, round \S+ on x1 began")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ spares. Nodes that hang, are refused or leave again disturb no other node."""
 
 import signal
 import socket
-import unittest
 
 from harness import eventually
 from nodes import LEASE, NodesCase
@@ -79,9 +78,7 @@ class Joining(NodesCase):
 
 class Spares(NodesCase):
     def test_one_steps_in_when_a_member_dies(self):
-        job = self.cluster("3", conf=CONF)
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("3", 3, conf=CONF)
         spare = job.start(4)
         spare.wait_for_text(SPARE)
         self.assertIn("the job runs on 3 nodes", spare.err())
@@ -92,9 +89,7 @@ class Spares(NodesCase):
         job.finish(nodes[0], nodes[2], spare)
 
     def test_one_steps_in_for_the_host(self):
-        job = self.cluster("3", conf=CONF)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("3", 3, conf=CONF)
         spare = job.start(4)
         spare.wait_for_text(SPARE)
         nodes[0].kill_agent()
@@ -102,9 +97,7 @@ class Spares(NodesCase):
         job.finish(nodes[1], nodes[2], spare)
 
     def test_a_spare_ends_well_with_a_job_that_did_not_need_it(self):
-        job = self.cluster("2", conf=CONF)
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=CONF)
         spare = job.start(3)
         spare.wait_for_text(SPARE)
         job.finish(*nodes)
@@ -112,9 +105,7 @@ class Spares(NodesCase):
         self.assertIn("the job has ended; this node was never needed", ended.err)
 
     def test_a_spare_outlives_its_join_timeout(self):
-        job = self.cluster("2", conf=CONF + ",join_timeout=2")
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=CONF + ",join_timeout=2")
         spare = job.start(3)
         with self.assertRaises(AssertionError):
             eventually(lambda: spare.process.poll() is not None, "must not end", within=3)
@@ -122,9 +113,7 @@ class Spares(NodesCase):
         job.ends(spare, code=0)
 
     def test_a_spare_that_dies_is_no_loss(self):
-        job = self.cluster("2", conf=CONF)
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2", 2, conf=CONF)
         for kill in ("kill_all", "kill_agent"):
             spare = job.start(3)
             spare.wait_for_text(SPARE)
@@ -144,9 +133,7 @@ class Unfinished(NodesCase):
         return host, int(port)
 
     def test_joins_that_hang_do_not_disturb(self):
-        job = self.cluster("2:3", conf=f"last_call_timeout=0.3,lease={LEASE}")
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2:3", 2, conf=f"last_call_timeout=0.3,lease={LEASE}")
         hung = job.start(3, popen={"prefix": ["setsid"]})
         # Stopped as soon as it has a connection, or at the latest when it would have run.
         hung.stop_all()
@@ -164,9 +151,7 @@ class Unfinished(NodesCase):
         self.assertIn(one.name, [each.name for each in job.story.rounds()])
 
     def test_nodes_that_come_and_go_at_once(self):
-        job = self.cluster("2:3", conf=f"last_call_timeout=0.3,lease={LEASE}")
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2:3", 2, conf=f"last_call_timeout=0.3,lease={LEASE}")
         for _ in range(5):
             passer_by = job.start(3)
             passer_by.kill_all()
@@ -175,7 +160,3 @@ class Unfinished(NodesCase):
         last = job.start(4)
         job.round(3, nodes=["n1", "n2", "n4"])
         job.finish(*nodes, last)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,12 +6,9 @@ import os
 import pathlib
 import socket
 import struct
-import unittest
 
 from harness import eventually, free_port
-from nodes import NodesCase
-
-NEVER = "last_call_timeout=500"
+from nodes import NEVER, NodesCase
 
 
 def address_of(text):
@@ -51,10 +48,8 @@ class Ports(NodesCase):
 
     def test_all_of_them_are_inside_and_on_the_addresses_that_were_given(self):
         first, last = self.range(20)
-        job = self.cluster("3", conf=NEVER, endpoint=f"127.0.0.1:{first}",
-                           options=["--port-range", f"{first}-{last}", "--max-restarts", 1])
-        job.start_all(3)
-        one = job.round(3)
+        job, _, one = self.form("3", 3, conf=NEVER, endpoint=f"127.0.0.1:{first}",
+                                options=["--port-range", f"{first}-{last}", "--max-restarts", 1])
         for turn in (0, 1):
             sockets = self.sockets(job)
             for number in (1, 2, 3):
@@ -72,10 +67,8 @@ class Ports(NodesCase):
 
     def test_agents_of_one_address_share_a_range(self):
         first, last = self.range(12)
-        job = self.cluster("4", conf=NEVER, endpoint=f"127.0.0.1:{first}", addresses=None,
-                           options=["--port-range", f"{first}-{last}"])
-        job.start_all(4)
-        job.round(4)
+        job, *_ = self.form("4", 4, conf=NEVER, endpoint=f"127.0.0.1:{first}", addresses=None,
+                              options=["--port-range", f"{first}-{last}"])
         found = [place for places in self.sockets(job).values() for place in places]
         self.assertEqual(len(found), len(set(found)))
         self.assertEqual(len(found), 6)
@@ -90,9 +83,7 @@ class Ports(NodesCase):
         self.assertIn(f"{first}", ended.err)
 
     def test_without_a_range_only_the_addresses_that_matter(self):
-        job = self.cluster("2", conf=NEVER)
-        job.start_all(2)
-        job.round(2)
+        job, *_ = self.form("2", 2, conf=NEVER)
         sockets = self.sockets(job)
         self.assertEqual({host for host, _ in sockets["n1"]}, {"127.0.0.1"})
         self.assertEqual({host for host, _ in sockets["n2"]}, {"127.0.0.2"})
@@ -101,23 +92,16 @@ class Ports(NodesCase):
     def test_after_a_takeover_as_well(self):
         first, last = self.range(20)
         endpoint = f"127.0.0.1:{first}"
-        job = self.cluster("2:3", conf=NEVER, endpoint=endpoint,
-                           options=["--port-range", f"{first}-{last}"])
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=NEVER, endpoint=endpoint,
+                                  options=["--port-range", f"{first}-{last}"])
         nodes[0].kill_all()
         job.round(2)
         # The endpoint is on this machine, so a successor may listen there for newcomers.
-        def taken_over():
-            return ("127.0.0.1", first) in listening(nodes[1].pids())
-        eventually(taken_over, "the successor listens at the endpoint")
+        eventually(lambda: ("127.0.0.1", first) in listening(nodes[1].pids()),
+                   "the successor listens at the endpoint")
         for node in nodes[1:]:
             mine = listening(node.pids())
             self.assertTrue(all(first <= port <= last for _, port in mine), mine)
         job.start(4)
         job.round(3, nodes=["n2", "n3", "n4"])
         job.finish(*nodes[1:], job.nodes[-1])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,9 +5,8 @@ one, and with it again after its restart. A failure prints the seed; MUSTER_TEST
 import os
 import random
 import time
-import unittest
 
-from nodes import LEASE, Node, NodesCase
+from nodes import SHORT_LEASE, Node, NodesCase
 
 RUNS = 20
 KILLS = (Node.kill_agent, Node.kill_guard, Node.kill_all)
@@ -20,7 +19,7 @@ class Random(NodesCase):
         self.random = random.Random(self.seed)
 
     def start(self, nnodes, count):
-        job = self.cluster(nnodes, conf=f"last_call_timeout=500,lease={LEASE}")
+        job = self.cluster(nnodes, conf=SHORT_LEASE)
         nodes = dict(enumerate(job.start_all(count), 1))
         job.round(count)
         return job, nodes
@@ -62,7 +61,3 @@ class Random(NodesCase):
                     nodes[number] = job.start(number)
                 job.round(5, nodes=[node.label for node in nodes.values()])
         job.finish(*nodes.values())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,11 +3,8 @@
 lib/plan)."""
 
 import ipaddress
-import unittest
 
-from nodes import NodesCase
-
-NEVER = "last_call_timeout=500"
+from nodes import NEVER, NodesCase
 
 
 class Order(NodesCase):
@@ -43,9 +40,7 @@ class Order(NodesCase):
         job.finish()
 
     def test_a_node_that_comes_back_gets_its_old_place(self):
-        job = self.cluster("2:3", conf=NEVER)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=NEVER)
         nodes[1].kill_all()
         job.round(2, nodes=["n1", "n3"])
         job.start(2)
@@ -54,9 +49,7 @@ class Order(NodesCase):
 
     def test_slots_of_one_machine_keep_their_order(self):
         # Only their places in the previous round distinguish these three.
-        job = self.cluster("3", conf=NEVER, addresses=None, options=["--max-restarts", 2])
-        job.start_all(3)
-        one = job.round(3)
+        job, _, one = self.form("3", 3, conf=NEVER, addresses=None, options=["--max-restarts", 2])
         for code in (1, 2):
             job.order(one, 1, f"exit {code}")
             again = job.round(3)
@@ -125,12 +118,7 @@ class Variables(NodesCase):
 
 class Virtual(NodesCase):
     def test_virtual_local_ranks_on_every_node(self):
-        job = self.cluster("2", conf=NEVER, options=["--virtual-local-rank"])
-        job.start_all(2, nproc=2, env={"CUDA_VISIBLE_DEVICES": "4,5"})
-        one = job.round(4)
+        job, _, one = self.form("2", 2, nproc=2, env={"CUDA_VISIBLE_DEVICES": "4,5"}, conf=NEVER,
+                                options=["--virtual-local-rank"])
         self.assertEqual([env["LOCAL_RANK"] for env in one.env.values()], ["0"] * 4)
         job.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,11 +3,8 @@
 unaffected."""
 
 import socket
-import unittest
 
-from nodes import WORKER, NodesCase
-
-NEVER = "last_call_timeout=500"
+from nodes import NEVER, WORKER, NodesCase
 
 
 class Refused(NodesCase):
@@ -65,9 +62,7 @@ class Refused(NodesCase):
                     program=[WORKER, "--lr=0.2"])
 
     def test_while_the_job_runs(self):
-        job = self.cluster("2:3", conf="last_call_timeout=0.5", id="right")
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2:3", 2, conf="last_call_timeout=0.5", id="right")
         for changed in ({"id": "wrong"}, {"nnodes": "2"}, {"options": ["--max-restarts", "7"]}):
             job.ends(job.start(3, label="wrong", **changed), code=2)
         self.assertEqual([each.name for each in job.story.rounds()], [one.name],
@@ -121,7 +116,3 @@ class Refused(NodesCase):
         job.start(2)
         job.round(2)
         job.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

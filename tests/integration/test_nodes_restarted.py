@@ -5,12 +5,9 @@ records the job continues, even if the others cannot know what happened to them.
 import pathlib
 import re
 import subprocess
-import unittest
 
 from job_view import MUSTERCTL, ctl
-from nodes import LEASE, NodesCase
-
-CONF = f"last_call_timeout=500,lease={LEASE}"
+from nodes import SHORT_LEASE, NodesCase
 
 
 class Restarted(NodesCase):
@@ -30,9 +27,7 @@ class Restarted(NodesCase):
             nodes[number].kill_all()
 
     def test_the_first_of_two(self):
-        job = self.cluster("2", conf=CONF)
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2", 2, conf=SHORT_LEASE)
         self.lose(job, nodes, 0)
         job.start(1)
         again = job.round(2)
@@ -42,7 +37,7 @@ class Restarted(NodesCase):
         self.assertEqual(self.records(job), [])
 
     def test_all(self):
-        job = self.cluster("3", conf=CONF)
+        job = self.cluster("3", conf=SHORT_LEASE)
         for node in job.start_all(3):
             job.round(3) if node.label == "n3" else None
         for node in job.nodes:
@@ -54,9 +49,7 @@ class Restarted(NodesCase):
 
     def waiting(self):
         """A two-node job whose first node returns without its record, and the name of this node."""
-        job = self.cluster("2", conf=CONF, options=["--state-dir=none"])
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=SHORT_LEASE, options=["--state-dir=none"])
         self.lose(job, nodes, 0)
         job.start(1)
         said = nodes[1].wait_for_text("so it may have continued without us; if it did not: muster")
@@ -80,9 +73,7 @@ class Restarted(NodesCase):
         job.finish(waits, again)
 
     def test_an_agent_that_is_killed_alone(self):
-        job = self.cluster("2", conf=CONF)
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=SHORT_LEASE)
         nodes[1].kill_agent()
         nodes[1].end()
         job.start(2)
@@ -90,9 +81,7 @@ class Restarted(NodesCase):
         job.finish(nodes[0], job.nodes[2])
 
     def test_a_record_that_cannot_be_read_is_none(self):
-        job = self.cluster("2", conf=CONF)
-        job.start_all(2)
-        job.round(2)
+        job, *_ = self.form("2", 2, conf=SHORT_LEASE)
         for node in job.nodes:
             node.kill_all()
         for name in self.records(job):
@@ -106,7 +95,7 @@ class Restarted(NodesCase):
             self.assertIn("ignoring it, this node joins as a new one", torn[0])
 
     def test_a_folder_that_cannot_be_made_is_no_fault(self):
-        job = self.cluster("2", conf=CONF, options=["--state-dir=/proc/none"])
+        job = self.cluster("2", conf=SHORT_LEASE, options=["--state-dir=/proc/none"])
         first = job.start(1, options=["--log-level=info"])
         second = job.start(2)
         job.round(2)
@@ -116,15 +105,9 @@ class Restarted(NodesCase):
         self.assertNotIn("/proc/none", second.err())
 
     def test_a_job_that_gives_up_leaves_no_record(self):
-        job = self.cluster("2", conf=CONF + ",join_timeout=4")
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=SHORT_LEASE + ",join_timeout=4")
         nodes[0].stop_all()
         self.assertEqual(len(self.records(job)), 2)
         job.ends(nodes[1], code=69)
         self.assertEqual(len(self.records(job)), 1)
         nodes[0].kill_all()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,20 +4,14 @@ lease the others continue, and a thawed node stops its old workers before it joi
 
 import os
 import signal
-import time
-import unittest
 
 from harness import eventually, state
-from nodes import LEASE, NodesCase
-
-CONF = f"last_call_timeout=500,lease={LEASE}"
+from nodes import NEVER, SHORT_LEASE, NodesCase
 
 
 class Frozen(NodesCase):
     def freeze(self, who, nnodes="2:3"):
-        job = self.cluster(nnodes, conf=CONF)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form(nnodes, 3, conf=SHORT_LEASE)
         nodes[who].stop_all()
         rest = [node for node in nodes if node is not nodes[who]]
         again = job.round(2, nodes=[node.label for node in rest])
@@ -56,9 +50,7 @@ class Frozen(NodesCase):
 
     def agent_only(self, who):
         """Stops only the agent, so its guard must kill the workers in time."""
-        job = self.cluster("2:3", conf=CONF)
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=SHORT_LEASE)
         agent = nodes[who].agent()
         workers = nodes[who].worker_pids()
         self.assertEqual(len(workers), 1)
@@ -78,9 +70,7 @@ class Frozen(NodesCase):
         self.agent_only(0)
 
     def test_a_short_stop_is_no_loss(self):
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=20")
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("2:3", 3, conf=f"{NEVER},lease=20")
         for node in nodes:
             node.stop_all()
             node.thaw_at_once()
@@ -88,9 +78,7 @@ class Frozen(NodesCase):
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
 
     def test_two_of_three_are_frozen_and_the_third_waits(self):
-        job = self.cluster("1:3", conf=CONF)
-        nodes = job.start_all(3)
-        one = job.round(3)
+        job, nodes, one = self.form("1:3", 3, conf=SHORT_LEASE)
         for node in nodes[1:]:
             node.stop_all()
         # No majority: it stops its worker, names the missing nodes, and starts nothing.
@@ -102,9 +90,7 @@ class Frozen(NodesCase):
         job.finish(*nodes)
 
     def test_a_worker_alone_is_frozen_and_nobody_minds(self):
-        job = self.cluster("2", conf=CONF)
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("2", 2, conf=SHORT_LEASE)
         worker, = nodes[1].worker_pids()
         os.kill(worker, signal.SIGSTOP)
         eventually(lambda: state(worker) == "T", "the worker is stopped")
@@ -113,7 +99,7 @@ class Frozen(NodesCase):
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
 
     def test_two_nodes_one_frozen_with_the_risk_taken(self):
-        job = self.cluster("1:2", conf=CONF + ",allow_split_brain=true")
+        job = self.cluster("1:2", conf=SHORT_LEASE + ",allow_split_brain=true")
         job.may_be_two = True
         nodes = job.start_all(2)
         job.round(2)
@@ -124,9 +110,7 @@ class Frozen(NodesCase):
         job.finish(*nodes)
 
     def test_two_nodes_and_the_first_is_frozen_without_the_risk(self):
-        job = self.cluster("1:2", conf=CONF)
-        nodes = job.start_all(2)
-        one = job.round(2)
+        job, nodes, one = self.form("1:2", 2, conf=SHORT_LEASE)
         nodes[0].stop_all()
         nodes[1].wait_for_text("because the other nodes may have continued", "silent")
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
@@ -136,15 +120,9 @@ class Frozen(NodesCase):
 
     def test_two_nodes_and_the_second_is_frozen(self):
         # Exactly half, including the lowest rank, so it continues.
-        job = self.cluster("1:2", conf=CONF)
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("1:2", 2, conf=SHORT_LEASE)
         nodes[1].stop_all()
         job.round(1, nodes=["n1"])
         nodes[1].thaw()
         job.round(2)
         job.finish(*nodes)
-
-
-if __name__ == "__main__":
-    unittest.main()

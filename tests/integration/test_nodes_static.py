@@ -2,7 +2,6 @@
 """The static backend: --node-rank sets the places, and workers connect to the endpoint."""
 
 import socket
-import unittest
 
 from harness import free_port
 from nodes import NodesCase, last_block
@@ -125,7 +124,3 @@ class Static(NodesCase):
         self.assertIn("in use; another job listens there, or another launcher with --node-rank=0",
                       ended.err)
         self.assertEqual(len(last_block(ended)), 1, ended)
-
-
-if __name__ == "__main__":
-    unittest.main()

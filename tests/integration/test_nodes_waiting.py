@@ -9,9 +9,7 @@ import threading
 import unittest
 
 from harness import eventually, free_port
-from nodes import NodesCase
-
-NEVER = "last_call_timeout=500"
+from nodes import NEVER, SHORT_LEASE, NodesCase
 
 
 class RollCall(NodesCase):
@@ -68,9 +66,7 @@ class RollCall(NodesCase):
         self.assertEqual(screen[-1], b"", "and is gone when the workers start")
 
     def test_a_regroup_says_for_whom(self):
-        job = self.cluster("3", conf="last_call_timeout=500,lease=1")
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("3", 3, conf=SHORT_LEASE)
         nodes[2].stop_all()
         nodes[0].wait_for_text("2 of 3 nodes are here")
         nodes[2].thaw()
@@ -127,9 +123,7 @@ class GivesUp(NodesCase):
         self.assertIn("was formed within 3s", second.err)
 
     def test_what_is_missing_by_name(self):
-        job = self.cluster("2:3", conf="last_call_timeout=0.2,lease=1,join_timeout=3")
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2:3", 2, conf="last_call_timeout=0.2,lease=1,join_timeout=3")
         nodes[0].stop_all()
         ended, = job.ends(nodes[1], code=69)
         self.assertRegex(ended.err.splitlines()[-1], r"waiting for \S+ \(silent")
@@ -139,7 +133,3 @@ class GivesUp(NodesCase):
         job = self.cluster("2", conf="join_timeout=1.5")
         job.ends(job.start(1), code=69)
         self.assertEqual(job.story.events(), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,10 +5,8 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
-import unittest
 
-from harness import MUSTER, PUPPET, JobCase, children, eventually, find_pids, no_core_files
+from harness import MUSTER, PUPPET, JobCase, children, eventually, find_pids, no_core_files, spawn
 
 # A child in the group, one in a separate session, and a double-forked daemon; all ignore SIGTERM.
 FAMILY = ["fork", "{", "ignore", "TERM", "wait", "}",
@@ -23,11 +21,9 @@ class NothingSurvives(JobCase):
         ready = self.folder / "ready"
         ready.mkdir(exist_ok=True)
         ready.chmod(0o777)
-        script = self.folder / "worker.sh"
         family = " ".join(f"'{word}'" for word in FAMILY)
-        script.write_text(f"#!/bin/sh\nexec {self.puppet} {family} touch {ready}/$LOCAL_RANK "
-                          + " ".join(last or ("wait",)) + "\n")
-        script.chmod(0o755)
+        script = self.executable(f"#!/bin/sh\nexec {self.puppet} {family} "
+                                 f"touch {ready}/$LOCAL_RANK {' '.join(last or ('wait',))}\n")
         job = self.job("--nproc-per-node", 2, "--shutdown-timeout", 0.3, script, **kwargs)
         eventually(lambda: len(os.listdir(ready)) == 2, "both workers run")
         # guard, agent, and four processes per worker
@@ -51,16 +47,13 @@ class NothingSurvives(JobCase):
 
     def test_launcher_killed(self):
         job = self.family_job(env=self.own_tmpdir())
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.kill_launcher(job)
         self.assert_no_folder_left()
 
     def test_agent_killed(self):
         job = self.family_job(env=self.own_tmpdir())
         os.kill(job.agent(), signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        self.wait_for_exit(job, 137)
         self.assert_nothing_left(job)
         self.assert_no_folder_left()
 
@@ -68,50 +61,37 @@ class NothingSurvives(JobCase):
         for signo in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             job = self.family_job()
             job.kill(signo)
-            ended = job.end()
-            self.assertEqual(ended.code, 128 + signo, ended)
+            self.wait_for_exit(job, 128 + signo)
             self.assert_nothing_left(job)
             shutil.rmtree(self.folder / "ready")
 
     def test_rank_killed(self):
         job = self.family_job()
         os.kill(self.worker(job), signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        ended = self.wait_for_exit(job, 137)
         self.assertIn("SIGKILL", ended.err)
         self.assert_nothing_left(job)
 
     def test_all_workers_succeed(self):
         job = self.family_job("wait-file", str(self.folder / "go"), "exit", "0")
         (self.folder / "go").touch()
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         self.assertIn("killed 6 processes that workers left running: ", ended.err)
         self.assert_nothing_left(job)
 
     def test_unprivileged_user(self):
         if os.getuid() != 0:
             self.skipTest("is one already")
-        copy = self.folder / "puppet"
-        shutil.copy(PUPPET, copy)
-        copy.chmod(0o755)
-        self.puppet = copy
-        launcher = self.folder / "muster"
-        shutil.copy(MUSTER, launcher)
-        launcher.chmod(0o755)
-        job = self.family_job(executable=str(launcher), user=65534, group=65534, extra_groups=[])
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.puppet, launcher = (shutil.copy(program, self.folder) for program in (PUPPET, MUSTER))
+        for copy in (self.puppet, launcher):
+            os.chmod(copy, 0o755)
+        job = self.family_job(executable=launcher, user=65534, group=65534, extra_groups=[])
+        self.kill_launcher(job)
 
     def test_a_stranger_with_the_same_program_survives(self):
-        stranger = subprocess.Popen([PUPPET, "wait"])
-        self.addCleanup(stranger.wait)
-        self.addCleanup(stranger.kill)
+        stranger = spawn(self, [PUPPET, "wait"])
         job = self.family_job(env=self.own_tmpdir())
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.kill_launcher(job)
         self.assert_no_folder_left()
         self.assertIsNone(stranger.poll(), "a process that was not ours was killed")
 
@@ -134,8 +114,7 @@ class NothingSurvives(JobCase):
         job = self.job("--on-child-death=fail", "--no-python", PUPPET,
                        "fork-setsid", "{", "die-from-memory", "1024", "}", "ignore", "TERM", "wait",
                        preexec_fn=self.enter_group())
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        ended = self.wait_for_exit(job, 137)
         self.assertRegex(ended.err, r"rank 0 lost its process \d+ \(muster-puppet\), killed by "
                                     r"SIGKILL: out of memory \(limit 256 MiB")
         self.assert_nothing_left(job)
@@ -145,8 +124,7 @@ class NothingSurvives(JobCase):
             f"exec $PUPPET {' '.join(FAMILY)} touch $DIR/up wait",
             "exec $PUPPET wait-file $DIR/up die-from-memory 1024",
             options=["--shutdown-timeout", "1"]), preexec_fn=self.enter_group())
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        ended = self.wait_for_exit(job, 137)
         self.assertIn("rank 1 killed by SIGKILL", ended.err)
         self.assertIn("out of memory", ended.err)
         self.assertIn("256 MiB", ended.err)
@@ -156,8 +134,7 @@ class NothingSurvives(JobCase):
         script = self.python("import os\nif os.environ['RANK'] == '1':\n    bytearray(1 << 30)\n"
                              "import time\ntime.sleep(1000)\n")
         ended = self.run_job("--warm", "--nproc-per-node=2", "--shutdown-timeout=1", script,
-                             preexec_fn=self.enter_group())
-        self.assertEqual(ended.code, 137, ended)
+                             preexec_fn=self.enter_group(), code=137)
         self.assertNotIn("cold", ended.err)
         self.assertRegex(ended.err, r"rank 1 killed by SIGKILL[^\n]*out of memory[^\n]*256 MiB")
 
@@ -173,7 +150,3 @@ class NothingSurvives(JobCase):
         # Without this, the other tests would pass even if the helper detected nothing.
         job = self.job(*self.puppets(1, "wait"))
         eventually(lambda: len(find_pids(job.token)) == 3, "guard, agent and worker are seen")
-
-
-if __name__ == "__main__":
-    unittest.main()

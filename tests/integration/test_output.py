@@ -5,9 +5,8 @@ import os
 import re
 import signal
 import subprocess
-import unittest
 
-from harness import JobCase
+from harness import JobCase, environment_without
 
 
 class Output(JobCase):
@@ -27,8 +26,7 @@ class Output(JobCase):
         ended = self.run_job(*self.puppets(
             3, "say", "out", "warn", "err", "exit", "0",
             options=["--redirects", "0:1,1:2", "--tee", "2:3", "--log-dir", self.folder / "logs",
-                     "--rdzv-id", "job7"]))
-        self.assertEqual(ended.code, 0, ended)
+                     "--rdzv-id", "job7"]), code=0)
         run_dir, = (self.folder / "logs").iterdir()
         self.assertRegex(run_dir.name, r"^job7_.{8}$|^[0-9a-f-]+_.{8}$")
         files = sorted(str(path.relative_to(self.logs())) for path in self.logs().rglob("*.log"))
@@ -54,8 +52,7 @@ sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] == "0")
         for options in (["-l"], ["--tee=3", "--duplicate-stdout-filters=",
                                  "--log-dir", self.folder / "logs"]):
             ended = self.run_job("--nproc-per-node=2", "--max-restarts=1", *options,
-                                 "--log-line-prefix-template=${pid}/$pid:${role}:", script)
-            self.assertEqual(ended.code, 0, ended)
+                                 "--log-line-prefix-template=${pid}/$pid:${role}:", script, code=0)
             own = re.compile(r"(\d+)/\1:\${role}:\1$")
             pids = [own.match(line)[1] for line in ended.out.splitlines()]
             self.assertIn(len(pids), (3, 4), ended)  # rank 1 may be stopped before it prints
@@ -75,11 +72,10 @@ sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] == "0")
         self.assertEqual((self.logs() / "0" / "stdout.log").read_text(), "x\n")
 
     def test_duplicate_filters_gather_matching_lines_of_all_ranks(self):
-        ended = self.run_job(*self.puppets(
+        self.run_job(*self.puppets(
             2, "say", "loss 1", "say", "other", "exit", "0",
             options=["--tee", "3", "--duplicate-stdout-filters", "loss", "--log-dir",
-                     self.folder / "logs"]))
-        self.assertEqual(ended.code, 0, ended)
+                     self.folder / "logs"]), code=0)
         gathered = (self.logs() / "filtered_stdout.log").read_text().splitlines()
         self.assertEqual(sorted(gathered), ["[default0]:loss 1", "[default1]:loss 1"])
 
@@ -96,8 +92,7 @@ sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] == "0")
                         ["--tee=3", "--log-dir=/dev/null"]):
             ended = self.run_job(*self.puppets(2, "say", "out", "warn", "err", "exit", "0",
                                                options=options),
-                                 env=dict(os.environ, TMPDIR=str(temporary)))
-            self.assertEqual(ended.code, 0, ended)
+                                 env=dict(os.environ, TMPDIR=str(temporary)), code=0)
             self.assertEqual(sorted(ended.out.splitlines()), ["[default0]:out", "[default1]:out"])
             self.assertEqual(sorted(ended.err.splitlines()), ["[default0]:err", "[default1]:err"])
             self.assertEqual(list(temporary.iterdir()), [])
@@ -197,8 +192,7 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
         script = self.python(self.ORDER)
         for options in ([], ["-l"]):
             ended = self.run_job("--nproc-per-node=2", "--local-ranks-filter=1", *options, script,
-                                 "fail")
-            self.assertEqual(ended.code, 1, ended)
+                                 "fail", code=1)
             self.assertIn("  | ValueError: the reason", ended.err)
             self.assertIn("rank 0 exited with code 1", ended.err)
             before, _, _ = ended.err.partition("muster: ")
@@ -256,7 +250,7 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
         self.assertIn(ended.code, (141, 99), ended)
 
     def test_colours_only_on_a_terminal_and_not_against_no_color(self):
-        plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        plain = environment_without("NO_COLOR")
         for variables, coloured in ((plain, True), (dict(plain, NO_COLOR="1"), False)):
             master, slave = os.openpty()
             job = self.job(*self.puppets(1, "exit", "3"), env=variables, stderr=slave)
@@ -268,7 +262,3 @@ if len(sys.argv) > 1 and os.environ["RANK"] == "0":
             self.assertEqual(b"\x1b[" in said, coloured, said)
         piped = self.run_job(*self.puppets(1, "exit", "3"))
         self.assertNotIn("\x1b", piped.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

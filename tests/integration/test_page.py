@@ -72,7 +72,3 @@ class Page(NodesCase):
         self.wait_for_count(".node .rank.succeeded", 56)
         self.picture("ended")
         self.assertEqual(self.browser.said, [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,10 +4,9 @@
 import json
 import os
 import re
-import unittest
 
 from harness import eventually, free_port
-from nodes import NodesCase
+from nodes import NEVER, NodesCase
 from test_nodes_ports import listening
 
 # Rank 0 serves on the leader's port, and local rank 0 of each node on the node's own; all ranks
@@ -132,7 +131,7 @@ class ReservedPorts(NodesCase):
         self.assertEqual(job.end().code, 0)
 
     def test_a_node_that_reserves_another_number_for_all_is_refused(self):
-        job = self.cluster("2", options=["--leader-ports=2"], conf="last_call_timeout=500")
+        job = self.cluster("2", options=["--leader-ports=2"], conf=NEVER)
         first = job.start(1)
         eventually(job.is_hosted, "the first node hosts")
         job.options = ["--leader-ports=1"]
@@ -162,8 +161,7 @@ class ReservedPorts(NodesCase):
         with_all = self.job("--ports=2", f"--port-range={(first := free_port())}-{first + 2}",
                             "--no-python", "sh", "-c", f"touch {self.folder}/up; exec sleep 1000")
         self.wait_for("up")
-        ended = self.run_job("--ports=1", f"--port-range={first}-{first + 3}", "/bin/true")
-        self.assertEqual(ended.code, 70, ended)
+        ended = self.run_job("--ports=1", f"--port-range={first}-{first + 3}", "/bin/true", code=70)
         self.assertRegex(ended.err, rf"^muster: --ports=1: all ports from {first} to {first + 3} "
                                     r"are in use\. Widen --port-range, or stop the programs "
                                     r"that use them\n$")
@@ -218,7 +216,3 @@ class ReservedPorts(NodesCase):
         self.assertIn("\nMUSTER_PORTS=<2 reserved on this node>\n", env)
         self.assertTrue(re.search(r"\nports +2 +command line\n",
                                   self.run_job("--explain", *args).out))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,10 +4,8 @@ fake_rsh.py, and the machines are loopback addresses of this one."""
 
 import os
 import pathlib
-import re
 import select
 import signal
-import unittest
 
 from harness import (DEADLINE, MUSTER, JobCase, children, eventually, free_port, is_sanitized, read,
                      state)
@@ -15,14 +13,23 @@ from harness import (DEADLINE, MUSTER, JobCase, children, eventually, free_port,
 RSH = str(pathlib.Path(__file__).with_name("fake_rsh.py"))
 
 
+def rsh_of(job, host):
+    """The pid of the remote shell to this host."""
+    return next(pid for pid in children(job.agent())
+                if f"\0{host}\0" in read(f"/proc/{pid}/cmdline"))
+
+
 class Remote(JobCase):
     def hosts(self, hosts, *words, options=(), env=None, **kwargs):
         """A job on these machines; `words` are its program."""
-        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder), **(env or {})}
-        return self.job("--hosts", hosts, "--rsh", RSH, *options, *words, env=env, **kwargs)
+        return self.job("--hosts", hosts, "--rsh", RSH, *options, *words, env=self.env(env),
+                        **kwargs)
 
-    def run_hosts(self, hosts, *words, **kwargs):
-        return self.hosts(hosts, *words, **kwargs).end()
+    def run_hosts(self, hosts, *words, code=None, **kwargs):
+        return self.wait_for_exit(self.hosts(hosts, *words, **kwargs), code)
+
+    def env(self, more=None):
+        return {**os.environ, "FAKE_RSH_DIR": str(self.folder), **(more or {})}
 
     def calls(self):
         return [line.split(" ", 2) for line in read(self.folder / "calls").splitlines()]
@@ -42,6 +49,9 @@ class Remote(JobCase):
         return [pid for pid in job.pids()
                 if read(f"/proc/{pid}/cmdline").endswith("\0--remote-agent\0")
                 and "python" not in read(f"/proc/{pid}/comm")]
+
+    def two_agents_of(self, job):
+        return eventually(lambda: len(found := self.agents_of(job)) == 2 and found, "two agents")
 
     def test_the_workers_of_all_machines_are_one_world(self):
         ended = self.run_hosts("127.0.0.1:2,me@127.0.0.2:1", *self.shell(
@@ -111,12 +121,7 @@ for number in range(0, 2000, 2):
         shown what the test expects."""
         job = self.hosts(hosts, *self.shell(
             f"printf '{text}' >&2; until [ -e {self.folder}/seen ]; do sleep 0.01; done"))
-        shown = b""
-        while not re.search(wanted, shown):
-            self.assertTrue(select.select([job.process.stderr], [], [], DEADLINE)[0], shown)
-            data = os.read(job.process.stderr.fileno(), 4096)
-            self.assertTrue(data, shown)
-            shown += data
+        job.stderr_until(wanted)
         (self.folder / "seen").touch()
         self.assertEqual(job.end().code, 0)
 
@@ -133,10 +138,10 @@ for number in range(0, 2000, 2):
         path = self.folder / "machines"
         path.write_text("".join(f"127.0.0.{n} slots=2\n" for n in (1, 2, 3)))
         job = self.shell("echo $RANK/$WORLD_SIZE $FAKE_HOST ${CUDA_VISIBLE_DEVICES:-all}")
-        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder)}
         for choice in ("--include=127.0.0.1@127.0.0.3:1", "--exclude=127.0.0.2@127.0.0.3:0"):
             with self.subTest(choice):
-                ended = self.run_job("--hostfile", path, "--rsh", RSH, choice, *job, env=env)
+                ended = self.run_job("--hostfile", path, "--rsh", RSH, choice, *job,
+                                     env=self.env())
                 self.assertEqual((ended.code, sorted(ended.out.splitlines())),
                                  (0, ["0/3 127.0.0.1 all", "1/3 127.0.0.1 all",
                                       "2/3 127.0.0.3 1"]), ended)
@@ -164,8 +169,7 @@ for number in range(0, 2000, 2):
 
     def test_the_first_failure_is_the_exit_code_and_is_told_once(self):
         ended = self.run_hosts("127.0.0.1:2,127.0.0.2:2,127.0.0.3", *self.shell(
-            "[ $RANK = 3 ] && exit 23; exec sleep 60"))
-        self.assertEqual(ended.code, 23, ended)
+            "[ $RANK = 3 ] && exit 23; exec sleep 60"), code=23)
         self.assertEqual(ended.err.count("rank 3 exited with code 23"), 1, ended)
 
     def test_a_restart_is_one_of_all_machines(self):
@@ -202,9 +206,8 @@ for number in range(0, 2000, 2):
         ssh = self.folder / "bin" / "ssh"
         ssh.parent.mkdir()
         ssh.symlink_to(RSH)
-        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder),
-               "MUSTER_HOSTS": "localhost,127.0.0.2",
-               "PATH": f"{ssh.parent}:{os.environ['PATH']}"}
+        env = self.env({"MUSTER_HOSTS": "localhost,127.0.0.2",
+                        "PATH": f"{ssh.parent}:{os.environ['PATH']}"})
         ended = self.run_job(*self.shell("echo $RANK of $WORLD_SIZE"), env=env)
         self.assertEqual((ended.code, ended.err), (0, ""), ended)
         self.assertEqual(sorted(ended.out.splitlines()), ["0 of 2", "1 of 2"])
@@ -225,16 +228,13 @@ for number in range(0, 2000, 2):
                                     r"\(.*/no/such/muster: not found\).*--rsh-muster=PATH.*\n$")
 
     def test_a_remote_shell_that_does_not_exist_is_told(self):
-        ended = self.run_job("--hosts", "a", "--rsh", "/no/rsh", "/bin/true")
-        self.assertEqual(ended.code, 69, ended)
+        ended = self.run_job("--hosts", "a", "--rsh", "/no/rsh", "/bin/true", code=69)
         self.assertRegex(ended.err, r"^muster: error: --rsh: .*/no/rsh.*\n$")
 
     def test_a_folder_that_is_not_there_is_told_by_the_machine(self):
         gone = self.folder / "gone"
         gone.mkdir()
-        rsh = self.folder / "rsh"
-        rsh.write_text(f"#!/bin/sh\nrmdir '{gone}'\nexec /bin/sh -c \"$2\"\n")
-        rsh.chmod(0o755)
+        rsh = self.executable(f"#!/bin/sh\nrmdir '{gone}'\nexec /bin/sh -c \"$2\"\n", "rsh")
         ended = self.run_job("--hosts", "a", "--rsh", rsh, "/bin/true", cwd=gone)
         self.assertEqual((ended.code, ended.out), (70, ""), ended)
         self.assertEqual(ended.err, f"muster: error: a: cannot change to {gone}: "
@@ -271,8 +271,7 @@ for number in range(0, 2000, 2):
                     path.unlink()
                 job = self.long_job()
                 job.kill(signo)
-                ended = job.end()
-                self.assertEqual(ended.code, 128 + signo, ended)
+                ended = self.wait_for_exit(job, 128 + signo)
                 self.assertRegex(ended.err, rf"^muster: interrupted by {signo.name}.*\n$")
                 self.assert_nothing_left(job)
 
@@ -324,10 +323,8 @@ for number in range(0, 2000, 2):
 
     def test_a_second_ctrl_c_does_not_wait_for_a_remote_shell_that_hangs(self):
         job = self.long_job(options=["--shutdown-timeout=3600"])
-        agents = eventually(lambda: len(found := self.agents_of(job)) == 2 and found, "two agents")
-        rsh = [pid for pid in children(job.agent())
-               if "127.0.0.2" in read(f"/proc/{pid}/cmdline")]
-        os.kill(rsh[0], signal.SIGSTOP)
+        agents = self.two_agents_of(job)
+        os.kill(rsh_of(job, "127.0.0.2"), signal.SIGSTOP)
         job.kill(signal.SIGINT)
         eventually(lambda: len(self.agents_of(job)) < len(agents), "one machine has ended")
         job.kill(signal.SIGINT)
@@ -345,34 +342,26 @@ for number in range(0, 2000, 2):
 
     def test_after_a_kill_of_the_launcher_nothing_is_left_anywhere(self):
         job = self.long_job()
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.kill_launcher(job)
 
     def test_after_a_kill_of_its_second_process_nothing_is_left_anywhere(self):
         job = self.long_job()
         os.kill(job.agent(), signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 128 + signal.SIGKILL, ended)
+        self.wait_for_exit(job, 128 + signal.SIGKILL)
         self.assert_nothing_left(job)
 
     def test_a_remote_shell_that_is_killed_ends_the_job(self):
         job = self.long_job()
-        rsh = [pid for pid in children(job.agent())
-               if "127.0.0.2" in read(f"/proc/{pid}/cmdline")]
-        os.kill(rsh[0], signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 69, ended)
+        os.kill(rsh_of(job, "127.0.0.2"), signal.SIGKILL)
+        ended = self.wait_for_exit(job, 69)
         self.assertIn("127.0.0.2: the connection broke", ended.err)
         self.assertNotIn("interrupted", ended.err)
         self.assert_nothing_left(job)
 
     def test_a_remote_agent_that_is_killed_ends_the_job(self):
         job = self.long_job()
-        agents = eventually(lambda: len(found := self.agents_of(job)) == 2 and found, "two agents")
-        os.kill(agents[1], signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 69, ended)
+        os.kill(self.two_agents_of(job)[1], signal.SIGKILL)
+        ended = self.wait_for_exit(job, 69)
         self.assertIn(": the connection broke", ended.err)
         self.assert_nothing_left(job)
 
@@ -382,11 +371,8 @@ for number in range(0, 2000, 2):
         job = self.hosts("127.0.0.1,127.0.0.2,127.0.0.3", *self.shell(script),
                          options=["--nnodes=2:3"])
         self.wait_for("up0.3", "up1.3", "up2.3")
-        rsh = [pid for pid in children(job.agent())
-               if "127.0.0.3" in read(f"/proc/{pid}/cmdline")]
-        os.kill(rsh[0], signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        os.kill(rsh_of(job, "127.0.0.3"), signal.SIGKILL)
+        ended = self.wait_for_exit(job, 0)
         self.assertIn("muster: warning: 127.0.0.3: the connection broke", ended.err)
         self.assert_nothing_left(job)
 
@@ -401,9 +387,9 @@ for number in range(0, 2000, 2):
 
 class Many(JobCase):
     def test_a_machine_further_down_that_cannot_be_reached_is_one_line(self):
-        env = {**os.environ, "FAKE_RSH_DIR": str(self.folder)}
         job = self.job("--hosts", "a,b,down1,c,d,e", "--rsh", RSH, "--rsh-fanout=1",
-                       "--hosts-timeout=0", "/bin/true", env=env)
+                       "--hosts-timeout=0", "/bin/true",
+                       env={**os.environ, "FAKE_RSH_DIR": str(self.folder)})
         ended = job.end()
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
         self.assertEqual(ended.err, f"muster: error: cannot reach down1 with '{RSH} down1': "
@@ -413,10 +399,8 @@ class Many(JobCase):
 
     def test_hundreds_of_machines_are_started_as_a_tree(self):
         machines = 64 if is_sanitized() else 256
-        rsh = self.folder / "rsh"
-        rsh.write_text(f"#!/bin/sh\necho $PPID $1 >>'{self.folder}/calls'\ncd /\n"
-                       "exec /bin/sh -c \"$2\"\n")
-        rsh.chmod(0o755)
+        rsh = self.executable(f"#!/bin/sh\necho $PPID $1 >>'{self.folder}/calls'\ncd /\n"
+                              "exec /bin/sh -c \"$2\"\n", "rsh")
         hosts = ",".join(f"127.0.{n // 64 + 1}.{n % 64 + 1}" for n in range(machines))
         # With this many agents on a few CPUs, each may have to wait longer than a lease.
         job = self.job("--hosts", hosts, "--rsh", rsh, "--rdzv-conf=lease=300", "--no-python", "sh",
@@ -433,7 +417,3 @@ class Many(JobCase):
         self.assertEqual(max(parents.values()), 32)
         self.assertEqual(len(parents), 33)
         self.assert_nothing_left(job)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import unittest
 
-from harness import JobCase, children, eventually, free_port, read
+from harness import JobCase, eventually, free_port, spawn
+from test_remote import rsh_of
 
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin")
 HOSTS = "127.0.0.1:2,127.0.0.2:1"
@@ -38,10 +39,8 @@ class SshdCase(JobCase):
         (self.folder / "known").write_text(
             "".join(f"[127.0.0.{n}]:{self.port} {host_key}" for n in ADDRESSES))
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)  # sshd's, otherwise created by its service
-        server = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"],
-                                  stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.kill)
+        spawn(self, [SSHD, "-D", "-e", "-f", self.folder / "sshd_config"],
+              stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         eventually(self.answers, "sshd answers")
 
     def answers(self):
@@ -52,7 +51,6 @@ class SshdCase(JobCase):
         return (f"ssh -F /dev/null -T -oBatchMode=yes -p {self.port} -i {self.folder}/key "
                 f"-oUserKnownHostsFile={self.folder}/{known} -oLogLevel=ERROR")
 
-class Sshd(SshdCase):
     def hosts(self, *words, options=(), **kwargs):
         return self.job("--hosts", HOSTS, "--rsh", self.rsh(), *options, "--no-python", *words,
                         **kwargs)
@@ -62,6 +60,8 @@ class Sshd(SshdCase):
         self.wait_for("up0", "up1", "up2")
         return job
 
+
+class Sshd(SshdCase):
     def test_a_world_of_two_machines_with_its_arguments_and_labels(self):
         ended = self.hosts("sh", "-c", 'echo "$RANK of $WORLD_SIZE: $1 $PWD"', "sh",
                            "it's \"$HOME\" `id`", options=["-l"], cwd=self.folder).end()
@@ -72,30 +72,24 @@ class Sshd(SshdCase):
             f"[127.0.0.2:2]:2 of 3: {tail}"])
 
     def test_the_code_of_the_first_failure_comes_back(self):
-        ended = self.hosts("sh", "-c", "[ $RANK = 2 ] && exit 42; exec sleep 600").end()
-        self.assertEqual(ended.code, 42, ended)
+        job = self.hosts("sh", "-c", "[ $RANK = 2 ] && exit 42; exec sleep 600")
+        ended = self.wait_for_exit(job, 42)
         self.assertEqual(ended.err.count("rank 2 exited with code 42"), 1, ended)
 
     def test_ctrl_c_ends_all_of_it(self):
         job = self.long_job()
         job.kill(signal.SIGINT)
-        ended = job.end()
-        self.assertEqual(ended.code, 128 + signal.SIGINT, ended)
+        self.wait_for_exit(job, 128 + signal.SIGINT)
         self.assert_nothing_left(job)
 
     def test_after_a_kill_of_the_launcher_nothing_is_left(self):
         job = self.long_job()
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.kill_launcher(job)
 
     def test_after_a_kill_of_one_ssh_nothing_is_left(self):
         job = self.long_job()
-        ssh = [pid for pid in children(job.agent())
-               if "\x00127.0.0.2\x00" in read(f"/proc/{pid}/cmdline")]
-        os.kill(ssh[0], signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 69, ended)
+        os.kill(rsh_of(job, "127.0.0.2"), signal.SIGKILL)
+        ended = self.wait_for_exit(job, 69)
         self.assertIn("127.0.0.2: the connection broke", ended.err)
         self.assert_nothing_left(job)
 
@@ -112,8 +106,7 @@ class Refusing(SshdCase):
 
     def assert_all_are_reached(self, machines):
         ended = self.run_job("--hosts", f"127.0.0.[1-{machines}]:1", "--rsh", self.rsh(),
-                             "--hosts-timeout=120", "--no-python", "sh", "-c", "echo $RANK")
-        self.assertEqual(ended.code, 0, ended)
+                             "--hosts-timeout=120", "--no-python", "sh", "-c", "echo $RANK", code=0)
         self.assertEqual(sorted(map(int, ended.out.split())), list(range(machines)))
 
     def test_machines_whose_connections_are_refused_at_first_are_reached(self):
@@ -156,12 +149,6 @@ class SharedConnections(SshdCase):
         for path in self.folder.glob("master-*"):
             self.ssh("-O", "exit", path.name.removeprefix("master-"))
 
-    def long_job(self):
-        job = self.job("--hosts", HOSTS, "--rsh", self.rsh(), "--no-python", "sh", "-c",
-                       f"touch {self.folder}/up$RANK; exec sleep 600")
-        self.wait_for("up0", "up1", "up2")
-        return job
-
     def assert_users_connection_outlives(self, job):
         job.kill(signal.SIGINT)
         self.assertEqual(job.end().code, 128 + signal.SIGINT)
@@ -176,7 +163,3 @@ class SharedConnections(SshdCase):
     def test_a_connection_that_the_job_shares_outlives_it(self):
         self.assertEqual(self.ssh("127.0.0.2", "true"), 0)
         self.assert_users_connection_outlives(self.long_job())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@
 import json
 import os
 import pathlib
-import unittest
 
 from harness import Ended, Job, JobCase
 
@@ -28,8 +27,7 @@ except RuntimeError as error:
 
 class Report(JobCase):
     def test_an_undecorated_script_shows_its_traceback_once_in_few_lines(self):
-        ended = self.run_job(self.python(RAISES))
-        self.assertEqual(ended.code, 1, ended)
+        ended = self.run_job(self.python(RAISES), code=1)
         report = ended.err[ended.err.index("muster: "):]
         lines = report.splitlines()
         self.assertLessEqual(len(lines), 15, report)
@@ -42,8 +40,7 @@ class Report(JobCase):
         script = self.python("import no_such_module\n")
         env = {**os.environ, "PATH": "/no/such/folder:/usr/bin:/bin"}
         env.pop("VIRTUAL_ENV", None)
-        ended = self.run_job(script, env=env)
-        self.assertEqual(ended.code, 1, ended)
+        ended = self.run_job(script, env=env, code=1)
         self.assertIn("\n  hint: the worker ran with /usr/bin/python3; ", ended.err)
 
     def test_the_same_traceback_of_many_ranks_is_printed_once_with_a_count(self):
@@ -54,8 +51,7 @@ class Report(JobCase):
             "(folder / ('up' + os.environ['RANK'])).touch()\n"
             "while len(list(folder.glob('up*'))) < 4: time.sleep(0.002)\n"
             "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + RAISES)
-        ended = self.run_job("--nproc-per-node", 4, script, self.folder)
-        self.assertEqual(ended.code, 1, ended)
+        ended = self.run_job("--nproc-per-node", 4, script, self.folder, code=1)
         report = ended.err[ended.err.rindex("muster: "):]
         self.assertEqual(report.count("ValueError: boom at step 3"), 1, report)
         self.assertRegex(report, r"  [123] other ranks? failed after it: .* the same traceback")
@@ -63,8 +59,7 @@ class Report(JobCase):
     def test_the_error_file_of_a_decorated_script_is_read_and_handed_on(self):
         mine = self.folder / "mine.json"
         ended = self.run_job(self.python(RECORDS),
-                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)))
-        self.assertEqual(ended.code, 1, ended)
+                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)), code=1)
         self.assertIn("  | RuntimeError: recorded boom", ended.err)
         message = json.loads(mine.read_text())["message"]
         self.assertEqual(message["message"], "RuntimeError: recorded boom")
@@ -73,9 +68,8 @@ class Report(JobCase):
 
     def test_a_failure_without_an_error_file_is_handed_on_too(self):
         mine = self.folder / "mine.json"
-        ended = self.run_job(*self.puppets(1, "signal", "11"),
-                             env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)))
-        self.assertEqual(ended.code, 139, ended)
+        self.run_job(*self.puppets(1, "signal", "11"),
+                     env=dict(os.environ, TORCHELASTIC_ERROR_FILE=str(mine)), code=139)
         message = json.loads(mine.read_text())["message"]
         self.assertEqual(message["errorCode"], -11)
         self.assertIn("SIGSEGV", message["message"])
@@ -90,8 +84,7 @@ class Report(JobCase):
             "read pid < $DIR/fifo\n"
             "while read _ _ state _ 2> /dev/null < /proc/$pid/stat && [ $state != Z ]; do :; done\n"
             "echo 'ValueError: bad batch 17' >&2; exit 7",
-            "exec $PUPPET wait"))
-        self.assertEqual(ended.code, 7, ended)
+            "exec $PUPPET wait"), code=7)
         report = ended.err[ended.err.rindex("muster: "):]
         self.assertIn("rank 1 exited with code 7", report)
         self.assertIn("  | ValueError: bad batch 17", report)
@@ -103,8 +96,7 @@ class Report(JobCase):
         logs = self.folder / "logs"
         ended = self.run_job(*self.by_rank(
             r"printf 'a\302\2331mb\342\200\256c\233d\033[1m\n' >&2; exit 7",
-            options=["--log-dir", logs]))
-        self.assertEqual(ended.code, 7, ended)
+            options=["--log-dir", logs]), code=7)
         self.assertIn("  | a1mbc\\x9bd[1m\n", ended.err[ended.err.rindex("muster: "):])
         text = next(logs.glob("*/report.json")).read_text()
         self.assertEqual(json.loads(text)["root_cause"]["exit_code"], 7)
@@ -154,8 +146,7 @@ class Report(JobCase):
     def test_peers_that_we_stopped_are_no_failures(self):
         ended = self.run_job(*self.by_rank(
             "exec $PUPPET touch $DIR/a wait", "exec $PUPPET touch $DIR/b wait",
-            "exec $PUPPET wait-file $DIR/a wait-file $DIR/b exit 9"))
-        self.assertEqual(ended.code, 9, ended)
+            "exec $PUPPET wait-file $DIR/a wait-file $DIR/b exit 9"), code=9)
         self.assertIn("rank 2 exited with code 9", ended.err)
         self.assertNotIn("failed after it", ended.err)
         self.assertNotIn("SIGTERM", ended.err)
@@ -204,7 +195,3 @@ class Report(JobCase):
     def test_success_says_nothing(self):
         ended = self.run_job(self.python("print('fine')\n"))
         self.assertEqual((ended.code, ended.out, ended.err), (0, "fine\n", ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 
 import os
 import pathlib
-import unittest
 
 from harness import JobCase
 
@@ -34,8 +33,7 @@ class Restarts(JobCase):
                     f"if test $TORCHELASTIC_RESTART_COUNT = 0; then rm -r {lost}; exit 3; fi; "
                     "test -d ${TORCHELASTIC_ERROR_FILE%/*} && echo ${run%/*}",
                     options=["--max-restarts", "1"]),
-                    env=dict(os.environ, TMPDIR=str(temporary)))
-                self.assertEqual(ended.code, 0, ended)
+                    env=dict(os.environ, TMPDIR=str(temporary)), code=0)
                 place = str(temporary) if lost == "$run" else "/tmp"
                 self.assertEqual(ended.out, place + "\n", ended)
                 if temporary.exists():
@@ -46,8 +44,7 @@ class Restarts(JobCase):
         ended = self.run_job(*self.by_rank(
             f"echo attempt $TORCHELASTIC_RESTART_COUNT; rm -r {logs}; "
             "exit $((10 + TORCHELASTIC_RESTART_COUNT))",
-            options=["--max-restarts", "1", "--tee", "3", "--log-dir", logs]))
-        self.assertEqual(ended.code, 11, ended)
+            options=["--max-restarts", "1", "--tee", "3", "--log-dir", logs]), code=11)
         self.assertEqual(ended.out, "[default0]:attempt 0\n[default0]:attempt 1\n", ended)
         self.assertIn(f"lost the run directory '{logs}/", ended.err)
         self.assertEqual(len(list(logs.glob("*/report.json"))), 1, ended)
@@ -55,30 +52,26 @@ class Restarts(JobCase):
     def test_the_budget_is_kept_and_the_last_code_is_the_jobs(self):
         ended = self.run_job(*self.by_rank(
             "echo x >> $DIR/starts; exit $((20 + TORCHELASTIC_RESTART_COUNT))",
-            options=["--max-restarts", "2"]))
-        self.assertEqual(ended.code, 22, ended)
+            options=["--max-restarts", "2"]), code=22)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
         self.assertIn("all 2 restarts are used up", ended.err)
 
     def test_three_failures_at_start_up_say_so_and_stop(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
-                                           options=["--max-restarts", "50"]))
-        self.assertEqual(ended.code, 4, ended)
+                                           options=["--max-restarts", "50"]), code=4)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
         self.assertIn("fails at startup every time", ended.err)
 
     def test_quick_failures_off_uses_all_restarts(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
                                            options=["--max-restarts", "6",
-                                                    "--quick-failures", "off"]))
-        self.assertEqual(ended.code, 4, ended)
+                                                    "--quick-failures", "off"]), code=4)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 7)
         self.assertIn("all 6 restarts are used up", ended.err)
 
     def test_deaths_by_signals_never_end_a_job_early(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; kill -KILL $$",
-                                           options=["--max-restarts", "6"]))
-        self.assertEqual(ended.code, 137, ended)
+                                           options=["--max-restarts", "6"]), code=137)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 7)
         self.assertIn("all 6 restarts are used up", ended.err)
 
@@ -89,20 +82,18 @@ class Restarts(JobCase):
             "socket.create_connection((os.environ['MASTER_ADDR'], int(port))).close()\n"
             f"open('{self.folder}/ports', 'a').write(port + '\\n')\n"
             "sys.exit(int(os.environ['TORCHELASTIC_RESTART_COUNT']) == 0)\n")
-        ended = self.run_job("--max-restarts", 1, script)
-        self.assertEqual(ended.code, 0, ended)
+        self.run_job("--max-restarts", 1, script, code=0)
         ports = (self.folder / "ports").read_text().split()
         self.assertEqual(len(ports), 2)
 
     def test_nothing_of_the_attempt_before_runs_beside_the_next(self):
-        ended = self.run_job(*self.by_rank(
+        self.run_job(*self.by_rank(
             "test $TORCHELASTIC_RESTART_COUNT = 1 && { test -e /proc/$(cat $DIR/daemon)/fd; "
             "exit $((1 - $?)); }; exec $PUPPET wait",
             "test $TORCHELASTIC_RESTART_COUNT = 1 && exit 0; "
             "setsid sh -c 'trap \"\" TERM; echo $$ > $DIR/daemon; exec sleep 1000' & "
             "exec $PUPPET wait-file $DIR/daemon exit 6",
-            options=["--max-restarts", "1"]), env=self.with_dir())
-        self.assertEqual(ended.code, 0, ended)
+            options=["--max-restarts", "1"]), env=self.with_dir(), code=0)
 
     def with_dir(self):
         return dict(os.environ, DIR=str(self.folder))
@@ -122,7 +113,3 @@ class Restarts(JobCase):
                 self.assertEqual((ended.code, ended.err), (0, ""), ended)
             ports = {pathlib.Path(name + "0").read_text() for name in names}
             self.assertEqual(len(ports), 2, "two jobs shared a store")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -116,8 +116,7 @@ class Servers(JobCase):
                 job = self.tree("--on-child-death=fail", "--shutdown-timeout=3600")
                 tree = self.await_tree(job, 0)
                 os.kill(tree[name, 0], signal.SIGKILL)
-                ended = job.end()
-                self.assertEqual(ended.code, 137, ended)
+                ended = self.wait_for_exit(job, 137)
                 what = ("rank 0 killed by SIGKILL" if name == "front" else
                         f"rank 0 lost its process {tree[name, 0]} (python")
                 self.assertIn(what, ended.err)
@@ -129,8 +128,7 @@ class Servers(JobCase):
         job = self.tree("--on-child-death=fail")
         tree = self.await_tree(job, 0)
         os.kill(tree["engine", 0], signal.SIGSEGV)
-        ended = job.end()
-        self.assertEqual(ended.code, 128 + signal.SIGSEGV, ended)
+        ended = self.wait_for_exit(job, 128 + signal.SIGSEGV)
         self.assertIn("killed by SIGSEGV", ended.err)
 
     def test_children_that_are_asked_to_end_and_short_commands_that_fail_do_not_count(self):
@@ -157,8 +155,7 @@ class Servers(JobCase):
         pid = int((self.folder / "pid").read_text())
         eventually(lambda: pid in watched_by(job.agent()), "the child is watched")
         os.kill(pid, signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        ended = self.wait_for_exit(job, 137)
         self.assertIn(f"lost its process {pid} (sleep), killed by SIGKILL", ended.err)
 
     def test_the_others_get_their_grace(self):
@@ -170,8 +167,7 @@ class Servers(JobCase):
         child, = [pid for worker in children(job.agent()) for pid in children(worker)
                   if "muster-puppet" in read(f"/proc/{pid}/comm")]
         os.kill(child, signal.SIGKILL)
-        ended = job.end()
-        self.assertEqual(ended.code, 137, ended)
+        ended = self.wait_for_exit(job, 137)
         self.assertTrue((self.folder / "asked").exists())
         self.assertIn(f"rank 0 lost its process {child}", ended.err)
 
@@ -179,8 +175,7 @@ class Servers(JobCase):
         job = self.tree("--on-child-death=fail", "--shutdown-timeout=1")
         self.await_tree(job, 0)
         job.kill(signal.SIGTERM)
-        ended = job.end()
-        self.assertEqual(ended.code, 143, ended)
+        ended = self.wait_for_exit(job, 143)
         self.assertNotIn("lost its", ended.err)
         self.assert_nothing_left(job)
 
@@ -231,6 +226,7 @@ class Servers(JobCase):
             taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             taker.bind(("127.0.0.1", port))
             taker.listen()
+
 
 class Nodes(NodesCase):
     def test_every_node_reports_the_child_that_one_of_them_lost(self):
@@ -283,8 +279,7 @@ class Gunicorn(JobCase):
         self.assertEqual(again["torchelastic_restart_count"], "1")
         self.assertNotEqual(again["master"], first["master"])
         job.kill(signal.SIGTERM)
-        ended = job.end()
-        self.assertEqual(ended.code, 143, ended)
+        ended = self.wait_for_exit(job, 143)
         self.assertIn(f"rank 0 (pid {first['master']}) lost its process {first['pid']} (gunicorn",
                       ended.err)
         self.assert_nothing_left(job)
@@ -299,7 +294,3 @@ class Gunicorn(JobCase):
         job.kill(signal.SIGTERM)
         self.assertEqual(job.end().code, 143)
         self.assert_nothing_left(job)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -22,8 +22,7 @@ class Signals(JobCase):
                 f"exec $PUPPET handle {name} touch {path} wait say told exit 0" for path in ready)))
             self.wait_for(*(path.name for path in ready))
             job.kill(signo)
-            ended = job.end()
-            self.assertEqual(ended.code, 128 + signo, ended)
+            ended = self.wait_for_exit(job, 128 + signo)
             self.assertEqual(ended.out.count(f"got {name}"), 2, ended)
             self.assertEqual(ended.out.count("told"), 2, ended)
             self.assertIn(f"interrupted by SIG{name} from pid {os.getpid()}", ended.err)
@@ -37,8 +36,7 @@ class Signals(JobCase):
                 "exit", "0", options=["--shutdown-timeout=0"]))  # for the waiting child
             self.wait_for(name)
             job.kill(signal.Signals["SIG" + name])
-            ended = job.end()
-            self.assertEqual(ended.code, 0, ended)
+            ended = self.wait_for_exit(job, 0)
             self.assertIn("main-hit", ended.out)
             self.assertNotIn("child-hit", ended.out)
 
@@ -90,16 +88,14 @@ class Signals(JobCase):
             "test $TORCHELASTIC_RESTART_COUNT = 1 && exit 0; "
             "exec $PUPPET wait-file $DIR/up exit 5",
             options=["--max-restarts", "1", "--shutdown-timeout", "30"]))
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        self.wait_for_exit(job, 0)
         self.assertTrue((self.folder / "saved").exists(), "killed before its grace was over")
 
     def test_what_ignores_the_request_is_killed_after_the_grace_and_named(self):
         ended = self.run_job(*self.by_rank(
             "exec $PUPPET ignore TERM touch $DIR/up wait",
             "exec $PUPPET wait-file $DIR/up exit 5",
-            options=["--shutdown-timeout", "1"]))
-        self.assertEqual(ended.code, 5, ended)
+            options=["--shutdown-timeout", "1"]), code=5)
         self.assertIn("killed after the grace period: local rank 0", ended.err)
 
     def test_a_shell_that_dies_at_once_does_not_cost_its_program_the_grace(self):
@@ -115,8 +111,7 @@ class Signals(JobCase):
         job = self.job(*self.puppets(1, "touch", self.folder / "up", "stop", "wait"))
         self.wait_for("up")
         job.kill(signal.SIGTERM)
-        ended = job.end()
-        self.assertEqual(ended.code, 143, ended)
+        self.wait_for_exit(job, 143)
 
     def test_a_signal_during_the_start_leaves_nothing(self):
         for step in range(20):
@@ -166,7 +161,3 @@ class Signals(JobCase):
         steps.let_go()
         job.kill(signal.SIGTERM)
         self.assertEqual(job.end().code, 143)
-
-
-if __name__ == "__main__":
-    unittest.main()

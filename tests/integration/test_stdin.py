@@ -3,7 +3,6 @@
 
 import os
 import subprocess
-import unittest
 
 from harness import JobCase, eventually
 
@@ -31,19 +30,14 @@ class StandardInput(JobCase):
 
     def told(self, job):
         (self.folder / "go").touch()
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         return ended.err.count("standard input has data, but no worker reads it")
 
     def test_several_workers_and_input_that_nobody_reads_is_told_once(self):
         job = self.unread(stdin=subprocess.PIPE)
         job.process.stdin.write(b"late\n")
         job.process.stdin.flush()
-        text = b""
-        while b"standard input has data, but no worker reads it" not in text:
-            piece = os.read(job.process.stderr.fileno(), 4096)
-            self.assertTrue(piece, text)
-            text += piece
+        job.stderr_until(b"standard input has data, but no worker reads it")
         job.process.stdin.write(b"more\n")
         self.assertEqual(self.told(job), 0)  # and not a second time
         (self.folder / "input").write_text("x")
@@ -64,8 +58,7 @@ class StandardInput(JobCase):
             options=["--stdin-rank", "1"]), stdin=subprocess.PIPE)
         job.process.stdin.write(b"hello\n")
         job.process.stdin.flush()
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         self.assertEqual(sorted(ended.out.splitlines()), ["rank 0 read", "rank 1 read hello"])
 
     def test_on_a_terminal_one_worker_has_it_and_pdb_works(self):
@@ -91,7 +84,3 @@ class StandardInput(JobCase):
         eventually(lambda: hear(b"went on"), "the script goes on")
         self.assertEqual(job.process.wait(30), 0, said)
         os.close(master)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import time
-import unittest
 
 from harness import DEADLINE, PUPPET, children, eventually, read, state
 from nodes import NodesCase
@@ -84,8 +83,7 @@ class StepSignals(NodesCase):
                 self.stepd.signal(signal.SIGTERM, step)
                 self.wait_until_got("SIGTERM")
                 job.kill(signal.SIGUSR2)
-                ended = job.end()
-                self.assertEqual(ended.code, 128 + signal.SIGTERM, ended)
+                ended = self.wait_for_exit(job, 128 + signal.SIGTERM)
                 self.assertIn("SIGTERM from the scheduler: the job will not restart, and the "
                               "workers have 30s to exit\n", ended.err)
                 for rank in range(2):
@@ -128,8 +126,7 @@ class StepSignals(NodesCase):
         self.wait_for("up")
         worker, = children(job.agent())
         os.kill(worker, signal.SIGTERM)
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         self.assertIn("killed by SIGTERM", ended.err)
 
     def test_a_second_term_takes_nothing_away_and_a_second_interrupt_does(self):
@@ -139,8 +136,7 @@ class StepSignals(NodesCase):
             self.stepd.signal(signal.SIGTERM, step)
             self.wait_until_got("SIGTERM", times)
         job.kill(signal.SIGUSR2)
-        ended = job.end()
-        self.assertEqual(ended.code, 128 + signal.SIGTERM, ended)
+        self.wait_for_exit(job, 128 + signal.SIGTERM)
         self.assertEqual([self.got(rank)["SIGUSR2"] for rank in range(2)], [1, 1], "ended by it")
 
     def test_a_second_interrupt_ends_it(self):
@@ -231,7 +227,3 @@ class StepSignals(NodesCase):
             self.assertNotIn("restart", each.err.replace("will not restart", ""))
             self.assertIn("interrupted by SIGTERM", each.err)
         self.assertEqual(got, [1, 1], "nobody has sent another one")
-
-
-if __name__ == "__main__":
-    unittest.main()

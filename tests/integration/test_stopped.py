@@ -4,7 +4,6 @@ start, and the job can still be stopped."""
 
 import os
 import signal
-import unittest
 
 from harness import JobCase, eventually, state
 from nodes import LEASE, NodesCase
@@ -25,9 +24,7 @@ class OneNode(JobCase):
     def test_the_agent_is_stopped_and_the_guard_is_killed(self):
         job = self.waiting_job()
         stop(job.agent())
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.kill_launcher(job)
 
     def test_a_stopped_agent_handles_a_request_to_end(self):
         job = self.waiting_job()
@@ -42,9 +39,7 @@ class ManyNodes(NodesCase):
     rounds ran at the same time."""
 
     def begin(self):
-        job = self.cluster("2:3", conf=f"last_call_timeout=0.5,lease={LEASE}")
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=f"last_call_timeout=0.5,lease={LEASE}")
         return job, nodes
 
     def test_guard_and_agent_are_stopped(self):
@@ -67,7 +62,3 @@ class ManyNodes(NodesCase):
         job.round(2)
         self.assert_nothing_left(nodes[2])
         job.finish(*nodes[:2])
-
-
-if __name__ == "__main__":
-    unittest.main()

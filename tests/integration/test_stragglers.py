@@ -8,14 +8,13 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 
-from harness import Job, JobCase, eventually, free_port
-from job_view import View, ctl, status_of, wait_for_status
+from harness import Job, JobCase, eventually, free_port, spawn
+from job_view import View, ctl, status_of, wait_for_status, wait_until_ready
 
 WORKER = os.environ["MUSTER_STRAGGLER_WORKER"]
 SLICE = 0.1  # s: period of the pauses, as in cpulimit
@@ -59,8 +58,7 @@ class Stragglers(JobCase):
 
     def finish(self, job):
         (self.folder / "stop").touch()
-        ended = job.end()
-        self.assertEqual(ended.code, 0, str(ended))
+        ended = self.wait_for_exit(job, 0)
         return ended
 
     def events(self, name):
@@ -91,7 +89,7 @@ class Stragglers(JobCase):
 
     def test_a_rank_that_is_stopped_for_a_part_of_the_time(self):
         job = self.workers(3, FOREVER, 20, "nap", "quiet")
-        status = wait_for_status(job, lambda one: one["ready"], "it runs")
+        status = wait_until_ready(job)
         with Brake(status["workers"][1]["pid"], 0.4):
             status = wait_for_status(job, named, "rank 1 is named")
         self.assertEqual(named(status), [1])
@@ -101,11 +99,8 @@ class Stragglers(JobCase):
         self.assertEqual([event["ranks"] for event in self.events("straggler_over")], [[1]])
 
     def test_of_ranks_that_are_alike_none_is_named_on_a_busy_machine(self):
-        burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
-                   for _ in range(2 * (os.cpu_count() or 1))]
-        for burner in burners:
-            self.addCleanup(burner.wait)
-            self.addCleanup(burner.kill)
+        for _ in range(2 * (os.cpu_count() or 1)):
+            spawn(self, ["sh", "-c", "while :; do :; done"])
         job = self.workers(4, FOREVER, 5, "spin", "tell")
         waits = eventually(lambda: self.long_watched(job), "a minute of steps")
         self.assertEqual(len(waits), 4)
@@ -122,7 +117,7 @@ class Stragglers(JobCase):
 
     def test_a_job_without_operations_has_no_waits(self):
         job = self.job(*self.puppets(2, "wait"))
-        status = wait_for_status(job, lambda one: one["ready"], "it runs")
+        status = wait_until_ready(job)
         self.assertEqual([worker["waits"] for worker in status["workers"]], [None, None])
         self.assertNotIn("waits", ctl("status", "--pid", job.process.pid))
 
@@ -170,7 +165,7 @@ def measured(folder, args, disturb=None, nodes=1):
     logs = tempfile.mkdtemp(dir=folder)
     with contextlib.ExitStack() as stack:
         jobs = list(launch(stack, nodes, args, logs, stop))
-        status = wait_for_status(jobs[0], lambda one: one["ready"], "it runs")
+        status = wait_until_ready(jobs[0])
         with disturb(status["workers"][1]["pid"]) if disturb else contextlib.nullcontext():
             threading.Event().wait(MEASURED_S)
             stop.touch()

@@ -4,10 +4,9 @@ the other nodes report nothing; if all are alike, none is reported."""
 import json
 import os
 import pathlib
-import unittest
 
 from harness import eventually
-from job_view import ctl, status_of, wait_for_status
+from job_view import ctl, status_of, wait_for_status, wait_until_ready
 from nodes import NodesCase
 from test_stragglers import FOREVER, Quota, WORKER, named
 
@@ -63,7 +62,7 @@ class SlowNodes(NodesCase):
         if os.geteuid() != 0 or not pathlib.Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").exists():
             self.skipTest("needs root and a cpu cgroup of version 1")
         nodes = self.workers(2, FOREVER, 5, "spin", "tell")
-        status = wait_for_status(nodes[1], lambda one: one["ready"], "the second node runs")
+        status = wait_until_ready(nodes[1])
         with Quota([worker["pid"] for worker in status["workers"]], QUOTA):
             text = nodes[0].wait_for_text("is slow: it costs the job")
             self.assertRegex(text, r"node '[^']+ \(2\)' \(ranks 2, 3\) is slow: it costs the job")
@@ -97,7 +96,3 @@ class SlowNodes(NodesCase):
                    lambda: f"it is named again\n{self.job.describe()}")
         self.stop.touch()
         self.job.ends(*nodes[1:])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,9 +9,9 @@ import re
 import signal
 import struct
 import termios
-import unittest
 
 from harness import MUSTER, PUPPET, JobCase, eventually, find_pids, read, state
+
 
 class Terminal:
     """A program on its own terminal, which is its controlling terminal. Keeps everything shown."""
@@ -209,7 +209,3 @@ class JobControl(JobCase):
             shell.until(f"\ntyped-{number + 1000}\r")
         (self.folder / "go").touch()
         eventually((self.folder / "done").exists, "the worker was not stopped")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -17,9 +17,8 @@ import threading
 import unittest
 
 from harness import eventually, read
-from nodes import NodesCase, last_block
+from nodes import NEVER, SHORT_LEASE, NodesCase, last_block
 
-NEVER = "last_call_timeout=500"
 OTHER = "another token: is ~/.config shared?"
 PREAMBLE = b"\xa7MUSTER\x08\x00"
 SEALED = b"\x02"
@@ -141,10 +140,8 @@ class TrustAgents(NodesCase):
             self.assertEqual(ended.err, "")
 
     def test_the_death_of_a_node_is_survived(self):
-        job = self.cluster("2:3", conf="last_call_timeout=500,lease=1",
-                           options=["--token-file", self.token(), "--max-restarts", "2"])
-        nodes = job.start_all(3)
-        job.round(3)
+        job, nodes, _ = self.form("2:3", 3, conf=SHORT_LEASE,
+                                  options=["--token-file", self.token(), "--max-restarts", "2"])
         nodes[0].kill_all()  # which led the others
         self.assertEqual(sorted(job.round(2).nodes), ["n2", "n3"])
         job.start(4)
@@ -182,17 +179,13 @@ class TrustAgents(NodesCase):
         self.assertEqual(list(self.home.iterdir()), [])
 
     def test_without_a_token_if_all_say_so(self):
-        job = self.cluster("2", conf=NEVER, options=["--token=none"])
-        nodes = job.start_all(2, **self.at_home())
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=NEVER, options=["--token=none"], **self.at_home())
         for ended in job.finish(*nodes):
             self.assertEqual(ended.err, "", "nobody else can connect to loopback")
         self.assertEqual(list(self.home.iterdir()), [])
 
     def test_a_home_that_cannot_be_written_to_is_no_error(self):
-        job = self.cluster("2", conf=NEVER)
-        nodes = job.start_all(2, **self.at_home("/proc/nobody"))
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=NEVER, **self.at_home("/proc/nobody"))
         job.finish(*nodes)
 
     def test_who_can_be_reached_without_a_token_warns_once(self):
@@ -202,10 +195,8 @@ class TrustAgents(NodesCase):
             except OSError:
                 self.skipTest("this machine has no address but loopback")
             address = probe.getsockname()[0]
-        job = self.cluster("2", conf=NEVER, addresses=lambda number: address,
-                           options=["--token=none"])
-        nodes = job.start_all(2)
-        job.round(2)
+        job, nodes, _ = self.form("2", 2, conf=NEVER, addresses=lambda number: address,
+                                  options=["--token=none"])
         for ended in job.finish(*nodes):
             self.assertEqual(ended.err.count("anyone who can reach " + address), 1, ended)
 
@@ -260,8 +251,7 @@ class TrustAgents(NodesCase):
                           (self.folder / "none", "No such file")):
             with self.subTest(why=why):
                 ended = self.run_job("--nnodes=2", "--rdzv-backend=c10d", "--token-file", path,
-                                     "--rdzv-endpoint=127.0.0.1:1", "true")
-                self.assertEqual(ended.code, 2, ended)
+                                     "--rdzv-endpoint=127.0.0.1:1", "true", code=2)
                 self.assertIn(why, ended.err)
                 self.assertEqual(len(ended.err.splitlines()), 1, ended)
                 self.assertNotIn(secret[:15], ended.err)
@@ -269,8 +259,7 @@ class TrustAgents(NodesCase):
     def test_a_token_on_the_command_line_is_refused_and_not_repeated(self):
         for how in ({}, {"env": {**os.environ, "MUSTER_TOKEN": "qwertyuiop"}}):
             args = [] if how else ["--token=qwertyuiop"]
-            ended = self.run_job(*args, "true", **how)
-            self.assertEqual(ended.code, 2, ended)
+            ended = self.run_job(*args, "true", **how, code=2)
             self.assertNotIn("qwertyuiop", ended.err)
             self.assertIn("--token-file", ended.err)
 
@@ -321,9 +310,7 @@ class TrustAgents(NodesCase):
     @unittest.skipUnless(shutil.which("openssl"), "there is no openssl")
     def test_another_tls_client_is_let_in_with_the_key_only(self):
         path = self.token()
-        job = self.cluster("2", conf=NEVER, options=["--token-file", path])
-        job.start_all(2)
-        job.round(2)
+        job, *_ = self.form("2", 2, conf=NEVER, options=["--token-file", path])
         right = job_key(path.read_text().strip(), job.name)
         wrong = job_key("another token", job.name)
         for key, name, code in ((right, job.name, 0), (wrong, job.name, 1), (right, "other", 1)):
@@ -336,7 +323,3 @@ class TrustAgents(NodesCase):
             self.assertEqual("Reused, TLSv1.3" in said, code == 0, said)
             self.assertEqual("alert" in said, code != 0, said)
         job.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -93,8 +93,7 @@ class OtherUsers(NodesCase):
 
     def finish(self, job, code=0):
         (self.folder / "end").touch()
-        ended = job.end()
-        self.assertEqual(ended.code, code, ended)
+        ended = self.wait_for_exit(job, code)
         return ended
 
     def test_the_store_of_a_job_is_closed_to_them_and_says_so_once(self):
@@ -184,9 +183,7 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
         self.assertEqual((ended.code, ended.err), (0, ""), ended)
 
     def test_the_doors_of_nodes_are_closed_to_them_and_the_job_goes_on(self):
-        job = self.cluster("2")
-        job.start_all(2, env=NO_HOME)
-        one = job.round(2)
+        job, _, one = self.form("2", 2, env=NO_HOME)
         places = listening([node.agent() for node in job.nodes])
         self.assertGreaterEqual(len(places), 3)  # the endpoint, a port of each node, the store
         for place in places:
@@ -204,10 +201,9 @@ sys.exit(0 if client.recv(64) == {PONG!r} else 3)
         self.folder.chmod(0o777)
         if not as_user(NOBODY, lambda: os.access(PUPPET, os.X_OK)):
             self.skipTest("other users cannot run what lies in the build folder")
-        ended = self.run_job(*args, user=NOBODY, group=NOBODY, extra_groups=[],
-                             env={**os.environ, "TMPDIR": str(self.folder),
-                                  "XDG_CONFIG_HOME": str(self.folder / "theirs")})
-        self.assertEqual(ended.code, 69, ended)
+        self.run_job(*args, user=NOBODY, group=NOBODY, extra_groups=[],
+                     env={**os.environ, "TMPDIR": str(self.folder),
+                          "XDG_CONFIG_HOME": str(self.folder / "theirs")}, code=69)
         first.wait_for_text("refused the connection from 127.0.0.", "it belongs to user 65534")
         job.finish()
 
@@ -252,9 +248,7 @@ class Listening(NodesCase):
         self.assertEqual(told[0], "127.0.0.7")
 
     def test_two_nodes_listen_at_their_own_addresses_and_the_endpoint(self):
-        job = self.cluster("2")
-        job.start_all(2)
-        one = job.round(2)
+        job, _, one = self.form("2", 2)
         endpoint = ("127.0.0.1", int(job.endpoint.rpartition(":")[2]))
         store = ("127.0.0.1", int(one.env[0]["MASTER_PORT"]))
         first, second = (listening(node.pids()) for node in job.nodes)
@@ -268,7 +262,3 @@ class Listening(NodesCase):
         for bind in ("127.0.0.1", "127.0.0.9", "::1"):
             with StoreProcess("--bind", bind) as store:
                 self.assertEqual(listening([store.process.pid]), {(bind, store.port)})
-
-
-if __name__ == "__main__":
-    unittest.main()

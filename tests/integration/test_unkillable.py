@@ -4,7 +4,6 @@
 import os
 import signal
 import time
-import unittest
 
 import tracing
 from harness import JobCase, eventually, state
@@ -54,7 +53,3 @@ class Unkillable(JobCase):
         os.kill(agent, signal.SIGKILL)
         self.assertEqual(job.end().code, 137)
         self.assert_nothing_left(job)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@
 import os
 import shutil
 import subprocess
-import unittest
 
 from harness import MUSTER, JobCase
 
@@ -64,9 +63,7 @@ class Usage(JobCase):
         bin_folder = self.folder / "venv" / "bin"
         bin_folder.mkdir(parents=True)
         (self.folder / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
-        python = bin_folder / "python3"
-        python.write_text('#!/bin/sh\necho "beside $2"\n')
-        python.chmod(0o755)
+        self.executable('#!/bin/sh\necho "beside $2"\n', "venv/bin/python3")
         for name in ("muster", "torchrun"):
             (bin_folder / name).symlink_to(MUSTER)
             script = self.python("print('of PATH')\n")
@@ -78,8 +75,7 @@ class Usage(JobCase):
 
     def test_a_mistyped_variable_or_key_is_one_warning(self):
         ended = self.run_job("--rdzv-conf", "lst_call_timeout=3", "/bin/true",
-                             env={**os.environ, "PET_NNODE": "2"})
-        self.assertEqual(ended.code, 0, ended)
+                             env={**os.environ, "PET_NNODE": "2"}, code=0)
         self.assertEqual(ended.err.splitlines(), [
             "muster: warning: ignoring unknown variable PET_NNODE; did you mean PET_NNODES?",
             "muster: warning: ignoring unknown key lst_call_timeout in --rdzv-conf; did you mean "
@@ -114,8 +110,7 @@ class Usage(JobCase):
 
     def test_shell_code_with_dollars_runs_as_typed_and_as_torchrun_by_its_rules(self):
         code = "echo $$ is not $PPID; kill -9 $$"
-        ended = self.run_job("--no-python", "sh", "-c", code)
-        self.assertEqual(ended.code, 128 + 9, ended)
+        ended = self.run_job("--no-python", "sh", "-c", code, code=128 + 9)
         self.assertRegex(ended.out, r"^\d+ is not \d+\n$")
         name = self.folder / "torchrun"
         name.symlink_to(MUSTER)
@@ -133,8 +128,7 @@ class Usage(JobCase):
         self.assertEqual(done.returncode, 0)
 
     def test_at_level_info_it_says_what_happens(self):
-        ended = self.run_job("--log-level", "info", "--nproc-per-node", 2, "/bin/true")
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.run_job("--log-level", "info", "--nproc-per-node", 2, "/bin/true", code=0)
         self.assertRegex(
             ended.err, r"muster: info: attempt 1: 2 workers, store on 127\.0\.0\.1:\d+")
         self.assertEqual(ended.err.count("exited with code 0"), 2, ended)
@@ -151,7 +145,3 @@ class Usage(JobCase):
             self.assertNotEqual(ended.code, 0)
             self.assertIn(str(port), ended.err)
             self.assertIn("in use", ended.err.lower())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,12 +2,9 @@
 """--warm: what is imported once and shared, when workers are started cold instead, and that nothing
 is left of the process from which they are forked."""
 import os
-import pathlib
 import signal
 import stat
-import sys
 import textwrap
-import unittest
 
 from harness import eventually, free_port, read
 from warm_case import COLD, COUNTED, WarmCase
@@ -22,8 +19,7 @@ class Shared(WarmCase):
         self.counted()
         ended = self.warm(self.PRINT + "import counted\n"
                           "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] != '2')\n",
-                          "--max-restarts=2")
-        self.assertEqual(ended.code, 0, ended)
+                          "--max-restarts=2", code=0)
         self.assertEqual(len(self.imports()), 1, ended)
 
     def test_the_pid_in_a_line_prefix(self):
@@ -42,8 +38,7 @@ class Shared(WarmCase):
     def test_the_programs_own_imports(self):
         self.counted()
         (self.folder / "beside.py").write_text(COUNTED.format(version="beside"))
-        ended = self.warm("import counted, beside\n", modules="auto")
-        self.assertEqual(ended.code, 0, ended)
+        self.warm("import counted, beside\n", modules="auto", code=0)
         versions = sorted(version for version, _ in self.imports())
         self.assertEqual(versions, ["1", "beside", "beside"])
 
@@ -51,8 +46,7 @@ class Shared(WarmCase):
         (self.site / "package").mkdir()
         (self.site / "package" / "__init__.py").touch()
         (self.site / "package" / "counted.py").write_text(COUNTED.format(version="1"))
-        ended = self.warm("from package import counted\n", modules="auto")
-        self.assertEqual(ended.code, 0, ended)
+        self.warm("from package import counted\n", modules="auto", code=0)
         self.assertEqual(len(self.imports()), 1)
 
     def test_another_version_between_attempts(self):
@@ -124,7 +118,6 @@ while not os.path.exists(os.environ["COUNT"] + ".go"):
         self.assertEqual(last, [f"1 {rank} 4" for rank in range(4)])
         self.assertEqual(len(self.imports()), 2)
 
-
     def test_told_to_stop_while_it_imports(self):
         self.module("endless", COUNTED.format(version="endless") + """
 import time
@@ -178,14 +171,12 @@ class Refused(WarmCase):
 
     def test_a_module_that_fails_is_the_workers_affair(self):
         self.module("failing", "raise ImportError('not here')\n")
-        ended = self.warm("import failing\n", modules="failing", nproc=1)
-        self.assertEqual(ended.code, 1, ended)
+        ended = self.warm("import failing\n", modules="failing", nproc=1, code=1)
         self.assertIn("ImportError: not here", ended.err)
         self.assertNotIn(COLD, ended.err)
 
     def test_an_executable(self):
-        ended = self.run_job("--warm", "--no-python", "true")
-        self.assertEqual(ended.code, 2, ended)
+        ended = self.run_job("--warm", "--no-python", "true", code=2)
         self.assertEqual(ended.err, "muster: --warm=auto: needs a Python program\n")
         env = {**self.env, "MUSTER_WARM": "1"}
         self.assertEqual(self.run_job("--no-python", "true", env=env).code, 0)
@@ -209,11 +200,9 @@ class Refused(WarmCase):
         os.kill(zygote, signal.SIGKILL)
         eventually(lambda: not read(f"/proc/{zygote}/cmdline"), "the zygote is gone")
         (self.folder / "go").touch()
-        ended = job.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(job, 0)
         self.assertEqual(ended.err.count(COLD), 1, ended)
         self.assertEqual(sorted(ended.out.split()), ["0", "0", "1", "1"], ended)
-
 
     def test_stopped_between_attempts(self):
         self.counted()
@@ -281,9 +270,7 @@ class NothingIsLeft(WarmCase):
 
     def test_when_the_launcher_is_killed(self):
         job = self.daemons()
-        job.kill(signal.SIGKILL)
-        job.process.wait()
-        self.assert_nothing_left(job)
+        self.kill_launcher(job)
 
     def test_when_the_agent_is_killed(self):
         job = self.daemons()
@@ -312,7 +299,3 @@ class NothingIsLeft(WarmCase):
             print("gone" if not os.path.exists("/proc/%d" % pid) else "left")
             """, "--max-restarts=1", nproc=1)
         self.assertEqual(ended.out, "gone\n", ended)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -289,7 +289,3 @@ class Cold(EffectCase):
         self.assertEqual(len(set(warm.out.split())), 2, warm)
         self.assertIn("has created a temporary directory", warm.err)
         self.assertNotIn(COLD, without.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ import pathlib
 import stat
 import textwrap
 import types
-import unittest
 from unittest import mock
 
 from warm_case import COLD, WarmCase
@@ -250,7 +249,3 @@ class LeftOut(LearnedCase):
         """It may still be in a buffer when the import ends."""
         self.assert_left_out("import ctypes\nctypes.CDLL(None).puts(b'printed')\n",
                              "has printed something")
-
-
-if __name__ == "__main__":
-    unittest.main()

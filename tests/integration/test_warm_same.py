@@ -5,9 +5,7 @@ import json
 import os
 import pathlib
 import signal
-import sys
 import textwrap
-import unittest
 
 from harness import read
 from warm_case import COLD, WarmCase
@@ -38,8 +36,7 @@ class Same(WarmCase):
         seen = []
         for name, warm in (("cold", ()), ("warm", ("--warm",))):
             ended = self.run_job(*warm, "--nproc-per-node=2", *words, program,
-                                 f"{self.folder}/{name}", env=self.env, **kwargs)
-            self.assertEqual(ended.code, 0, ended)
+                                 f"{self.folder}/{name}", env=self.env, **kwargs, code=0)
             self.assertNotIn(COLD, ended.err)
             seen.append([json.loads(read(f"{self.folder}/{name}{rank}").replace(
                 f"{self.folder}/{name}", "DUMP")) for rank in (0, 1)])
@@ -237,7 +234,3 @@ class Same(WarmCase):
                                         "os.kill(os.getpid(), signal.SIGSEGV)\n"), nproc=1)
         self.assertEqual(warm.code, 128 + signal.SIGSEGV, warm)
         self.assertIn("Fatal Python error: Segmentation fault", warm.err)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -105,7 +105,3 @@ class Pods(NodesCase):
                                  [pod.name for pod in pods])
                 self.assertEqual(one.restarts, 0, "a pod that comes back costs no restart")
                 job.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

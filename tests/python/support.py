@@ -10,6 +10,7 @@ import unittest
 MUSTER = os.environ["MUSTER_BIN"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+import cases  # noqa: E402
 from ports import free_port  # noqa: E402
 
 DEADLINE = 120.0  # seconds; far more than any step takes, even on a loaded machine
@@ -21,6 +22,12 @@ def environment(**more):
     kept = {name: value for name, value in os.environ.items()
             if name not in names and not name.startswith(("TORCHELASTIC_", "PET_"))}
     return {**kept, "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+class FolderCase(cases.FolderCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = str(self.folder)
 
 
 class JobCase(unittest.TestCase):

@@ -22,6 +22,7 @@ from muster import spark, spark_output
 from muster.jobs import answers, command, errors, listener, messages, notebook, output, pickling
 from muster.jobs import logs, program, worker
 from muster.jobs.worker import FAILURE, HEADER, HELLO, RESULT
+from support import FolderCase
 
 
 def message(kind, content=b""):
@@ -127,14 +128,9 @@ class Answers(unittest.TestCase):
             self.assertEqual((str(again), vars(again)), (str(error), vars(error)))
 
 
-class Logs(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.parent = folder.name
-
+class Logs(FolderCase):
     def run_folder(self, name, first, report=None):
-        folder = os.path.join(self.parent, name)
+        folder = os.path.join(self.folder, name)
         os.mkdir(folder)
         for file, text in (("events.jsonl", first), ("report.json", report)):
             if text is not None:
@@ -145,7 +141,7 @@ class Logs(unittest.TestCase):
     def error(self, made, **options):
         """The caller of a job whose launcher has pid 7 and creates these folders."""
         with self.assertRaises(errors.JobError) as caught:
-            with logs.Logs({"log_dir": self.parent, **options}) as job:
+            with logs.Logs({"log_dir": self.folder, **options}) as job:
                 job.launcher_pid = 7
                 self.folders = [self.run_folder(*each) for each in made]
                 raise errors.JobError("failed", 1)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.launch with real jobs: what it returns, how it fails, and what it leaves behind."""
 import contextlib
-import glob
 import inspect
 import io
 import multiprocessing
@@ -13,14 +12,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 import uuid
 from unittest import mock
 
 import muster
 from muster.jobs.listener import Answers, Listener
-from support import DEADLINE, ROOT, free_port
+from support import DEADLINE, ROOT, FolderCase, free_port
+from cases import eventually, find_pids
 
 HERE = os.path.abspath(__file__)
 TOKEN = "MUSTER_TEST_TOKEN"
@@ -53,31 +52,12 @@ def touch(folder, name):
         pass
 
 
-def eventually(check, what):
-    """Waits for an effect of another process."""
-    give_up = time.monotonic() + DEADLINE
-    event = threading.Event()
-    while not check():
-        assert time.monotonic() < give_up, f"did not happen: {what}"
-        event.wait(0.01)
-
-
 def of_job(token):
     """The processes that carry this token in their environment."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/environ"):
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            if f"{TOKEN}={token}".encode() in file.read().split(b"\0"):
-                found.append(int(path.split("/")[2]))
-    return found
+    return find_pids(f"{TOKEN}={token}")
 
 
-class LaunchCase(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class LaunchCase(FolderCase):
     def launch(self, function, *args, **more):
         """Returns the results; self.out and self.err contain the output."""
         with contextlib.redirect_stdout(io.StringIO()) as out, \

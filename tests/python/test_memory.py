@@ -7,14 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy
 
 import muster
 from muster import _library, dlpack, dtypes, memory
-from support import environment
+from support import FolderCase, environment
 
 
 class Prepared(unittest.TestCase):
@@ -181,13 +180,11 @@ class Buckets(unittest.TestCase):
             self.comm.alloc(-1)
 
 
-class Library(unittest.TestCase):
+class Library(FolderCase):
     """Copies of the package in folders as users have them, each in a separate process."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.library = os.path.realpath(os.environ[_library.VARIABLE])
 
     def install(self, package, library):

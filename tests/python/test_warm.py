@@ -4,12 +4,11 @@ modules that change between attempts, modules that do not exist."""
 import os
 import pathlib
 import subprocess
-import tempfile
 import textwrap
 import unittest
 import zipfile
 
-from support import DEADLINE, MUSTER, environment
+from support import DEADLINE, MUSTER, cases, environment
 
 COLD = "workers are started cold: "
 
@@ -23,13 +22,11 @@ class Ended:
         return f"code {self.code}\n{self.out}---\n{self.err}"
 
 
-class WarmCase(unittest.TestCase):
+class WarmCase(cases.FolderCase):
     maxDiff = None
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster_test_")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.site = self.folder / "site"
         self.site.mkdir()
         others = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 import uuid
@@ -132,12 +131,7 @@ def asks_whether_it_is_to_stop():
     say("stopping")
 
 
-class Jobs(support.JobCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Jobs(support.FolderCase, support.JobCase):
     def events(self, name):
         path, = pathlib.Path(self.folder).glob("*/events.jsonl")
         events = [json.loads(line) for line in path.read_text().splitlines()]

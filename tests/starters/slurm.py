@@ -197,18 +197,14 @@ class SlurmCase(NodesCase):
 
     def setUp(self):
         super().setUp()
-        self.worker = self.folder / "worker.sh"
-        self.worker.write_text(f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n")
-        self.worker.chmod(0o755)
+        self.worker = self.executable(
+            f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n", "worker.sh")
         # The last cleanup, after everything that was started has exited.
         self._cleanups.insert(1, (self.assert_node_is_clean, (), {}))
 
     def script(self, text, name="batch.sh"):
         """A batch script; "$@" is muster with its arguments."""
-        path = self.folder / name
-        path.write_text("#!/bin/sh\n" + text + "\n")
-        path.chmod(0o755)
-        return path
+        return self.executable(f"#!/bin/sh\n{text}\n", name)
 
     def submit(self, *command, options=(), program=None, env=None):
         """COMMAND muster OPTIONS PROGRAM on the login host: a job, and its only local process."""

@@ -35,15 +35,9 @@ class MpiCase(NodesCase):
         self._cleanups.insert(0, self._cleanups.pop())  # runs last
         for host in self.net.hosts:
             (self.folder / f"{host.name}.pid").write_text(str(host.holder.pid))
-        self.rsh = self.executable("rsh", SH.format(folder=self.folder))
-        self.worker = self.executable(
-            "worker.sh", f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n")
-
-    def executable(self, name, text):
-        path = self.folder / name
-        path.write_text(text)
-        path.chmod(0o755)
-        return str(path)
+        self.rsh = str(self.executable(SH.format(folder=self.folder), "rsh"))
+        self.worker = str(self.executable(
+            f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n", "worker.sh"))
 
     def open_mpi(self, each):
         return ["mpirun.openmpi", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", self.rsh,
@@ -88,8 +82,7 @@ class OpenMpi(MpiCase):
 
     def test_from_a_host_without_ranks_it_asks_where_rank_0_is(self):
         job, node = self.start(self.open_mpi(1), on=0)
-        ended = node.end()
-        self.assertEqual(ended.code, 2, ended)
+        ended = self.wait_for_exit(node, 2)
         self.assertIn("mpirun placed rank 0 on this host (node1), but the other ranks", ended.err)
         self.assertIn("Pass --rdzv-endpoint=HOST[:PORT]", ended.err)
         job, _ = self.start(self.open_mpi(1), [self.meeting()], on=0)
@@ -100,8 +93,7 @@ class OpenMpi(MpiCase):
 class Hydra(MpiCase):
     def test_it_asks_where_rank_0_is(self):
         job, node = self.start(self.hydra(1))
-        ended = node.end()
-        self.assertEqual(ended.code, 2, ended)
+        ended = self.wait_for_exit(node, 2)
         self.assertIn("mpiexec started 2 processes but does not report where rank 0 is", ended.err)
 
     def test_a_launcher_on_each_host(self):
@@ -122,8 +114,7 @@ class ProgramsOfMpi(MpiCase):
     def assert_worlds(self, words, options, compiler, size, count):
         program = compiled(self.folder, compiler)
         _, node = self.start(words, options, program=[program])
-        ended = node.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(node, 0)
         self.assertEqual(ended.out.splitlines(), [f"MPI world of {size}"] * count, ended)
 
     def test_without_an_mpi_launcher(self):
@@ -136,8 +127,7 @@ class ProgramsOfMpi(MpiCase):
         _, node = self.start([], ["--nproc-per-node=2"], program=[program, str(go)])
         node.wait_for_text("called MPI_Init and is alone in its MPI_COMM_WORLD")
         go.touch()
-        ended = node.end()
-        self.assertEqual(ended.code, 0, ended)
+        ended = self.wait_for_exit(node, 0)
         self.assertEqual(ended.err.count("MPI_Init"), 1, ended)
         self.assertIn(f"use mpirun -n 2 {program}\n", ended.err)
 
@@ -149,7 +139,3 @@ class ProgramsOfMpi(MpiCase):
     def test_a_launcher_for_each_worker(self):
         self.assert_worlds(self.open_mpi(2), [], "openmpi", 4, 4)
         self.assert_worlds(self.hydra(2), [self.meeting()], "mpich", 1, 4)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ itself sends to every process of a step, including workers."""
 
 import json
 import time
-import unittest
 
 from harness import eventually, read
 from slurm import SlurmCase
@@ -119,7 +118,3 @@ class Signals(SlurmCase):
         self.assertNotEqual(node.process.returncode, 0)
         for what in ("start", "SIGTERM", "end"):
             self.assertEqual(self.events(what), ["0", "1", "2", "3"], what)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 """A job that reaches its time limit under real Slurm. Limits are whole minutes, so this takes one
 minute; Slurm checks them only every 30 s."""
 
-import unittest
 
 from harness import eventually
 from test_slurm_ends import Signals as Listening
@@ -28,7 +27,3 @@ def load_tests(loader, *_):
     """Not the tests of the base class."""
     return loader.loadTestsFromName("Limit.test_a_warning_by_sigusr1_then_the_end",
                                     __import__(__name__))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -114,7 +114,3 @@ def load_tests(loader, *_):
     names = [name for name in vars(Preemption) if name.startswith("test_")]
     return unittest.TestSuite(loader.loadTestsFromName(f"Preemption.{name}", __import__(__name__))
                               for name in names)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -49,6 +49,10 @@ def has_torch():
         check=False).returncode == 0
 
 
+TWO_OF_EACH = [("pod-a01", "0", "2"), ("pod-a01", "1", "2"), ("pod-a02", "0", "2"),
+               ("pod-a02", "1", "2")]
+
+
 class Steps(SlurmCase):
     def test_srun_of_four_hosts(self):
         job, _ = self.srun("-N4")
@@ -64,8 +68,7 @@ class Steps(SlurmCase):
     def test_a_worker_for_each_gpu_of_the_hosts(self):
         job, _ = self.srun("-N2", "--gres=gpu:2")
         one = job.round(4)
-        self.assertEqual(self.places(one), [("pod-a01", "0", "2"), ("pod-a01", "1", "2"),
-                                            ("pod-a02", "0", "2"), ("pod-a02", "1", "2")])
+        self.assertEqual(self.places(one), TWO_OF_EACH)
         job.finish()
 
     def test_a_worker_has_a_place_of_its_own_in_the_step(self):
@@ -88,8 +91,7 @@ class Steps(SlurmCase):
     def test_a_task_for_each_worker(self):
         job, _ = self.srun("-N2", "--ntasks-per-node=2")
         one = job.round(4)
-        self.assertEqual(self.places(one), [("pod-a01", "0", "2"), ("pod-a01", "1", "2"),
-                                            ("pod-a02", "0", "2"), ("pod-a02", "1", "2")])
+        self.assertEqual(self.places(one), TWO_OF_EACH)
         job.finish()
 
     def test_unequal_numbers_of_tasks(self):
@@ -97,9 +99,7 @@ class Steps(SlurmCase):
             self.slurm.idle()  # otherwise Slurm takes hosts that are already free
             job, _ = self.srun("-N3", "-n5", *options)
             one = job.round(5)
-            self.assertEqual(self.places(one), [
-                ("pod-a01", "0", "2"), ("pod-a01", "1", "2"), ("pod-a02", "0", "2"),
-                ("pod-a02", "1", "2"), ("pod-b01", "0", "1")])
+            self.assertEqual(self.places(one), [*TWO_OF_EACH, ("pod-b01", "0", "1")])
             job.finish()
 
     def test_a_batch_script(self):
@@ -190,7 +190,3 @@ class ProgramsOfMpi(SlurmCase):
     def test_a_worker_of_open_mpi_is_alone_where_it_does_not_see_slurm(self):
         words = ["env", "-u", "SLURM_NODELIST", compiled(self.folder, "openmpi")]
         self.assert_alone(["--no-python", *words])
-
-
-if __name__ == "__main__":
-    unittest.main()

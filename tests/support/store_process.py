@@ -4,8 +4,9 @@ stops it at the end of its scope. Waits for events with a deadline, never for a 
 import os
 import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from cases import eventually
 
 TIMEOUT = 60.0  # reached only if something is broken
 
@@ -22,10 +23,10 @@ def receive(connection, size):
 
 
 class StoreProcess:
-    def __init__(self, *options, prefix=(), environment=None):
+    def __init__(self, *options, prefix=(), environment=None, program=None):
         self.folder = tempfile.TemporaryDirectory(prefix='muster-store-')
         self.port_file = Path(self.folder.name) / 'port'
-        self.command = [*prefix, os.environ['STORE_PROGRAM'], '--port', '0',
+        self.command = [*prefix, program or os.environ['STORE_PROGRAM'], '--port', '0',
                         '--port-file', str(self.port_file), *options]
         self.environment = environment
         self.process = None
@@ -35,12 +36,11 @@ class StoreProcess:
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, env=self.environment)
-        end = time.monotonic() + TIMEOUT
-        while not self.port_file.exists():
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.stop()
-                raise RuntimeError(f'muster-store did not start: {self.errors}')
-            time.sleep(0.005)
+        eventually(lambda: self.port_file.exists() or self.process.poll() is not None,
+                   'muster-store writes its port', TIMEOUT)
+        if not self.port_file.exists():
+            self.stop()
+            raise RuntimeError(f'muster-store did not start: {self.errors}')
         self.port = int(self.port_file.read_text())
         return self
 

@@ -9,14 +9,14 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from cases import FolderCase, eventually  # noqa: E402
 from ports import free_port  # noqa: E402, F401: for modules that import this one
+from store_process import StoreProcess  # noqa: E402
 
 EXAMPLES = os.path.join(ROOT, "examples")
 DEADLINE = 120.0  # seconds; far more than any step takes, even on a loaded machine
@@ -30,45 +30,22 @@ def program(name):
     raise FileNotFoundError(f"MUSTER_PROGRAMS names no executable {name}")
 
 
+def worker(name):
+    return os.path.join(HERE, "workers", name)
+
+
 def wait_until(condition, what):
     """Returns the condition's first true value; for events without a notification."""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.002)
-    raise TimeoutError(f"waited {DEADLINE:.0f} s for {what}")
-
-
-def _read_port(path):
-    try:
-        with open(path) as file:
-            text = file.read()
-    except FileNotFoundError:
-        return None
-    return int(text) if text.endswith("\n") else None
+    return eventually(condition, what, DEADLINE)
 
 
 @contextlib.contextmanager
 def muster_store():
     """A separate muster-store; returns the port."""
-    with tempfile.TemporaryDirectory(prefix="muster-test-") as folder:
-        port_file = os.path.join(folder, "port")
-        command = [program("muster-store"), "--bind", "127.0.0.1", "--port", "0",
-                   "--port-file", port_file]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as server:
-            try:
-                def port_or_death():
-                    if server.poll() is not None:
-                        raise RuntimeError(f"muster-store ended with {server.returncode}")
-                    return _read_port(port_file)
-                yield wait_until(port_or_death, "the port of muster-store")
-            finally:
-                server.terminate()
-                code = server.wait(DEADLINE)
-        if code != 0:  # a crash, or a sanitizer's report
-            raise RuntimeError(f"muster-store ended with {code}")
+    with StoreProcess("--bind", "127.0.0.1", program=program("muster-store")) as server:
+        yield server.port
+    if server.process.returncode != 0:  # a crash, or a sanitizer's report
+        raise RuntimeError(f"muster-store ended with {server.process.returncode}: {server.errors}")
 
 
 @contextlib.contextmanager
@@ -132,6 +109,33 @@ def clean_environment(extra=None, unset=()):
     kept = {k: v for k, v in os.environ.items() if k not in names and not k.startswith(prefixes)}
     kept.update(extra or {})
     return kept
+
+
+class TorchCase(FolderCase):
+    """A test with its own folder, and the variables of its jobs."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = str(self.folder)
+        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder}
+
+    def succeeded(self, done):
+        """The output of a command, which must have succeeded."""
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+
+class PackageCase(TorchCase):
+    """The same for jobs that use the package in lib/python."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment.update(
+            MUSTER_COLLECTIVE_LIBRARY=os.environ["MUSTER_COLLECTIVE_LIBRARY"],
+            PYTHONPATH=os.path.join(ROOT, "lib", "python"))
+
+    def launch(self, ranks, *words):
+        return run([program("muster"), f"--nproc-per-node={ranks}", *words], env=self.environment)
 
 
 def half():

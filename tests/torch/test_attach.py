@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.torch.attach under muster: gradients of a module without a process group."""
-import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import support
@@ -12,25 +10,15 @@ import torch
 
 IS_OLD = not hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
 WHY = f"PyTorch {torch.__version__} has no Tensor.register_post_accumulate_grad_hook (2.1 has)"
-WORKER = os.path.join(support.HERE, "workers", "muster_attach.py")
+WORKER = support.worker("muster_attach.py")
 
 
-class Attach(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.environment = {
-            "PYTHON_EXEC": sys.executable, "TMPDIR": folder.name,
-            "MUSTER_COLLECTIVE_LIBRARY": os.environ["MUSTER_COLLECTIVE_LIBRARY"],
-            "PYTHONPATH": os.path.join(support.ROOT, "lib", "python")}
-
+class Attach(support.PackageCase):
     def succeed(self, ranks, what):
-        done = support.run([support.program("muster"), f"--nproc-per-node={ranks}", WORKER, what],
-                           env=self.environment)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(sorted(re.findall(r"rank \d of \d: \w+ as they should be", done.stdout)),
+        output = self.succeeded(self.launch(ranks, WORKER, what))
+        self.assertEqual(sorted(re.findall(r"rank \d of \d: \w+ as they should be", output)),
                          [f"rank {rank} of {ranks}: {what} as they should be"
-                          for rank in range(ranks)], done.stdout)
+                          for rank in range(ranks)], output)
 
     @unittest.skipIf(IS_OLD, WHY)
     def test_gradients_are_those_of_ddp_over_gloo(self):

@@ -10,36 +10,28 @@ hooks.
 """
 import os
 import re
-import sys
-import tempfile
 import unittest
 
 import support
 
 FAKES = os.environ["FAKES"]
-WORKER = os.path.join(support.HERE, "workers", "muster_attach_gpu.py")
+WORKER = support.worker("muster_attach_gpu.py")
 
 
-class AttachOnGpus(unittest.TestCase):
+class AttachOnGpus(support.PackageCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        os.mkfifo(os.path.join(folder.name, "go"))
-        self.environment = {
-            "PYTHON_EXEC": sys.executable, "TMPDIR": folder.name,
-            "MUSTER_COLLECTIVE_LIBRARY": os.environ["MUSTER_COLLECTIVE_LIBRARY"],
-            "MUSTER_CUDA_LIBRARY": f"{FAKES}/libcuda.so.1", "MUSTER_FAKE_CUDA_DEVICES": "2",
-            "MUSTER_NCCL_LIBRARY": f"{FAKES}/libnccl.so.2", "MUSTER_FAKE_NCCL_DIR": folder.name,
-            "PYTHONPATH": os.path.join(support.ROOT, "lib", "python")}
+        super().setUp()
+        os.mkfifo(os.path.join(self.folder, "go"))
+        self.environment.update(
+            MUSTER_CUDA_LIBRARY=f"{FAKES}/libcuda.so.1", MUSTER_FAKE_CUDA_DEVICES="2",
+            MUSTER_NCCL_LIBRARY=f"{FAKES}/libnccl.so.2", MUSTER_FAKE_NCCL_DIR=self.folder)
 
     def succeed(self, *words):
         """Importing PyTorch takes seconds, so each process performs several tasks."""
-        done = support.run([support.program("muster"), "--nproc-per-node=2", WORKER, *words],
-                           env=self.environment)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(sorted(re.findall(r"rank \d of \d: .* as they should be", done.stdout)),
+        output = self.succeeded(self.launch(2, WORKER, *words))
+        self.assertEqual(sorted(re.findall(r"rank \d of \d: .* as they should be", output)),
                          [f"rank {rank} of 2: {' '.join(words)} are as they should be"
-                          for rank in range(2)], done.stdout)
+                          for rank in range(2)], output)
 
     def test_training_on_any_stream(self):
         self.succeed("training", "side", "parts", "unused", "wire")

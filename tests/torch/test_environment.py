@@ -3,13 +3,11 @@
 import json
 import os
 import re
-import sys
-import tempfile
 import unittest
 
 import support
 
-DUMP = os.path.join(support.HERE, "workers", "dump_environment.py")
+DUMP = support.worker("dump_environment.py")
 RANKS = 3
 
 # The only variables whose values may differ, with the expected pattern under muster.
@@ -23,21 +21,16 @@ FREE = {
 ERROR_FILE = r"{folder}/.+/attempt_0/{local_rank}/error\.json"
 
 
-class EnvironmentTest(unittest.TestCase):
+class EnvironmentTest(support.TorchCase):
     maxDiff = None
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
 
     def dump(self, command, args, env, name):
         """The environments and arguments of the workers, by rank."""
         folder = os.path.join(self.folder, name)
         os.mkdir(folder)
         done = support.run([*command, *args, DUMP, folder, "--my", "${local_rank}"],
-                           env={"TMPDIR": self.folder, "PYTHON_EXEC": sys.executable, **env})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                           env={**self.environment, **env})
+        self.succeeded(done)
         workers = []
         for rank in range(RANKS):
             with open(os.path.join(folder, f"{rank}.json")) as file:

@@ -16,7 +16,7 @@ for unused in ("MUSTER_PUPPET", "MUSTER_NODE_WORKER"):
 
 from hosts import HostsCase  # noqa: E402
 
-GROUPS = os.path.join(support.HERE, "workers", "groups.py")
+GROUPS = support.worker("groups.py")
 
 
 class Hosts(HostsCase):

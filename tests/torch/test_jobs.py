@@ -4,27 +4,15 @@ import json
 import os
 import re
 import subprocess
-import sys
-import tempfile
 import unittest
 
 import support
+from support import worker
 
-WORKERS = os.path.join(support.HERE, "workers")
 DIGITS = os.path.join(support.EXAMPLES, "digits_ddp.py")
 
 
-def worker(name):
-    return os.path.join(WORKERS, name)
-
-
-class JobTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder}
-
+class JobTest(support.TorchCase):
     def launch(self, *args, program="muster", **options):
         """Runs the launcher in the foreground, with this interpreter for .py files."""
         env = {**self.environment, **options.pop("env", {})}
@@ -33,7 +21,7 @@ class JobTest(unittest.TestCase):
 
     def succeed(self, *args, **options):
         done = self.launch(*args, **options)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.succeeded(done)
         return done
 
     def link(self, name):

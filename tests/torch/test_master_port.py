@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A script that sets MASTER_PORT itself: the launcher's message, and a check that its advice
 helps."""
-import os
 import subprocess
-import sys
-import tempfile
 import unittest
 
 import support
 
-SCRIPT = os.path.join(support.HERE, "workers", "sets_port.py")
+SCRIPT = support.worker("sets_port.py")
 
 
-class MasterPort(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": folder.name}
-
+class MasterPort(support.TorchCase):
     @staticmethod
     def command(port):
         return [support.program("muster"), "--nproc-per-node=2", SCRIPT, port]
@@ -38,8 +30,7 @@ class MasterPort(unittest.TestCase):
         port = str(support.free_port())
         done = support.run(self.command(port), env={**self.environment,
                                                     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(done.stdout.splitlines()),
+        self.assertEqual(sorted(self.succeeded(done).splitlines()),
                          [f"rank {rank} met the others at {port}" for rank in (0, 1)])
         self.assertNotIn("MASTER_PORT", done.stderr)
 

@@ -6,38 +6,21 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 
 import support
 import torch
+from support import worker
 
 IS_OLD = int(torch.__version__.split(".")[0]) < 2
 IS_PYTHON = support.half()["MUSTER_TORCH_BACKEND"] == "python"
-LIBRARY = os.environ["MUSTER_COLLECTIVE_LIBRARY"]
-PACKAGE = os.path.join(support.ROOT, "lib", "python")
 
 
-def worker(name):
-    return os.path.join(support.HERE, "workers", name)
-
-
-class MusterTest(unittest.TestCase):
+class MusterTest(support.PackageCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.environment = {"PYTHON_EXEC": sys.executable, "TMPDIR": self.folder, **support.half(),
-                            "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, "PYTHONPATH": PACKAGE}
-
-    def launch(self, ranks, *words):
-        return support.run([support.program("muster"), f"--nproc-per-node={ranks}", *words],
-                           env=self.environment)
-
-    def succeed(self, done):
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return done.stdout
+        super().setUp()
+        self.environment.update(support.half())
 
     def by_hand(self, ranks, *words):
         """Without a launcher: rank 0's PyTorch serves the store. Returns the output of each
@@ -70,14 +53,14 @@ class Collectives(MusterTest):
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
                 done = self.launch(ranks, worker("muster_collectives.py"))
-                self.assert_all_done(self.succeed(done), ranks)
+                self.assert_all_done(self.succeeded(done), ranks)
 
     def test_as_a_group_beside_gloo(self):
         done = self.launch(3, worker("muster_collectives.py"), "new_group")
-        self.assert_all_done(self.succeed(done), 3)
+        self.assert_all_done(self.succeeded(done), 3)
 
     def test_what_gloo_gives_in_the_same_processes(self):
-        output = self.succeed(self.launch(3, worker("muster_beside_gloo.py")))
+        output = self.succeeded(self.launch(3, worker("muster_beside_gloo.py")))
         self.assert_all_done(output, 3)
         self.assertEqual(len(re.findall(r"gloo gave \d+ of \d+", output)), 3)
 
@@ -85,11 +68,11 @@ class Collectives(MusterTest):
     def test_under_torchrun(self):
         done = support.run(support.torchrun("--nproc_per_node=2", worker("muster_collectives.py")),
                            env=self.environment)
-        self.assert_all_done(self.succeed(done), 2)
+        self.assert_all_done(self.succeeded(done), 2)
 
     @unittest.skipIf(IS_OLD, "PyTorch 1.13 has no meshes of processes")
     def test_what_pytorch_builds_on_groups(self):
-        self.assert_all_done(self.succeed(self.launch(2, worker("muster_mesh.py"))), 2)
+        self.assert_all_done(self.succeeded(self.launch(2, worker("muster_mesh.py"))), 2)
 
     def test_started_by_hand(self):
         self.assert_all_done("".join(self.by_hand(2, worker("muster_collectives.py"))), 2)
@@ -99,25 +82,25 @@ class WithoutGroup(MusterTest):
     def test_tensors_of_every_type_and_uneven_sizes(self):
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
-                output = self.succeed(self.launch(ranks, worker("muster_tensors.py")))
+                output = self.succeeded(self.launch(ranks, worker("muster_tensors.py")))
                 self.assertEqual(output.count("all tensors as they should be"), ranks, output)
 
 
 @unittest.skipIf(IS_PYTHON, "asked of the compiled back end")
 class Compiled(MusterTest):
     def test_buckets_of_ddp_are_memory_of_the_library(self):
-        output = self.succeed(self.launch(2, worker("muster_buckets.py")))
+        output = self.succeeded(self.launch(2, worker("muster_buckets.py")))
         self.assertEqual(output.count("the buckets are the library's"), 2, output)
 
     def test_a_group_has_other_back_ends_for_other_devices(self):
-        output = self.succeed(self.launch(2, worker("muster_devices.py")))
+        output = self.succeeded(self.launch(2, worker("muster_devices.py")))
         self.assertEqual(output.count("cpu muster, cuda gloo"), 4, output)
 
     def test_what_another_rank_waits_for_may_follow_an_asynchronous_operation(self):
         for word in ("inline", "thread"):
             with self.subTest(word=word):
                 self.environment["MUSTER_TORCH_ASYNC"] = word
-                output = self.succeed(self.launch(2, worker("muster_crossed.py")))
+                output = self.succeeded(self.launch(2, worker("muster_crossed.py")))
                 self.assertEqual(output.count("all are over"), 2, output)
 
 
@@ -125,12 +108,12 @@ class Ddp(MusterTest):
     def test_gradients_are_those_of_gloo(self):
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
-                output = self.succeed(self.launch(ranks, worker("muster_ddp.py")))
+                output = self.succeeded(self.launch(ranks, worker("muster_ddp.py")))
                 self.assertEqual(output.count("the gradients are those of gloo"), ranks, output)
 
     def test_the_example_learns_what_it_learns_with_gloo(self):
         def figures(*words):
-            output = self.succeed(self.launch(
+            output = self.succeeded(self.launch(
                 2, os.path.join(support.EXAMPLES, "digits_ddp.py"), "--epochs=2", *words))
             return [[float(number) for number in row] for row in
                     re.findall(r"loss (\d+\.\d+), test accuracy (\d+\.\d)%", output)]

@@ -17,9 +17,9 @@ from harness import eventually  # noqa: E402
 from nodes import Node, NodesCase, parse_lines  # noqa: E402
 import train_together  # noqa: E402
 
-TRAIN = os.path.join(support.HERE, "workers", "train_together.py")
+TRAIN = support.worker("train_together.py")
 DIGITS = os.path.join(support.EXAMPLES, "digits_ddp.py")
-GROUPS = os.path.join(support.HERE, "workers", "groups.py")
+GROUPS = support.worker("groups.py")
 # No restart is allowed, because consequences of a node's death must not count as failures.
 CONF = "last_call_timeout=500,lease=5"
 

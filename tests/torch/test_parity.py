@@ -22,7 +22,7 @@ class Parity(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         return support.run(
             [support.program("muster"), f"--nproc-per-node={ranks}",
-             os.path.join(support.HERE, "workers", name), *words],
+             support.worker(name), *words],
             env={"PYTHON_EXEC": sys.executable, "TMPDIR": folder.name, "PYTHONPATH": PACKAGE,
                  "MUSTER_COLLECTIVE_LIBRARY": LIBRARY, **support.half(), **variables})
 

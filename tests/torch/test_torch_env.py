@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 import zipfile
 
@@ -23,11 +22,9 @@ def make_wheel(folder, name, version, files):
         wheel.writestr(f"{info}/RECORD", record)
 
 
-class TorchEnv(unittest.TestCase):
+class TorchEnv(support.TorchCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         for part in ("scripts", "tests/torch", "wheels"):
             os.makedirs(os.path.join(self.folder, part))
         self.script = shutil.copy(os.path.join(support.ROOT, "scripts", "torch_env"),

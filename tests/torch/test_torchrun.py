@@ -1,33 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks started by PyTorch's own torchrun that meet through its store: workers in Python and in
 C++, restarts, two agents."""
-import os
 import subprocess
-import tempfile
 import unittest
 
 import support
 
-WORKER = os.path.join(support.HERE, "workers", "muster_ranks.py")
+WORKER = support.worker("muster_ranks.py")
 
 
 def said(ranks, backend, epoch=0):
     return [f"rank {rank} of {ranks} by {backend} in epoch {epoch}" for rank in range(ranks)]
 
 
-class Torchrun(unittest.TestCase):
+class Torchrun(support.PackageCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self.addCleanup(folder.cleanup)
-        self.environment = {
-            "TMPDIR": folder.name, "OMP_NUM_THREADS": "1",
-            "MUSTER_COLLECTIVE_LIBRARY": os.environ["MUSTER_COLLECTIVE_LIBRARY"],
-            "PYTHONPATH": os.path.join(support.ROOT, "lib", "python")}
+        super().setUp()
+        self.environment["OMP_NUM_THREADS"] = "1"
 
     def lines(self, *words):
         done = support.run(support.torchrun(*words), env=self.environment)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return sorted(done.stdout.splitlines())
+        return sorted(self.succeeded(done).splitlines())
 
     def test_ranks_in_python(self):
         self.assertEqual(self.lines("--nproc_per_node=3", WORKER, "sums"), said(3, "shm"))

@@ -5,9 +5,9 @@ import os
 from contextlib import contextmanager
 
 from . import names as n
-from .child import Scratch, tool
-from .nodes import NAP_S
-from .series import Contestant, run_column
+from .child import Scratch
+from .nodes import NAP_S, form_hydra, time_of
+from .series import Contestant, run_columns
 from .tables import Table
 
 RSH = '''#!/bin/sh
@@ -20,7 +20,7 @@ LEASE_S = 300  # with hundreds of agents on few CPUs, waits may exceed the defau
 
 
 def addresses(count):
-    return ','.join(f'127.0.{at // 64 + 1}.{at % 64 + 1}' for at in range(count))
+    return [f'127.0.{at // 64 + 1}.{at % 64 + 1}' for at in range(count)]
 
 
 @contextmanager
@@ -33,25 +33,19 @@ def remote_shell():
         yield path
 
 
-def time_of(peers, *command):
-    return tool(peers, 'time', '--timeout', 120, '--', *command, timeout=150)['ms']
-
-
-def start_by_muster(peers, count):
+def start_by_muster(peers, hosts):
     with remote_shell() as rsh:
-        return time_of(peers, peers.muster, '--hosts', addresses(count), '--rsh', rsh,
+        return time_of(peers, peers.muster, '--hosts', ','.join(hosts), '--rsh', rsh,
                        f'--rdzv-conf=lease={LEASE_S}', '--no-python', '/bin/true')
 
 
-def start_by_hydra(peers, count):
+def start_by_hydra(peers, hosts):
     with remote_shell() as rsh:
-        times = time_of(peers, peers.hydra, '-launcher', 'ssh', '-launcher-exec', rsh, '-hosts',
-                        addresses(count), '-ppn', '1', '-n', count, '/bin/sleep', NAP_S)
-    return [ms - NAP_S * 1000 for ms in times]
+        return form_hydra(peers, hosts, 'ssh', '-launcher-exec', rsh)
 
 
-def start_by_pdsh(peers, count):
-    return time_of(peers, peers.pdsh, '-R', 'exec', '-f', '256', '-w', addresses(count),
+def start_by_pdsh(peers, hosts):
+    return time_of(peers, peers.pdsh, '-R', 'exec', '-f', '256', '-w', ','.join(hosts),
                    '/bin/sh', '-c', '/bin/true')
 
 
@@ -62,12 +56,13 @@ def measure_hosts(peers, effort):
                   'The remote shell runs its command locally. pdsh only starts a command on each '
                   'host: no ranks, no environment, no supervision. mpiexec.hydra runs '
                   f'`sleep {NAP_S}`, which is subtracted.')
-    for column, count in enumerate(map(int, table.columns)):
-        run_column(table, column, [
-            Contestant(n.MUSTER, bool(peers.muster),
-                       lambda count=count: start_by_muster(peers, count)),
-            Contestant(n.HYDRA, bool(peers.hydra),
-                       lambda count=count: start_by_hydra(peers, count)),
-            Contestant(n.PDSH, bool(peers.pdsh),
-                       lambda count=count: start_by_pdsh(peers, count))], effort)
+
+    def contestants_of(column):
+        hosts = addresses(int(column))
+        return [Contestant(name, bool(program), lambda start=start: start(peers, hosts))
+                for name, program, start in ((n.MUSTER, peers.muster, start_by_muster),
+                                             (n.HYDRA, peers.hydra, start_by_hydra),
+                                             (n.PDSH, peers.pdsh, start_by_pdsh))]
+
+    run_columns(table, contestants_of, effort)
     return [table]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block insight: the cost of monitoring a job (scrapes, progress calls, hang detection), and how
 soon other processes learn of a death."""
-import json
 import os
 import random
 import select
@@ -169,6 +168,14 @@ def progress_table(peers, effort):
 FEED = ('a worker, its own node', 'a worker, another node', 'a node, another node')
 
 
+def wait_for_gone(notes, count):
+    """The times at which ranks learned of a death."""
+    def heard():
+        gone = [note for note in notes_of(notes.read_text()) if note.event == 'gone']
+        return gone if len(gone) >= count else None
+    return wait_until(heard, START_S, 'all ranks learn of the death')
+
+
 def hear_of_workers(peers, effort):
     """Runs ranks 0 and 1 on one node, 2 and 3 on the other, and repeatedly kills a random worker.
     Returns milliseconds from just before the kill until the slowest rank on a node has learned of
@@ -180,12 +187,7 @@ def hear_of_workers(peers, effort):
             victim = chance.choice(members)
             begun = time.monotonic_ns()
             os.kill(victim.number, signal.SIGKILL)
-
-            def heard(count=3 * (turn + 1)):
-                gone = [note for note in notes_of(notes.read_text()) if note.event == 'gone']
-                return gone[count - 3:] if len(gone) >= count else None
-
-            gone = wait_until(heard, START_S, 'all ranks learn of the death')
+            gone = wait_for_gone(notes, 3 * (turn + 1))[3 * turn:]
             for column, same in ((FEED[0], True), (FEED[1], False)):
                 out[column].append(max(note.nanoseconds - begun for note in gone
                                        if (note.rank // 2 == victim.rank // 2) == same) / 1e6)
@@ -196,12 +198,7 @@ def hear_of_a_node(peers):
     with two_nodes(peers, '', peers.insight, 'follow', per_node=2) as (agents, notes):
         begun = time.monotonic_ns()
         agents[1].kill_family()
-
-        def heard():
-            gone = [note for note in notes_of(notes.read_text()) if note.event == 'gone']
-            return gone if len(gone) >= 2 else None
-
-        gone = wait_until(heard, START_S, 'both ranks learn of the loss')
+        gone = wait_for_gone(notes, 2)
         return {FEED[2]: [max(note.nanoseconds for note in gone) / 1e6 - begun / 1e6]}
 
 

@@ -3,7 +3,7 @@
 import itertools
 import os
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import names as n
@@ -112,10 +112,9 @@ def memory_of(peers, launcher):
 def memory_table(peers, effort):
     table = Table('memory', "Memory of the launcher's processes, 2 workers", 'MB', ['peak'],
                   'Sum of the peak resident sizes of all processes of the launcher.')
-    once = replace(effort, rounds=1, repeats=0)  # not affected by other programs
     run_column(table, 0, [Contestant(one.name, bool(one.program),
                                      lambda one=one: memory_of(peers, one), one.slow)
-                          for one in launchers(peers) if one.name != n.FLOOR], once)
+                          for one in launchers(peers) if one.name != n.FLOOR], effort.once())
     return table
 
 

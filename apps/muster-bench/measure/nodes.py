@@ -15,7 +15,7 @@ from pathlib import Path
 from . import names as n
 from .child import Child, Failed, Scratch, output_of, tool, wait_until
 from .notes import members_of
-from .series import Contestant, run_column, say
+from .series import Contestant, run_column, run_columns, say
 from .tables import Table
 
 START_S = 60
@@ -36,19 +36,24 @@ def agent_command(launcher, nodes, port, leads, conf, *worker):
             f'--rdzv-conf=is_host={int(leads)}{conf}', '--no-python', *worker]
 
 
+def time_of(peers, *command):
+    """Milliseconds from the start of the programs to the last exit."""
+    return tool(peers, 'time', '--timeout', 120, '--', *command, timeout=150)['ms']
+
+
 def form(peers, launcher, agents):
     port, command = free_port(), []
     for at in range(agents):
         command += [*([':::'] if at else []),
                   *agent_command(launcher, agents, port, at == 0, '', '/bin/true')]
-    return tool(peers, 'time', '--timeout', 120, '--', *command, timeout=150)['ms']
+    return time_of(peers, *command)
 
 
-def form_hydra(peers, proxies):
-    hosts = ','.join(f'127.0.1.{at + 1}' for at in range(proxies))
-    done = tool(peers, 'time', '--timeout', 120, '--', peers.hydra, '-launcher', 'fork', '-hosts',
-                hosts, '-ppn', '1', '-n', proxies, '/bin/sleep', NAP_S, timeout=150)
-    return [ms - NAP_S * 1000 for ms in done['ms']]
+def form_hydra(peers, hosts, *launcher):
+    """Runs `sleep` on each host; its time is subtracted."""
+    times = time_of(peers, peers.hydra, '-launcher', *launcher, '-hosts', ','.join(hosts), '-ppn',
+                    '1', '-n', len(hosts), '/bin/sleep', NAP_S)
+    return [ms - NAP_S * 1000 for ms in times]
 
 
 def form_table(peers, effort):
@@ -56,15 +61,16 @@ def form_table(peers, effort):
                   ['2', '8', '32'],
                   f'mpiexec.hydra with N proxies runs `sleep {NAP_S}` instead, which is '
                   'subtracted, because it dies from SIGPIPE on shorter jobs.')
-    for column, agents in enumerate(map(int, table.columns)):
-        run_column(table, column, [
-            Contestant(n.MUSTER, bool(peers.muster),
-                       lambda agents=agents: form(peers, peers.muster, agents)),
-            Contestant(n.HYDRA, bool(peers.hydra),
-                       lambda agents=agents: form_hydra(peers, agents)),
-            Contestant(n.TORCHRUN, bool(peers.torchrun),
-                       lambda agents=agents: form(peers, peers.torchrun, agents), slow=True)],
-            effort)
+
+    def contestants_of(column):
+        agents = int(column)
+        hosts = [f'127.0.1.{at + 1}' for at in range(agents)]
+        return [Contestant(n.MUSTER, bool(peers.muster), lambda: form(peers, peers.muster, agents)),
+                Contestant(n.HYDRA, bool(peers.hydra), lambda: form_hydra(peers, hosts, 'fork')),
+                Contestant(n.TORCHRUN, bool(peers.torchrun),
+                           lambda: form(peers, peers.torchrun, agents), slow=True)]
+
+    run_columns(table, contestants_of, effort)
     return table
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Block ports: many concurrent jobs take ports from one small range."""
-from dataclasses import replace
 from functools import cache
 
 from . import names as n
@@ -19,7 +18,6 @@ def measure_ports(peers, effort):
                   f'range of {LAST - FIRST + 1}', 'see columns', list(COLUMNS),
                   'Held: as with --ports. Found: bound to check that it is free, released, and '
                   'listened on shortly after.')
-    once = replace(effort, rounds=1, repeats=0)
 
     @cache
     def count(*more):
@@ -30,5 +28,5 @@ def measure_ports(peers, effort):
         run_column(table, column, [
             Contestant(row, bool(peers.tools),
                        lambda more=more, field=field: [count(*more)[field]])
-            for row, more in ((n.HELD, ()), (n.FOUND, ('--probed',)))], once)
+            for row, more in ((n.HELD, ()), (n.FOUND, ('--probed',)))], effort.once())
     return [table]

@@ -3,7 +3,7 @@
 repeats the column if it was disturbed. Keeps the attempt with the least disturbance."""
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable
 
 from .child import Failed, ForeignMeter
@@ -26,6 +26,10 @@ class Effort:
     port_jobs: int = 100_000
     watched: float = 10  # seconds for which a job is observed
     deaths: int = 40  # killed workers per job
+
+    def once(self):
+        """For figures that other programs do not affect."""
+        return replace(self, rounds=1, repeats=0)
 
 
 QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8,
@@ -87,6 +91,12 @@ def run_column(table, column, contestants, effort):
         table.row(contestant.row)[column] = cell
     table.foreign += [0.0] * (column + 1 - len(table.foreign))
     table.foreign[column] = percent
+
+
+def run_columns(table, contestants_of, effort):
+    """Fills all columns; contestants_of returns the contestants for the name of a column."""
+    for column, name in enumerate(table.columns):
+        run_column(table, column, contestants_of(name), effort)
 
 
 def run_table(table, contestants, effort):

@@ -6,14 +6,14 @@ import shutil
 import socket
 import subprocess
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
 from . import names as n
 from .child import Child, Failed, Scratch, memory_kib, tool, wait_until
 from .nodes import free_port
-from .series import Contestant, run_column, say
+from .series import Contestant, run_column, run_columns, say
 from .tables import Table
 
 SERVER_CPU, CLIENT_CPU = 0, 1
@@ -130,11 +130,8 @@ def rate_table(peers, servers, operation, effort, pinned=True):
                   else 'Server and clients run on any CPU.')
     if operation == 'set':
         table.note += " SET has no answer in TCPStore's protocol, so SET and CHECK are sent there."
-    for column, clients in enumerate(table.columns):
-        run_column(table, column, contest(
-            servers, lambda server, clients=clients: rate(
-                peers, server, effort, '--op', operation, '--clients', clients, pinned=pinned)),
-            effort)
+    run_columns(table, lambda clients: contest(servers, lambda server: rate(
+        peers, server, effort, '--op', operation, '--clients', clients, pinned=pinned)), effort)
     return table
 
 
@@ -146,9 +143,8 @@ def idle_table(peers, servers, effort):
         with idle_connections(peers, server, IDLE):
             return rate(peers, server, effort, '--clients', clients)
 
-    for column, clients in enumerate(table.columns):
-        run_column(table, column,
-                   contest(servers, lambda server, clients=clients: probe(server, clients)), effort)
+    run_columns(table, lambda clients: contest(servers, lambda server: probe(server, clients)),
+                effort)
     return table
 
 
@@ -188,8 +184,7 @@ def storm_memory_table(peers, servers, effort):
         with idle_connections(peers, server, effort.storm):
             return (memory_kib(server.child.pid, 'VmRSS') - before) * 1024 / effort.storm
 
-    # Not affected by other programs.
-    run_column(table, 0, contest(servers, probe), replace(effort, rounds=1, repeats=0))
+    run_column(table, 0, contest(servers, probe), effort.once())
     return table
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
 from . import errors
 from ._library import check, lib
 from .array_view import ArrayView
+from .core import Core
 from .typing import DType, Shape
-
-if TYPE_CHECKING:
-    from .communicator import Core
 
 
 class Bucket(ArrayView):

@@ -6,53 +6,19 @@ import ctypes
 import os
 from ctypes import byref, c_void_p, sizeof
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Set, Tuple, Type, TypeVar
+from typing import Any, Optional, Tuple, Type, TypeVar
 
 from . import _library as c
 from . import errors
 from ._library import check, lib
 from .bucket import Bucket
+from .core import Core
 from .operations import Operations, nanoseconds
 from .typing import Backend, DType, Shape
-from .work import WAIT_SLICE, PendingOperation, Work
-
-if TYPE_CHECKING:
-    from .gradients import Handle
+from .work import PendingOperation, Work
 
 Self = TypeVar("Self", bound="Communicator")
 SelfStore = TypeVar("SelfStore", bound="ServedStore")
-
-
-class Core:
-    """The C communicator. Destroyed together with the last object that uses it (a Communicator, a
-    bucket, or an array of gradients)."""
-
-    def __init__(self, handle: Optional[int]) -> None:
-        self.handle = handle
-        self.pid = os.getpid()
-        self.pending: List[PendingOperation] = []  # they keep the buffers alive
-        self.gradients: Set[Handle] = set()  # GradientSync handles; freed before the communicator
-
-    def finish(self) -> None:
-        """Waits for the pending operations, whether they succeed or fail."""
-        for operation in self.pending:
-            while not operation.wait(WAIT_SLICE):
-                pass
-
-    def __del__(self, getpid: Callable[[], int] = os.getpid,
-                c_library: ctypes.CDLL = lib) -> None:
-        """Runs if close() was not called because an exception unwinds or the process exits. Aborts
-        the pending operations instead of waiting, because other ranks may never join them, and
-        their buffers are about to be freed. The default arguments keep these globals alive: the
-        interpreter may clear module globals before it calls this function at shutdown."""
-        if self.pid == getpid():
-            while self.gradients:
-                self.gradients.pop().free()
-            if not all(operation.done() for operation in self.pending):
-                c_library.muster_abort(self.handle, b"the communicator was garbage-collected, or "
-                                                    b"the process exited, with pending operations")
-                self.finish()  # so that a remaining Work gets its result
-            c_library.muster_comm_destroy(self.handle)
 
 
 def _options(name: str, backend: Backend, timeout: Optional[float], init_timeout: Optional[float],

@@ -8,20 +8,18 @@ import os
 import sys
 import weakref
 from ctypes import byref, c_void_p, sizeof
-from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple,
-                    TypeVar)
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
 
 from . import _library as c
 from . import dtypes, errors, memory
 from ._library import check, last_error, lib
 from .array_view import ArrayView, count, extents
+from .communicator import Communicator
+from .core import Core, GradientsHandle
 from .typing import Array, DType, Shape, Stream
 from .work import Work, address_of
 
-if TYPE_CHECKING:
-    from .communicator import Communicator, Core
-
-Hook = Callable[["Communicator", ArrayView], Optional[Work]]
+Hook = Callable[[Communicator, ArrayView], Optional[Work]]
 Self = TypeVar("Self", bound="GradientSync")
 
 
@@ -53,26 +51,11 @@ class Gradient(ArrayView):
     """A gradient in its bucket, from GradientSync.grad()."""
 
 
-class Handle:
-    """The C object. Freed once, before its communicator, by its owner or by the communicator's
-    core, whichever runs first. open: whether a step that involves other ranks is in progress."""
-
-    def __init__(self, handle: Optional[int], comm: Optional[int]) -> None:
-        self.handle, self.comm, self.open = handle, comm, False
-
-    def free(self, c_library: ctypes.CDLL = lib) -> None:
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            if self.open:  # freeing waits for operations that other ranks may never join
-                c_library.muster_abort(self.comm, b"a GradientSync was freed inside a step")
-            c_library.muster_gradients_free(handle)
-
-
 class Owner:
     """Objects that gradient arrays keep alive: the C object and its communicator's core."""
 
     def __init__(self, handle: Optional[int], core: Core) -> None:
-        self.core, self.held = core, Handle(handle, core.handle)
+        self.core, self.held = core, GradientsHandle(handle, core.handle)
         core.gradients.add(self.held)
 
     def move(self, core: Core) -> None:

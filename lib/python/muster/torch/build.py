@@ -21,7 +21,7 @@ from typing import Iterator, List, Optional
 
 import torch
 
-from . import compiled
+from .built import NAME, SOURCES, cache_folder
 from .version import VERSION
 
 OLDEST = (2, 4)
@@ -29,11 +29,11 @@ OLDEST = (2, 4)
 
 def c_interface() -> str:
     """The directory that contains collective.h: in the package, or in its source tree."""
-    tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(compiled.SOURCES))))
-    for folder in (os.path.join(compiled.SOURCES, "muster"), os.path.join(tree, "muster")):
+    tree = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(SOURCES))))
+    for folder in (os.path.join(SOURCES, "muster"), os.path.join(tree, "muster")):
         if os.path.exists(os.path.join(folder, "collective.h")):
             return folder
-    raise ImportError(f"muster: {compiled.SOURCES}/muster/collective.h is missing: the package is "
+    raise ImportError(f"muster: {SOURCES}/muster/collective.h is missing: the package is "
                       "incomplete; reinstall it")
 
 
@@ -43,7 +43,7 @@ def link_headers(work: str) -> str:
     include = os.path.join(work, "include")
     package = os.path.join(include, "python", "muster", "torch")
     os.makedirs(package)
-    os.symlink(compiled.SOURCES, os.path.join(package, "native"))
+    os.symlink(SOURCES, os.path.join(package, "native"))
     os.symlink(c_interface(), os.path.join(include, "muster"))
     return include
 
@@ -76,8 +76,8 @@ def alone(folder: str) -> Iterator[None]:
 
 def build(force: bool = False, verbose: bool = False) -> str:
     """The path of the module; builds it if missing. ImportError: the build failed."""
-    folder = compiled.cache_folder()
-    path = os.path.join(folder, f"{compiled.NAME}.so")
+    folder = cache_folder()
+    path = os.path.join(folder, f"{NAME}.so")
     with alone(folder):
         if force or not os.path.exists(path):
             check()
@@ -89,14 +89,14 @@ def build(force: bool = False, verbose: bool = False) -> str:
 def compile_in(work: str, verbose: bool) -> str:
     """Compiles in an empty directory and returns the module's path there."""
     from torch.utils import cpp_extension
-    source = os.path.join(compiled.SOURCES, "module.cpp")
+    source = os.path.join(SOURCES, "module.cpp")
     try:
-        cpp_extension.load(compiled.NAME, [source], extra_include_paths=[link_headers(work)],
+        cpp_extension.load(NAME, [source], extra_include_paths=[link_headers(work)],
                            extra_cflags=["-O2", "-fvisibility=hidden"], build_directory=work,
                            is_python_module=False, verbose=verbose)
     except RuntimeError as error:
         raise ImportError(f"muster: cannot build the compiled backend: {error}") from error
-    return os.path.join(work, f"{compiled.NAME}.so")
+    return os.path.join(work, f"{NAME}.so")
 
 
 def main(args: Optional[List[str]] = None) -> int:

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the compiled backend (native/) and combines it with a group implemented in Python."""
+"""Loads the compiled backend (native/) and combines it with a group implemented in Python."""
 from __future__ import annotations
 
 import atexit
-import hashlib
 import importlib.machinery
 import importlib.util
 import os
-import sys
-from typing import Any, List, Optional
+from typing import Any
 
 import torch
 
 from .. import _library, errors
+from .built import NAME, find
 from .group import ProcessGroup
 
 # "auto": compiled if it has been built for this PyTorch, otherwise Python. "compiled": always
@@ -21,40 +20,8 @@ VARIABLE = "MUSTER_TORCH_BACKEND"
 # "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": they
 # run in a thread of the library. "auto": inline if no CPUs are idle, otherwise thread.
 ASYNC_VARIABLE = "MUSTER_TORCH_ASYNC"
-NAME = "muster_torch_backend"
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native")
 # Number of seconds that an asynchronous operation waits in the call for the other ranks.
 PATIENCE = 0.02
-
-
-def key() -> str:
-    """Identifies the versions that a module was built for: PyTorch, Python, C++ ABI, our
-    source."""
-    digest = hashlib.sha256()
-    for name in sorted(os.listdir(SOURCES)):
-        if name.endswith((".hpp", ".cpp")):
-            with open(os.path.join(SOURCES, name), "rb") as file:
-                digest.update(file.read())
-    abi = int(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
-    return (f"torch-{torch.__version__}-{sys.implementation.cache_tag}-abi{abi}-"
-            f"{digest.hexdigest()[:12]}")
-
-
-def cache_folder() -> str:
-    """The directory of the module for these versions."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(cache, "muster", "torch-backend", key())
-
-
-def candidates() -> List[str]:
-    """Paths to search for the module: in the package (built manually or by the packager), then in
-    the user's cache."""
-    return [os.path.join(folder, f"{NAME}.so")
-            for folder in (os.path.join(SOURCES, key()), cache_folder())]
-
-
-def find() -> Optional[str]:
-    return next((path for path in candidates() if os.path.exists(path)), None)
 
 
 _module: Any = None  # the loaded module
