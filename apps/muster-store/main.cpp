@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // muster-store: muster's store server as a standalone program.
 #include "base/error.hpp"
+#include "base/logger.hpp"
 #include "base/stream_writer.hpp"
 #include "io/user_admission.hpp"
 #include "options.hpp"
@@ -26,12 +27,8 @@ constexpr int kExitUsage = 2;
 constexpr int kExitUnreachable = 69;
 constexpr int kExitInternal = 70;
 
-void say(const std::string& text) {
-  static_cast<void>(std::fputs(("muster-store: " + text + "\n").c_str(), stderr));
-}
-
 int fail(const Error& error) {
-  say("error: " + error.message);
+  log_error(error.message);
   if (error.code == Errc::usage) {
     return kExitUsage;
   }
@@ -69,14 +66,20 @@ Result<void> write_port_file(const std::string& path, std::uint16_t port) {
   return {};
 }
 
+// Clients must not wait while standard error is not read, so a line that does not fit is dropped.
+void log_without_waiting(std::string_view line) {
+  write_within(STDERR_FILENO, line, Duration::zero());
+}
+
 int serve(const StoreOptions& options) {
+  const LogTo log_to(log_without_waiting);
   raise_descriptor_limit();
   return_large_blocks();
   asio::io_context loop(1);
   asio::signal_set signals(loop, SIGTERM, SIGINT);
   signals.async_wait([&loop](const asio::error_code&, int) { loop.stop(); });
   UserAdmission admission(options.user.value_or(::geteuid()));
-  admission.set_notice([](const std::string& text) { say("warning: " + text); });
+  admission.set_notice([](const std::string& text) { log_warning(text); });
   auto server = StoreServer::open(loop, options.bind, options.port);
   if (!server) {
     return fail(server.error());
@@ -84,7 +87,7 @@ int serve(const StoreOptions& options) {
   if (!options.open) {
     (*server)->set_admission(&admission);
   }
-  (*server)->set_notice([](const std::string& text) { say("warning: " + text); });
+  (*server)->set_notice([](const std::string& text) { log_warning(text); });
   if (!options.port_file.empty()) {
     if (auto written = write_port_file(options.port_file, (*server)->port()); !written) {
       return fail(written.error());
@@ -102,7 +105,7 @@ int run(int argc, const char* const* argv) {
   if (options->print) {
     const bool printed = std::fputs(options->print->c_str(), stdout) >= 0;
     if (!printed || std::fflush(stdout) != 0) {
-      say("cannot write standard output: " + errno_text(errno));
+      logger().print("cannot write standard output: " + errno_text(errno));
       return kOutputLostCode;
     }
     return 0;
@@ -114,10 +117,11 @@ int run(int argc, const char* const* argv) {
 }  // namespace muster
 
 int main(int argc, char** argv) {
+  muster::logger().set_program("muster-store");
   try {
     return muster::run(argc, argv);
   } catch (const std::exception& error) {
-    muster::say(std::string("internal error: ") + error.what());
+    muster::logger().print(std::string("internal error: ") + error.what());
     return muster::kExitInternal;
   }
 }

@@ -6,7 +6,7 @@
 #include "agent/sinks/open_record.hpp"
 #include "agent/workers/run_dir.hpp"
 #include "base/environ.hpp"
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
@@ -46,7 +46,6 @@ namespace {
 
 constexpr int kWidthWithoutTerminal = 80;
 constexpr Duration kPagerTimeout = std::chrono::hours(1);
-constexpr Duration kMessageTimeout = std::chrono::milliseconds(250);
 constexpr std::size_t kMessageLineBytesMax = 2000;  // messages contain user-chosen names
 
 // The timeout is long, because the reader may be a pager. EPIPE is not an error: the reader
@@ -55,25 +54,19 @@ int print(std::string_view text) {
   if (write_within(1, text, kPagerTimeout) || errno == EPIPE) {
     return 0;
   }
-  const std::string why = errno_text(errno);
-  write_within(2, "muster: cannot write standard output: " + why + "\n", kMessageTimeout);
+  logger().print("cannot write standard output: " + errno_text(errno));
   return kOutputLostCode;
 }
 
 int refuse(const Error& error) {
-  write_within(
-      2, "muster: " + printable_lines(error.message, kMessageLineBytesMax) + "\n", kMessageTimeout);
+  logger().print(printable_lines(error.message, kMessageLineBytesMax));
   return exit_code_of(error);
 }
 
-// Writes all warnings at once, so that a blocked console causes only one wait.
-void warn(const LaunchConfig& config, const std::vector<std::string>& warnings) {
-  std::string lines;
+void warn(const std::vector<std::string>& warnings) {
+  const LogBatch batch;
   for (const std::string& warning : warnings) {
-    lines += log_line(LogLevel::warning, printable_lines(warning, kMessageLineBytesMax));
-  }
-  if (config.log_level <= LogLevel::warning) {
-    write_within(2, lines, kMessageTimeout);
+    log_warning(printable_lines(warning, kMessageLineBytesMax));
   }
 }
 
@@ -246,7 +239,8 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   if (!resolved->command.empty()) {
     return replace_by(resolved->command);
   }
-  warn(resolved->config, resolved->warnings);
+  logger().set_level(resolved->config.log_level);
+  warn(resolved->warnings);
   if (resolved->hosts && line.command != Command::launch) {
     return print(describe_hosts(*resolved->hosts));
   }

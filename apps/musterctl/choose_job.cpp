@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choose_job.hpp"
 
+#include "base/logger.hpp"
 #include "base/plural.hpp"
 #include "base/printable.hpp"
 #include "commands.hpp"
@@ -101,7 +102,7 @@ Error silent_error(const std::vector<FoundJob>& silent, const ControlOptions& op
 
 void warn_of_silent(const std::vector<FoundJob>& silent, const ControlOptions& options) {
   if (!silent.empty()) {
-    warn(silent_error(silent, options).message);
+    log_warning(silent_error(silent, options).message);
   }
 }
 

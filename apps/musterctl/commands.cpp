@@ -40,10 +40,6 @@ void print(std::string_view text) {
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stdout));
 }
 
-void warn(const std::string& text) {
-  static_cast<void>(std::fputs(("musterctl: warning: " + text + "\n").c_str(), stderr));
-}
-
 Result<int> run_resolve(const ControlOptions& options) {
   const auto addresses = resolve_blocking(options.name, options.timeout);
   MUSTER_RETURN_IF_ERROR(addresses);

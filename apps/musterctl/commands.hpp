@@ -19,9 +19,6 @@ inline constexpr std::size_t kStackLineBytesMax = 400;
 // Writes to stdout; main checks for write errors at the end.
 void print(std::string_view text);
 
-// Prints a one-line warning to standard error.
-void warn(const std::string& text);
-
 [[nodiscard]] Result<int> run_status(const ControlOptions& options);
 [[nodiscard]] Result<int> run_events(const ControlOptions& options);
 [[nodiscard]] Result<int> run_timeline(const ControlOptions& options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // forget: makes the leading launcher stop waiting for a node that it cannot prove to be dead.
+#include "base/logger.hpp"
 #include "base/printable.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
@@ -22,7 +23,7 @@ Result<int> run_forget(const ControlOptions& options) {
     return failure(Errc::not_possible, fmt::format("cannot forget {}: {}", node, *refused));
   }
   print(fmt::format("{}: declared dead; the job no longer waits for it\n", node));
-  warn(
+  log_warning(
       fmt::format("if a process of this job is still running on {}, the job runs twice, and "
                   "both parts may write the same files. Stop that process",
                   node));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // musterctl: inspects and controls jobs; reads stores, failure reports and flight recorders.
 #include "base/error.hpp"
+#include "base/logger.hpp"
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "commands.hpp"
@@ -19,9 +20,7 @@ constexpr int kExitInternal = 70;
 constexpr std::size_t kMessageLineBytesMax = 2000;  // messages contain file and host names
 
 void print_error(const std::string& message) {
-  static_cast<void>(std::fputs(
-      ("musterctl: error: " + printable_lines(message, kMessageLineBytesMax) + "\n").c_str(),
-      stderr));
+  log_error(printable_lines(message, kMessageLineBytesMax));
 }
 
 int exit_code(Errc code) {
@@ -96,6 +95,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace muster
 
 int main(int argc, char** argv) {
+  muster::logger().set_program("musterctl");
   try {
     return muster::run(argc, argv);
   } catch (const std::exception& error) {

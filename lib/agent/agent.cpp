@@ -24,6 +24,7 @@
 #include "agent/workers/run_folder.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "base/clock.hpp"
+#include "base/logger.hpp"
 #include "io/user_admission.hpp"
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
@@ -50,6 +51,8 @@
 
 namespace muster {
 namespace {
+
+constexpr Duration kConsoleTimeout = std::chrono::milliseconds(250);
 
 SupervisorSettings settings_of(const LaunchConfig& config) {
   SupervisorSettings settings;
@@ -83,8 +86,7 @@ class Agent final : public WorkerSite, public WarmSite {
       : setup_(setup),
         link_(loop_, link.release()),
         alarm_(loop_),
-        roll_call_(
-            loop_, style_of(setup), [this](const std::string& text) { messages_.show(text); }),
+        roll_call_(loop_, style_of(setup), [](const std::string& text) { logger().write(text); }),
         event_log_(open_event_file,
                    steady_now,
                    [this](const std::string& text) { events_.say(LogLevel::warning, text); }),
@@ -165,7 +167,7 @@ class Agent final : public WorkerSite, public WarmSite {
                         {[this] { return output_bytes(); },
                          [this] { return channel_.steps(); },
                          [this] { return waits(); },
-                         [this](const std::string& line) { messages_.show(line); },
+                         [](const std::string& line) { logger().write(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   AgentRunFolder folder_{setup_};
   UserAdmission admission_{::geteuid()};        // for other agents
@@ -266,7 +268,6 @@ int Agent::run() {
     fail(opened.error());
     return exit_code_;
   }
-  messages_.use(*runner_);
   folder_.use(*runner_);
   folder_.set_notice([this](LogLevel level, const std::string& text) { events_.say(level, text); });
   watch_progress();
@@ -488,7 +489,9 @@ void Agent::finished(const JobResult& ended) {
   }
   events_.tell(event::JobEnded{result, logs});
   job_server_.close();
-  messages_.finish();
+  if (runner_) {
+    runner_->finish_console(kConsoleTimeout);
+  }
   loop_.stop();
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/endpoint.hpp"
-#include "base/log.hpp"
+#include "base/log_level.hpp"
 #include "base/time.hpp"
 #include "config/rendezvous_config.hpp"
 #include "config/std_spec.hpp"

@@ -4,7 +4,7 @@
 // HostsLauncher performs the I/O for HostsCore.
 #pragma once
 
-#include "base/log.hpp"
+#include "base/log_level.hpp"
 #include "base/time.hpp"
 #include "remote/messages.hpp"
 

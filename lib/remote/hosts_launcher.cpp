@@ -141,7 +141,7 @@ std::optional<TimePoint> HostsLauncher::next_deadline() const {
 int HostsLauncher::run() {
   [[maybe_unused]] const auto watched = poller_.watch_input(link_.get(), link_port_);
   if (auto opened = children_.open({}); !opened) {
-    console_.say(log_line(LogLevel::error, opened.error().message));
+    log_error(opened.error().message);
     return 70;
   }
   start_all_shells();
@@ -268,7 +268,7 @@ void HostsLauncher::finish_lines(std::size_t host) {
 
 void HostsLauncher::say(const hosts_effect::Say& said) {
   lines_of(2).break_line(console_.sink(2).buffer());
-  console_.say(log_line(said.level, said.text));
+  logger().log(said.level, said.text);
 }
 
 void HostsLauncher::on_gone(RshChild& child) {

@@ -3,7 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/endpoint.hpp"
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
 #include "io/held_port.hpp"
@@ -302,8 +302,10 @@ void RemoteAgent::take_start(const Frame& frame) {
     return;
   }
   if (auto started = start_launcher(*message); !started) {
-    send_up(RemoteFrameKind::error_output,
-            log_line(LogLevel::error, place_.name + ": " + started.error().message));
+    const LogTo head([this](std::string_view line) {
+      send_up(RemoteFrameKind::error_output, std::string(line));
+    });
+    log_error(place_.name + ": " + started.error().message);
     tell_end(kFailed);
   }
 }

@@ -4,7 +4,7 @@
 // Called on the loop. Each function may call RendezvousNode::tell immediately or later.
 #pragma once
 
-#include "base/log.hpp"
+#include "base/log_level.hpp"
 #include "base/time.hpp"
 #include "rendezvous/round/node_events.hpp"
 

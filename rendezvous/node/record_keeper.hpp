@@ -4,7 +4,7 @@
 // RendezvousNode. Resource; one thread.
 #pragma once
 
-#include "base/log.hpp"
+#include "base/log_level.hpp"
 #include "rendezvous/node/node_owner.hpp"
 #include "rendezvous/node/round_record.hpp"
 #include "rendezvous/round/node_events.hpp"

@@ -22,8 +22,8 @@ PROGRAMS = ('muster', 'muster-store', 'musterctl')
 BYTES_MAX = 8_000_000
 # Debian packages whose licences accompany the statically linked code.
 LINKED = ('libasio-dev', 'libc-ares-dev', 'libc6-dev', 'libcli11-dev', 'libfmt-dev',
-          'libhttp-parser-dev', 'libssl-dev', 'libstdc++-12-dev', 'libtomlplusplus-dev',
-          'nlohmann-json3-dev')
+          'libhttp-parser-dev', 'libspdlog-dev', 'libssl-dev', 'libstdc++-12-dev',
+          'libtomlplusplus-dev', 'nlohmann-json3-dev')
 # No NumPy: the standard library is sufficient.
 SUM = '''
 import array, muster

@@ -6,7 +6,7 @@
 
 #include "agent/events/round_event.hpp"
 #include "agent/failures/job_result.hpp"
-#include "base/log.hpp"
+#include "base/log_level.hpp"
 #include "hang/report/verdict_text.hpp"
 #include "plan/assignment.hpp"
 #include "process/values/process_runner.hpp"

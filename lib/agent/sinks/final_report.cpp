@@ -4,6 +4,7 @@
 #include "agent/failures/error_file.hpp"
 #include "agent/failures/report.hpp"
 #include "agent/workers/files.hpp"
+#include "base/logger.hpp"
 
 namespace muster {
 namespace {
@@ -61,7 +62,7 @@ void FinalReport::report(const event::JobEnded& ended) const {
     }
   }
   if (!another_tells(setup_.config, ended.result)) {
-    messages_.show(text);
+    logger().write(text);
   }
 }
 

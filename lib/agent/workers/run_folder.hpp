@@ -8,7 +8,7 @@
 #include "agent/failures/failure.hpp"
 #include "agent/workers/run_dir.hpp"
 #include "base/error.hpp"
-#include "base/log.hpp"
+#include "base/log_level.hpp"
 #include "plan/process_specs.hpp"
 #include "process/values/process_runner.hpp"
 

@@ -2,7 +2,7 @@
 #include "process/guard/guard.hpp"
 
 #include "base/clock.hpp"
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "process/start/inherited_state.hpp"
@@ -32,16 +32,10 @@ namespace muster {
 namespace {
 
 constexpr Duration kSweepTimeout = std::chrono::milliseconds(1500);
-constexpr Duration kConsoleTimeout = std::chrono::milliseconds(200);
 constexpr int kInternalError = 70;  // same value as in agent/job_result
 
-// A console that is not read must not block the guard's exit.
-void say(const std::string& message) {
-  write_within(2, log_line(LogLevel::error, message), kConsoleTimeout);
-}
-
 int give_up(const char* what) {
-  say(std::string(what) + ": " + errno_text(errno));
+  log_error(std::string(what) + ": " + errno_text(errno));
   return kInternalError;
 }
 
@@ -204,9 +198,9 @@ class Guard {
       return true;
     });
     if (killed.count > 0) {
-      say("the agent (pid " + std::to_string(agent_) +
-          ") is stopped or hung, and the other nodes may continue without it; killed its "
-          "workers");
+      log_error("the agent (pid " + std::to_string(agent_) +
+                ") is stopped or hung, and the other nodes may continue without it; killed its "
+                "workers");
     }
     tell_left(killed.left, "it keeps running");
   }
@@ -286,10 +280,10 @@ class Guard {
     none_left_ = result.none_left;
     tell_left(result.survivors, "muster exits anyway");
     if (!sweep.asked().empty()) {
-      say("sent SIGTERM to " + describe_leftovers(sweep.asked()));
+      log_error("sent SIGTERM to " + describe_leftovers(sweep.asked()));
     }
     if (!sweep.killed().empty()) {
-      say("killed " + describe_leftovers(sweep.killed()));
+      log_error("killed " + describe_leftovers(sweep.killed()));
     }
   }
 
@@ -311,20 +305,18 @@ class Guard {
   }
 
   static void tell_left(const std::vector<Survivor>& survivors, const std::string& outcome) {
-    std::string lines;  // written in one call, so that we wait for the console only once
+    const LogBatch batch;
     for (const auto& left : survivors) {
-      lines += log_line(LogLevel::error,
-                        "process " + std::to_string(left.pid) + " (" + printable(left.command) +
-                            ", state " + left.state + ") was killed but does not exit; " + outcome);
+      log_error("process " + std::to_string(left.pid) + " (" + printable(left.command) +
+                ", state " + left.state + ") was killed but does not exit; " + outcome);
     }
-    write_within(2, lines, kConsoleTimeout);
   }
 
   [[nodiscard]] int exit_code() const {
     if (status_.signaled) {
-      say("the agent (pid " + std::to_string(agent_) + ") was " + status_.describe() +
-          (none_left_ ? "; all its workers were killed"
-                      : "; some of its processes may still be running"));
+      log_error("the agent (pid " + std::to_string(agent_) + ") was " + status_.describe() +
+                (none_left_ ? "; all its workers were killed"
+                            : "; some of its processes may still be running"));
     }
     return status_.shell_code();
   }

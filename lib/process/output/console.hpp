@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Console: muster's own standard output and error as two sinks, or as one sink if both are the same
-// file. All output of the agent passes through it: OutputPump writes the workers' output, and `say`
-// writes muster's own messages. A stalled reader therefore cannot block the agent, and lines are
-// never interleaved. Owned by LinuxRunner; resource; lives on the loop's thread.
+// file. All output of the agent passes through it: the workers' output from OutputPump, and
+// muster's own messages, because it is the logger's destination. A stalled reader therefore cannot
+// block the agent, and lines are never interleaved. Owned by LinuxRunner; resource; lives on the
+// loop's thread.
 #pragma once
 
+#include "base/logger.hpp"
 #include "process/output/console_sink.hpp"
 
 #include <functional>
@@ -49,6 +51,7 @@ class Console {
   std::unique_ptr<ConsoleSink> error_;   // created first
   std::unique_ptr<ConsoleSink> output_;  // null if both share a sink
   bool one_place_ = false;
+  LogTo own_lines_{[this](std::string_view lines) { say(lines); }};
 };
 
 }  // namespace muster

@@ -2,7 +2,7 @@
 #include "process/output/output_pump.hpp"
 
 #include "base/check.hpp"
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "base/plural.hpp"
 #include "base/printable.hpp"
 
@@ -124,13 +124,12 @@ int OutputPump::scarce_from() const {
 // reports do not contain the worker's last lines, but the job runs.
 Result<int> OutputPump::let_through(int local_rank) {
   if (!std::exchange(reported_scarce_, true)) {
-    console_.say(
-        log_line(LogLevel::warning,
-                 fmt::format("the limit of {} open files (ulimit -n) is too low to forward "
-                             "the output of local rank {} and above: it goes to the console "
-                             "directly",
-                             descriptors_,
-                             local_rank)));
+    log_warning(
+        fmt::format("the limit of {} open files (ulimit -n) is too low to forward "
+                    "the output of local rank {} and above: it goes to the console "
+                    "directly",
+                    descriptors_,
+                    local_rank));
   }
   return -1;
 }
@@ -315,12 +314,11 @@ void OutputPump::note_lost(OutputSource& source) {
 // Reports once for all files that were truncated at about the same time.
 void OutputPump::tell_lost() {
   if (const auto lost = std::exchange(lost_bytes_, 0); lost > 0) {
-    console_.say(log_line(
-        LogLevel::warning,
+    log_warning(
         fmt::format("'{}' was truncated before muster had read it all: at least {} bytes of the "
                     "workers' output are missing on the console. Rotate logs by renaming them",
                     printable(lost_file_),
-                    lost)));
+                    lost));
   }
 }
 
@@ -328,22 +326,21 @@ void OutputPump::tell_lost() {
 void OutputPump::tell_unfiltered() {
   for (const auto& [path, file] : filtered_) {
     if (file.why != 0) {
-      console_.say(log_line(LogLevel::warning,
-                            fmt::format("cannot write '{}': {}; lost: {}",
-                                        printable(path),
-                                        errno_text(file.why),
-                                        counted(file.lost_lines, "line"))));
+      log_warning(fmt::format("cannot write '{}': {}; lost: {}",
+                              printable(path),
+                              errno_text(file.why),
+                              counted(file.lost_lines, "line")));
     }
   }
 }
 
 // Only the workers know how much output was lost.
 void OutputPump::tell_full(const std::string& folder, int why) {
-  console_.say(log_line(LogLevel::warning,
-                        fmt::format("cannot write log files to '{}': {}; worker output may be "
-                                    "missing there and on the console",
-                                    printable(folder),
-                                    errno_text(why))));
+  log_warning(
+      fmt::format("cannot write log files to '{}': {}; worker output may be "
+                  "missing there and on the console",
+                  printable(folder),
+                  errno_text(why)));
 }
 
 void OutputPump::resume_paused() {

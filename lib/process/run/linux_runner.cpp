@@ -2,7 +2,7 @@
 #include "process/run/linux_runner.hpp"
 
 #include "base/check.hpp"
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "process/deaths/flight_recorder_keeper.hpp"
 #include "process/loop/interval_timer.hpp"
 #include "process/loop/poller.hpp"
@@ -145,10 +145,10 @@ Result<void> LinuxRunner::Impl::start() {
 void LinuxRunner::Impl::look_for_input() {
   if (settings.tell_unread_input) {
     unread_input.emplace(0, poller, [this] {
-      console.say(log_line(LogLevel::warning,
-                           "standard input has data, but no worker reads it because there are "
-                           "several workers. Pass --stdin-rank=N to select one, or "
-                           "--stdin-rank=none to ignore it"));
+      log_warning(
+          "standard input has data, but no worker reads it because there are "
+          "several workers. Pass --stdin-rank=N to select one, or "
+          "--stdin-rank=none to ignore it");
     });
   }
 }
@@ -460,10 +460,6 @@ std::uint64_t LinuxRunner::output_bytes() const {
 void LinuxRunner::finish_output(Duration timeout) {
   ConsoleWait wait{.left = timeout, .interrupt_fd = impl_->settings.interrupt_fd};
   impl_->pump.finish(wait);
-}
-
-void LinuxRunner::say(std::string_view text) {
-  impl_->console.say(text);
 }
 
 void LinuxRunner::finish_console(Duration timeout) {

@@ -81,9 +81,6 @@ class LinuxRunner final : public ProcessRunner {
   // Bytes of worker output that passed through this process.
   [[nodiscard]] std::uint64_t output_bytes() const;
 
-  // Prints muster's own lines on standard error, in order with the workers' output. Never blocks.
-  void say(std::string_view text);
-
   // Call at the end of the job, after the last line: waits at most `timeout` for the console.
   void finish_console(Duration timeout);
 
