@@ -6,6 +6,7 @@
 #include "rendezvous/store/turn.hpp"
 #include "rendezvous/wire/store_encoder.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -26,6 +27,12 @@ void StoreCore::forget(SessionId session) {
   for (const std::string& key : mine->second) {
     MUSTER_CHECK(stored_ >= key.size() + kItemCost);
     stored_ -= key.size() + kItemCost;
+  }
+  // Once for each key: one search through its watchers removes all watches of this session.
+  std::ranges::sort(mine->second);
+  const auto repeated = std::ranges::unique(mine->second);
+  mine->second.erase(repeated.begin(), repeated.end());
+  for (const std::string& key : mine->second) {
     if (auto* const at = keys_.find(key); at != nullptr && at->second.extras) {
       std::erase(at->second.extras->watchers, session);
       drop_if_empty(*at);
