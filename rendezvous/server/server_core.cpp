@@ -95,17 +95,26 @@ std::size_t ServerCore::serve(SessionId id, std::string_view input) {
       close(id, session.decoder.fault());
       break;
     }
-    if (!answer(id, request, input.substr(used, consumed))) [[unlikely]] {
-      break;
+    const Next next = answer(id, request, input.substr(used, consumed));
+    if (next == Next::request) [[likely]] {
+      used += consumed;
+      continue;
     }
-    used += consumed;
+    return next == Next::pause_before ? used : pause(id, used + consumed, input);
   }
   return used;
 }
 
-// `whole`: all bytes of the request. False if it was refused, or if a part of it was left for later
-// turns. Its bytes must then stay at the start of the session's input.
-bool ServerCore::answer(SessionId id, Request& request, std::string_view whole) {
+// The rest of the input is served in a later turn.
+std::size_t ServerCore::pause(SessionId id, std::size_t used, std::string_view input) {
+  if (used < input.size()) {
+    postpone({.session = id});
+  }
+  return used;
+}
+
+// `whole`: all bytes of the request.
+ServerCore::Next ServerCore::answer(SessionId id, Request& request, std::string_view whole) {
   Session& session = sessions_[id];
   const auto done = store_.handle(id, request, session.unsent, pushes_);
   if (!pushes_.empty()) {
@@ -113,33 +122,50 @@ bool ServerCore::answer(SessionId id, Request& request, std::string_view whole) 
   }
   if (!done) [[unlikely]] {
     close(id, done.error().message);
-    return false;
+    return Next::pause_before;
   }
   if (*done == StoreCore::Served::wholly) [[likely]] {
-    return true;
+    return Next::request;
   }
-  session.unfinished = true;
-  Unfinished rest{.session = id, .opcode = request.opcode};
+  if (*done == StoreCore::Served::last) {
+    return Next::pause_after;
+  }
+  Unfinished rest{.session = id, .opcode = request.opcode, .count = request.count};
   if (request.count > 0) {
-    rest.count = request.count;
     rest.items_at = static_cast<std::size_t>(request.items.data() - whole.data());
+  }
+  // A QUEUE_PUSH is served in one turn, so a later turn decodes it again.
+  if (request.opcode != Opcode::queue_push) {
     rest.end = whole.size();
   }
+  postpone(rest);
+  return Next::pause_before;
+}
+
+void ServerCore::postpone(const Unfinished& rest) {
+  sessions_[rest.session].unfinished = true;
   unfinished_.push_back(rest);
-  return false;
 }
 
 void ServerCore::advance() {
   store_.begin_turn();
   store_.advance(pushes_);
   deliver_pushes();
-  if (!unfinished_.empty()) {
-    const Unfinished rest = unfinished_.front();
-    unfinished_.pop_front();
-    resume(rest);
-  }
+  resume_one();
   enforce_held_limit();
   note_step();
+}
+
+void ServerCore::resume_one() {
+  for (std::size_t i = 0; i < unfinished_.size(); ++i) {
+    const Unfinished rest = unfinished_.front();
+    unfinished_.pop_front();
+    if (rest.opcode != Opcode::list_keys || !store_.must_wait_to_list(rest.session)) {
+      resume(rest);
+      return;
+    }
+    unfinished_.push_back(rest);
+  }
 }
 
 void ServerCore::resume(const Unfinished& rest) {
@@ -148,8 +174,9 @@ void ServerCore::resume(const Unfinished& rest) {
   lend_buffer(session);
   const auto whole = std::string_view(session.input).substr(0, rest.end);
   Request request{.opcode = rest.opcode, .count = rest.count, .items = whole.substr(rest.items_at)};
-  const bool is_done = rest.end == 0 || answer(rest.session, request, whole);
+  const bool is_done = rest.end == 0 || answer(rest.session, request, whole) != Next::pause_before;
   if (!session.unfinished) {
+    deliver_late_pushes(rest.session);
     serve_input(rest.session, is_done ? rest.end : 0);
   }
   take_back_buffer(session);
@@ -164,11 +191,27 @@ bool ServerCore::output_is_full(const Session& session) const {
 void ServerCore::deliver_pushes() {
   for (const Push& push : pushes_) {
     MUSTER_CHECK(is_open(push.session));
-    sessions_[push.session].unsent.append(push.bytes);
+    Session& session = sessions_[push.session];
+    if (session.unfinished) [[unlikely]] {
+      late_pushes_[push.session].append(push.bytes);
+      session.late += push.bytes.size();
+    } else {
+      session.unsent.append(push.bytes);
+    }
     account(push.session);
     touch(push.session);
   }
   pushes_.clear();
+}
+
+void ServerCore::deliver_late_pushes(SessionId id) {
+  Session& session = sessions_[id];
+  if (const auto late = late_pushes_.extract(id)) {
+    session.late = 0;
+    if (session.closing.empty()) {
+      session.unsent.append(late.mapped());
+    }
+  }
 }
 
 void ServerCore::touch(SessionId id) {
@@ -259,7 +302,7 @@ void ServerCore::take_back_buffer(Session& session) {
 void ServerCore::account(SessionId id) {
   Session& session = sessions_[id];
   MUSTER_CHECK(held_ >= session.held);
-  const std::uint64_t holds = session.input.size() + session.unsent.size();
+  const std::uint64_t holds = session.input.size() + session.unsent.size() + session.late;
   held_ += holds;
   held_ -= std::exchange(session.held, holds);
 }
@@ -292,6 +335,8 @@ void ServerCore::close(SessionId id, std::string reason) {
 void ServerCore::drop_unfinished(SessionId id) {
   if (std::exchange(sessions_[id].unfinished, false)) {
     std::erase_if(unfinished_, [id](const Unfinished& rest) { return rest.session == id; });
+    late_pushes_.erase(id);
+    sessions_[id].late = 0;
   }
 }
 

@@ -21,6 +21,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace muster {
@@ -50,8 +51,8 @@ class ServerCore {
 
   void forget(SessionId id);
 
-  // True if work remains for later turns: the rest of a large request, waits to end, or the cleanup
-  // after a session.
+  // True if work remains for later turns: the rest of a large request, WAITs that can be completed,
+  // or the cleanup after a session.
   [[nodiscard]] bool has_work() const { return store_.has_backlog() || !unfinished_.empty(); }
 
   // Does one turn of this work (ServerLimits::turn_units).
@@ -83,14 +84,15 @@ class ServerCore {
     std::string unsent;  // replies; the first `sent` bytes are already sent
     std::size_t sent = 0;
     std::uint64_t held = 0;  // this session's share of held_
+    std::uint64_t late = 0;  // bytes in late_pushes_
     std::string closing;
     bool open = false;
     bool touched = false;
-    bool unfinished = false;  // its first request in `input` is in unfinished_
+    bool unfinished = false;  // its next request is in unfinished_
   };
 
-  // The rest of a request whose bytes are at the start of its session's input. A request without
-  // items is decoded again.
+  // The rest of a request whose bytes are at the start of its session's input. If `end` is 0, no
+  // part of the request has been served, and it is decoded again.
   struct Unfinished {
     SessionId session = 0;
     Opcode opcode = Opcode::validate;
@@ -99,12 +101,20 @@ class ServerCore {
     std::size_t end = 0;
   };
 
+  // What follows a request: the session's next request, or a pause before or after the request.
+  // After a pause before it, its bytes must stay at the start of the session's input.
+  enum class Next : std::uint8_t { request, pause_before, pause_after };
+
   [[nodiscard]] std::size_t serve(SessionId id, std::string_view input);
   void serve_input(SessionId id, std::size_t used = 0);
-  [[nodiscard]] bool answer(SessionId id, Request& request, std::string_view whole);
+  [[nodiscard]] std::size_t pause(SessionId id, std::size_t used, std::string_view input);
+  [[nodiscard]] Next answer(SessionId id, Request& request, std::string_view whole);
+  void postpone(const Unfinished& rest);
+  void resume_one();
   void resume(const Unfinished& rest);
   [[nodiscard]] bool output_is_full(const Session& session) const;
   void deliver_pushes();
+  void deliver_late_pushes(SessionId id);
   void lend_buffer(Session& session);
   void take_back_buffer(Session& session);
   void account(SessionId id);
@@ -122,6 +132,9 @@ class ServerCore {
   std::vector<SessionId> touched_;
   std::deque<Unfinished> unfinished_;  // served in turn
   std::vector<Push> pushes_;
+  // Pushes for sessions with an unfinished request. They must not interrupt its reply, so they
+  // follow it.
+  std::unordered_map<SessionId, std::string> late_pushes_;
   std::string spare_;  // the reply buffer, lent to the session being served
   std::uint64_t held_ = 0;
   std::uint64_t unchecked_steps_ = 0;

@@ -31,7 +31,7 @@ std::string ServerCore::check_session(SessionId id) const {
   if (session.sent > session.unsent.size()) {
     return of_session(id, "sent more bytes than it had");
   }
-  if (session.held != session.input.size() + session.unsent.size()) {
+  if (session.held != session.input.size() + session.unsent.size() + session.late) {
     return of_session(id, "counted bytes do not match its buffers");
   }
   if (!session.closing.empty() && !session.input.empty()) {
@@ -69,6 +69,11 @@ std::string ServerCore::check_invariants() const {
       return of_session(id, "unfinished flag and queue are inconsistent");
     }
     held += sessions_[id].held;
+  }
+  for (const auto& [id, bytes] : late_pushes_) {
+    if (!sessions_.at(id).unfinished || sessions_.at(id).late != bytes.size()) {
+      return of_session(id, "late pushes do not match its unfinished request");
+    }
   }
   if (held != held_) {
     return "held bytes: counter is " + std::to_string(held_) + ", actual count is " +

@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace muster {
@@ -30,7 +29,8 @@ struct Extras {
 
 struct Entry {
   std::string value;
-  bool exists = false;  // has a value; a queue or waiters alone do not count
+  bool exists = false;     // has a value; a queue or waiters alone do not count
+  std::uint64_t born = 0;  // the number of listings (LIST_KEYS) that began before it got a value
   std::unique_ptr<Extras> extras;
 
   [[nodiscard]] Extras& make_extras() {
@@ -43,17 +43,6 @@ struct Entry {
   // True if a WAIT or CHECK for this key succeeds.
   [[nodiscard]] bool ready() const { return exists || (extras && !extras->queue.empty()); }
 };
-
-struct KeyHash {
-  using is_transparent = void;
-
-  [[nodiscard]] std::size_t operator()(std::string_view key) const {
-    return std::hash<std::string_view>{}(key);
-  }
-};
-
-// Unordered for speed. No reply depends on the order, because LIST_KEYS sorts.
-using KeyMap = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
 
 // Bytes for a session that did not just send a request: the reply to its WAIT, or a watch notice.
 struct Push {

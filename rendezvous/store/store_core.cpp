@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for keys and values. store_core_waiting.cpp handles waits, queues and watches.
+// Requests for keys and values. store_core_listing.cpp handles LIST_KEYS, and
+// store_core_waiting.cpp handles waits, queues and watches.
 #include "rendezvous/store/store_core.hpp"
 
 #include "base/check.hpp"
@@ -7,7 +8,6 @@
 #include "rendezvous/store/turn.hpp"
 #include "rendezvous/wire/store_encoder.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace muster {
@@ -92,13 +92,13 @@ Result<void> StoreCore::set(std::string_view key, std::string_view value, Turn& 
   if (auto room = fits(key.size() + value.size() + kEntryCost); !room) {
     return room;
   }
-  assign(node_for(key), value, turn);
+  assign(node_for(key, turn), value, turn);
   return {};
 }
 
 Result<void> StoreCore::compare_set(const Request& request, Turn& turn) {
-  const auto at = keys_.find(request.key);
-  const bool exists = at != keys_.end() && at->second.exists;
+  const auto* const at = keys_.find(request.key);
+  const bool exists = at != nullptr && at->second.exists;
   const std::string_view current = exists ? std::string_view(at->second.value) : std::string_view();
   if (current != request.value) {
     // If the key is missing, reply with the expected value, as the reference implementation does,
@@ -114,9 +114,9 @@ Result<void> StoreCore::compare_set(const Request& request, Turn& turn) {
 }
 
 Result<void> StoreCore::get(std::string_view key, Turn& turn) const {
-  const auto at = keys_.find(key);
+  const auto* const at = keys_.find(key);
   const std::string_view value =
-      at == keys_.end() ? std::string_view() : std::string_view(at->second.value);
+      at == nullptr ? std::string_view() : std::string_view(at->second.value);
   // APPEND can make a value longer than any request.
   if (value.size() > limits_.reply_bytes) {
     return refused("GET of a value", value.size(), limits_.reply_bytes);
@@ -130,7 +130,7 @@ Result<void> StoreCore::add(const Request& request, Turn& turn) {
     return room;
   }
   // Only an existing value can be refused below, so a refusal leaves no empty entry behind.
-  auto& node = node_for(request.key);
+  auto& node = node_for(request.key, turn);
   std::int64_t number = 0;
   if (node.second.exists) {
     const auto before = leading_decimal(node.second.value);
@@ -152,7 +152,7 @@ Result<void> StoreCore::append(const Request& request, Turn& turn) {
   if (auto room = fits(request.key.size() + request.value.size() + kEntryCost); !room) {
     return room;
   }
-  auto& node = node_for(request.key);
+  auto& node = node_for(request.key, turn);
   const bool watched = node.second.extras && !node.second.extras->watchers.empty();
   if (!node.second.exists || watched) {
     assign(node, node.second.value + std::string(request.value), turn);
@@ -202,38 +202,18 @@ Result<void> StoreCore::multi_set(Request& request, Turn& turn) {
     const std::string_view key = take_item(request.items);
     const std::string_view value = take_item(request.items);
     budget_.spend_key(value.size());
-    assign(node_for(key), value, turn);
+    assign(node_for(key, turn), value, turn);
   }
-  turn.served = request.count > 0 ? Served::partly : Served::wholly;
-  return {};
-}
-
-Result<void> StoreCore::list_keys(Turn& turn) const {
-  std::vector<std::string_view> names;
-  names.reserve(key_count_);
-  std::uint64_t size = 0;
-  for (const auto& [key, entry] : keys_) {
-    if (entry.exists) {
-      names.push_back(key);
-      size += key.size() + sizeof(std::uint64_t);
-    }
-  }
-  if (size > limits_.reply_bytes) {
-    return refused("LIST_KEYS with a reply", size, limits_.reply_bytes);
-  }
-  // This takes one long turn (README.md, "Limitations").
-  std::ranges::sort(names);
-  append_int(turn.reply, static_cast<std::int64_t>(names.size()));
-  for (const std::string_view name : names) {
-    append_bytes(turn.reply, name);
+  if (request.count > 0) {
+    turn.served = Served::partly;
   }
   return {};
 }
 
 void StoreCore::check(Request& request, Turn& turn) {
   for (; request.count > 0 && !budget_.used_up(); --request.count) {
-    const auto at = keys_.find(take_item(request.items));
-    if (at == keys_.end() || !at->second.ready()) {
+    const auto* const at = keys_.find(take_item(request.items));
+    if (at == nullptr || !at->second.ready()) {
       append_int(turn.reply, kCheckNotReady);
       return;
     }
@@ -247,11 +227,14 @@ void StoreCore::check(Request& request, Turn& turn) {
 }
 
 void StoreCore::delete_key(std::string_view key, Turn& turn) {
-  const auto at = keys_.find(key);
-  const bool existed = at != keys_.end() && at->second.exists;
+  auto* const at = keys_.find(key);
+  const bool existed = at != nullptr && at->second.exists;
   append_int(turn.reply, std::int64_t{existed ? 1 : 0});
   if (!existed) {
     return;
+  }
+  if (listing_) [[unlikely]] {
+    collect_deleted(*at);
   }
   const std::string old_value = std::exchange(at->second.value, {});
   at->second.exists = false;
@@ -260,35 +243,37 @@ void StoreCore::delete_key(std::string_view key, Turn& turn) {
   stored_ -= old_value.size();
   // The key's queue and waiters remain (PROTOCOL.md), so the entry stays until they are gone too.
   tell_watchers(*at, WatchNotice::deleted, old_value, turn);
-  drop_if_empty(at);
+  drop_if_empty(*at);
+  spend(1, turn);
 }
 
-KeyMap::value_type& StoreCore::node_for(std::string_view key) {
-  // Look up the view first: a string is allocated only for a new key.
-  auto at = keys_.find(key);
-  if (at == keys_.end()) {
-    at = keys_.emplace(std::string(key), Entry{}).first;
+KeyMap::value_type& StoreCore::node_for(std::string_view key, Turn& turn) {
+  const auto [node, is_new, moved] = keys_.find_or_insert(key);
+  if (is_new) [[unlikely]] {
     stored_ += key.size() + kEntryCost;
+    // One unit is more than the time for moving this many entries.
+    constexpr std::size_t kMovedForUnit = 8;
+    spend(1 + moved / kMovedForUnit, turn);
   }
-  return *at;
+  return node;
 }
 
-void StoreCore::drop_if_empty(KeyMap::iterator at) {
-  Entry& entry = at->second;
+void StoreCore::spend(std::uint64_t units, Turn& turn) {
+  budget_.spend(units);
+  if (budget_.used_up()) {
+    turn.served = Served::last;
+  }
+}
+
+void StoreCore::drop_if_empty(KeyMap::value_type& node) {
+  Entry& entry = node.second;
   if (entry.extras && entry.extras->empty()) {
     entry.extras.reset();
   }
   if (!entry.exists && !entry.extras) {
-    MUSTER_CHECK(entry.value.empty() && stored_ >= at->first.size() + kEntryCost);
-    stored_ -= at->first.size() + kEntryCost;
-    keys_.erase(at);
-    // Shrinks the hash table of a store that used to be large.
-    constexpr std::size_t kBucketsKept = 1024;
-    constexpr std::size_t kBucketsForEach = 8;
-    if (keys_.bucket_count() > std::max(kBucketsKept, kBucketsForEach * keys_.size()))
-        [[unlikely]] {
-      keys_.rehash(2 * keys_.size());
-    }
+    MUSTER_CHECK(entry.value.empty() && stored_ >= node.first.size() + kEntryCost);
+    stored_ -= node.first.size() + kEntryCost;
+    keys_.erase(node);
   }
 }
 
@@ -323,6 +308,7 @@ void StoreCore::assign_silently(Entry& entry, std::string_view value) {
   }
   if (!entry.exists) {
     entry.exists = true;
+    entry.born = listings_;
     ++key_count_;
   }
 }

@@ -14,12 +14,15 @@
 
 #include "base/error.hpp"
 #include "rendezvous/store/entry.hpp"
+#include "rendezvous/store/key_map.hpp"
+#include "rendezvous/store/sorted_names.hpp"
 #include "rendezvous/store/turn_budget.hpp"
 #include "rendezvous/store/wait_book.hpp"
 #include "rendezvous/wire/limits.hpp"
 #include "rendezvous/wire/store_messages.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,12 +34,15 @@ class StoreCore {
  public:
   explicit StoreCore(const ServerLimits& limits) : limits_(limits), budget_(limits.turn_units) {}
 
-  // `partly`: the turn's budget is used up. `request` then contains the rest, and the caller passes
-  // it again in a later turn, before any other request of this session.
-  enum class Served : std::uint8_t { wholly, partly };
+  // `partly`: the turn's budget is used up, or another session's LIST_KEYS is served. `request`
+  // then contains the rest, and the caller passes it again in a later turn, before any other
+  // request of this session. `last`: wholly, but the turn's budget is used up. The caller passes
+  // this session's next request in a later turn.
+  enum class Served : std::uint8_t { wholly, last, partly };
 
-  // Appends to `reply` and `pushes`. If there is an error (protocol), this turn changes and appends
-  // nothing, except for keys of a MULTI_SET and replies of a MULTI_GET from earlier turns.
+  // Appends to `reply` and `pushes`. The reply to a request that is served partly must not be
+  // interrupted by pushes. If there is an error (protocol), this turn changes and appends nothing,
+  // except for keys of a MULTI_SET and replies of a MULTI_GET from earlier turns.
   [[nodiscard]] Result<Served> handle(SessionId session,
                                       Request& request,
                                       std::string& reply,
@@ -50,6 +56,11 @@ class StoreCore {
 
   [[nodiscard]] bool has_backlog() const { return waits_.has_backlog(); }
 
+  // True if a LIST_KEYS of this session has to wait for that of another session.
+  [[nodiscard]] bool must_wait_to_list(SessionId session) const {
+    return listing_ && listing_->session != session;
+  }
+
   void forget(SessionId session);
 
   // The number of keys with a value.
@@ -58,7 +69,7 @@ class StoreCore {
   // The number of keys with a value or with extras.
   [[nodiscard]] std::size_t entry_count() const { return keys_.size(); }
 
-  // The sessions that wait or watch. A session may be listed twice.
+  // The sessions that wait, watch or list. A session may be listed twice.
   [[nodiscard]] std::vector<SessionId> sessions() const;
 
   // The first violated invariant, or empty.
@@ -77,6 +88,15 @@ class StoreCore {
     std::uint64_t reply_bytes = 0;
   };
 
+  // A LIST_KEYS that takes several turns. Its reply contains the keys that existed when it began.
+  // There is only one at a time, because it copies all names, and each DELETE_KEY checks it.
+  struct Listing {
+    SessionId session = 0;
+    std::size_t next_shard = 0;  // the names in lower shards have been collected
+    bool has_begun_reply = false;
+    SortedNames names = {};
+  };
+
   [[nodiscard]] Result<void> handle_any(Request& request, Turn& turn);
   [[nodiscard]] Result<void> handle_rare(Request& request, Turn& turn);
   [[nodiscard]] Result<void> set(std::string_view key, std::string_view value, Turn& turn);
@@ -86,7 +106,10 @@ class StoreCore {
   [[nodiscard]] Result<void> append(const Request& request, Turn& turn);
   [[nodiscard]] Result<void> multi_get(Request& request, Turn& turn);
   [[nodiscard]] Result<void> multi_set(Request& request, Turn& turn);
-  [[nodiscard]] Result<void> list_keys(Turn& turn) const;
+  [[nodiscard]] Result<void> list_keys(Turn& turn);
+  [[nodiscard]] Result<bool> collect_names();
+  void collect_deleted(const KeyMap::value_type& node);
+  [[nodiscard]] bool is_listed(const Entry& entry) const;
   void check(Request& request, Turn& turn);
   void delete_key(std::string_view key, Turn& turn);
 
@@ -107,8 +130,10 @@ class StoreCore {
                      Turn& turn);
 
   // Returns the entry of a key, which is created if it does not exist.
-  [[nodiscard]] KeyMap::value_type& node_for(std::string_view key);
-  void drop_if_empty(KeyMap::iterator at);
+  [[nodiscard]] KeyMap::value_type& node_for(std::string_view key, Turn& turn);
+  // For work that many small requests in one read could repeat.
+  void spend(std::uint64_t units, Turn& turn);
+  void drop_if_empty(KeyMap::value_type& node);
   // Sets the key's value, and notifies waiters and watchers.
   void assign(KeyMap::value_type& node, std::string_view value, Turn& turn);
   // Sets the value without notifications.
@@ -122,6 +147,8 @@ class StoreCore {
   WaitBook waits_;
   std::unordered_map<SessionId, std::vector<std::string>> watched_;
   std::unordered_map<SessionId, Partial> partial_;
+  std::optional<Listing> listing_;
+  std::uint64_t listings_ = 0;  // that have begun
   TurnBudget budget_;
   std::uint64_t key_count_ = 0;
   std::uint64_t stored_ = 0;

@@ -6,6 +6,7 @@
 #include "rendezvous/store/turn.hpp"
 #include "rendezvous/wire/store_encoder.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -16,6 +17,9 @@ void StoreCore::forget(SessionId session) {
   clean();
   // A later session with this number must not continue the request.
   partial_.erase(session);
+  if (listing_ && listing_->session == session) {
+    listing_.reset();
+  }
   const auto mine = watched_.find(session);
   if (mine == watched_.end()) {
     return;
@@ -23,9 +27,15 @@ void StoreCore::forget(SessionId session) {
   for (const std::string& key : mine->second) {
     MUSTER_CHECK(stored_ >= key.size() + kItemCost);
     stored_ -= key.size() + kItemCost;
-    if (const auto at = keys_.find(key); at != keys_.end() && at->second.extras) {
+  }
+  // Once for each key: one search through its watchers removes all watches of this session.
+  std::ranges::sort(mine->second);
+  const auto repeated = std::ranges::unique(mine->second);
+  mine->second.erase(repeated.begin(), repeated.end());
+  for (const std::string& key : mine->second) {
+    if (auto* const at = keys_.find(key); at != nullptr && at->second.extras) {
       std::erase(at->second.extras->watchers, session);
-      drop_if_empty(at);
+      drop_if_empty(*at);
     }
   }
   watched_.erase(mine);
@@ -60,9 +70,9 @@ Result<void> StoreCore::wait(Request& request, Turn& turn) {
 Result<void> StoreCore::wait_for(Request& request, WaitId& id, Turn& turn) {
   for (; request.count > 0 && !budget_.used_up(); --request.count) {
     const std::string_view key = take_item(request.items);
-    const auto at = keys_.find(key);
+    const auto* const at = keys_.find(key);
     budget_.spend(1);
-    if (at != keys_.end() && at->second.ready()) {
+    if (at != nullptr && at->second.ready()) {
       continue;
     }
     if (auto added = add_key(key, id, turn); !added) [[unlikely]] {
@@ -89,7 +99,7 @@ Result<void> StoreCore::add_key(std::string_view key, WaitId& id, Turn& turn) {
     // Open the wait only now, so that a refused request opens none.
     id = waits_.open(turn.session);
   }
-  waits_.add_key(id, node_for(key));
+  waits_.add_key(id, node_for(key, turn));
   return {};
 }
 
@@ -106,8 +116,8 @@ void StoreCore::clean() {
       return;
     }
     budget_.spend(1);
-    if (const auto at = keys_.find(*key); at != keys_.end()) {
-      drop_if_empty(at);
+    if (auto* const at = keys_.find(*key); at != nullptr) {
+      drop_if_empty(*at);
     }
   }
 }
@@ -115,9 +125,9 @@ void StoreCore::clean() {
 // The counter is never reset, so a reused key lets callers pass at once, as in the reference
 // implementation.
 Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
-  const auto at = keys_.find(request.key);
+  const auto* const at = keys_.find(request.key);
   std::int64_t count = 0;
-  if (at != keys_.end() && at->second.exists) {
+  if (at != nullptr && at->second.exists) {
     const auto before = leading_decimal(at->second.value);
     // The maximum is refused, because adding 1 to it would overflow.
     if (!before || *before == std::numeric_limits<std::int64_t>::max()) {
@@ -130,7 +140,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
     return room;
   }
   if (count >= request.number) {
-    assign(node_for(request.key), DecimalText(count).view(), turn);
+    assign(node_for(request.key, turn), DecimalText(count).view(), turn);
     append_int(turn.reply, kStopWaiting);
     return {};
   }
@@ -142,7 +152,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   // The wait has just got its only key, so it cannot be over yet.
   static_cast<void>(waits_.seal(id, budget_));
   // Do not use assign: the arrival of another participant must not wake waiters.
-  assign_silently(node_for(request.key).second, DecimalText(count).view());
+  assign_silently(node_for(request.key, turn).second, DecimalText(count).view());
   return {};
 }
 
@@ -152,15 +162,15 @@ Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
     return room;
   }
   // One element wakes one waiter, which must not be a cancelled one.
-  const auto at = keys_.find(request.key);
-  if (at != keys_.end() && at->second.extras && !waits_.prune_first(*at->second.extras, budget_))
+  const auto* const at = keys_.find(request.key);
+  if (at != nullptr && at->second.extras && !waits_.prune_first(*at->second.extras, budget_))
       [[unlikely]] {
     // Cancelled waits have used up the budget. The element is not queued yet, and the caller passes
     // the whole request again.
     turn.served = Served::partly;
     return {};
   }
-  Extras& extras = node_for(request.key).second.make_extras();
+  Extras& extras = node_for(request.key, turn).second.make_extras();
   extras.queue.emplace_back(request.value);
   stored_ += cost;
   waits_.wake_first(extras, budget_, turn.pushes);
@@ -169,8 +179,8 @@ Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
 
 void StoreCore::queue_pop(std::string_view key, Turn& turn) {
   queue_len(key, turn);
-  const auto at = keys_.find(key);
-  if (at == keys_.end() || !at->second.extras || at->second.extras->queue.empty()) {
+  auto* const at = keys_.find(key);
+  if (at == nullptr || !at->second.extras || at->second.extras->queue.empty()) {
     return;
   }
   auto& queue = at->second.extras->queue;
@@ -178,12 +188,12 @@ void StoreCore::queue_pop(std::string_view key, Turn& turn) {
   MUSTER_CHECK(stored_ >= queue.front().size() + kItemCost);
   stored_ -= queue.front().size() + kItemCost;
   queue.pop_front();
-  drop_if_empty(at);
+  drop_if_empty(*at);
 }
 
 void StoreCore::queue_len(std::string_view key, Turn& turn) const {
-  const auto at = keys_.find(key);
-  const bool any = at != keys_.end() && at->second.extras;
+  const auto* const at = keys_.find(key);
+  const bool any = at != nullptr && at->second.extras;
   const std::size_t length = any ? at->second.extras->queue.size() : 0;
   append_int(turn.reply, static_cast<std::int64_t>(length));
 }
@@ -192,7 +202,14 @@ Result<void> StoreCore::watch(std::string_view key, Turn& turn) {
   if (auto room = fits(2 * key.size() + kItemCost + kEntryCost + kExtrasCost); !room) {
     return room;
   }
-  node_for(key).second.make_extras().watchers.push_back(turn.session);
+  const auto mine = watched_.find(turn.session);
+  const std::uint64_t watches = (mine == watched_.end() ? 0 : mine->second.size()) + 1;
+  if (watches > limits_.watches) {
+    return failure(Errc::protocol,
+                   "a session watches " + std::to_string(watches) + " keys; the limit is " +
+                       std::to_string(limits_.watches));
+  }
+  node_for(key, turn).second.make_extras().watchers.push_back(turn.session);
   watched_[turn.session].emplace_back(key);
   // Counts the copy in watched_. Forgetting the session subtracts it again.
   stored_ += key.size() + kItemCost;
@@ -213,8 +230,10 @@ void StoreCore::tell_watchers(const KeyMap::value_type& node,
     append_bytes(bytes, node.first);
     append_bytes(bytes, old_value);
     append_bytes(bytes, node.second.value);
+    budget_.spend_key(bytes.size());
     turn.pushes.push_back(Push{session, std::move(bytes)});
   }
+  spend(0, turn);
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 namespace muster {
 namespace {
@@ -37,7 +38,7 @@ std::string check_entry(std::string_view key, const Entry& entry) {
 
 std::string WaitBook::check_invariants(const KeyMap& map) const {
   std::map<WaitId, std::uint64_t> missing;
-  for (const auto& [key, entry] : map) {
+  for (const auto& [key, entry] : std::views::join(map.shards())) {
     for (const WaitId id : entry.extras ? entry.extras->waiters : std::multiset<WaitId>{}) {
       const auto wait = waits_.find(id);
       if (wait == waits_.end() ||
@@ -120,7 +121,7 @@ std::string StoreCore::check_watchers() const {
       ++balance[{key, session}];
     }
   }
-  for (const auto& [key, entry] : keys_) {
+  for (const auto& [key, entry] : std::views::join(keys_.shards())) {
     for (const SessionId session :
          entry.extras ? entry.extras->watchers : std::vector<SessionId>{}) {
       --balance[{key, session}];
@@ -135,7 +136,7 @@ std::string StoreCore::check_watchers() const {
 std::string StoreCore::check_invariants() const {
   std::uint64_t existing = 0;
   std::uint64_t stored = 0;
-  for (const auto& [key, entry] : keys_) {
+  for (const auto& [key, entry] : std::views::join(keys_.shards())) {
     if (std::string broken = check_entry(key, entry); !broken.empty()) {
       return broken;
     }
@@ -168,6 +169,9 @@ std::vector<SessionId> StoreCore::sessions() const {
   std::vector<SessionId> out = waits_.sessions();
   for (const auto& [session, keys] : watched_) {
     out.push_back(session);
+  }
+  if (listing_) {
+    out.push_back(listing_->session);
   }
   return out;
 }

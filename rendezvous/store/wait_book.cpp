@@ -205,7 +205,7 @@ std::optional<std::string> WaitBook::clean_next(KeyMap& map) {
       uncount(cost_of(key));
       // If the key has been set meanwhile, its waiters are in waking_, where arrived() skips this
       // wait.
-      if (const auto at = map.find(key); at != map.end() && at->second.extras) {
+      if (const auto* const at = map.find(key); at != nullptr && at->second.extras) {
         at->second.extras->waiters.erase(*ids.begin());
       }
       return key;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "rendezvous/store/entry.hpp"
+#include "rendezvous/store/key_map.hpp"
 #include "rendezvous/store/turn_budget.hpp"
 
 #include <cstdint>

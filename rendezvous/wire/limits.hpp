@@ -42,6 +42,10 @@ struct ServerLimits {
   // Limit on the number of keys that one session may wait for at a time.
   std::uint64_t awaited_keys = kMaxKeyCount;
 
+  // Limit on the number of watches of one session. A change of a key notifies all watchers in one
+  // turn.
+  std::uint64_t watches = 1024;
+
   // Limit on the work in one turn, in keys and waits. The server continues the rest after it has
   // served other sessions. A unit takes less than a microsecond.
   std::uint64_t turn_units = 1024;

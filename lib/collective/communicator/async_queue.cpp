@@ -193,7 +193,7 @@ void TransferQueue::take_new() {
     job.request.deadline = steady_now() + job.timeout;
     recorder_.started_at(job.ticket, steady_now());
     auto transfer = transport_.begin(job.request);
-    Active active{std::move(job), nullptr};
+    Active active{.job = std::move(job), .transfer = nullptr};
     if (!transfer) {
       end(active, std::unexpected(std::move(transfer.error())));
       continue;
@@ -229,14 +229,24 @@ bool TransferQueue::step(Active& active, bool& moved) {
 }
 
 void TransferQueue::look_at_all() {
-  for (auto it = active_.begin(); it != active_.end();) {
-    if (auto error = transport_.look(it->job.request)) {
-      end(*it, std::unexpected(std::move(*error)));
-      it = active_.erase(it);
-    } else {
-      ++it;
-    }
+  bool failed = false;
+  for (Active& active : active_) {
+    active.error = transport_.look(active.job.request);
+    failed = failed || active.error;
   }
+  if (!failed) {
+    return;
+  }
+  // Step again: the peers may have completed their part between the last step and the error.
+  while (step_all()) {
+  }
+  std::erase_if(active_, [this](Active& active) {
+    const bool ended = active.error.has_value();
+    if (ended) {
+      end(active, std::unexpected(std::move(*active.error)));
+    }
+    return ended;
+  });
 }
 
 void TransferQueue::end(Active& active, Result<void> result) {

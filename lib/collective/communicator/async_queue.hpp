@@ -107,6 +107,7 @@ class TransferQueue {
   struct Active {
     AsyncJob job;
     std::unique_ptr<Transfer> transfer;
+    std::optional<Error> error{};  // found by look_at_all()
   };
 
   void run();

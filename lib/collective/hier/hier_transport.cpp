@@ -42,6 +42,10 @@ std::uint64_t HierTransport::next_step(const Step& request) {
 }
 
 Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
+  // Only here, because the steps do not check: a rank that completes them may exit before we do.
+  if (auto error = mesh_->failure()) {
+    return std::unexpected(std::move(*error));
+  }
   const bool in_steps = request.kind == Kind::all_reduce && across_;
   auto done = in_steps ? all_reduce(request) : not_in_steps(request);
   if (!done) {

@@ -49,7 +49,7 @@ class Streams {
       idle = *moved ? 0 : idle + 1;
       if (idle != 0 && idle % kLookEvery == 0) {
         if (auto error = lanes_.wait(step, missing(), idle / kLookEvery)) {
-          return std::unexpected(std::move(*error));
+          return arrived(step, done) ? Result<void>() : std::unexpected(std::move(*error));
         }
       }
     }
@@ -61,6 +61,19 @@ class Streams {
 
  private:
   static constexpr int kLookEvery = 32;
+
+  // Moves the bytes that arrived before an error. Returns whether they suffice: a peer may send the
+  // last bytes between the last progress() and its death.
+  template <class Done>
+  [[nodiscard]] bool arrived(const Step& step, const Done& done) {
+    while (!done()) {
+      const auto moved = lanes_.progress(step);
+      if (!moved || !*moved) {
+        return false;
+      }
+    }
+    return true;
+  }
 
   [[nodiscard]] bool is_open(std::size_t member) const;
   // The first rank whose stream still has bytes to move; -1 if there is none.

@@ -217,7 +217,7 @@ Result<void> Segment::await_all(const BootstrapContext& context) {
   // A rank that has not arrived does not hold its word yet, so words cannot show deaths here.
   // Until all ranks have arrived, deaths are reported through the store (StartWatch).
   for (int round = 0; absent() >= 0; ++round) {
-    if (auto error = look(joining, absent(), false)) {
+    if (auto error = look(joining, absent(), false); error && absent() >= 0) {
       return std::unexpected(std::move(*error));
     }
     if (auto seen = context.watch != nullptr ? context.watch->look() : std::nullopt) {
@@ -236,6 +236,11 @@ Error Segment::death(std::size_t found) const {
       .code = Errc::peer_failed,
       .rank = dead.rank,
       .text = fmt::format("rank {} (pid {}) has died; it {}", dead.rank, dead.pid, where(place))};
+}
+
+bool Segment::dead(std::size_t place) const {
+  // Acquire: a rank that sees the death also sees what the dead rank posted.
+  return (member(place).life.load(std::memory_order_acquire) & kOwnerDied) != 0;
 }
 
 void Segment::wake_sleepers() {

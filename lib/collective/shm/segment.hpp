@@ -129,11 +129,7 @@ class Segment final : public PeerWatch {
   void come();
   [[nodiscard]] Result<void> await_all(const BootstrapContext& context);
   [[nodiscard]] Error death(std::size_t found) const;
-
-  [[nodiscard]] bool dead(std::size_t place) const {
-    return (member(place).life.load(std::memory_order_relaxed) & kOwnerDied) != 0;
-  }
-
+  [[nodiscard]] bool dead(std::size_t place) const;
   [[nodiscard]] Error timed_out(const Step& step, int missing) const;
   [[nodiscard]] Error has_left(const Step& step, int missing) const;
   [[nodiscard]] std::string where(std::size_t i) const;
@@ -177,7 +173,8 @@ Result<void> Segment::wait(const Step& step, const Missing& missing) {
     const int still = missing();
     auto error = still < 0 ? std::nullopt : look(step, still, gone && still == who);
     if (error) {
-      return std::unexpected(std::move(*error));
+      // A rank may do its part after `still` was read, and die before look() runs.
+      return missing() < 0 ? Result<void>() : std::unexpected(std::move(*error));
     }
     rest(round, [&missing] { return missing() < 0; });
   }

@@ -79,9 +79,10 @@ void Shm::map_staging() {
 }
 
 Result<void> Shm::run(const Step& request) {
-  // Skip this check after posting: the others may complete the operation and exit, and the
-  // operation then succeeds here too. If they failed earlier, a wait will report it.
-  if (posted_ != request.seq) {
+  // Skip this check after posting, and in the steps of a larger operation: the others may complete
+  // the operation and exit, and it then succeeds here too. If they failed earlier, a wait will
+  // report it.
+  if (posted_ != request.seq && request.whole == nullptr) {
     if (auto error = segment_.failure()) {
       return std::unexpected(std::move(*error));
     }

@@ -3,6 +3,14 @@
 
 namespace muster::collective {
 
+Result<Transfer::Step> Transfer::step_to_end() {
+  auto last = step();
+  while (last && *last == Step::moved) {
+    last = step();
+  }
+  return last;
+}
+
 Result<void> finish(HostTransport& transport, Transfer& transfer, const Request& request) {
   constexpr int kStepsPerLook = 64;
   int stuck = 0;
@@ -15,7 +23,9 @@ Result<void> finish(HostTransport& transport, Transfer& transfer, const Request&
     stuck = *step == Transfer::Step::moved ? 0 : stuck + 1;
     if (stuck > 0 && stuck % kStepsPerLook == 0) {
       if (auto error = transport.look(request)) {
-        return std::unexpected(std::move(*error));
+        const auto last = transfer.step_to_end();
+        const bool done = last && *last == Transfer::Step::done;
+        return done ? Result<void>() : std::unexpected(std::move(*error));
       }
       transport.rest(stuck / kStepsPerLook);
     }

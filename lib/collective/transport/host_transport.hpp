@@ -22,6 +22,10 @@ class Transfer {
 
   // Makes as much progress as it can without waiting.
   [[nodiscard]] virtual Result<Step> step() = 0;
+
+  // Steps until the transfer is done or stuck. Call it after look() returns an error, because the
+  // peer may have completed its part between the last step and the error.
+  [[nodiscard]] Result<Step> step_to_end();
 };
 
 class HostTransport : public Transport {

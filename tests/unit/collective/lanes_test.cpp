@@ -35,7 +35,7 @@ struct Network {
   std::optional<Error> fault;
 };
 
-class MemoryLanes final : public Lanes {
+class MemoryLanes : public Lanes {
  public:
   MemoryLanes(Network& network, int rank)
       : network_(network), rank_(rank), out_(network.ranks), in_(network.ranks) {}
@@ -113,6 +113,10 @@ class MemoryLanes final : public Lanes {
 
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
+ protected:
+  Network& network_;
+
+ private:
   bool send_to(std::size_t other) {
     Direction& way = out_[other];
     std::string& wire = network_.on_the_way[at(rank_) * network_.ranks + other];
@@ -140,10 +144,26 @@ class MemoryLanes final : public Lanes {
     return true;
   }
 
-  Network& network_;
   int rank_;
   std::vector<Direction> out_;
   std::vector<Direction> in_;
+};
+
+// The peer sends its last bytes and dies between two polls of this rank.
+class LastBytes final : public MemoryLanes {
+ public:
+  LastBytes(Network& network, std::size_t bytes) : MemoryLanes(network, 0), bytes_(bytes) {}
+
+  [[nodiscard]] std::optional<Error> wait(const Step&, int missing, int /*round*/) override {
+    wire_from_peer().append(bytes_, 'x');
+    report({.code = Errc::peer_failed, .rank = missing});
+    return failure();
+  }
+
+ private:
+  std::string& wire_from_peer() { return network_.on_the_way[network_.ranks]; }
+
+  std::size_t bytes_;
 };
 
 struct Ran {
@@ -245,6 +265,35 @@ TEST_CASE("lanes: a step of an operation sums its own count and divides by the g
   }
   CHECK(data[0] == std::vector<float>(10, 0.5F));
   CHECK(data[1] == data[0]);
+}
+
+TEST_CASE("lanes: bytes that arrived before the peer died complete the operation") {
+  const auto received = [](std::size_t bytes_on_the_way) {
+    Network network(2);
+    LastBytes lanes(network, bytes_on_the_way);
+    Streams streams(lanes, {0, 1});
+    std::string first(100, ' ');
+    std::string second(100, ' ');
+    // Each progress() call fills one of them.
+    streams.receive(1, first.data(), first.size());
+    streams.receive(1, second.data(), second.size());
+    const auto drained = streams.drain(Step{Request{}});
+    return std::pair{drained ? Errc::ok : drained.error().code, first + second};
+  };
+  CHECK(received(200) == std::pair{Errc::ok, std::string(200, 'x')});
+  CHECK(received(199).first == Errc::peer_failed);
+}
+
+TEST_CASE("lanes: a failure prevents a new operation, but no later step of a running one") {
+  Network network(1);
+  MemoryLanes lanes(network, 0);
+  LaneCollectives collectives(lanes, {0});
+  lanes.report({.code = Errc::peer_failed, .rank = 0});
+  const Request whole = request_of(Kind::barrier, 0);
+  Step step(whole);
+  CHECK_FALSE(collectives.run(step).has_value());
+  step.whole = &whole;
+  CHECK(collectives.run(step).has_value());
 }
 
 }  // namespace

@@ -284,6 +284,31 @@ TEST_CASE("shm: names a rank that has left at once") {
   CHECK(errors[0].rank == 1);
 }
 
+TEST_CASE("shm: a wait succeeds if the rank did its part just before it died") {
+  std::latch done(2);
+  with_ranks(2, [&](Shm&, Segment& segment) {
+    if (segment.self() == 0) {
+      segment.member(1).life.fetch_or(kOwnerDied);
+      const Step step{Request{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)}};
+      // The rank is missing until the wait reports its death, and has done its part then.
+      CHECK(segment.wait(step, [&] { return segment.failure() ? -1 : 1; }).has_value());
+      CHECK(segment.failure());
+    }
+    done.arrive_and_wait();
+  });
+}
+
+TEST_CASE("shm: a failure prevents a new operation, but no later step of a running one") {
+  with_ranks(1, [&](Shm& shm, Segment& segment) {
+    segment.report({.code = Errc::peer_failed, .rank = 0, .text = "rank 0 has died"});
+    const Request whole{.seq = 1, .deadline = steady_now() + std::chrono::seconds(20)};
+    Step step(whole);
+    CHECK(error_of(shm.run(step)).code == Errc::peer_failed);
+    step.whole = &whole;
+    CHECK(error_of(shm.run(step)).text.empty());
+  });
+}
+
 TEST_CASE("shm: a rank that has posted completes an operation that peers completed before dying") {
   for (const std::size_t count : {std::size_t{1}, std::size_t{1} << 20}) {
     std::latch ended(1);

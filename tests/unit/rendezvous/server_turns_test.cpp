@@ -9,6 +9,8 @@
 #include "unit/rendezvous/server_fixture.hpp"
 #include "unit/rendezvous/store_requests.hpp"
 
+#include <algorithm>
+
 using namespace muster;
 using testing::Dice;
 using testing::from_hex;
@@ -51,6 +53,21 @@ std::string ping(std::uint32_t nonce) {
   return out;
 }
 
+std::string list_keys() {
+  return with_strings(Opcode::list_keys, {});
+}
+
+// The reply to LIST_KEYS.
+std::string list_of(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  std::string out;
+  append_int(out, static_cast<std::int64_t>(names.size()));
+  for (const std::string& name : names) {
+    append_bytes(out, name);
+  }
+  return out;
+}
+
 const std::string kPong = from_hex("07000000");
 
 struct Fixture : testing::ServerFixture {
@@ -73,6 +90,14 @@ struct Fixture : testing::ServerFixture {
     for (std::size_t i = 0; i < count; ++i) {
       core.receive(id, with_keys(Opcode::wait, {key}));
     }
+    return id;
+  }
+
+  // A session that has set these keys.
+  SessionId setter(const std::vector<std::string>& keys) {
+    const SessionId id = greeted();
+    core.receive(id, set_all(keys, "v"));
+    finish();
     return id;
   }
 
@@ -220,6 +245,155 @@ TEST_CASE("server turns: several large requests take turns") {
   CHECK(f.drain(first) == kPong);
 }
 
+TEST_CASE("server turns: many small requests in one read take several turns") {
+  Fixture f;
+  const SessionId setter = f.greeted();
+  const SessionId other = f.greeted();
+  std::string sets;
+  std::string deletes;
+  for (const std::string& key : keys()) {
+    sets += with_strings(Opcode::set, {key, "v"});
+    deletes += with_strings(Opcode::delete_key, {key});
+  }
+  f.core.receive(setter, sets + ping(7));
+  CHECK(f.core.store().key_count() == kUnits);
+  CHECK_FALSE(f.core.wants_input(setter));
+  CHECK(f.answers(other));
+  CHECK(f.finish() >= kMany / kUnits);
+  CHECK(f.drain(setter) == kPong);
+  f.core.receive(setter, deletes);
+  CHECK(f.core.store().key_count() == kMany - kUnits);
+  f.finish();
+  CHECK(f.core.store().key_count() == 0);
+}
+
+TEST_CASE("server turns: each SET of a key with many watches takes a turn") {
+  Fixture f;
+  const SessionId watcher = f.core.open();  // in the older dialect
+  const std::string key("\x02\0\0\0\0\0\0\0/k", 10);
+  for (std::size_t i = 0; i < kMany; ++i) {
+    f.core.receive(watcher, "\x07" + key);
+  }
+  REQUIRE(f.drain(watcher) == std::string(kMany, '\3'));
+  const SessionId setter = f.greeted();
+  const std::string set = with_strings(Opcode::set, {"/k", "v"});
+  f.core.receive(setter, set + set + ping(7));
+  const std::size_t notices = f.drain(watcher).size();
+  f.core.advance();
+  CHECK(f.drain(watcher).size() == notices + kMany);  // the old value has one byte
+  f.finish();
+  CHECK(f.drain(setter) == kPong);
+}
+
+TEST_CASE("server turns: LIST_KEYS takes several turns and returns the keys of one moment") {
+  Fixture f;
+  const SessionId other = f.setter(keys());
+  const SessionId lister = f.greeted();
+  f.core.receive(lister, list_keys() + ping(7));
+  CHECK_FALSE(f.core.wants_input(lister));
+  CHECK(f.answers(other));
+  SECTION("while keys are created") {
+    f.core.receive(other, set_all({"/a", "/b", "/x", "/y", "/z"}, "v"));
+  }
+  SECTION("while keys are deleted") {
+    for (const std::string& key : keys()) {
+      f.core.receive(other, with_strings(Opcode::delete_key, {key}));
+    }
+  }
+  SECTION("while keys are deleted and created again") {
+    for (const std::string& key : keys()) {
+      f.core.receive(other, with_strings(Opcode::delete_key, {key}));
+      f.core.receive(other, with_strings(Opcode::set, {key, "v"}));
+      f.core.receive(other, with_strings(Opcode::delete_key, {key}));
+    }
+  }
+  CHECK(f.finish() >= kMany / kUnits);
+  CHECK(f.drain(lister) == list_of(keys()) + kPong);
+}
+
+TEST_CASE("server turns: one LIST_KEYS waits for another and sees the keys set before it") {
+  Fixture f;
+  const SessionId other = f.setter(keys());
+  const SessionId first = f.greeted();
+  const SessionId second = f.greeted();
+  f.core.receive(first, list_keys());
+  auto names = keys();
+  names.emplace_back("/new");
+  f.core.receive(other, with_strings(Opcode::set, {"/new", "v"}));
+  f.core.receive(second, list_keys() + list_keys() + ping(7));
+  SECTION("until the first one has its reply") {
+    f.finish();
+    CHECK(f.drain(first) == list_of(keys()));
+  }
+  SECTION("until the first session closes") {
+    f.core.forget(first);
+    f.finish();
+  }
+  CHECK(f.drain(second) == list_of(names) + list_of(names) + kPong);
+}
+
+TEST_CASE("server turns: a LIST_KEYS that waits for another does not delay it") {
+  Fixture f;
+  const SessionId first = f.setter(keys());
+  f.core.receive(first, list_keys());
+  Fixture alone;
+  alone.core.receive(alone.setter(keys()), list_keys());
+  for (std::size_t i = 0; i < kMany; ++i) {
+    f.core.receive(f.greeted(), list_keys());
+  }
+  for (std::size_t turns = alone.finish(); turns > 0; --turns) {
+    f.core.advance();
+  }
+  CHECK(f.drain(first) == list_of(keys()));
+}
+
+TEST_CASE("server turns: a LIST_KEYS with too large a reply closes the session") {
+  ServerLimits limits = small_turns();
+  limits.reply_bytes = list_of(keys()).size() - sizeof(std::int64_t) - 1;
+  Fixture f(limits);
+  const SessionId lister = f.setter(keys());
+  f.core.receive(lister, list_keys());
+  CHECK(f.core.closing(lister).empty());
+  f.finish();
+  CHECK(f.core.closing(lister).starts_with("LIST_KEYS with a reply of "));
+  CHECK(f.core.output(lister).empty());
+  // Another session can list then.
+  const SessionId other = f.greeted();
+  f.core.receive(other, with_strings(Opcode::delete_key, {"/k0"}) + list_keys());
+  f.finish();
+  CHECK(f.core.closing(other).empty());
+}
+
+TEST_CASE("server turns: the reply to an earlier WAIT follows a reply that takes several turns") {
+  Fixture f;
+  const SessionId other = f.setter(keys());
+  const SessionId waiter = f.waiting("/w", 1);
+  const bool lists = GENERATE(false, true);
+  std::string reply = lists ? list_of(keys()) : "";
+  for (std::size_t i = 0; i < kMany && !lists; ++i) {
+    append_bytes(reply, "v");
+  }
+  f.core.receive(waiter, (lists ? list_keys() : with_keys(Opcode::multi_get, keys())) + ping(7));
+  while (f.core.output(waiter).empty()) {
+    f.core.advance();
+  }
+  REQUIRE_FALSE(f.core.wants_input(waiter));
+  f.core.receive(other, with_strings(Opcode::set, {"/w", "v"}));
+  CHECK(f.core.check_invariants() == "");
+  SECTION("that is sent") {
+    f.finish();
+    CHECK(f.drain(waiter) == reply + std::string(1, '\0') + kPong);
+    CHECK(f.core.held_bytes() == 0);
+  }
+  SECTION("that is not sent, because the session closes") {
+    f.core.forget(waiter);
+    f.finish();
+    REQUIRE(f.greeted() == waiter);
+    CHECK(f.answers(waiter));
+    CHECK(f.core.held_bytes() == 0);
+  }
+}
+
 TEST_CASE("server turns: the replies to a session do not depend on the size of a turn") {
   const Seed seed;
   INFO(seed.describe());
@@ -231,6 +405,7 @@ TEST_CASE("server turns: the replies to a session do not depend on the size of a
       requests += dice.below(3) == 0   ? set_all(some, dice.bytes(dice.below(3000)))
                   : dice.below(2) == 0 ? with_keys(Opcode::multi_get, some)
                   : dice.below(2) == 0 ? with_keys(Opcode::check, some)
+                  : dice.below(2) == 0 ? list_keys()
                                        : with_strings(Opcode::delete_key, {"/k3"});
     }
     Fixture whole{ServerLimits{}};

@@ -192,3 +192,21 @@ TEST_CASE("store core: a watcher of the older dialect receives every change") {
         byte(2) + key + testing::from_hex("0200000000000000 'bc' 0000000000000000"));
   CHECK(store.woken() == Sessions{1});
 }
+
+TEST_CASE("store core: a session has a bounded number of watches") {
+  ServerLimits limits;
+  limits.watches = 2;
+  StoreFixture store(limits);
+  const auto watch = [&store](const char* key) {
+    return store.handle({.opcode = Opcode::watch_key, .key = key});
+  };
+  CHECK(watch("/w") == byte(3));
+  CHECK(watch("/w") == byte(3));
+  CHECK(watch("/x").empty());
+  CHECK(store.refusal == "a session watches 3 keys; the limit is 2");
+  store.session = 2;
+  CHECK(watch("/w") == byte(3));
+  store.core.forget(1);
+  store.core.forget(2);
+  CHECK(store.core.entry_count() == 0);
+}

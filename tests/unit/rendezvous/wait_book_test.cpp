@@ -16,10 +16,12 @@ struct Fixture {
   TurnBudget budget{1'000'000'000};
   std::vector<Push> pushes;
 
+  Entry& entry(std::string_view key) { return map.find(key)->second; }
+
   void wait(SessionId session, const std::vector<std::string>& keys) {
     const WaitId id = book.open(session);
     for (const std::string& key : keys) {
-      book.add_key(id, *map.try_emplace(key).first);
+      book.add_key(id, map.find_or_insert(key).node);
     }
     CHECK_FALSE(book.seal(id, budget));
   }
@@ -36,7 +38,7 @@ struct Fixture {
 
   std::vector<SessionId> wake(const std::string& key) {
     pushes.clear();
-    book.wake_all(map.at(key).make_extras(), budget, pushes);
+    book.wake_all(entry(key).make_extras(), budget, pushes);
     std::vector<SessionId> out;
     for (const Push& push : pushes) {
       CHECK(push.bytes == std::string(1, '\0'));
@@ -78,7 +80,7 @@ TEST_CASE("wait book: an element wakes only the first waiter") {
   Fixture f;
   f.wait(3, {"q"});
   f.wait(1, {"q"});
-  f.book.wake_first(f.map.at("q").make_extras(), f.budget, f.pushes);
+  f.book.wake_first(f.entry("q").make_extras(), f.budget, f.pushes);
   CHECK(f.pushes == std::vector<Push>{{3, std::string(1, '\0')}});
   CHECK(f.wake("q") == Sessions{1});
 }
@@ -91,7 +93,7 @@ TEST_CASE("wait book: cancelling removes all waits of one session and of no othe
   CHECK(f.book.awaited(1) == 3);
   CHECK(f.cancel(1) == std::vector<std::string>{"a", "b", "a"});
   CHECK(f.book.awaited(1) == 0);
-  CHECK(f.map.at("b").extras->empty());
+  CHECK(f.entry("b").extras->empty());
   CHECK(f.wake("a") == Sessions{2});
   CHECK(f.book.bytes() == 0);
 }
@@ -100,7 +102,7 @@ TEST_CASE("wait book: a cancelled wait whose first key has arrived leaves nothin
   Fixture f;
   f.wait(1, {"a", "b"});
   CHECK(f.wake("a").empty());
-  f.map.erase("a");
+  f.map.erase(*f.map.find("a"));
   CHECK(f.cancel(1).size() == 2);
   CHECK(f.wake("b").empty());
 }
@@ -121,7 +123,7 @@ TEST_CASE("wait book: the cost of a wait does not grow with the number of waits"
   }
   SECTION("each element ends the first one") {
     for (std::uint64_t i = 0; i < kWaits && in_time(); ++i) {
-      f.book.wake_first(f.map.at("a").make_extras(), f.budget, f.pushes);
+      f.book.wake_first(f.entry("a").make_extras(), f.budget, f.pushes);
     }
     CHECK(f.pushes.size() == kWaits);
   }
