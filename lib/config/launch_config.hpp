@@ -67,9 +67,8 @@ struct LaunchConfig {
 
   int nodes_min = 1;
   int nodes_max = 1;
-  int nproc = 1;             // number of workers on this node, with auto/gpu/cpu resolved
-  std::string nproc_reason;  // "auto: 2 GPUs seen in /proc/driver/nvidia", for --explain
-  int usable_cpus = 1;       // 0 if they were not counted, because the number is not needed
+  int nproc = 1;        // number of workers on this node, with auto/gpu/cpu resolved
+  int usable_cpus = 1;  // 0 if they were not counted, because the number is not needed
   std::string usable_cpus_reason;
 
   std::string rdzv_backend;  // "static" or "c10d"
@@ -140,7 +139,6 @@ struct LaunchConfig {
 
   bool virtual_local_rank = false;
   std::string devices;         // the visible GPUs from --devices; if empty, inherited
-  std::string numa_binding;    // the policy as typed
   NumaPlan numa_plan;          // the resulting masks on this node
   std::string local_rank_arg;  // "local_rank": pass --local_rank=N to the script; else empty
 
@@ -153,8 +151,9 @@ struct LaunchConfig {
   // job.toml", "default", "implied by …".
   std::map<std::string, std::string> origins;
 
-  // The text of each setting as its source has it, keyed like `origins`. Flags are 0 or 1.
-  std::map<std::string, std::string> texts;
+  // The value of each setting as --explain prints it, keyed like `origins`. The text from its
+  // source unless a step of resolve() replaces it.
+  std::map<std::string, std::string> shown;
 
   bool operator==(const LaunchConfig&) const = default;
 };

@@ -21,7 +21,6 @@ EXCEPTIONS = {
     ('function', 'tests/fakes/cuda/api_module.cpp'): "cuLaunchKernel's signature is CUDA's",
     ('function', 'tests/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
     ('lines', 'lib/agent/events/job_event.hpp'): 'data: one small value for each event',
-    ('lines', 'lib/config/options/settings.cpp'): 'data: one row for each option',
     ('lines', 'rendezvous/node/rendezvous_node.cpp'): 'one short function for each effect',
     ('lines', 'rendezvous/round/follower/link_core.hpp'): 'one class; its parts are in two files',
     ('lines', 'rendezvous/round/leader/round_core.hpp'): 'one class; its parts are in six files',

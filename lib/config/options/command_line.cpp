@@ -46,7 +46,7 @@ std::vector<const Option*> rows_with_prefix(std::string_view prefix,
                                             bool in_torchrun) {
   std::vector<const Option*> rows;
   for (const Option& row : all_options()) {
-    if (row.in_torchrun == in_torchrun && !row.hidden && is_offered(row, personality) &&
+    if (row.has(kTorchrun) == in_torchrun && !row.has(kHidden) && is_offered(row, personality) &&
         row.name.starts_with(prefix)) {
       rows.push_back(&row);
     }

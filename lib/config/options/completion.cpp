@@ -117,7 +117,7 @@ std::string zsh_argument(const Option& row, const std::string& flag) {
 }
 
 bool is_completed(const Option& row) {
-  return !row.hidden && is_offered(row, Personality::muster);
+  return !row.has(kHidden) && is_offered(row, Personality::muster);
 }
 
 }  // namespace

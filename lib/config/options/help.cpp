@@ -96,7 +96,7 @@ std::string help_text(Personality personality, int width) {
   for (const HelpGroup group : kHelpGroups) {
     out += fmt::format("\n{}\n", heading(group));
     for (const Option& row : all_options()) {
-      if (row.group == group && !row.hidden && is_offered(row, personality)) {
+      if (row.group == group && !row.has(kHidden) && is_offered(row, personality)) {
         out += wrapped(left_side(row), sentence_of(row), columns);
       }
     }

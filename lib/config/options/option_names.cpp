@@ -37,11 +37,11 @@ bool is_offered(const Option& row, Personality personality) {
 }
 
 std::string muster_variable(const Option& row) {
-  return row.kind == ValueKind::action || row.no_variable ? "" : variable("MUSTER_", row.name);
+  return row.kind == ValueKind::action || row.has(kNoVariable) ? "" : variable("MUSTER_", row.name);
 }
 
 std::string pet_variable(const Option& row) {
-  return row.has_pet ? variable("PET_", row.name) : "";
+  return row.has(kPet) ? variable("PET_", row.name) : "";
 }
 
 std::string long_flag(const Option& row) {

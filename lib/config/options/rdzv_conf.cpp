@@ -21,67 +21,6 @@ using Conf = std::map<std::string, std::string>;
 constexpr std::array<std::string_view, 6> kReserved{
     "backend", "endpoint", "run_id", "min_nodes", "max_nodes", "local_addr"};
 
-constexpr std::array<RdzvKey, 15> kKeys{{
-    {.name = "join_timeout",
-     .default_value = "600",
-     .in_c10d = true,
-     .help = "How long to wait for MIN nodes before giving up"},
-    {.name = "timeout",
-     .default_value = "900",
-     .in_static = true,
-     .help = "How long to wait for all nodes before giving up"},
-    {.name = "last_call_timeout",
-     .default_value = "30",
-     .in_c10d = true,
-     .help = "With MIN but fewer than MAX nodes: how long to wait for more before the job starts"},
-    {.name = "lease",
-     .default_value = "9",
-     .in_c10d = true,
-     .in_static = true,
-     .help = "A node that is silent for this long is considered lost; at least 0.2"},
-    {.name = "keep_alive_interval",
-     .default_value = "5",
-     .in_c10d = true,
-     .help =
-         "For torchrun compatibility: the lease is this interval times keep_alive_max_attempt if "
-         "one of the two is set and lease is not"},
-    {.name = "keep_alive_max_attempt",
-     .default_value = "3",
-     .in_c10d = true,
-     .help = "See keep_alive_interval"},
-    {.name = "join_delay",
-     .default_value = "0",
-     .in_c10d = true,
-     .in_static = true,
-     .help = "How long a running job collects new nodes before it regroups to admit them; never: "
-             "they wait until the job regroups for another reason"},
-    {.name = "is_host",
-     .in_c10d = true,
-     .help =
-         "true: this node hosts the rendezvous; false: it never does. By default the node that has "
-         "the endpoint's address hosts it"},
-    {.name = "allow_split_brain",
-     .default_value = "false",
-     .in_c10d = true,
-     .in_static = true,
-     .help =
-         "If true, after a network partition, continue even without a majority of the nodes. Both "
-         "sides may then run and write the same files. Intended for two-node jobs that must "
-         "not wait"},
-    {.name = "any_program",
-     .default_value = "false",
-     .in_c10d = true,
-     .in_static = true,
-     .help = "If true, nodes may run different programs or pass different arguments. By default a "
-             "node with a different command is rejected"},
-    {.name = "close_timeout",
-     .help = "muster notifies all nodes of the end of a job immediately, over open connections"},
-    {.name = "read_timeout", .help = "the rendezvous reads no state from a store"},
-    {.name = "heartbeat_timeout", .help = "lease defines when a node is lost"},
-    {.name = "cas_backoff_max_seconds", .help = "the rendezvous writes no state to a store"},
-    {.name = "store_type", .help = "the rendezvous always uses TCP"},
-}};
-
 constexpr double kLeaseMin = 0.2;         // seconds; on a busy machine, shorter leases would expire
 constexpr double kSecondsMax = 1e9;       // practically infinite, but fits into a Duration
 constexpr double kKeepAliveInterval = 5;  // seconds, as in torchrun
@@ -93,122 +32,132 @@ Duration to_duration(double seconds) {
       std::chrono::duration<double>(std::min(seconds, kSecondsMax)));
 }
 
-// Reads keys one by one and keeps the first error. Missing keys are not errors.
-class ConfReader {
- public:
-  explicit ConfReader(const Conf& conf) : conf_(conf) {}
-
-  [[nodiscard]] std::optional<std::string> text(std::string_view key) const {
-    const auto found = conf_.find(std::string(key));
-    return found == conf_.end() ? std::nullopt : std::optional(found->second);
-  }
-
-  // Seconds above 0.
-  std::optional<double> positive(std::string_view key) {
-    const auto value = number(key);
-    return value && *value <= 0 ? refuse(key, "must be a positive number of seconds") : value;
-  }
-
-  std::optional<double> at_least(std::string_view key, double least) {
-    const auto value = number(key);
-    return value && *value < least ? refuse(key, fmt::format("must be at least {} s", least))
-                                   : value;
-  }
-
-  std::optional<double> positive_integer(std::string_view key) {
-    const auto typed = text(key);
-    const auto value = parse_python_int(typed.value_or("1"));
-    if (!value || *value <= 0) {
-      return refuse(key, "must be a positive whole number");
-    }
-    return typed ? std::optional(static_cast<double>(*value)) : std::nullopt;
-  }
-
-  std::optional<bool> flag(std::string_view key) {
-    static constexpr std::array<std::string_view, 5> kYes{"1", "true", "t", "yes", "y"};
-    static constexpr std::array<std::string_view, 5> kNo{"0", "false", "f", "no", "n"};
-    const auto typed = text(key);
-    const std::string word = to_lower(typed.value_or("no"));
-    const bool yes = std::ranges::find(kYes, word) != kYes.end();
-    if (!yes && std::ranges::find(kNo, word) == kNo.end()) {
-      refuse(key, "must be true or false");
-    }
-    return typed ? std::optional(yes) : std::nullopt;
-  }
-
-  // Checks that the key, if set, has one of two values. Case is ignored.
-  void one_of(std::string_view key, std::string_view first, std::string_view second) {
-    const std::string word = to_lower(trim(text(key).value_or(std::string(first))));
-    if (word != first && word != second) {
-      refuse(key, fmt::format("must be {} or {}", first, second));
-    }
-  }
-
-  // Rejects a key that earlier versions used.
-  void renamed(std::string_view old_key, std::string_view key) {
-    if (text(old_key)) {
-      refuse(old_key, fmt::format("was renamed: use {}", key));
-    }
-  }
-
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-
- private:
-  std::optional<double> number(std::string_view key) {
-    const auto typed = text(key);
-    const auto value = parse_python_float(typed.value_or("0"));
-    if (!value) {
-      return refuse(key, "must be a number");
-    }
-    return typed ? value : std::nullopt;
-  }
-
-  std::nullopt_t refuse(std::string_view key, std::string_view rule) {
-    if (!error_) {
-      error_ = Error{Errc::usage, fmt::format("{}={} {}", key, text(key).value_or(""), rule)};
-    }
-    return std::nullopt;
-  }
-
-  const Conf& conf_;
-  std::optional<Error> error_;
-};
-
-void set(Duration& out, std::optional<double> seconds) {
-  if (seconds) {
-    out = to_duration(*seconds);
-  }
+// The rules parse a value and return the violated rule, or an empty string.
+std::string check_number(const std::string& text, RdzvValue& out) {
+  const auto value = parse_python_float(text);
+  out.number = value.value_or(0);
+  return value ? "" : "must be a number";
 }
 
-void read_c10d(ConfReader& reader, RendezvousConfig& out) {
-  set(out.join_timeout, reader.positive("join_timeout"));
-  set(out.last_call_timeout, reader.positive("last_call_timeout"));
-  const auto interval = reader.positive("keep_alive_interval");
-  const auto attempts = reader.positive_integer("keep_alive_max_attempt");
-  if (interval || attempts) {
-    const double lease =
-        interval.value_or(kKeepAliveInterval) * attempts.value_or(kKeepAliveAttempts);
-    out.lease = to_duration(std::max(lease, kLeaseMin));
-  }
-  out.is_host = reader.flag("is_host");
-  // Validated as in torchrun, but without effect. kKeys contains the reasons.
-  reader.positive("close_timeout");
-  reader.positive("read_timeout");
-  reader.positive("heartbeat_timeout");
-  reader.at_least("cas_backoff_max_seconds", 0);
-  reader.one_of("store_type", "tcp", "file");
+std::string check_positive(const std::string& text, RdzvValue& out) {
+  const std::string rule = check_number(text, out);
+  return rule.empty() && out.number <= 0 ? "must be a positive number of seconds" : rule;
 }
 
-void read_own(ConfReader& reader, RendezvousConfig& out) {
-  set(out.lease, reader.at_least("lease", kLeaseMin));
-  if (reader.text("join_delay") == "never") {
-    out.join_delay.reset();
-  } else {
-    set(*out.join_delay, reader.at_least("join_delay", 0));
+std::string check_at_least(double least, const std::string& text, RdzvValue& out) {
+  const std::string rule = check_number(text, out);
+  return rule.empty() && out.number < least ? fmt::format("must be at least {} s", least) : rule;
+}
+
+std::string check_not_negative(const std::string& text, RdzvValue& out) {
+  return check_at_least(0, text, out);
+}
+
+std::string check_lease(const std::string& text, RdzvValue& out) {
+  return check_at_least(kLeaseMin, text, out);
+}
+
+std::string check_delay(const std::string& text, RdzvValue& out) {
+  out.is_never = text == "never";
+  return out.is_never ? "" : check_not_negative(text, out);
+}
+
+std::string check_attempts(const std::string& text, RdzvValue& out) {
+  const auto value = parse_python_int(text);
+  out.number = static_cast<double>(value.value_or(0));
+  return out.number > 0 ? "" : "must be a positive whole number";
+}
+
+std::string check_flag(const std::string& text, RdzvValue& out) {
+  static constexpr std::array<std::string_view, 5> kYes{"1", "true", "t", "yes", "y"};
+  static constexpr std::array<std::string_view, 5> kNo{"0", "false", "f", "no", "n"};
+  const std::string word = to_lower(text);
+  out.is_yes = std::ranges::find(kYes, word) != kYes.end();
+  return out.is_yes || std::ranges::find(kNo, word) != kNo.end() ? "" : "must be true or false";
+}
+
+std::string check_store_type(const std::string& text, RdzvValue&) {
+  const std::string word = to_lower(trim(text));
+  return word == "tcp" || word == "file" ? "" : "must be tcp or file";
+}
+
+template <auto Member>
+void store_seconds(const RdzvValue& value, RendezvousConfig& out) {
+  out.*Member = to_duration(value.number);
+}
+
+template <auto Member>
+void store_flag(const RdzvValue& value, RendezvousConfig& out) {
+  out.*Member = value.is_yes;
+}
+
+void store_delay(const RdzvValue& value, RendezvousConfig& out) {
+  out.join_delay = value.is_never ? std::nullopt : std::optional(to_duration(value.number));
+}
+
+using Config = RendezvousConfig;
+
+// In the order of RdzvKey's members.
+// clang-format off
+constexpr auto kKeys = std::to_array<RdzvKey>({
+    {"join_timeout", "600", true, false, check_positive, store_seconds<&Config::join_timeout>,
+     "How long to wait for MIN nodes before giving up"},
+    {"timeout", "900", false, true, check_positive, store_seconds<&Config::join_timeout>,
+     "How long to wait for all nodes before giving up"},
+    {"last_call_timeout", "30", true, false, check_positive,
+     store_seconds<&Config::last_call_timeout>,
+     "With MIN but fewer than MAX nodes: how long to wait for more before the job starts"},
+    {"lease", "9", true, true, check_lease, store_seconds<&Config::lease>,
+     "A node that is silent for this long is considered lost; at least 0.2"},
+    {"keep_alive_interval", "5", true, false, check_positive, nullptr,
+     "For torchrun compatibility: the lease is this interval times keep_alive_max_attempt if one "
+     "of the two is set and lease is not"},
+    {"keep_alive_max_attempt", "3", true, false, check_attempts, nullptr,
+     "See keep_alive_interval"},
+    {"join_delay", "0", true, true, check_delay, store_delay,
+     "How long a running job collects new nodes before it regroups to admit them; never: they "
+     "wait until the job regroups for another reason"},
+    {"is_host", "", true, false, check_flag, store_flag<&Config::is_host>,
+     "true: this node hosts the rendezvous; false: it never does. By default the node that has "
+     "the endpoint's address hosts it"},
+    {"allow_split_brain", "false", true, true, check_flag, store_flag<&Config::allow_split_brain>,
+     "If true, after a network partition, continue even without a majority of the nodes. Both "
+     "sides may then run and write the same files. Intended for two-node jobs that must not wait"},
+    {"any_program", "false", true, true, check_flag, store_flag<&Config::any_program>,
+     "If true, nodes may run different programs or pass different arguments. By default a node "
+     "with a different command is rejected"},
+    // As in torchrun, these are checked, but they have no effect.
+    {"close_timeout", "", false, false, check_positive, nullptr,
+     "muster notifies all nodes of the end of a job immediately, over open connections"},
+    {"read_timeout", "", false, false, check_positive, nullptr,
+     "the rendezvous reads no state from a store"},
+    {"heartbeat_timeout", "", false, false, check_positive, nullptr,
+     "lease defines when a node is lost"},
+    {"cas_backoff_max_seconds", "", false, false, check_not_negative, nullptr,
+     "the rendezvous writes no state to a store"},
+    {"store_type", "", false, false, check_store_type, nullptr, "the rendezvous always uses TCP"},
+});
+
+// clang-format on
+
+// True if this backend's launcher reads the key. torchrun's c10d also checks keys without effect.
+bool is_checked(const RdzvKey& key, std::string_view backend) {
+  return backend == "static" ? key.in_static : key.in_c10d || !key.in_static;
+}
+
+// torchrun's keep_alive keys define the lease, unless `lease` is set.
+void apply_keep_alive(const Conf& conf, RendezvousConfig& out) {
+  const auto value_of = [&](const char* key, double fallback) {
+    const auto found = conf.find(key);
+    return found == conf.end() ? fallback : parse_python_float(found->second).value_or(fallback);
+  };
+  const bool is_set =
+      conf.contains("keep_alive_interval") || conf.contains("keep_alive_max_attempt");
+  if (is_set && !conf.contains("lease")) {
+    const double seconds_in_all = value_of("keep_alive_interval", kKeepAliveInterval) *
+                                  value_of("keep_alive_max_attempt", kKeepAliveAttempts);
+    out.lease = to_duration(std::max(seconds_in_all, kLeaseMin));
   }
-  reader.renamed("risk_two_worlds", "allow_split_brain");
-  out.allow_split_brain = reader.flag("allow_split_brain").value_or(false);
-  out.any_program = reader.flag("any_program").value_or(false);
 }
 
 }  // namespace
@@ -269,17 +218,29 @@ Result<Conf> parse_rdzv_conf(std::string_view text) {
 }
 
 Result<RendezvousConfig> read_rendezvous_config(const Conf& conf, std::string_view backend) {
-  ConfReader reader(conf);
   RendezvousConfig out;
   if (backend == "static") {
     out.join_timeout = kJoinTimeoutOfStatic;
-    set(out.join_timeout, reader.positive("timeout"));
   } else {
-    read_c10d(reader, out);
+    apply_keep_alive(conf, out);
   }
-  read_own(reader, out);
-  if (reader.error()) {
-    return std::unexpected(*reader.error());
+  for (const RdzvKey& key : kKeys) {
+    const auto typed = conf.find(std::string(key.name));
+    if (typed == conf.end() || !is_checked(key, backend)) {
+      continue;
+    }
+    RdzvValue value;
+    if (const std::string rule = key.check(typed->second, value); !rule.empty()) {
+      return failure(Errc::usage, fmt::format("{}={} {}", key.name, typed->second, rule));
+    }
+    if (key.store != nullptr) {
+      key.store(value, out);
+    }
+  }
+  if (const auto old = conf.find("risk_two_worlds"); old != conf.end()) {
+    return failure(
+        Errc::usage,
+        fmt::format("risk_two_worlds={} was renamed: use allow_split_brain", old->second));
   }
   return out;
 }

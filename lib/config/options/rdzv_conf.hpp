@@ -15,12 +15,21 @@
 
 namespace muster {
 
+// A parsed value. The key's rule defines which member is set.
+struct RdzvValue {
+  double number = 0;
+  bool is_yes = false;
+  bool is_never = false;
+};
+
 struct RdzvKey {
   std::string_view name;
-  std::string_view default_value{};  // as typed on a command line
-  bool in_c10d = false;              // has an effect with --rdzv-backend=c10d
-  bool in_static = false;            // has an effect with --rdzv-backend=static
-  std::string_view help{};           // one sentence; if the key has no effect, the reason
+  std::string_view default_value;  // as typed on a command line; may be empty
+  bool in_c10d;                    // has an effect with --rdzv-backend=c10d
+  bool in_static;                  // has an effect with --rdzv-backend=static
+  std::string (*check)(const std::string& text, RdzvValue& out);  // returns the violated rule
+  void (*store)(const RdzvValue& value, RendezvousConfig& out);   // null if another key uses it
+  std::string_view help;  // one sentence; if the key has no effect, the reason
 };
 
 [[nodiscard]] std::span<const RdzvKey> rdzv_keys();

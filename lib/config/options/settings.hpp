@@ -115,21 +115,26 @@ inline constexpr std::array kHelpGroups{HelpGroup::program,
                                         HelpGroup::looking,
                                         HelpGroup::compatible};
 
+// Bits of Option::traits.
+inline constexpr unsigned kTorchrun = 1;    // torchrun 2.15 has this option
+inline constexpr unsigned kPet = 2;         // PET_<NAME> is read
+inline constexpr unsigned kNoVariable = 4;  // MUSTER_<NAME> is not read; muster sets it for workers
+inline constexpr unsigned kHidden = 8;  // only in the manual page, not in --help and completions
+
 struct Option {
   OptionId id;
   std::string_view name;  // without leading dashes: "nproc-per-node"
-  char letter = 0;        // 'm' for -m
-  ValueKind kind = ValueKind::text;
+  char letter;            // 'm' for -m; 0 if none
+  ValueKind kind;
+  HelpGroup group;
+  unsigned traits;
+  std::string_view help;             // one sentence without a full stop
   std::string_view value_name{};     // for help: "N|auto|gpu|cpu"; empty for flags
   std::string_view default_value{};  // as typed on a command line
   std::string_view bare_value{};     // used if the option has no value; a value then needs '='
   std::string_view choices{};        // "a|b" for kind choice and some actions
-  HelpGroup group = HelpGroup::program;
-  std::string_view help{};   // one sentence without a full stop
-  bool in_torchrun = false;  // torchrun 2.15 has this option
-  bool has_pet = false;      // PET_<NAME> is read
-  bool no_variable = false;  // MUSTER_<NAME> is not read because muster sets it for the workers
-  bool hidden = false;       // only in the manual page, not in --help and completions
+
+  [[nodiscard]] bool has(unsigned trait) const { return (traits & trait) != 0; }
 };
 
 [[nodiscard]] std::span<const Option> all_options();

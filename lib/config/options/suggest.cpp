@@ -83,8 +83,8 @@ std::string_view nearest_name(std::string_view name,
 }
 
 const Option* nearest_option(std::string_view name, Personality personality) {
-  return nearest_of(name,
-                    [&](const Option& row) { return !row.hidden && is_offered(row, personality); });
+  return nearest_of(
+      name, [&](const Option& row) { return !row.has(kHidden) && is_offered(row, personality); });
 }
 
 const Option* nearest_setting(std::string_view name, Personality personality) {

@@ -29,6 +29,16 @@ struct Resolution {
   void set_origin(OptionId id, std::string origin) const {
     out.config.origins.insert_or_assign(std::string(option(id).name), std::move(origin));
   }
+
+  // Sets the value that --explain prints. An empty text is printed as "none".
+  void show(OptionId id, std::string text) const {
+    out.config.shown.insert_or_assign(std::string(option(id).name),
+                                      text.empty() ? "none" : std::move(text));
+  }
+
+  void show(OptionId id, bool value) const { show(id, value ? "yes" : "no"); }
+
+  void show(OptionId id, const char* text) const { show(id, std::string(text)); }
 };
 
 // The GPUs visible to the workers. Must run before GPUs are counted (resolve_devices.cpp).
@@ -62,6 +72,8 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_state_dir(const Resolution& resolution);
 // The rendezvous endpoints (resolve_endpoints.cpp).
 [[nodiscard]] Result<void> resolve_endpoints(const Resolution& resolution);
+// The rendezvous settings for --explain (show_rendezvous.cpp).
+void show_rendezvous(const Resolution& resolution);
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).
 [[nodiscard]] Result<void> resolve_addresses(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_rank_order(const Resolution& resolution);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/resolve/resolve.hpp"
 
+#include "base/text.hpp"
 #include "config/files/accelerate_config.hpp"
 #include "config/files/config_file.hpp"
 #include "config/options/suggest.hpp"
@@ -113,13 +114,32 @@ Result<void> check_accepted(const Resolution& r) {
   return {};
 }
 
-void note_sources(const Resolution& r) {
-  for (const Option& row : all_options()) {
-    if (row.kind != ValueKind::action && is_offered(row, r.line.personality)) {
-      r.config().origins.emplace(row.name, r.layers.of(row.id).origin);
-      r.config().texts.emplace(row.name, r.layers.text(row.id));
+// Exported variables, one on each line: "NAME" or "NAME=VALUE".
+std::string describe_exports(const std::string& text) {
+  std::vector<std::string> parts = split(text, '\n');
+  for (std::string& part : parts) {
+    const auto end = part.find('=');
+    if (end != std::string::npos && names_a_secret(part.substr(0, end))) {
+      part.replace(end + 1, std::string::npos, "***");
     }
   }
+  return join(parts, ",");
+}
+
+void note_sources(const Resolution& r) {
+  for (const Option& row : all_options()) {
+    if (row.kind == ValueKind::action || !is_offered(row, r.line.personality)) {
+      continue;
+    }
+    r.config().origins.emplace(row.name, r.layers.of(row.id).origin);
+    if (row.kind == ValueKind::flag) {
+      r.show(row.id, r.layers.is_on(row.id));
+    } else {
+      r.show(row.id, r.layers.text(row.id));
+    }
+  }
+  r.show(OptionId::export_variable, describe_exports(r.layers.text(OptionId::export_variable)));
+  r.show(OptionId::devices, r.config().devices);
 }
 
 // As in torchrun, the option has precedence over LOGLEVEL. An unknown level only causes a
@@ -136,6 +156,8 @@ Result<void> resolve_log_level(const Resolution& r) {
     return {};
   }
   r.config().log_level = *level;
+  r.show(OptionId::log_level,
+         split(option(OptionId::log_level).choices, '|')[static_cast<std::size_t>(*level)]);
   r.set_origin(OptionId::log_level, "LOGLEVEL");
   return {};
 }

@@ -27,6 +27,7 @@ Result<void> resolve_http(const Resolution& r) {
   const std::string& key = r.layers.text(OptionId::http_key);
   r.config().http_has_key = key != kNoKey;
   r.config().http_key_file = key == kNoKey ? "" : key;
+  r.show(OptionId::http_key, key.empty() ? "random" : key);
   const std::string& text = r.layers.text(OptionId::http);
   if (text == kOff) {
     return {};
@@ -48,6 +49,7 @@ Result<void> resolve_http(const Resolution& r) {
                                "' is not a numeric address; use an address of this host, or only "
                                "a port for 127.0.0.1");
   }
+  r.show(OptionId::http, out.describe());
   r.config().http = std::move(out);
   return {};
 }

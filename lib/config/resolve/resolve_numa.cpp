@@ -21,11 +21,24 @@ constexpr auto kPolicies = std::to_array<std::pair<std::string_view, NumaPolicy>
     {"core-complex", NumaPolicy::core_complex},
 });
 
+// The policy and, for auto, its result. The masks are on separate lines of --explain.
+void show_policy(const Resolution& r) {
+  const NumaPlan& plan = r.config().numa_plan;
+  if (!plan.reason.empty()) {
+    r.show(OptionId::numa_binding,
+           fmt::format("{} ({}{})",
+                       r.layers.text(OptionId::numa_binding),
+                       plan.ranks.empty() ? "none: " : "",
+                       plan.reason));
+  }
+}
+
 // If the platform starts one launcher per worker, only the platform knows which CPUs the other
 // workers use.
 Result<void> leave_to_platform(const Resolution& r, NumaPolicy policy) {
   if (policy == NumaPolicy::automatic) {
     r.config().numa_plan.reason = r.config().platform.what + " binds its tasks";
+    show_policy(r);
     return {};
   }
   return r.layers.refuse(
@@ -38,9 +51,9 @@ Result<void> leave_to_platform(const Resolution& r, NumaPolicy policy) {
 }  // namespace
 
 Result<void> resolve_numa(const Resolution& r) {
-  r.config().numa_binding = r.layers.text(OptionId::numa_binding);
-  const auto row = std::ranges::find(
-      kPolicies, r.config().numa_binding, &std::pair<std::string_view, NumaPolicy>::first);
+  const auto row = std::ranges::find(kPolicies,
+                                     r.layers.text(OptionId::numa_binding),
+                                     &std::pair<std::string_view, NumaPolicy>::first);
   MUSTER_CHECK(row != kPolicies.end());  // already checked against the table's choices
   if (row->second == NumaPolicy::none) {
     return {};
@@ -53,6 +66,7 @@ Result<void> resolve_numa(const Resolution& r) {
     return r.layers.refuse(OptionId::numa_binding, plan.error().message);
   }
   r.config().numa_plan = std::move(*plan);
+  show_policy(r);
   return {};
 }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace muster {
@@ -26,6 +28,7 @@ Result<void> resolve_spec(const Resolution& r, OptionId id, StdSpec& out) {
 Result<void> resolve_filter(const Resolution& r) {
   const std::string& text = r.layers.text(OptionId::local_ranks_filter);
   if (text.empty()) {
+    r.show(OptionId::local_ranks_filter, "all");
     return {};
   }
   std::set<int> ranks;
@@ -52,6 +55,9 @@ Result<void> resolve_duplicates(const Resolution& r,
     return r.layers.refuse(id, "needs a log directory, but --log-dir is /dev/null");
   }
   out = split_with_escapes(r.layers.text(id));
+  std::vector<std::string> shown;
+  std::ranges::transform(*out, std::back_inserter(shown), shell_quoted);
+  r.show(id, join(shown, ","));
   return {};
 }
 
@@ -64,6 +70,7 @@ Result<void> resolve_log_dir(const Resolution& r) {
   if (config.log_dir == "/dev/null") {
     config.log_dir.clear();
     config.logs_disabled = true;
+    r.show(OptionId::log_dir, "no files");
     return {};
   }
   const FileKind kind = r.machine.file_kind(config.log_dir);
@@ -79,6 +86,7 @@ void drop_what_needs_files(const Resolution& r) {
   if (config.logs_disabled && config.redirects != StdSpec{}) {
     r.warn("--log-dir=/dev/null: ignoring --redirects");
     config.redirects = {};
+    r.show(OptionId::redirects, "0");
   }
 }
 
@@ -87,6 +95,7 @@ void resolve_template(const Resolution& r) {
   const auto inherited = r.environ.get(kTemplateVariable);
   if (r.config().log_line_prefix_template.empty() && inherited && !inherited->empty()) {
     r.config().log_line_prefix_template = *inherited;
+    r.show(OptionId::log_line_prefix_template, std::string(*inherited));
     r.set_origin(OptionId::log_line_prefix_template, std::string(kTemplateVariable));
   }
 }

@@ -190,6 +190,8 @@ Result<void> resolve_local_rank_arg(const Resolution& r, bool by_launcher) {
                            "must be a name without leading dashes, for example local_rank");
   }
   r.config().local_rank_arg = by_launcher && name.empty() ? "local_rank" : name;
+  r.show(OptionId::local_rank_arg, r.config().local_rank_arg);
+  r.show(OptionId::use_env, r.config().local_rank_arg.empty());
   return {};
 }
 
@@ -232,6 +234,7 @@ Result<void> look_for_program(const Resolution& r) {
 Result<void> resolve_warm(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::warm)));
   const auto flag = parse_word_flag(text);
+  r.show(OptionId::warm, "off");
   if (flag == false) {
     return {};
   }
@@ -249,6 +252,7 @@ Result<void> resolve_warm(const Resolution& r) {
       return r.layers.refuse(OptionId::warm, "must be auto, off or module names: torch,numpy");
     }
   }
+  r.show(OptionId::warm, modules.empty() ? "auto" : join(modules, ","));
   r.config().warm = std::move(modules);
   return {};
 }
@@ -291,6 +295,7 @@ Result<void> resolve_program(const Resolution& r) {
     return failure(Errc::usage, "the program name is empty");
   }
   program.kind = kind_of(r, program.name);
+  r.show(OptionId::no_python, program.kind == ProgramKind::executable);
   note_wrong_side(r);
   if (auto warm = resolve_warm(r); !warm) {
     return warm;

@@ -228,6 +228,7 @@ Result<void> resolve_rendezvous(const Resolution& r) {
       return done;
     }
   }
+  show_rendezvous(r);
   return {};
 }
 

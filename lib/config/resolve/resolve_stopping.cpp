@@ -56,6 +56,7 @@ Result<void> resolve_hangs(const Resolution& r) {
   }
   config.watch_hangs = true;
   config.hang_timeout = *limit;
+  r.show(OptionId::hang_timeout, describe(*limit));
   return {};
 }
 
@@ -72,6 +73,7 @@ Result<void> resolve_timeout(const Resolution& r) {
             "{}={}: must be a time of at least 0 seconds", kTimeoutVariable, shell_quoted(text)));
   }
   r.config().shutdown_timeout = *timeout;
+  r.show(OptionId::shutdown_timeout, describe(*timeout));
   if (from_variable) {
     r.set_origin(OptionId::shutdown_timeout, std::string(kTimeoutVariable));
   }
@@ -110,8 +112,11 @@ void resolve_delivery(const Resolution& r) {
   if (step) {
     r.config().signal_delivery = SignalDelivery::slurm_step;
     r.set_origin(OptionId::signal_delivery, r.config().platform.what);
+    r.show(OptionId::signal_delivery, "group for signals from Slurm");
   } else if (how == "group") {
     r.config().signal_delivery = SignalDelivery::group;
+  } else {
+    r.show(OptionId::signal_delivery, "leader");
   }
   const auto& ends = r.config().platform.ends;
   const bool chosen = r.config().origins.at("shutdown-timeout") != "default";

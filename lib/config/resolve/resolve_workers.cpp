@@ -68,12 +68,14 @@ Result<void> resolve_nproc(const Resolution& r) {
                              fmt::format("must be from 1 to {}", kNprocMax));
     }
     r.config().nproc = static_cast<int>(*number);
+    r.show(OptionId::nproc_per_node, std::to_string(*number));
     return {};
   }
   auto counted = count_workers(r, text);
   MUSTER_RETURN_IF_ERROR(counted);
   r.config().nproc = counted->count;
-  r.config().nproc_reason = fmt::format("{}: {}", text, counted->reason);
+  r.show(OptionId::nproc_per_node,
+         fmt::format("{} ({}: {})", counted->count, text, counted->reason));
   return {};
 }
 
@@ -156,6 +158,7 @@ Result<void> resolve_stdin_rank(const Resolution& r) {
     const bool alone = nproc == 1;
     const bool talks = alone || r.machine.stdin_is_terminal();
     r.config().stdin_rank = talks ? std::optional(0) : std::nullopt;
+    r.show(OptionId::stdin_rank, talks ? "0" : "none");
     r.set_origin(OptionId::stdin_rank,
                  alone   ? "default: one worker"
                  : talks ? "default: a terminal"

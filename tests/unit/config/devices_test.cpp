@@ -38,7 +38,7 @@ TEST_CASE("devices: the list becomes the workers' variable, and counts for gpu a
   for (const char* nproc : {"--nproc-per-node=gpu", "--nproc-per-node=auto"}) {
     const Launch launch{{"--devices=3,0, 1", nproc}, {}};
     CHECK(launch.config().nproc == 3);
-    CHECK(contains(launch.config().nproc_reason, "3 of --devices"));
+    CHECK(contains(launch.config().shown.at("nproc-per-node"), "3 of --devices"));
     CHECK(launch.config().devices == "3,0,1");
     CHECK(variable(launch, "CUDA_VISIBLE_DEVICES") == "3,0,1");
     CHECK_FALSE(variable(launch, "HIP_VISIBLE_DEVICES"));
@@ -145,7 +145,7 @@ TEST_CASE("numa: passes the policy and the workers to the machine, and keeps its
 TEST_CASE("numa: none is the default and queries nothing") {
   Launch launch{{}, {{"OMP_NUM_THREADS", "1"}}};
   CHECK(launch.config().numa_plan == NumaPlan{});
-  CHECK(launch.config().numa_binding == "none");
+  CHECK(launch.config().shown.at("numa-binding") == "none");
   CHECK(launch.machine.questions == 0);
 }
 

@@ -91,16 +91,21 @@ const std::vector<Trial>& trials() {
   return all;
 }
 
-// Without fields that only contain a setting's source or spelling.
-LaunchConfig effect_of(Args args, const Trial& trial) {
+LaunchConfig config_of(Args args, const Trial& trial) {
   Launch launch{std::move(args), trial.variables};
   launch.program = {trial.program};
   launch.machine.kinds["./run.py"] = FileKind::executable;
+  launch.machine.numa->cpus = 4;
   launch.machine.texts = {
       {"order", "node1\n"}, {"job.toml", "max-restarts = 3\n"}, {"job.yaml", "num_processes: 3\n"}};
-  LaunchConfig out = launch.config();
+  return launch.config();
+}
+
+// Without fields that only contain a setting's source or spelling.
+LaunchConfig effect_of(Args args, const Trial& trial) {
+  LaunchConfig out = config_of(std::move(args), trial);
   out.origins.clear();
-  out.texts.clear();
+  out.shown.clear();
   out.rdzv_conf.clear();
   out.config_file.clear();
   out.platform = {};
@@ -144,6 +149,20 @@ TEST_CASE("effects: each option changes the configuration, or its help says that
     }
     CHECK_FALSE(effect_of(joined(trial->others, trial->typed), *trial) ==
                 effect_of(trial->others, *trial));
+  }
+}
+
+TEST_CASE("effects: --explain shows each option that is set, and none only if that was typed") {
+  for (const Trial& trial : trials()) {
+    const Option& row = option(trial.id);
+    INFO(row.name);
+    const LaunchConfig out = config_of(joined(trial.others, trial.typed), trial);
+    const std::string& shown = out.shown.at(std::string(row.name));
+    CHECK(out.origins.at(std::string(row.name)) != "default");
+    CHECK((shown == "none") == trial.typed.front().ends_with("=none"));
+    if (row.kind == ValueKind::flag) {
+      CHECK(shown == "yes");
+    }
   }
 }
 

@@ -13,15 +13,13 @@ READERS = ('lib/plan', 'lib/agent', 'apps/muster')
 
 # Fields that are only for --explain, and where their effect is instead.
 EXPLAINED = {
-    'nproc_reason': 'says how nproc was counted',
     'usable_cpus_reason': 'says how usable_cpus was counted',
     'devices': "its effect is the workers' visibility variables",
-    'numa_binding': 'its effect is numa_plan',
     'rdzv_conf': 'as typed; rendezvous is what it means',
     'standalone': 'its effect is rdzv_backend, rdzv_endpoints and rdzv_id',
     'config_file': 'its effect is the settings in it',
     'origins': 'where settings came from',
-    'texts': 'what settings were before they were resolved',
+    'shown': 'how --explain prints settings',
 }
 
 

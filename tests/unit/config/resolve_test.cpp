@@ -57,7 +57,7 @@ TEST_CASE("resolve: each option that has a PET_ variable is read from it") {
                                                   {"rank-order", "file:order"},
                                                   {"rdzv-endpoint", "a:1"}};
   for (const Option& row : all_options()) {
-    if (!row.has_pet) {
+    if (!row.has(kPet)) {
       continue;
     }
     const auto found = values.find(std::string(row.name));
@@ -86,7 +86,7 @@ TEST_CASE("resolve: PET_ flags are bool(int(value)), and typed flags are always 
 TEST_CASE("resolve: PET_ values are converted but not checked against the choices") {
   CHECK(Launch{{}, {{"PET_MAX_RESTARTS", "x"}}}.error() ==
         "--max-restarts=x (from PET_MAX_RESTARTS): must be a whole number");
-  CHECK(Launch{{}, {{"PET_START_METHOD", "zz"}}}.config().texts.at("start-method") == "zz");
+  CHECK(Launch{{}, {{"PET_START_METHOD", "zz"}}}.config().shown.at("start-method") == "zz");
   CHECK(error({"--start-method=zz"}) ==
         "--start-method=zz: must be one of spawn, fork, forkserver");
 }
@@ -165,14 +165,14 @@ TEST_CASE("resolve: nproc-per-node as Python's int, and what is counted by name"
   CHECK(config({"--nproc-per-node=gpu"}).nproc == 4);
   const LaunchConfig counted = config({"--nproc-per-node=auto"});
   CHECK(counted.nproc == 4);
-  CHECK(counted.nproc_reason == "auto: 4 NVIDIA GPUs in /dev");
+  CHECK(counted.shown.at("nproc-per-node") == "4 (auto: 4 NVIDIA GPUs in /dev)");
 }
 
 TEST_CASE("resolve: auto without a GPU means one worker per usable CPU") {
   Launch launch{{"--nproc-per-node=auto"}, {}};
   launch.machine.gpus = {0, "none seen"};
   CHECK(launch.config().nproc == 8);
-  CHECK(launch.config().nproc_reason == "auto: 8 CPUs by affinity; none seen");
+  CHECK(launch.config().shown.at("nproc-per-node") == "8 (auto: 8 CPUs by affinity; none seen)");
   launch.args = {"--nproc-per-node=gpu"};
   CHECK(launch.error() == "--nproc-per-node=gpu: no usable GPU: none seen");
 }
@@ -266,7 +266,7 @@ TEST_CASE("resolve: torchrun's options without a meaning here are taken when har
                 "--event-log-handler=null",
                 "--logs-specs=default",
                 "--monitor-interval=5"})
-            .texts.at("monitor-interval") == "5");
+            .shown.at("monitor-interval") == "5");
   CHECK(error({"--event-log-handler=console"}).find("use --log-level=info") != std::string::npos);
   CHECK(error({"--logs-specs=mine"}).find("use --log-dir") != std::string::npos);
   for (const char* bad : {"0", "-1", "0.0"}) {

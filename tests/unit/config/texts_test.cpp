@@ -66,10 +66,10 @@ TEST_CASE("texts: every row of the table is in help, manual, completions and exp
     CHECK(has(manual, roff_flag(row)));
     CHECK_FALSE(row.help.empty());
     CHECK_FALSE(row.help.ends_with('.'));
-    if (!row.hidden) {
+    if (!row.has(kHidden)) {
       CHECK(has(help, long_flag(row)));
     }
-    if (!row.hidden && is_offered(row, Personality::muster)) {
+    if (!row.has(kHidden) && is_offered(row, Personality::muster)) {
       CHECK(has(bash, long_flag(row)));
       CHECK(has(zsh, "'" + long_flag(row)));
     }
@@ -118,10 +118,10 @@ TEST_CASE("texts: the table contains all options of torchrun 2.15, including sho
     INFO(name);
     const Option* row = find_option(name);
     REQUIRE(row != nullptr);
-    CHECK(row->in_torchrun);
+    CHECK(row->has(kTorchrun));
     const bool without = row->id == OptionId::logs_specs || row->id == OptionId::numa_binding ||
                          row->kind == ValueKind::action;
-    CHECK(row->has_pet == !without);
+    CHECK(row->has(kPet) == !without);
   }
   CHECK(find_letter('m')->id == OptionId::module);
   CHECK(find_letter('r')->id == OptionId::redirects);
