@@ -3,6 +3,7 @@
 
 #include "base/plural.hpp"
 #include "base/printable.hpp"
+#include "hang/hang_core.hpp"
 #include "hang/judge/judge.hpp"
 #include "hang/judge/own_cause.hpp"
 
