@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that hang in PyTorch, like those in kinds.py."""
+import contextlib
 import os
 import signal
 import site
@@ -12,11 +13,36 @@ from kind import FOREVER, kind, only_rank_1
 PACKAGE = os.path.join(os.path.dirname(__file__), *[os.pardir] * 2, "lib", "python")
 
 
+@contextlib.contextmanager
+def busy():
+    """Prints lines meanwhile: on a busy machine, importing PyTorch takes as long as a hang."""
+    done = threading.Event()
+
+    def report():
+        while not done.wait(0.2):
+            print("starting", flush=True)
+
+    reporter = threading.Thread(target=report)
+    reporter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reporter.join()
+
+
 class Torch:
     """With gloo, only lines of output are visible; with the backend "muster", its operations
     are."""
 
     def __init__(self, backend, trains):
+        with busy():
+            self.start(backend, trains)
+        for step in range(3):
+            self.sum()
+            print("step", step, flush=True)
+
+    def start(self, backend, trains):
         if backend == "gloo":
             site.addsitedir(PACKAGE)  # does what the .pth file of an installed package does
         import torch
@@ -26,12 +52,8 @@ class Torch:
         dist.init_process_group(backend)
         self.rank, self.dist, self.torch = dist.get_rank(), dist, torch
         if trains:
-            # Importing PyTorch takes as long as a hang if the machine is busy.
             import torch.utils.data
             train(self, [torch.ones(2, 4)], loud=False)
-        for step in range(3):
-            self.sum()
-            print("step", step, flush=True)
 
     def sum(self):
         self.dist.all_reduce(self.torch.ones(4))
