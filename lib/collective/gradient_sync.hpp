@@ -79,8 +79,8 @@ class GradientSync {
   // The gradient's memory, initially zero. It may move: see GradientStats::moved.
   [[nodiscard]] Result<void*> grad(int id) const;
   // Sets the caller's memory for a gradient, on the same device, until the next bind(). On GPUs
-  // the memory is read on the stream of mark_ready; the sum is written on the stream of
-  // wait_stream, or before wait() returns.
+  // the memory is read on the stream passed to mark_ready(). The sum is written on the stream
+  // passed to wait_stream(), or before wait() returns.
   [[nodiscard]] Result<void> bind(int id, void* memory);
 
   // false: this step only accumulates and sends nothing.

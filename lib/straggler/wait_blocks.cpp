@@ -40,7 +40,7 @@ const GroupWaits* find_group(const RankWaits* rank, const std::string& group) {
   return found == rank->groups.end() ? nullptr : &*found;
 }
 
-// The increase since `before`. A counter that decreased has been restarted.
+// The increase since `before`. A counter that has decreased was reset.
 GroupWaits since(const GroupWaits* before, const GroupWaits& now) {
   const bool anew = before == nullptr || now.operations < before->operations ||
                     now.waits < before->waits || now.waited < before->waited;

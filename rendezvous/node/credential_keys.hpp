@@ -22,7 +22,7 @@ namespace muster {
 
 class CredentialKeys {
  public:
-  // Runs work, such as sending replies, within a turn of the sockets.
+  // Runs a callback, such as one that sends replies, in one iteration of the event loop.
   using Turn = std::function<void(const std::function<void()>&)>;
   using Key = std::shared_ptr<const JobTrust>;
 

@@ -63,7 +63,7 @@ struct Hello {
   NodeId lost = 0;           // the coordinator that it followed and can no longer reach
   bool waited = false;       // a full lease has passed since that coordinator's last message
   bool running = false;      // its workers of the round `started` are running
-  bool coordinates = false;  // it leads other nodes (purpose ask: a claim)
+  bool coordinates = false;  // it leads other nodes; with Purpose::ask, it claims to lead
   bool has_quorum = false;   // it may form rounds
   Inheritance inherits{};
   bool operator==(const Hello&) const = default;

@@ -36,8 +36,9 @@ bool is_missing_module(const WorkerFailure& failure) {
 
 std::string hint_for(const WorkerFailure& failure) {
   if (is_abort_at_exit(failure)) {
-    return "this is a known PyTorch bug at program exit (pytorch#190489): delete models in "
-           "DistributedDataParallel and call destroy_process_group() before the program exits";
+    return "this is a known PyTorch bug at program exit (pytorch#190489): delete the "
+           "DistributedDataParallel models and call destroy_process_group() before the program "
+           "exits";
   }
   if (!failure.python.empty() && is_missing_module(failure)) {
     return printable(

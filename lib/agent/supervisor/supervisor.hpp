@@ -55,7 +55,8 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void on_worker_exit(const WorkerExit& exit) override;
   void on_worker_dying(const WorkerExit& exit) override;
 
-  // Called when we killed the worker because of the failure in `exit`, which counts immediately.
+  // Called when we kill the worker because of the failure in `exit`. The failure is handled
+  // immediately, before the worker is reaped.
   void on_worker_killed(const WorkerExit& exit);
 
   void on_groups_empty() override;

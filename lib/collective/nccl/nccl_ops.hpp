@@ -38,8 +38,9 @@ struct Target {
 // Encodes a scalar as one element. f16, bf16 and fp8 are rounded to nearest.
 [[nodiscard]] std::array<std::byte, 8> encode_scalar(DType dtype, double value);
 
-// NCCL's operator if no scalar is needed. With one rank it is the sum, which copies. An average
-// would multiply by 1 and trigger the bug described at whole_part_of_one_rank.
+// NCCL's operator if no scalar is needed. With one rank it is ncclSum, because a sum over one rank
+// is a plain copy. An average would multiply by 1 and trigger the bug described at
+// whole_part_of_one_rank.
 [[nodiscard]] ncclRedOp_t built_in_operator(Op op, int size);
 
 // Queues the request with one library call or a group of them. `op` is the reduction operator.

@@ -139,8 +139,8 @@ torchrun, and muster reserves MASTER_PORT for it in the same way. The variable h
 )";
 
 constexpr std::string_view kShown = R"(.SH MONITORING
-The owner of a job, and root, can inspect and control it with musterctl on the same host, without
-any option of the job. The commands are status, top, events, timeline, stacks, flights, stop and
+The owner of a job, and root, can inspect and control it with musterctl on the same host. The job
+needs no option for this. The commands are status, top, events, timeline, stacks, flights, stop and
 drain. \-\-http=PORT also serves it to browsers and monitoring systems on 127.0.0.1;
 \-\-http=0.0.0.0:PORT, or another address, serves other hosts. The page and /v1 contain output of
 failed workers, so they require a key. muster prints the URL with the key on standard error, and

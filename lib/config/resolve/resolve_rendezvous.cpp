@@ -106,7 +106,7 @@ Result<void> resolve_standalone(const Resolution& r) {
   } else if (!many && r.layers.text(OptionId::rdzv_backend) == "static" &&
              !r.layers.is_given(OptionId::master_port) &&
              r.layers.text(OptionId::rdzv_endpoint).empty()) {
-    make_standalone(r, "implied by one node without a port");
+    make_standalone(r, "default for one node if no port is set");
   }
   return {};
 }

@@ -89,7 +89,7 @@ void Inspection::conclude_if_all_there() {
 void Inspection::conclude() {
   std::ranges::move(collector_.gaps(), std::back_inserter(evidence_.gaps));
   std::ranges::move(torch_recorders_.gaps(), std::back_inserter(evidence_.gaps));
-  // After time_is_up() some tools may still run.
+  // After time_is_up(), some tools may still be running.
   cancel();
   // The window is longer than kCpuWindow if the stacks arrived later.
   const std::chrono::duration<double> window = steady_now() - before_at_;

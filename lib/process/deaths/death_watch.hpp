@@ -68,8 +68,9 @@ class DeathWatch final : public Watcher {
   std::array<Holder, kLivenessWords> holders_{};
 };
 
-// The failure from which a process is dying, from its /proc/<pid>/stat. None if it is not exiting,
-// exits with 0, or the kernel does not show the status. Pure.
+// The non-zero exit code or the fatal signal of a process that is exiting, read from its
+// /proc/<pid>/stat. None if it is not exiting, exits with 0, or the kernel does not show the
+// status. Pure.
 [[nodiscard]] std::optional<ExitStatus> parse_dying(std::string_view stat);
 
 // A process that is exiting but has not been reaped.

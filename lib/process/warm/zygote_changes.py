@@ -35,7 +35,8 @@ def stamp(path):
 
 
 def could_be_imported(folder, names):
-    """The entries of a directory that could be one of these modules or could add directories."""
+    """The entries of a directory that could provide one of these modules, or could extend
+    sys.path (.pth files)."""
     try:
         entries = os.listdir(folder)
     except OSError:

@@ -46,7 +46,7 @@ def why_unknown(names):
 
 
 def why_not_begin(program, state):
-    """The reason why no worker may be forked even before the imports, or None."""
+    """Why workers cannot be forked from this process even if nothing is imported, or None."""
     why = program.why_not_begin()
     if why:
         return why

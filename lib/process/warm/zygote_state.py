@@ -70,8 +70,8 @@ def descriptors():
 
 
 def shared_memory(ours):
-    """A writable shared mapping through which workers would affect each other; None if no such
-    mapping exists, except ours at this address."""
+    """A writable shared mapping through which workers could affect each other, or None. Ignores our
+    own mapping, which starts at the address `ours`."""
     with open("/proc/self/maps", "rb") as file:
         found = re.search(rb"^(?!0*%x-)\S+ .w.s .*$" % (ours or 0), file.read(), re.MULTILINE)
     return os.fsdecode((found[0].split(None, 5) + [b""])[5]).strip() or "memory" if found else None

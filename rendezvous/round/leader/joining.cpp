@@ -48,8 +48,8 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   }
   if (theirs.version != ours.version) {
     return Refuse{Refusal::wrong_version,
-                  fmt::format("muster is version {} in the job and {} on the refused node; all "
-                              "nodes need the same",
+                  fmt::format("the job runs muster {}, but the refused node runs {}; all nodes "
+                              "need the same version",
                               ours.version,
                               theirs.version)};
   }
@@ -82,7 +82,8 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
 }
 
 // Each node needs a separate node_rank if the backend is static or the platform numbers the nodes.
-// On a platform, a silent holder may be the node that is returning.
+// If the platform does, a node that has this rank but is silent may be the same node before a
+// restart.
 const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
   const NodeInfo& comes = hello.node;
   const bool is_static = settings_.terms.backend == "static";

@@ -44,7 +44,7 @@ TEST_CASE("resolve: one node without a port implies standalone, whatever the bac
     CHECK(out.master_port == 0);
   }
   CHECK(config({"--rdzv-id=7"}).origins.at("rdzv-id") ==
-        "implied by one node without a port, in place of 7");
+        "default for one node if no port is set, in place of 7");
 }
 
 TEST_CASE("resolve: standalone overrides contradicting settings") {

@@ -217,7 +217,7 @@ TEST_CASE("explain: each setting with its value and its source") {
         "nproc-per-node 4 (auto: 4 NVIDIA GPUs in /dev) command line");
   CHECK(line_of(text, "tee") == "tee 3 command line");
   CHECK(line_of(text, "max-restarts") == "max-restarts 0 default");
-  CHECK(line_of(text, "standalone") == "standalone yes implied by one node without a port");
+  CHECK(line_of(text, "standalone") == "standalone yes default for one node if no port is set");
   CHECK(line_of(text, "rdzv-conf") == "rdzv-conf a=1,token=*** command line");
   CHECK_FALSE(has(text, "secret"));
 }
