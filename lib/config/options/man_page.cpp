@@ -294,7 +294,7 @@ std::string describe_keys() {
          ".\n";
 }
 
-std::string describe(const Option& row) {
+std::string describe_option(const Option& row) {
   std::string flag = row.letter != 0 ? fmt::format("\\fB\\-{}\\fR, ", row.letter) : "";
   flag += fmt::format("\\fB{}\\fR", roff(long_flag(row)));
   if (!row.value_name.empty()) {
@@ -320,7 +320,7 @@ std::string man_page() {
     out += fmt::format(".SS {}\n", heading(group));
     for (const Option& row : all_options()) {
       if (row.group == group) {
-        out += describe(row);
+        out += describe_option(row);
       }
     }
   }

@@ -129,7 +129,7 @@ class Attached:
         last micro-batch. InvalidState: wait() was not called after the last backward pass."""
         if self._marked is not None:
             raise errors.InvalidState(
-                "accumulate: wait() was not called after the last backward(); call it first")
+                "accumulate: wait() was not called after the last backward(); call wait() first")
         self._synchronizes = False
         try:
             yield self
