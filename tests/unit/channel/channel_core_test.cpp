@@ -252,7 +252,7 @@ TEST_CASE("channel core: only a worker that sends too much has to wait") {
   }
   bench.say(1, flood);
   REQUIRE(bench.effects.size() == 2);
-  CHECK(std::get<Warn>(bench.effects[0]).text.starts_with("rank 2 sends muster more than 100"));
+  CHECK(std::get<Warn>(bench.effects[0]).text.starts_with("rank 2 sends more than 100"));
   const Hold hold = std::get<Hold>(bench.effects[1]);
   CHECK(hold == Hold{1, at(10.01)});
   bench.effects.clear();

@@ -106,8 +106,8 @@ TEST_CASE("channel frames: size and depth are limited") {
                        std::string(static_cast<std::size_t>(levels), ']'));
   };
   CHECK(decode_worker_frame(nested(kDepthMax - 1)));
-  CHECK(refusal(nested(kDepthMax)) == "a frame with more than 16 levels");
-  CHECK(refusal(nested(4000)) == "a frame with more than 16 levels");
+  CHECK(refusal(nested(kDepthMax)) == "a frame nested more than 16 levels deep");
+  CHECK(refusal(nested(4000)) == "a frame nested more than 16 levels deep");
   // Brackets in a string do not count, and an escaped quote does not end it.
   CHECK(decode_worker_frame(
       fmt::format(R"({{"type":"unhealthy","why":"\"{}"}})", std::string(100, '['))));
@@ -126,7 +126,7 @@ TEST_CASE("channel frames: does not send an event that the agent would reject") 
   };
   CHECK(event_of(nested(kDepthMax - 1)));
   CHECK(event_of(nested(kDepthMax)).error().message ==
-        "cannot send this event: a frame with more than 16 levels");
+        "cannot send this event: a frame nested more than 16 levels deep");
   const std::size_t around = encode(WorkerFrame(WorkerEvent{"1"})).size() - 2;
   const auto text = [&](std::size_t more) {
     return '"' + std::string(kFrameBytesMax - around - 2 + more, 'x') + '"';

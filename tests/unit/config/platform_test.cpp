@@ -249,7 +249,8 @@ TEST_CASE("platform: a job outside of a step needs srun, or a request for one ma
 }
 
 TEST_CASE("platform: --as-node is only for explanations") {
-  CHECK(launch({"--as-node=1"}, step(0, 4)).error().find("needs --explain") != std::string::npos);
+  CHECK(launch({"--as-node=1"}, step(0, 4)).error().find("only with --explain") !=
+        std::string::npos);
   const auto config = launch({"--explain", "--as-node=3"}, step(0, 4)).config();
   CHECK(config.node_rank == 3);
   CHECK(config.rendezvous.is_host == false);
