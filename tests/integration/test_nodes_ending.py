@@ -93,7 +93,7 @@ class Success(NodesCase):
         self.addCleanup(nodes[2].kill_all)
         ended, = job.ends(nodes[0], code=69)
         self.assertRegex(ended.err, "too few nodes remain for another round: 1 of 3 have "
-                                    r"succeeded and left, missing: \S+ \(not responding")
+                                    r"succeeded and left, missing: \S+ \(silent")
         nodes[2].kill_all()
 
     def test_all_at_once(self):

@@ -503,7 +503,7 @@ std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
                         member.name + ")");
     } else if (!loss->second.gone) {
       awaited.push_back(member.name + (out_of_lease(now, member.id)
-                                           ? " (not responding; may still be running without us)"
+                                           ? " (silent; may still be running without us)"
                                            : " (silent)"));
     }
   }
