@@ -290,7 +290,7 @@ TEST_CASE(
   CHECK(world.nodes[0].close->root_rank == -1);
   CHECK(world.nodes[0].close->reason ==
         "node 'n0' was out of contact for a while, and too few nodes remain for another round: 1 "
-        "of 3 have succeeded and left, missing: n2 (not responding; may still be running without "
+        "of 3 have succeeded and left, missing: n2 (silent; may still be running without "
         "us)");
 }
 
