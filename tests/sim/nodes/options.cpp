@@ -103,7 +103,7 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   Random of_disks(apart.next() ^ 0xd15c);
   if (of_disks.chance(50)) {
     options.disks_percent = of_disks.chance(70) ? 100 : 50;
-    options.torn_percent = of_disks.chance(70) ? 0 : 30;
+    options.torn_percent = of_disks.chance(30) ? 0 : 90;
     const Duration slow = std::min<Duration>(options.lease / 4, std::chrono::milliseconds(300));
     options.disk_slowest = of_disks.chance(70) ? options.disk_slowest : slow;
   }
