@@ -72,3 +72,7 @@ class Agreement(unittest.TestCase):
             self.assertEqual(spec["completions"], spec["parallelism"])
             command = spec["template"]["spec"]["containers"][0]["command"]
             self.assertIn(f"--nnodes={spec['completions']}", command)
+
+
+if __name__ == "__main__":
+    unittest.main()

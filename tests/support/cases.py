@@ -5,9 +5,21 @@ import os
 import pathlib
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+
+def refuse_to_run_as_script(path):
+    """Exits if Python runs this test file as a program but the file does not start its tests.
+    Otherwise Python would run no test and exit with 0."""
+    path = pathlib.Path(path or "")
+    if path.match("test_*.py") and "__main__" not in path.read_text():
+        sys.exit(f"run this instead, in {path.resolve().parent}: python3 -m unittest {path.stem}")
+
+
+refuse_to_run_as_script(getattr(sys.modules["__main__"], "__file__", None))
 
 DEADLINE = 60.0  # for events that must happen; generous, because the machine may be busy
 
