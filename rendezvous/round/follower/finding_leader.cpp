@@ -60,14 +60,18 @@ bool LinkCore::may_found() const {
   return members().id.number == 0 && (lost_.id == 0 || lost_proven_);
 }
 
+// Newcomers look for the job at the first endpoint, where they find only this node.
+bool LinkCore::has_yielded() const {
+  return hosts_ && members().id.number == 0 && led_by_.id != 0;
+}
+
 // A founder that has yielded founds the job again only if the other leader is proven dead.
-// Newcomers find no other node at the first endpoint.
 bool LinkCore::founds_again() const {
-  return hosts_ && members().id.number == 0 && gone_.contains(led_by_.id);
+  return has_yielded() && gone_.contains(led_by_.id);
 }
 
 bool LinkCore::needs_proof() const {
-  return hosts_ && members().id.number == 0 && led_by_.id != 0 && !gone_.contains(led_by_.id);
+  return has_yielded() && !gone_.contains(led_by_.id);
 }
 
 // The endpoint is free now. If a leader has welcomed us meanwhile, we only listen there.

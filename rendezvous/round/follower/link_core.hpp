@@ -107,6 +107,7 @@ class LinkCore {
   void recall(TimePoint now, const Memory& memory, NodeEffects& out);
   void forget_other_job(const Round& proposed);
   [[nodiscard]] bool may_found() const;
+  [[nodiscard]] bool has_yielded() const;
   [[nodiscard]] bool founds_again() const;
   [[nodiscard]] bool needs_proof() const;
   [[nodiscard]] bool is_finding_leader() const;

@@ -59,6 +59,14 @@ struct Yielding {
     return found;
   }
 
+  // Completes the connection that it has opened, and welcomes it there.
+  LinkId join() {
+    const LinkId link = opened().link;
+    step(LinkOpened{link});
+    hear(link, Welcome{other_leader(), 9s});
+    return link;
+  }
+
   // Ends its connection attempt, and returns the next one.
   OpenLink fail(LinkId link, LinkEnd how) {
     step(LinkClosed{link, how, "failed"});
@@ -99,9 +107,7 @@ TEST_CASE("founding again: a founder that cannot reach the leader that it yielde
 
 TEST_CASE("founding again: a founder that loses the leader before it knows a round") {
   Yielding founder(settings(2, 3));
-  const LinkId joined = founder.opened().link;
-  founder.step(LinkOpened{joined});
-  founder.hear(joined, Welcome{other_leader(), 9s});
+  const LinkId joined = founder.join();
   OpenLink tried = founder.fail(joined, LinkEnd::closed);
   const bool is_late = GENERATE(false, true);
   while (is_late && founder.now < TimePoint(1h) + 20s) {
@@ -116,9 +122,7 @@ TEST_CASE("founding again: a founder that loses the leader before it knows a rou
 
 TEST_CASE("founding again: a founder that knows a round waits for its members") {
   Yielding founder(settings(2, 3));
-  const LinkId joined = founder.opened().link;
-  founder.step(LinkOpened{joined});
-  founder.hear(joined, Welcome{other_leader(), 9s});
+  const LinkId joined = founder.join();
   const auto round = std::make_shared<const Round>(Round{RoundId{9, 77}, 77, 0, {other_leader()}});
   const auto none = std::make_shared<const Round>();
   founder.hear(joined, Rounds{round, none, round});

@@ -94,6 +94,15 @@ Lead successor(RoundPtr started, RoundPtr accepted) {
   return Lead{started, std::move(accepted), started, false, true, TimePoint::min(), {}};
 }
 
+Hello claim_of_member_3() {
+  Hello claim;
+  claim.purpose = Purpose::ask;
+  claim.node = member(3);
+  claim.started = kFirst;
+  claim.coordinates = true;
+  return claim;
+}
+
 }  // namespace
 
 // Nodes 1 and 2 were in the round that ran, node 3 in one that was proposed later; there is room
@@ -236,11 +245,7 @@ TEST_CASE("round core: a founder waits for a leader that claims the job, for a l
   Leader leader(made, Lead{none, none, none, true, true, TimePoint::min(), {}});
   leader.attach(1, {}, {});
   leader.hear(1, Ready{false});
-  Hello claim;
-  claim.purpose = Purpose::ask;
-  claim.node = member(3);
-  claim.started = kFirst;
-  claim.coordinates = true;
+  const Hello claim = claim_of_member_3();
   leader.core.hear_claim(leader.now, claim, leader.out);
   leader.attach(2, {}, {});
   leader.hear(2, Ready{false});
@@ -262,11 +267,7 @@ TEST_CASE("round core: a claim delays a founder with all nodes until its address
   Leader leader(settings(2, 2), Lead{none, none, none, true, true, TimePoint::min(), {}});
   leader.attach(1, {}, {});
   leader.hear(1, Ready{false});
-  Hello claim;
-  claim.purpose = Purpose::ask;
-  claim.node = member(3);
-  claim.started = kFirst;
-  claim.coordinates = true;
+  const Hello claim = claim_of_member_3();
   leader.core.hear_claim(leader.now, claim, leader.out);
   const LinkId asked = std::get<OpenLink>(leader.out.back()).link;
   leader.attach(2, {}, {});
