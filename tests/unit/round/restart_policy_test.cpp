@@ -63,6 +63,16 @@ TEST_CASE("restart policy: a different code resets the count of quick failures")
   CHECK_FALSE(policy.decide(exited(2, 1s)).restart);
 }
 
+TEST_CASE("restart policy: quick failures are equal if their exit codes are equal") {
+  RestartPolicy policy = policy_with(10);
+  for (const int pid : {71, 72, 73}) {
+    Failed failed = exited(1, 1s);
+    failed.rank = pid % 2;
+    failed.text = "lost its process " + std::to_string(pid) + " (helper), exited with code 1";
+    CHECK(policy.decide(failed).restart == (pid < 73));
+  }
+}
+
 TEST_CASE("restart policy: deaths by signal use the budget but do not count as quick failures") {
   RestartPolicy policy = policy_with(100);
   for (int i = 0; i < 100; ++i) {
