@@ -111,4 +111,14 @@ bool names_a_secret(std::string_view variable) {
       kMarks, [&](std::string_view mark) { return lower.find(mark) != std::string::npos; });
 }
 
+std::vector<std::string> without_secrets(std::vector<std::string> assignments) {
+  for (std::string& assignment : assignments) {
+    const auto end = assignment.find('=');
+    if (end != std::string::npos && names_a_secret(assignment.substr(0, end))) {
+      assignment.replace(end + 1, std::string::npos, "***");
+    }
+  }
+  return assignments;
+}
+
 }  // namespace muster

@@ -33,4 +33,7 @@ namespace muster {
 // True if a variable's name suggests a secret (TOKEN, SECRET, PASSWORD, KEY …).
 [[nodiscard]] bool names_a_secret(std::string_view variable);
 
+// Replaces the value of each "NAME=VALUE" by "***" if its name suggests a secret.
+[[nodiscard]] std::vector<std::string> without_secrets(std::vector<std::string> assignments);
+
 }  // namespace muster

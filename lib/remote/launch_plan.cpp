@@ -162,7 +162,9 @@ std::vector<std::string> agent_args(const HostsRequest& request,
   return out;
 }
 
-std::string describe_hosts(const HostsRequest& request) {
+std::string describe_hosts(const HostsRequest& typed) {
+  HostsRequest request = typed;
+  request.rdzv_conf = join(without_secrets(split(typed.rdzv_conf, ',')), ",");
   std::string out = fmt::format("# {} hosts", request.hosts.size());
   const auto direct = branches(0, request.hosts.size(), static_cast<std::size_t>(request.fanout));
   if (direct.size() < request.hosts.size()) {

@@ -114,18 +114,6 @@ Result<void> check_accepted(const Resolution& r) {
   return {};
 }
 
-// Exported variables, one on each line: "NAME" or "NAME=VALUE".
-std::string describe_exports(const std::string& text) {
-  std::vector<std::string> parts = split(text, '\n');
-  for (std::string& part : parts) {
-    const auto end = part.find('=');
-    if (end != std::string::npos && names_a_secret(part.substr(0, end))) {
-      part.replace(end + 1, std::string::npos, "***");
-    }
-  }
-  return join(parts, ",");
-}
-
 void note_sources(const Resolution& r) {
   for (const Option& row : all_options()) {
     if (row.kind == ValueKind::action || !is_offered(row, r.line.personality)) {
@@ -138,7 +126,9 @@ void note_sources(const Resolution& r) {
       r.show(row.id, r.layers.text(row.id));
     }
   }
-  r.show(OptionId::export_variable, describe_exports(r.layers.text(OptionId::export_variable)));
+  // One variable on each line: "NAME" or "NAME=VALUE".
+  const auto exports = without_secrets(split(r.layers.text(OptionId::export_variable), '\n'));
+  r.show(OptionId::export_variable, join(exports, ","));
   r.show(OptionId::devices, r.config().devices);
 }
 

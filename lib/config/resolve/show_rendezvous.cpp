@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -18,8 +19,9 @@ std::string describe_conf(const LaunchConfig& config) {
   std::vector<std::string> parts;
   parts.reserve(config.rdzv_conf.size());
   for (const auto& [key, value] : config.rdzv_conf) {
-    parts.push_back(fmt::format("{}={}", key, names_a_secret(key) ? "***" : value));
+    parts.push_back(key + "=" + value);
   }
+  parts = without_secrets(std::move(parts));
   const auto idle = keys_without_effect(config.rdzv_conf, config.rdzv_backend);
   return (parts.empty() ? "none" : join(parts, ",")) +
          (idle.empty() ? "" : fmt::format(" (no effect: {})", join(idle, ", ")));

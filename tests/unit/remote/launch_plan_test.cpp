@@ -173,8 +173,10 @@ TEST_CASE("launch plan: each machine gets its GPUs") {
 TEST_CASE("launch plan: the explanation has one line per machine and prints no values") {
   HostsRequest secret = request();
   secret.environment = {{"TOKEN", "sesame"}};
+  secret.rdzv_conf = "lease=5,password=sesame";
   const std::string text = describe_hosts(secret);
   CHECK(text.find("host 1: b\n  ssh -x me@b 'exec ") != std::string::npos);
   CHECK(text.find("forwarded variables: TOKEN\n") != std::string::npos);
+  CHECK(text.find("--rdzv-conf=lease=5,password=***,is_host=true") != std::string::npos);
   CHECK(text.find("sesame") == std::string::npos);
 }
