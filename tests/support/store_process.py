@@ -36,8 +36,12 @@ class StoreProcess:
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True, env=self.environment)
-        eventually(lambda: self.port_file.exists() or self.process.poll() is not None,
-                   'muster-store writes its port', TIMEOUT)
+        try:
+            eventually(lambda: self.port_file.exists() or self.process.poll() is not None,
+                       'muster-store writes its port', TIMEOUT)
+        except AssertionError:
+            self.stop()
+            raise
         if not self.port_file.exists():
             self.stop()
             raise RuntimeError(f'muster-store did not start: {self.errors}')
