@@ -54,7 +54,7 @@ Result<Communicator> Communicator::Impl::make(Recipe recipe, const PeerWatch* pa
   request_death_notice();
   auto impl = std::make_unique<Impl>();
   impl->recipe = std::move(recipe);
-  impl->pointers_ = GpuPointers(impl->recipe.environ.get("MUSTER_CUDA_LIBRARY").value_or(""));
+  impl->pointers_.use_driver(impl->recipe.environ.get("MUSTER_CUDA_LIBRARY").value_or(""));
   if (auto met = impl->meet(parent); !met) {
     Error error = std::move(met.error());
     error.epoch = impl->recipe.membership.epoch;

@@ -24,19 +24,21 @@ std::uint64_t loads() {
 }  // namespace
 
 int GpuPointers::ask(const void* data) {
-  if (asks_ == nullptr) {
+  void* function = asks_;
+  if (function == nullptr) {
     const std::uint64_t now = loads();
     if (now == loads_) {
       return kHost;
     }
-    loads_ = now;
     const auto loaded = nccl::loaded_shared_object(driver_.empty() ? nccl::kCudaSoname : driver_);
-    asks_ = loaded ? nccl::find_symbol(*loaded, "cuPointerGetAttribute") : nullptr;
-    if (asks_ == nullptr) {
+    function = loaded ? nccl::find_symbol(*loaded, "cuPointerGetAttribute") : nullptr;
+    asks_ = function;
+    loads_ = now;
+    if (function == nullptr) {
       return kHost;
     }
   }
-  return nccl::device_of(reinterpret_cast<decltype(&cuPointerGetAttribute)>(asks_), data);
+  return nccl::device_of(reinterpret_cast<decltype(&cuPointerGetAttribute)>(function), data);
 }
 
 }  // namespace muster::collective

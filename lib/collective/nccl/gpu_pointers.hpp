@@ -2,13 +2,14 @@
 // GpuPointers: detects GPU memory that the caller passes as host memory. It queries the CUDA
 // driver if the process itself has loaded it; it does not load or start anything. Every operation
 // makes this query, so "host" results are cached per address region. That is safe because the
-// driver reserves its own address ranges, so a region never changes its kind. One thread at a
-// time; a value in each communicator.
+// driver reserves its own address ranges, so a region never changes its kind. Thread-safe: a query
+// comes before the check that refuses a second thread in a communicator.
 #pragma once
 
 #include "collective/types.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -16,19 +17,20 @@ namespace muster::collective {
 
 class GpuPointers {
  public:
-  // A driver file to use instead of libcuda.so.1 (MUSTER_CUDA_LIBRARY).
-  explicit GpuPointers(std::string driver = {}) : driver_(std::move(driver)) {}
+  // Call this before the first query, to use this file instead of libcuda.so.1
+  // (MUSTER_CUDA_LIBRARY).
+  void use_driver(std::string file) { driver_ = std::move(file); }
 
   // Also returns kHost for memory that both host and GPU can access.
   [[nodiscard]] int device_of(const void* data) {
     const auto region = reinterpret_cast<std::uintptr_t>(data) >> kRegionBits;
-    std::uintptr_t& known = host_[region % host_.size()];
-    if (known == region) [[likely]] {
+    auto& known = host_[region % host_.size()];
+    if (known.load(std::memory_order_relaxed) == region) [[likely]] {
       return kHost;
     }
     const int device = ask(data);
     if (device == kHost) {
-      known = region;
+      known.store(region, std::memory_order_relaxed);
     }
     return device;
   }
@@ -39,9 +41,10 @@ class GpuPointers {
   [[nodiscard]] int ask(const void* data);
 
   std::string driver_;
-  std::array<std::uintptr_t, 64> host_{};  // cached regions; never the one that contains null
-  std::uint64_t loads_ = 0;                // libraries loaded at the last search for the driver
-  void* asks_ = nullptr;                   // the driver's function, once found
+  // Cached regions; never the one that contains null.
+  std::array<std::atomic<std::uintptr_t>, 64> host_{};
+  std::atomic<std::uint64_t> loads_ = 0;  // libraries loaded at the last search for the driver
+  std::atomic<void*> asks_ = nullptr;     // the driver's function, once found
 };
 
 }  // namespace muster::collective
