@@ -400,7 +400,7 @@ TEST_CASE("guard: stopped with its agent, it still kills the workers when the le
   const pid_t agent = begin_lease(job);
   job.signal(SIGSTOP);
   ::kill(agent, SIGSTOP);
-  REQUIRE(job.warns("the agent (pid " + std::to_string(agent) + ") is stopped or hangs"));
+  REQUIRE(job.warns("the agent (pid " + std::to_string(agent) + ") is stopped or hung"));
   CHECK(kill_all_below(agent, Duration{}).left.empty());
   ::kill(agent, SIGCONT);
   CHECK(job.nothing_is_left());
