@@ -142,7 +142,8 @@ struct LeftoversFound {
   Duration time_left{};  // if awaited: the time until they get SIGTERM
 };
 
-// The workers make no progress: which ranks block the job, and why. Precedes any kill.
+// The workers make no progress: which ranks block the job, and why. Emitted before any process is
+// killed because of it.
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;

@@ -40,8 +40,8 @@ void VouchedAdmission::known(const VouchKnown& known) {
   }
 }
 
-// If no descriptors or memory are available, vouch for no client, because an attacker could cause
-// this.
+// If descriptors or memory are exhausted, vouches for no client, because an attacker may have
+// caused that condition.
 std::optional<VouchAnswer> SocketWitness::owner_of(const StoreClient& client) {
   const auto own = SocketAddress::parse(client.host, client.port);
   const auto store = SocketAddress::parse(client.store_host, client.store_port);

@@ -27,7 +27,7 @@ struct ConsoleWait {
 
 // Dropped output, by source.
 struct Unshown {
-  std::uint64_t messages = 0;      // of muster
+  std::uint64_t messages = 0;      // muster's own messages
   std::uint64_t worker_bytes = 0;  // from the workers
   bool in_files = true;            // log files contain all these bytes
 
