@@ -59,7 +59,7 @@ inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
 inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
-// The observations of one check about a rank. A source is unset if the rank does not have it.
+// What one check has observed about a rank. A field is unset if the rank has no such source.
 struct Sample {
   int rank = 0;
   std::optional<std::uint64_t> steps{};

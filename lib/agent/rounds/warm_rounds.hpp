@@ -110,7 +110,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     site_.prepare_zygote(*this);
   }
 
-  // Each step may start the next one from within the call.
+  // Each of these calls may trigger the next one before it returns.
   void go_on() {
     if (is_asking_) {
       return;

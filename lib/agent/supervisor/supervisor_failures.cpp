@@ -36,8 +36,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   }
 }
 
-// Called while a failure is held. If the workers are stopped later, no process remains to be
-// stopped.
+// Called while a failure is held. Records that no process remains that a later stop could signal.
 void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }

@@ -70,7 +70,7 @@ void Inspection::after(Duration delay, Step step) {
 
 void Inspection::window_is_over() {
   window_over_ = true;
-  // The timer is free again and now limits the dumps and the stacks.
+  // The timer for the CPU window has fired and now limits the dumps and the stacks.
   after(within_ - kCpuWindow, &Inspection::time_is_up);
   conclude_if_all_there();
 }

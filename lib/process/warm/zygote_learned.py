@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns which modules the program imports later than at its top level, so that the zygote imports
-them ahead of time: PyTorch, for example, imports 900 modules when DistributedDataParallel is built.
+"""Learns which modules the program imports outside its top level, so that the zygote can import
+them ahead of time. PyTorch, for example, imports 900 modules when DistributedDataParallel is built.
 One worker records the names; a file keeps them for later jobs. A wrong name only costs time."""
 
 import _thread
