@@ -61,7 +61,7 @@ Duration HangCore::lifeless(int rank, TimePoint now) const {
   if (found == ranks_.end()) {
     return {};
   }
-  // A rank that waits in an operation may spin there. Only progress then counts as life.
+  // A rank that waits in an operation may spin there. In that case only progress is a sign of life.
   const Rank& one = found->second;
   return now - (one.waits ? progressed(one) : one.lived);
 }

@@ -39,7 +39,7 @@ struct HttpOpened {
   int port = 0;
 };
 
-// In a multi-node job, this node starts to wait for a round.
+// In a multi-node job, this node starts waiting for a round.
 struct RoundAwaited {};
 
 // In a multi-node job, this node has finished and waits for the others. Its status lines are no

@@ -11,8 +11,8 @@
 namespace muster {
 namespace {
 
-// All workers of a large job may connect at the same moment. A quarter of the descriptors is a
-// further limit.
+// All workers of a large job may connect at the same moment. At most a quarter of the descriptors
+// is used for waiting clients.
 constexpr std::size_t kWaitingClients = 16384;
 
 // The queried node provides the reason for a refusal. This timeout applies if no reply arrives.

@@ -72,7 +72,7 @@ pid_t newest_pid() {
 }
 
 // Fallback without /proc: waitid() works only for our own children and, with WNOWAIT, does not
-// consume their status. It is therefore called for each pid up to the newest one first, which
+// consume their status. It is therefore called for each pid, first up to the newest one, which
 // usually takes milliseconds.
 std::vector<pid_t> own_children_by_number() {
   const pid_t newest = newest_pid();
