@@ -24,7 +24,7 @@ struct HostsRequest {
   std::vector<std::string> options;  // such as "--max-restarts=3"; the same for every agent
   std::vector<std::string> program;  // the program and its arguments, verbatim
   std::map<std::string, std::string> environment;  // variables to forward
-  std::vector<std::string> settings;               // variables that set options; see `options`
+  std::vector<std::string> settings;               // variables whose values are in `options`
 
   std::string rdzv_id;
   std::string rdzv_conf;      // as typed

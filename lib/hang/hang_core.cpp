@@ -235,8 +235,8 @@ void HangCore::looked(TimePoint now,
   }
   // Our own limit has passed, too. From now on `quiet < limit` is enough to show progress.
   told_at_.reset();
-  // Repeats a request that was not answered. An inspection of this node alone takes less time
-  // (kInspectionMax), so the answer that is missing is the leader's.
+  // If no verdict has arrived in this time, requests it again. The missing answer is the leader's,
+  // because an inspection of this node alone takes less time (kInspectionMax).
   if (judging_ && now - judging_since_ >= kVerdictMax) {
     judging_ = false;
   }

@@ -172,8 +172,8 @@ void SupervisorCore::kill_last(Turn& turn) {
   }
 }
 
-// Lost contact with the other nodes: kills the helpers too, because the other nodes may start
-// without this node.
+// This node has lost contact with the others, so it kills the helpers too: the other nodes may
+// start without it.
 void SupervisorCore::kill_fenced_last(Turn& turn) {
   raise_to_regroup(turn);
   if (kill_all_at_) {
