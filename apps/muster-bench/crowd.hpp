@@ -20,7 +20,7 @@ struct CrowdPlan {
 
 struct Crowd {
   Duration joined{};                 // until all are connected and welcomed
-  Duration started{};                // … and have received their first Start
+  Duration started{};                // until all have received their first Start
   Duration regrouped{};              // from a loss until all others have their second Start
   double idle_share = 0;             // fraction of one core used by the coordinator
   double bytes_per_node_second = 0;  // both directions, without TCP headers

@@ -95,8 +95,8 @@ void wait_milliseconds(long milliseconds) {
   nanosleep(&left, nullptr);
 }
 
-// Rank 0 dies at a different phase of any polling interval each time (in steps of 37 ms over 0.1
-// s).
+// Delays the death of rank 0 by a different time in each attempt (in steps of 37 ms within 100 ms),
+// so that deaths are not in step with any polling interval.
 int crash(const char* file, int times, int seed) {
   note(file, "start");
   const int attempt = atoi(variable("TORCHELASTIC_RESTART_COUNT"));

@@ -21,7 +21,7 @@ constexpr int kTimeoutMs = 5'000;
 struct Client {
   UniqueFd fd;
   std::string batch;
-  std::size_t answer_bytes = 0;  // of one batch
+  std::size_t answer_bytes = 0;  // per batch
   std::size_t missing = 0;
 };
 

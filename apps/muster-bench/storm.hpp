@@ -25,7 +25,7 @@ struct StormPlan {
 struct Storm {
   std::vector<UniqueFd> connections;
   Duration connected{};  // until the greeting of every client is answered
-  Duration whole{};      // … and has set its key and read it back
+  Duration whole{};      // until each client has also set its key and read it back
 };
 
 // Maximum number of connects in progress. If clients overflow the accept queue

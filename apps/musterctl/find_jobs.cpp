@@ -113,7 +113,7 @@ void advance(std::vector<Query>& queries, TimePoint deadline) {
   }
 }
 
-// Agents of this user (as root, of all users) that are not in `known`. The kernel reports the
+// Agents of this user (or, for root, of all users) that are not in `known`. The kernel reports the
 // process behind a socket only after the connection has entered the backlog.
 std::vector<FoundJob> other_agents(const std::vector<FoundJob>& known) {
   std::vector<FoundJob> out;

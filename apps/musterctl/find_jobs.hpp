@@ -16,7 +16,7 @@ namespace muster {
 struct FoundJob {
   JobSource source;
   std::string status;      // JSON; empty if no complete response arrived in time
-  pid_t launcher_pid = 0;  // of a silent job: the agent's parent; 0 if in another pid namespace
+  pid_t launcher_pid = 0;  // for a silent job: the agent's parent; 0 if in another pid namespace
   pid_t agent_pid = 0;     // as the kernel reports it
 
   [[nodiscard]] bool is_silent() const { return status.empty(); }

@@ -18,7 +18,8 @@
 namespace muster {
 namespace {
 
-// The status is untrusted. Root must not signal a process for a user who does not own it.
+// The status is untrusted. A user's job must not be able to make root signal another user's
+// process.
 bool is_launcher_of(pid_t launcher, pid_t agent) {
   const auto above = read_process_status(launcher);
   const auto below = read_process_status(agent);

@@ -66,7 +66,8 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
         steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left));
   }
   if (many_nodes(config)) {
-    // Silence for longer than one heartbeat interval would alarm the other nodes.
+    // If this node sends nothing for longer than one heartbeat interval, the other nodes assume a
+    // problem.
     settings.console_timeout_between =
         std::min(kConsoleTimeoutBetween, beat_interval(config.rendezvous.lease));
   }
@@ -190,7 +191,8 @@ class Agent final : public WorkerSite, public WarmSite {
   int exit_code_ = 0;
 };
 
-// The rounds are constructed before the supervisor, and do not use it until they are called.
+// The round source is constructed before the supervisor. It does not use the supervisor before the
+// first call to the round source.
 std::unique_ptr<RoundSource> Agent::make_rounds() {
   if (!shared_with_guard_) {
     const LaunchConfig& config = setup_.config;
@@ -237,9 +239,9 @@ void Agent::add_sinks() {
                                  ::getppid()});
 }
 
-// Configures which sockets may reach the store and, in a multi-node job, this agent. Only an agent
-// that runs as root can have workers that changed their user. It recognizes the sockets of these
-// workers by process instead of by user.
+// Configures which clients may connect to the store and, in a multi-node job, to this agent. If the
+// agent runs as root, its workers may run as other users. It then identifies their sockets by
+// process, not by user.
 void Agent::guard_doors() {
   for (UserAdmission* const door : {&admission_, &store_admission_}) {
     door->set_notice([this](const std::string& text) { warn(text); });

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kStepDaemon = "slurmstepd";
 
-// Terminal keys send signals to the foreground process group, but workers have their own sessions.
+// Terminal keys send signals only to the foreground process group. Workers have their own sessions,
+// so these signals do not reach them.
 bool is_of_terminal(const SignalNotice& notice) {
   return notice.code == SI_KERNEL;
 }

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// Printing the message must not block an aborting process if its console is not being read.
+// Printing the message must not block an aborting process even if its console is not read.
 constexpr Duration kMessageTimeout = std::chrono::milliseconds(200);
 
 }  // namespace

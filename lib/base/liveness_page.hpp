@@ -24,7 +24,7 @@ inline constexpr std::size_t kLivenessWords = 127;
 struct LivenessPage {
   // 0, or a thread's ID combined with the two flag bits from base/futex.hpp.
   std::array<std::atomic<std::uint32_t>, kLivenessWords> words;
-  // The pid of the worker whose death the launcher saw first. Set before it kills the others.
+  // The pid of the worker whose death the launcher detected first. Set before it kills the others.
   std::atomic<std::uint32_t> first_dead;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number agreement in messages: "1 worker is", "3 workers are". Used by every room that composes
+// Number agreement in messages: "1 worker is", "3 workers are". Used by all modules that build
 // sentences from counts. Pure functions; any thread.
 #pragma once
 

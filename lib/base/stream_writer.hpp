@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // StreamWriter: writes to a stream that other processes share (our standard output or error) and
 // never blocks on its reader. The shell and the workers share the open file description, so
-// O_NONBLOCK must not be set on it. Where possible, StreamWriter opens a separate description. Used
-// by ConsoleSink. All code that prints before or after the loop runs (main, the guard, a failed
-// check) uses it through write_within. Resource; thread-safe, but only one thread at a time.
+// O_NONBLOCK must not be set on it. Where possible, StreamWriter opens a separate description.
+// ConsoleSink uses it. Code that prints while no loop runs (main, the guard, a failed check) uses
+// it through write_within. Resource; used by one thread at a time.
 #pragma once
 
 #include "base/fd.hpp"

@@ -19,7 +19,7 @@ namespace muster {
 [[nodiscard]] std::string_view trim(std::string_view text);
 
 // Parses the whole text as a decimal number, in the syntax of Python's int(): surrounding
-// whitespace and a sign are allowed. None for any other text, and if the number does not fit.
+// whitespace and a sign are allowed. None for any other text, or if the number does not fit.
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view text);
 
 [[nodiscard]] std::string to_lower(std::string_view text);

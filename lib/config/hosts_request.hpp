@@ -14,7 +14,7 @@
 namespace muster {
 
 struct HostsRequest {
-  std::vector<JobHost> hosts;    // slots: workers on the host; if none, as in `options`
+  std::vector<JobHost> hosts;    // slots: workers on the host; if unset, `options` applies
   std::vector<std::string> rsh;  // remote shell and its options, without the host
   std::string muster;            // path of this program on the other hosts
   int fanout = 0;                // maximum number of hosts that one host starts
@@ -24,7 +24,7 @@ struct HostsRequest {
   std::vector<std::string> options;  // such as "--max-restarts=3"; the same for every agent
   std::vector<std::string> program;  // the program and its arguments, verbatim
   std::map<std::string, std::string> environment;  // variables to forward
-  std::vector<std::string> settings;               // variables that set options; `options` has them
+  std::vector<std::string> settings;               // variables whose values are in `options`
 
   std::string rdzv_id;
   std::string rdzv_conf;      // as typed

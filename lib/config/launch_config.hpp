@@ -44,7 +44,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// How workers on other nodes reach the store, which the agent on rank 0's node serves.
+// How workers on other nodes reach the store, which the agent on the node with rank 0 serves.
 enum class StoreVia {
   direct,  // workers connect to the store; their node's agent confirms that they belong to the job
   proxy,   // each agent listens on 127.0.0.1 and forwards connections to the store

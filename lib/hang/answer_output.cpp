@@ -15,7 +15,7 @@ void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
 
 void AnswerOutput::answered(TimePoint now) {
   for (auto& [number, rank] : ranks_) {
-    // This only shortens the period, so an answer that ended earlier stays closed.
+    // This only shortens the period, so that a period that is already over is not reopened.
     rank.until = std::min(rank.until, now + kAnswerTail);
   }
 }

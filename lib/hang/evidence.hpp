@@ -100,7 +100,7 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
-// What one rank is doing, judged without regard to other ranks (own_cause.hpp).
+// What one rank is doing, judged independently of the other ranks (own_cause.hpp).
 struct OwnCause {
   Cause cause = Cause::unknown;
   std::string reason{};              // "sleeping in main (train.py:12)"

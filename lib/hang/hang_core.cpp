@@ -61,7 +61,7 @@ Duration HangCore::lifeless(int rank, TimePoint now) const {
   if (found == ranks_.end()) {
     return {};
   }
-  // A rank that waits in an operation may spin there. Only progress then counts as life.
+  // A rank that waits in an operation may spin there. In that case only progress is a sign of life.
   const Rank& one = found->second;
   return now - (one.waits ? progressed(one) : one.lived);
 }
@@ -77,7 +77,7 @@ TimePoint HangCore::progressed(const Rank& rank) const {
   return rank.strong ? rank.progressed : progressed_;
 }
 
-// The job counts as making no progress as soon as one rank does, even if others still do.
+// The job counts as stalled as soon as one rank makes no progress, even if other ranks still do.
 Duration HangCore::longest_quiet(TimePoint now) const {
   Duration out{};
   for (const auto& [number, rank] : ranks_) {
@@ -235,8 +235,8 @@ void HangCore::looked(TimePoint now,
   }
   // Our own limit has passed, too. From now on `quiet < limit` is enough to show progress.
   told_at_.reset();
-  // An inspection of this node alone takes less time (kInspectionMax), so the missing verdict is
-  // the leader's.
+  // If no verdict has arrived in this time, requests it again. The missing answer is the leader's,
+  // because an inspection of this node alone takes less time (kInspectionMax).
   if (judging_ && now - judging_since_ >= kVerdictMax) {
     judging_ = false;
   }

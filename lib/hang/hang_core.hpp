@@ -54,12 +54,12 @@ inline constexpr Duration kOwnPause = std::chrono::seconds(2);
 inline constexpr Duration kVerdictMax = std::chrono::seconds(30);
 
 // When to warn that the program has no visible source of progress. The program may be importing
-// modules at first, so the warning waits, unless there is no sign of life for a whole limit. With
-// auto, the program may compile for minutes before its first step.
+// modules at first, so the warning is delayed unless there is no sign of life for the whole limit.
+// With auto, the program may compile for minutes before its first step.
 inline constexpr Duration kBlindAfter = std::chrono::seconds(60);
 inline constexpr Duration kBlindAfterAuto = std::chrono::minutes(10);
 
-// The observations of one check about a rank. A source is unset if the rank does not have it.
+// What one check has observed about a rank. A field is unset if the rank has no such source.
 struct Sample {
   int rank = 0;
   std::optional<std::uint64_t> steps{};
@@ -108,7 +108,7 @@ class HangCore {
   // When to check next. Unset if no check is due before the next begin().
   [[nodiscard]] std::optional<TimePoint> next_look() const { return next_look_; }
 
-  // True if checking for signs of life is worth its cost, that is, without recent progress.
+  // True if it is worth checking for signs of life, that is, if there was no recent progress.
   [[nodiscard]] bool wants_life(TimePoint now) const;
 
   void looked(TimePoint now, const std::vector<Sample>& samples, std::vector<HangEffect>& out);

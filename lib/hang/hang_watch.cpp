@@ -33,7 +33,7 @@ std::optional<std::uint64_t> step_of(const std::vector<std::optional<std::uint64
 std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
   std::vector<collective::FlightLog> out;
   for (const int fd : runner.flight_recorders()) {
-    // A recorder may be a memfd. Only its descriptor leads to it, and that has a path in /proc.
+    // A recorder may be a memfd, which can be opened only through the path of its descriptor.
     auto logs =
         collective::read_flight_recorders("/proc/self/fd/" + std::to_string(fd), kRecordsMax);
     if (logs) {
@@ -43,8 +43,8 @@ std::vector<collective::FlightLog> read_recorders(const LinuxRunner& runner) {
   return out;
 }
 
-// True if the rank waits in an operation. A rank that waits for a GPU spins, so CPU time is then
-// not a sign of life.
+// True if the rank waits in an operation. If it waits for a GPU, it spins, so its CPU time is not a
+// sign of life.
 bool waits_in_operation(const RankEvidence& rank) {
   return std::ranges::any_of(rank.positions,
                              [](const Position& at) { return !at.pending.empty(); });
@@ -206,7 +206,7 @@ void HangWatch::Impl::add_progress() {
   const TimePoint now = steady_now();
   evidence.progress = seconds(core.quiet(now));
   for (RankEvidence& rank : evidence.ranks) {
-    // waits() comes first, because lifeless() depends on it.
+    // Call waits() first, because lifeless() depends on it.
     if (waits_in_operation(rank)) {
       core.waits(rank.rank);
     }

@@ -22,7 +22,7 @@ namespace muster {
 struct PeerFacts {
   Result<std::optional<SocketOwner>> owner;
   bool is_here = false;        // the peer's address belongs to this host
-  bool can_tell_users = true;  // the user of our own end has an ID here
+  bool can_tell_users = true;  // our own user has an ID in this user namespace
 };
 
 enum class PeerVerdict {

@@ -41,8 +41,8 @@ class Machine {
   [[nodiscard]] virtual std::string hostname() const = 0;
   // The CPUs that this process may use: the affinity mask, further limited by a cgroup quota.
   [[nodiscard]] virtual Count usable_cpus() const = 0;
-  // True if our affinity mask excludes some CPUs: it is smaller than the host's and, if `shared` is
-  // known, smaller than that.
+  // True if our affinity mask excludes some CPUs: it has fewer CPUs than the host and, if `shared`
+  // is known, fewer than `shared`.
   [[nodiscard]] virtual bool has_own_cpus(std::optional<int> shared) const = 0;
   // GPUs that a worker started with this environment would see.
   [[nodiscard]] virtual Count usable_gpus(const Environ& environ) const = 0;

@@ -83,7 +83,7 @@ MUSTER_API int muster_comm_error(const muster_comm* comm);
 /* Describes each rank on this host, one line each; n and result as in muster_last_error_text. */
 MUSTER_API size_t muster_comm_dump(const muster_comm* comm, char* text, size_t n);
 
-/* The work functions accept null, which stands for a completed operation. */
+/* The work functions accept null, which represents a completed operation. */
 /* Returns 1 if complete, 0 if in progress. */
 MUSTER_API int muster_work_done(const muster_work* work);
 /* Waits until the host can read the results, for at most timeout_ns (0: the operation's own

@@ -22,7 +22,7 @@ struct PlanContext {
   // stdout is a pipe, socket or file. Programs write to these in blocks, so lines of several ranks
   // would be mixed.
   bool stdout_is_torn = false;
-  bool one_sink = false;  // ... and stderr is the same pipe, socket or file (2>&1)
+  bool one_sink = false;  // stdout and stderr are the same pipe, socket or file (2>&1)
   bool stdin_is_terminal = false;
   std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
   std::string flights = {};       // directory for flight recorder dumps; empty to request none

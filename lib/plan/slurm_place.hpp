@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's own Slurm task variables. srun sets them for the launcher. A worker that inherited
-// them (JAX, Lightning and many scripts read them) would treat itself as the only task on its node,
-// in a step that consists of launchers. Pure; called by worker_env.
+// Replaces the Slurm task variables that srun sets for the launcher with the worker's own. A worker
+// that inherited the launcher's variables (JAX, Lightning and many scripts read them) would treat
+// itself as the only task on its node, in a step that consists of launchers. Pure; called by
+// worker_env.
 #pragma once
 
 #include "base/environ.hpp"

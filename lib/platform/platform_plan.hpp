@@ -67,9 +67,8 @@ struct PlatformPlan {
   std::vector<std::string> also;
   std::vector<std::string> warnings;
 
-  // Why this process must not run alone although the platform's data is incomplete. The message
-  // ends with the options to pass. Empty if the plan is complete. A rendezvous address from the
-  // user solves the problem.
+  // Set if the platform's data is incomplete and this process must not run alone: the reason,
+  // followed by the options to pass. A rendezvous address from the user solves the problem.
   std::string problem;
   // The command prefix that starts our own command line once per node: {"srun", …}.
   std::vector<std::string> starter;

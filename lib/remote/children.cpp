@@ -125,7 +125,7 @@ void RshChildren::tick(TimePoint now) {
   }
 }
 
-// One signal may stand for several child exits.
+// One SIGCHLD may represent several child exits.
 void RshChildren::on_ready() {
   signalfd_siginfo signal{};
   while (::read(deaths_.get(), &signal, sizeof(signal)) > 0) {

@@ -235,8 +235,8 @@ void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
   }
 }
 
-// The first request leaves the workers their grace period. A second request does not, so a hung
-// remote shell cannot block the user's terminal.
+// After the first stop request, workers get their grace period. After a second one they do not, so
+// that a hung remote shell cannot block the user's terminal.
 void HostsCore::hurry(TimePoint now, int signo) {
   interrupt_ = interrupt_.value_or(signo);
   const TimePoint end = now + (ending_ ? kHurriedEndTimeout : settings_.grace + kEndExtra);

@@ -25,7 +25,7 @@ void MachineLines::break_line(std::string& out) {
   }
 }
 
-// Prints text of this stream. First ends an unfinished line of another stream.
+// Prints text from this stream. First terminates an unfinished line from another stream.
 void MachineLines::show(const Key& key, std::string_view text, std::string& out) {
   if (text.empty()) {
     return;

@@ -33,7 +33,7 @@ class MachineLines {
   // This host will send no more output.
   void finish(std::size_t host, std::string& out);
 
-  // Ends an unfinished line that was printed, because other text follows.
+  // Terminates an unfinished line that was printed, because other text follows.
   void break_line(std::string& out);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the job as a timeline. Each node has a row, and so has each worker on the node that renders
-// it. Bars are rounds. The result is a self-contained SVG that follows the reader's light or dark
-// colour scheme. Pure.
+// Draws the job as a timeline. Each node has a row, and so does each worker on the node that
+// renders it. Bars are rounds. The result is a self-contained SVG that follows the reader's light
+// or dark colour scheme. Pure.
 #pragma once
 
 #include "status/job_status.hpp"

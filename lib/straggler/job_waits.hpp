@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobWaits: collects the wait times of all ranks in a multi-node job and maps slow ranks to their
-// nodes. Each node reports its ranks at its own times and by its own clock. Pure, value-like.
+// nodes. The nodes report at different times, and each uses its own clock. Pure, value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,8 +15,8 @@
 
 namespace muster::straggler {
 
-// Maximum wait for a node's next report. After this time the node has finished or is out of
-// contact.
+// Maximum wait for a node's next report. A node that is silent for longer is assumed to have
+// finished or to be unreachable.
 inline constexpr Duration kNodeSilent = std::chrono::seconds(3);
 
 // In jobs with up to this many ranks, nodes send a report after each check, at most ten per second.

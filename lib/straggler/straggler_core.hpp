@@ -24,11 +24,12 @@ struct SlowRule {
   Duration block_min{};
   std::size_t kept = 0;
   // Report ranks that slowed down the others in at least this many of the kept blocks, by more than
-  // this share of the block's time,
+  // this share of the block's time.
   std::size_t slow = 0;
   double share = 0;
-  // and on average by at least this many standard deviations. This excludes ranks that are slow
-  // only at times, for example because they take turns on an overloaded machine.
+  // In addition, the average slowdown must be at least this many standard deviations. This excludes
+  // ranks that are slow only at times, for example because they take turns on an overloaded
+  // machine.
   double deviations = 0;
   // If true, a block's time covers only complete operations. If a block has few operations, those
   // cut off at its ends would add noise.

@@ -62,16 +62,16 @@ bool is_of_another_node(const RankWaits* before, const RankWaits& now) {
   return before != nullptr && now.at > before->at;
 }
 
-// The time between two readings of this rank. Other nodes take their readings at other times than
-// this node.
+// The time between two readings of this rank. Other nodes do not take their readings at the same
+// time as this node.
 Duration own_time(const RankWaits* before, const RankWaits& now, Duration looked) {
   return is_of_another_node(before, now) ? now.at - before->at : looked;
 }
 
-// All ranks of a communicator wait in the same operations. The ends of a block cut off different
-// operations on each node. The number of waits therefore shows better than the time how much of the
-// block a rank's readings cover. If the numbers differ by more than this, the ranks do not share
-// their operations.
+// All ranks of a communicator wait in the same operations. Which operations a block cuts off at its
+// start and end differs between nodes, so the number of waits shows better than the time how much
+// of the block a rank's readings cover. If the numbers differ by more than this, the ranks do not
+// share their operations.
 bool waited_as_often(std::uint64_t own, std::uint64_t most) {
   return own > 0 && most - own <= most / 3 + 1;
 }

@@ -82,8 +82,8 @@ class SecureChannel {
 };
 
 // How much of a client's first message has arrived. muster always sends this message as a single
-// record, and begins the handshake only when the record is complete. A client without a complete
-// proof thus costs no memory or CPU time.
+// record, and begins the handshake only when the record is complete. A client that has not sent a
+// complete proof thus costs no memory or CPU time.
 enum class FirstRecord : std::uint8_t { incomplete, whole, foreign };
 [[nodiscard]] FirstRecord look_at_first_record(std::string_view bytes);
 

@@ -146,7 +146,7 @@ Round round_of(const channel::Round& r) {
           nodes_of(r.joined)};
 }
 
-// Empty if the frame is not membership news.
+// Empty if the frame is not about the job's members.
 std::optional<News> news_of(const channel::AgentFrame& frame) {
   return std::visit(
       []<class Frame>(const Frame& one) -> std::optional<News> {

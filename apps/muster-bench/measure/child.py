@@ -128,7 +128,7 @@ class ForeignMeter:
             fields = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
         except OSError:
             return 0
-        return sum(map(int, fields[11:15]))  # of the process and its reaped children
+        return sum(map(int, fields[11:15]))  # the process and its reaped children
 
     def _ticks(self):
         parts = list(map(int, Path('/proc/stat').read_text().split('\n')[0].split()[1:9]))

@@ -17,7 +17,7 @@ HUNG_S = 10  # one of the other launchers hangs occasionally
 SLOW_HUNG_S = 120
 CRASHING = 8  # workers
 CRASHES = 3  # per launch
-RANKS = 8  # of the log pump
+RANKS = 8  # in the log pump benchmark
 LINE = 100
 BLOCK = 32_000  # bytes per write of bench-floor
 

@@ -14,7 +14,7 @@ def matplotlib_is_there():
     except ImportError:
         return False
     matplotlib.use('svg')
-    # Make files reproducible for equal figures; keep text as text.
+    # Equal figures give identical files; text stays text instead of paths.
     matplotlib.rcParams.update({'svg.hashsalt': 'muster', 'svg.fonttype': 'none', 'font.size': 9})
     return True
 

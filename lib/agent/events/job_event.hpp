@@ -39,7 +39,7 @@ struct HttpOpened {
   int port = 0;
 };
 
-// In a multi-node job, this node starts to wait for a round.
+// In a multi-node job, this node starts waiting for a round.
 struct RoundAwaited {};
 
 // In a multi-node job, this node has finished and waits for the others. Its status lines are no
@@ -142,7 +142,8 @@ struct LeftoversFound {
   Duration time_left{};  // if awaited: the time until they get SIGTERM
 };
 
-// The workers make no progress: which ranks block the job, and why. Precedes any kill.
+// The workers make no progress: which ranks block the job, and why. Emitted before any process is
+// killed because of it.
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;

@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// One node in a round. All nodes have the same data about it.
+// One node in a round. The data is identical on all nodes.
 struct RoundNode {
   std::string name;
   std::string address;

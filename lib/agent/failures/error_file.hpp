@@ -37,7 +37,7 @@ inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
 // None if the text was not written by story_text.
 [[nodiscard]] std::optional<FailureStory> parse_story(std::string_view text);
 
-// report.json: all data of the report on stderr, plus data that did not fit there.
+// report.json: all data from the report on stderr, plus data that did not fit there.
 [[nodiscard]] std::string report_json(const JobResult& result, const ReportSite& site);
 
 }  // namespace muster

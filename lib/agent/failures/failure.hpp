@@ -64,8 +64,8 @@ struct WorkerFailure {
 [[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
                                                     int stop_signal);
 
-// The failure as the leader and the restart policy receive it. The caller sets the fields of the
-// round: `round`, `age` and `consequence`.
+// Converts the failure to the message that the leader and the restart policy receive. The caller
+// sets the fields about the round: `round`, `age` and `consequence`.
 [[nodiscard]] Failed failed_message(const WorkerFailure& failure);
 
 // "exited with code 7", "killed by SIGKILL: out of memory (limit 512 MiB, peak 512 MiB)",

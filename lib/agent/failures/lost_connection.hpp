@@ -14,8 +14,8 @@ namespace muster {
 [[nodiscard]] bool says_lost_connection(std::string_view text);
 
 // Checks the error file and the end of stderr. False if any exception of the worker reports another
-// problem: after the original exception, a `finally` block that closes a group may raise one about
-// a lost connection.
+// problem. Such an exception is the cause even if the last one reports a lost connection: a
+// `finally` block that closes a process group may raise that one afterwards.
 [[nodiscard]] bool is_lost_connection(const WorkerFailure& failure);
 
 }  // namespace muster

@@ -39,7 +39,7 @@ struct FailureStory {
   std::size_t same_traceback = 0;  // other failures with the same traceback
   // "rank 0: …": output of other ranks that failed before we stopped any rank.
   std::vector<std::string> early_gists;
-  std::vector<std::string> spare_gists;  // of ranks that only lost their connection to the root
+  std::vector<std::string> spare_gists;  // for ranks that only lost their connection to the root
   std::string logs;                      // log directory of the root cause; empty without logs
 };
 

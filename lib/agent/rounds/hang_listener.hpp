@@ -13,7 +13,7 @@ class HangListener {
   virtual ~HangListener() = default;
   // Inspects the workers on this node. Answered with LookedHere.
   virtual void look(const Look& question) = 0;
-  // Reaches a verdict from the findings of all nodes. Answered with JudgedHere.
+  // Determines the verdict from the findings of all nodes. Answered with JudgedHere.
   virtual void judge(const JudgeNow& all) = 0;
   virtual void hear(const Judged& said) = 0;
   // Adds the hang to the failure of a worker that was killed because of it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalRounds: the round source of a single-node job. It opens a round as soon as one is requested,
-// and the restart policy decides after failures. Used by the agent, the simulator and the
-// supervisor's tests; value-like except for its references.
+// LocalRounds: the round source of a single-node job. It opens a round as soon as one is requested.
+// After a failure, the restart policy decides whether there is another round. Used by the agent,
+// the simulator and the supervisor's tests; value-like except for its references.
 #pragma once
 
 #include "agent/events/job_event.hpp"

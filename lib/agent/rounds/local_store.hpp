@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalStore: for the rounds of a single-node job, provides the workers' store, the workers' ports,
-// the store's address and the processes to start. Owned by the agent; lives on its loop. Resource.
+// LocalStore: provides the workers' store and its address, the workers' ports and the processes to
+// start in the rounds of a single-node job. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"

@@ -24,7 +24,8 @@ std::uint64_t number_from(std::string_view hex) {
 
 constexpr std::size_t kCommandMax = 200;  // bytes of the command line shown in messages
 
-// Each word is terminated, so that "a b" and "ab" have different digests.
+// Each word is followed by a terminator, so that the words "a" and "b" and the single word "ab"
+// have different digests.
 std::uint64_t digest_of(const Program& program) {
   std::string words(1, static_cast<char>(program.kind));
   words.append(program.name).push_back('\0');

@@ -73,7 +73,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void tell_gone() override;
   void report_failure(const WorkerFailure& seen) override;
 
-  // Does nothing, because the other nodes are notified of the success only when no process remains.
+  // Does nothing yet: the other nodes are notified of the success only once no process remains.
   void report_success() override {}
 
   void report_finished() override;

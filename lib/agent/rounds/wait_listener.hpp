@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitListener: decides on the leader which ranks of a multi-node job are slow. SharedRounds passes
-// on the wait times that the rendezvous receives. StragglerWatch is the real implementation. One
-// thread.
+// WaitListener: on the leader, decides which ranks of a multi-node job are slow. SharedRounds
+// passes on the wait times that the rendezvous receives. StragglerWatch is the real implementation.
+// One thread.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"

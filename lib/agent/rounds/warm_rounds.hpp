@@ -110,7 +110,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     site_.prepare_zygote(*this);
   }
 
-  // Each step may start the next one from within the call.
+  // Each of these calls may trigger the next one before it returns.
   void go_on() {
     if (is_asking_) {
       return;
@@ -131,7 +131,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
   bool is_asking_ = false;  // waiting for the zygote; all further steps wait too
   bool is_lost_ = false;
   std::function<void()> begin_;
-  bool is_gone_ = false;        // no process of the last round remains
+  bool is_gone_ = false;        // all processes of the last round have exited
   std::optional<int> awaited_;  // argument for the delayed await_round()
 };
 

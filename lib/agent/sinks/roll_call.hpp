@@ -42,8 +42,8 @@ class RollCallView {
   // Receives the latest status. Returns an empty string if nothing is to be printed now.
   [[nodiscard]] std::string take(TimePoint now, const RollCall& call, const std::string& trouble);
 
-  // The time of the next line: while a change is pending, the end of the first second. Otherwise
-  // the time to repeat the last line.
+  // When the next line is due: at the end of the first second if a change has not been printed,
+  // otherwise when the last line is to be repeated.
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
   [[nodiscard]] std::string tick(TimePoint now);
 

@@ -19,8 +19,8 @@ namespace muster {
 [[nodiscard]] bool needs_lookup(const std::string& master_addr);
 
 // For addresses that need no lookup. A numeric address stays unchanged. "localhost" becomes
-// 127.0.0.1, because clients that try ::1 first then try 127.0.0.1. On a host without 127.0.0.1,
-// both become ::1.
+// 127.0.0.1, because clients that try ::1 first fall back to 127.0.0.1. On a host without
+// 127.0.0.1, both become ::1.
 [[nodiscard]] std::string numeric_address(const std::string& master_addr);
 
 // Listens on the first address in `addresses` (numeric) that belongs to this host, on `port` or, if

@@ -11,8 +11,8 @@
 namespace muster {
 namespace {
 
-// All workers of a large job may connect at the same moment. A quarter of the descriptors is a
-// further limit.
+// All workers of a large job may connect at the same moment. At most a quarter of the descriptors
+// is used for waiting clients.
 constexpr std::size_t kWaitingClients = 16384;
 
 // The queried node provides the reason for a refusal. This timeout applies if no reply arrives.
@@ -40,8 +40,8 @@ void VouchedAdmission::known(const VouchKnown& known) {
   }
 }
 
-// If no descriptors or memory are available, vouch for no client, because an attacker could cause
-// this.
+// If descriptors or memory are exhausted, vouches for no client, because an attacker may have
+// caused that condition.
 std::optional<VouchAnswer> SocketWitness::owner_of(const StoreClient& client) {
   const auto own = SocketAddress::parse(client.host, client.port);
   const auto store = SocketAddress::parse(client.store_host, client.store_port);

@@ -42,7 +42,7 @@ class SocketWitness {
   explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
 
   // Determines who owns the connection on this host. It must belong to our user and be open in a
-  // descendant. If /proc does not show the process, the user alone decides. If our user namespace
+  // descendant. If /proc does not show the process, only the user is checked. If our user namespace
   // does not distinguish our user from others, the answer is unknown. An agent that runs as root
   // also vouches for its workers that run as other users. None if the kernel cannot answer now.
   [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);

@@ -27,7 +27,7 @@ constexpr int kAcceptsAtOnce = 64;
 struct StoreProxy::Impl : std::enable_shared_from_this<StoreProxy::Impl> {
   asio::posix::stream_descriptor listener;
   asio::steady_timer again;
-  AdmissionQueue admissions;  // each local client is decided immediately
+  AdmissionQueue admissions;  // local clients are admitted or refused immediately
   AdmissionQueue::Ticket last_ticket = 0;
   AcceptPause shortage{"worker"};
   Carry carry;

@@ -57,10 +57,11 @@ class RoundSource {
   // All workers succeeded; the processes that they left behind are being killed.
   virtual void report_success() = 0;
 
-  // No process of the workers remains. Answered with the end of the job, or with another round.
+  // All of the workers' processes have exited. Answered with the end of the job, or with another
+  // round.
   virtual void report_finished() = 0;
 
-  // No process of the workers remains after a stop.
+  // All of the workers' processes have exited after a stop.
   virtual void tell_gone() = 0;
 
   // This node was asked to leave. Answered with RoundClosed once the node may leave.

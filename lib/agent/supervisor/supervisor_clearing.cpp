@@ -32,8 +32,8 @@ Duration SupervisorCore::kill_timeout() const {
   return why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout;
 }
 
-// A killed worker keeps its pipes open until its memory is freed. Only then does the time start for
-// helpers that read these pipes.
+// Helpers that read a killed worker's pipes reach end of file only after the kernel has freed the
+// worker's memory. Until then, their time to exit has not started.
 TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
   return now + (live_.empty() || is_urgent() ? kSelfExitTime : kill_timeout() / 2);
 }
@@ -172,7 +172,8 @@ void SupervisorCore::kill_last(Turn& turn) {
   }
 }
 
-// The other nodes may start without this node.
+// This node has lost contact with the others, so it kills the helpers too: the other nodes may
+// start without it.
 void SupervisorCore::kill_fenced_last(Turn& turn) {
   raise_to_regroup(turn);
   if (kill_all_at_) {

@@ -95,7 +95,7 @@ void SupervisorCore::spawn_next(Turn& turn) {
   live_.emplace(spawned.local_rank, spawned.pid);
   ++spawned_;
   spawned_at_ = turn.now;
-  // One worker at a time: after a failed start, no further worker is started.
+  // Workers are started one at a time, so that none is started after a failed start.
   if (spawned_ < result_.nproc) {
     turn.out.emplace_back(SpawnWorker{spawned_});
   }
@@ -145,7 +145,8 @@ void SupervisorCore::take_signal(Turn& turn) {
     return;
   }
   note_interruption(turn, signal);
-  // Such a signal kills the workers at once, just as it kills a program without a handler.
+  // A signal that is not forwarded kills the workers immediately, just as it kills a program
+  // without a handler.
   if (!settings_.signals_to_forward.contains(signal.signo)) {
     MUSTER_MARK("a signal that is not forwarded kills the workers at once");
     why_ = Why::interrupted;

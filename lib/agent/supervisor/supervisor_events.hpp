@@ -60,7 +60,8 @@ struct WorkerExited {
   bool lost_connection = false;  // another worker's failure may have caused this one
 };
 
-// A failure while the memory is still being freed. The worker counts as live until WorkerExited.
+// The worker has failed, but the kernel is still freeing its memory. It counts as live until
+// WorkerExited.
 struct WorkerDying {
   WorkerExit exit;
   double wall_seconds = 0;

@@ -31,13 +31,12 @@ void SupervisorCore::note_exit(Turn& turn) {
     turn.out.emplace_back(ReportSuccess{});
     clear(turn);
   } else if (!may_hear_of_another()) {
-    // The last success shows that no other worker caused the held failure.
+    // All other workers have succeeded, so none of them caused the failure that is held.
     decide_after_failure(turn);
   }
 }
 
-// Called while a failure is held. If the workers are stopped later, no process remains to be
-// stopped.
+// Called while a failure is held. Records that no process remains that a later stop could signal.
 void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }
@@ -48,7 +47,7 @@ bool SupervisorCore::may_hear_of_another() const {
 }
 
 // Handles the failure that was just recorded. A lost connection means that another worker is
-// exiting.
+// exiting, so the decision is postponed until that worker's exit is known.
 void SupervisorCore::take_failure(Turn& turn) {
   failed_at_ = deadline_ ? failed_at_ : turn.now;
   if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {

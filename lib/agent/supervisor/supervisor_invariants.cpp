@@ -101,7 +101,8 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"a deadline is missing or unexpected",
      [](const Facts& f) {
-       // Without a deadline, such a state could last forever: no event may follow.
+       // Without a deadline, such a state could last forever, because there may be no further
+       // event.
        const bool leaves = f.state == State::waiting && f.why == StopReason::interrupted;
        return (ends(f) || holds_failures(f) || leaves) == f.has_deadline;
      }},

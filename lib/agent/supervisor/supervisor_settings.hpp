@@ -10,7 +10,7 @@
 namespace muster {
 
 // After SIGKILL a process exits within milliseconds, unless it is stuck in the kernel. In that case
-// muster must still exit within 5 s, and the guard checks once more after the agent.
+// muster must still exit within 5 s, including the guard's final check after the agent has exited.
 inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
 
 // Before a restart no user waits for muster to exit, and the kernel takes time to free the memory

@@ -139,7 +139,7 @@ void HangControl::fail_worker(int rank, const hang::Verdict& verdict) {
   auto worker = std::ranges::find_if(workers, [&](const hang::WatchedWorker& one) {
     return !one.ended && (rank < 0 || one.rank == rank);
   });
-  if (worker == workers.end()) {  // it has exited, so choose any worker that waits for it
+  if (worker == workers.end()) {  // it has exited, so choose a live worker instead
     worker = std::ranges::find(workers, false, &hang::WatchedWorker::ended);
   }
   if (worker == workers.end()) {

@@ -24,7 +24,7 @@ struct StoreFacts {
   bool is_here = true;  // this launcher serves it; if false, only local processes can be checked
 };
 
-// A process of the workers, with its current environment.
+// A process in a worker's process tree, with its current environment.
 struct WorkerEnvironment {
   pid_t pid = 0;
   std::string command;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PortWatch: warns once if a program has set MASTER_PORT itself and therefore waits for a store
-// that does not exist (port_trap.hpp). The first check is due when no client has connected to the
-// workers' store for 30 s. Later checks follow at growing intervals. It is an event sink, so that
-// it is notified when workers start and exit. Owned by the agent; one thread.
+// that does not exist (port_trap.hpp). It first checks once no client has connected to the workers'
+// store for 30 s, and then at growing intervals. It is an event sink, so that it is notified when
+// workers start and exit. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"

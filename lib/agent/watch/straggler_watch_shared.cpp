@@ -56,7 +56,7 @@ void StragglerWatch::tell_others(const std::vector<straggler::RankWaits>& seen) 
   }
 }
 
-// A node that has none of these ranks knows only the other node's name.
+// If this node has no label for these ranks, the node's own name is used.
 std::string StragglerWatch::label_of(const HearWaits& heard) const {
   const auto label = labels_.find(heard.ranks.first);
   return printable(label == labels_.end() ? heard.node : label->second);

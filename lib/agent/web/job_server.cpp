@@ -143,7 +143,8 @@ void JobServer::open_http(std::string key) {
   events_.tell(event::HttpOpened{where.host, port});
 }
 
-// Prints to stderr and never emits an event, because events appear in files and responses.
+// Shows the URL on stderr instead of in an event: it contains the key, and events are written to
+// files and HTTP responses.
 void JobServer::show_url(const std::string& base, const std::string& key) {
   const std::string url = key.empty() ? base : base + "?key=" + key;
   owner_site_.set_url(url + "\n");

@@ -18,9 +18,10 @@
 
 namespace muster {
 
-// The number of events that are queued as values before they are processed.
+// The maximum number of events that are queued before they are processed.
 inline constexpr std::size_t kEventsUnfoldedMax = 256;
-// The number of bytes of lines that are kept for event streams. The oldest lines are dropped first.
+// The maximum size of the lines kept for event streams, in bytes. The oldest lines are dropped
+// first.
 inline constexpr std::size_t kEventLinesBytesMax = std::size_t{1} << 20;
 
 class JobSite final : public EventSink, public HttpSite {

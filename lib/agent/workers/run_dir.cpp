@@ -145,8 +145,8 @@ bool is_stale(const std::string& path) {
   return folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-// Removes directories of runs whose guard and agent were both killed. Only in /dev/shm, where they
-// would stay until the host reboots.
+// Removes directories of runs whose guard and agent were both killed. Checks only /dev/shm, where
+// such directories would stay until the host reboots.
 void remove_stale() {
   std::error_code error;
   std::filesystem::directory_iterator entries(kInMemory, error);

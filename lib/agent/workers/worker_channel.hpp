@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkerChannel: the agent's socket for its workers (worker/channel/CHANNEL.md), whose name is in
-// MUSTER_AGENT. It is the shell around ChannelCore: it accepts, reads, writes, and gets the peer's
-// credentials from the kernel. Emits the workers' messages as events, and as a sink it receives the
-// events of the round. Never blocks. Owned by the agent; lives on its loop. Resource.
+// WorkerChannel: the agent's socket for its workers (worker/channel/CHANNEL.md). MUSTER_AGENT
+// contains the socket's name. This class is the shell around ChannelCore: it accepts, reads,
+// writes, and gets the peer's credentials from the kernel. Emits the workers' messages as events,
+// and as a sink it receives the events of the round. Never blocks. Owned by the agent; lives on its
+// loop. Resource.
 #pragma once
 
 #include "agent/events/event_stream.hpp"

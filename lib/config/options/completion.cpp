@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion scripts for bash and zsh, generated from the option table. Before the program they
-// complete options, their choices and files. After the program they complete only files, because
-// those arguments belong to the program.
+// Completion scripts for bash and zsh, generated from the option table. Before the program name
+// they complete options, option values and file names. After it they complete only file names,
+// because those arguments belong to the program.
 #include "base/text.hpp"
 #include "config/options/help.hpp"
 #include "config/options/settings.hpp"

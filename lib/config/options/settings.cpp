@@ -6,7 +6,7 @@
 namespace muster {
 namespace {
 
-// The names of the enumerators are members, so that they stay out of the namespace.
+// A struct, so that `using enum` does not add the enumerators to the namespace.
 struct OptionTable {
   using enum OptionId;
   using enum ValueKind;

@@ -61,7 +61,8 @@ struct Resolution {
 [[nodiscard]] Result<void> resolve_workers(const Resolution& resolution);
 // The workers' CPUs and memory (resolve_numa.cpp).
 [[nodiscard]] Result<void> resolve_numa(const Resolution& resolution);
-// Nodes and backend, and addresses through the steps declared next (resolve_rendezvous.cpp).
+// The nodes and the backend; calls the steps declared below for the addresses
+// (resolve_rendezvous.cpp).
 [[nodiscard]] Result<void> resolve_rendezvous(const Resolution& resolution);
 // The secret that nodes use to authenticate (resolve_token.cpp). check_token only validates
 // options.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --http=[ADDRESS:]PORT and --http-key. No file is opened here.
+// --http=[ADDRESS:]PORT and --http-key. This step opens no file.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 

@@ -210,7 +210,7 @@ Result<void> check_tasks(const Step& s) {
   return {};
 }
 
-// A problem with the platform does not matter if the user configures the rendezvous or requests one
+// A problem with the platform is irrelevant if the user configures the rendezvous or requests one
 // node.
 Result<void> check_problem(const Step& s) {
   PlatformPlan& plan = s.plan();

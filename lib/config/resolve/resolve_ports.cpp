@@ -61,8 +61,8 @@ Result<void> resolve_count(const Resolution& r, OptionId id, const std::string& 
   return check_macros(r, id, macro, count);
 }
 
-// In a multi-node job: the rendezvous, this node's listener, and the store if this node gets rank
-// 0.
+// The number of ports that a node in a multi-node job listens on: the rendezvous, the node's
+// listener, and the store if the node gets rank 0.
 constexpr int kPortsOfMany = 3;
 
 // A single node listens only for its store. A store port that was set explicitly need not be in the

@@ -16,8 +16,8 @@
 namespace muster {
 namespace {
 
-// More nodes than any job has. Even with the maximum number of workers per node, ranks fit into an
-// int.
+// More than the number of nodes in any job. Even with the maximum number of workers per node, ranks
+// fit into an int.
 constexpr int kNodesMax = 100'000;
 
 Result<void> resolve_nodes(const Resolution& r) {

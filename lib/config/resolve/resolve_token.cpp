@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The source of the secret that the nodes of a job use to authenticate. No file is opened here.
+// The source of the secret that the nodes of a job use to authenticate. This step opens no file.
 #include "config/resolve/resolution.hpp"
 #include "trust/token_source.hpp"
 

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// More workers than any host has CPUs. A larger number is a typing error.
+// More than the number of CPUs of any host. A larger number is a typing error.
 constexpr int kNprocMax = 16384;
 
 // The number of visible MIG slices.

@@ -33,7 +33,7 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
   done_ = std::move(done);
   stacks_there_ = torch_there_ = window_over_ = false;
   before_.clear();
-  // /proc comes first, because eu-stack pauses processes and thereby changes what /proc shows.
+  // Read /proc first, because eu-stack pauses processes and thereby changes what /proc shows.
   for (std::size_t i = 0; i < pids_.size(); ++i) {
     evidence_.ranks.at(i).processes = read_processes(pids_[i]);  // empty for pid 0
     before_.merge(thread_use(evidence_.ranks[i].processes));
@@ -70,7 +70,7 @@ void Inspection::after(Duration delay, Step step) {
 
 void Inspection::window_is_over() {
   window_over_ = true;
-  // The timer is free again and now limits the dumps and the stacks.
+  // The timer for the CPU window has fired and now limits the dumps and the stacks.
   after(within_ - kCpuWindow, &Inspection::time_is_up);
   conclude_if_all_there();
 }

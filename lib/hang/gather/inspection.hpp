@@ -48,7 +48,7 @@ class Inspection {
   // inspection.
   void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
 
-  // Ranks that print lines because begin() has queried them.
+  // Ranks that log lines because begin() has queried them.
   [[nodiscard]] const std::set<int>& loud() const { return torch_recorders_.loud(); }
 
   // No callback is called afterwards.

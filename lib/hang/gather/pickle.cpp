@@ -200,7 +200,7 @@ class PickleReader {
     return true;
   }
 
-  // A list may contain itself, because it may be remembered before it is filled.
+  // A list may contain itself, because it may be stored in the memo before it is filled.
   bool recall(std::uint64_t name) {
     const auto found = memo_.find(name);
     if (found == memo_.end() || stack_.size() == kStackMax) {

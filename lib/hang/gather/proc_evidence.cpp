@@ -108,7 +108,7 @@ std::string read_path(pid_t pid, std::uint64_t address) {
   return text.substr(0, text.find('\0'));
 }
 
-// One descriptor must stand for all polled ones, because a Wait holds only one.
+// Returns only the first of the polled descriptors, because a Wait holds only one.
 int first_polled(pid_t pid, std::uint64_t address) {
   const std::string bytes = read_memory(pid, address, sizeof(pollfd));
   pollfd first{};

@@ -14,7 +14,7 @@
 namespace muster::hang {
 namespace {
 
-// Only the name of the process decides. A program that embeds Python gets a native stack instead.
+// Checks only the name of the process. A program that embeds Python gets a native stack instead.
 bool is_python(const ProcessFacts& process) {
   return process.command.find("python") != std::string::npos ||
          process.command.starts_with("pt_");  // PyTorch's name for DataLoader workers

@@ -187,7 +187,7 @@ class Groups {
     for (std::size_t i = 0; all != nullptr && i + 1 < all->items.size(); i += 2) {
       const PickleValue& name = dump_.at(all->items[i]);
       if (name.kind != Kind::text || name.text.empty()) {
-        continue;  // some gloo versions write no name, so the group is unknown
+        continue;  // some gloo versions record no name, so the group is unknown
       }
       const PickleValue& group = dump_.at(all->items[i + 1]);
       const PickleValue* const ranks = dump_.find(group, "ranks");

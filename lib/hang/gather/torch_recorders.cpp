@@ -169,7 +169,7 @@ bool TorchRecorders::open_events() {
   if (error) {
     return false;
   }
-  // events_ closes the descriptor from now on.
+  // events_ now owns the descriptor and closes it.
   static_cast<void>(fd.release());
   return true;
 }

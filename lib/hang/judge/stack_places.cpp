@@ -147,7 +147,7 @@ const Frame* own_frame(const Stack* stack) {
   const auto own = std::ranges::find_if(stack->frames, [&](const Frame& frame) {
     return stack->python ? !is_library(frame) : !is_libc(frame);
   });
-  // If all frames belong to libraries, the innermost one is the best that is known.
+  // If all frames belong to libraries, the innermost one is the best available.
   return own == stack->frames.end() ? &stack->frames.front() : &*own;
 }
 

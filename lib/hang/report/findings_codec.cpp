@@ -182,7 +182,7 @@ std::string encode_verdict(const WholeVerdict& verdict, std::size_t bytes_max) {
     told.verdict.groups.resize(told.verdict.groups.size() / 2);
     out = encode(told);
   }
-  // The first rank always stays. acting_rank is a field of its own.
+  // Always keeps the first rank. acting_rank is a separate field.
   while (out.size() > bytes_max && told.verdict.ranks.size() > 1) {
     told.verdict.ranks.resize(told.verdict.ranks.size() / 2);
     told.verdict.nodes.resize(std::min<std::size_t>(told.verdict.nodes.size(), 1));

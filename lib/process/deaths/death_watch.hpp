@@ -42,8 +42,8 @@ class DeathWatch final : public Watcher {
   // Each is returned once.
   [[nodiscard]] std::vector<Dying> take_dying();
 
-  // Call note_failure and reaped before the launcher reports the exit. The remaining workers read
-  // which failure occurred first.
+  // Call note_failure and reaped before the launcher reports the exit, so that the remaining
+  // workers can read which worker failed first.
   void note_failure(pid_t pid);
   void reaped(pid_t pid, const ExitStatus& status);
 

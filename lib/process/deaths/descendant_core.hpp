@@ -28,7 +28,7 @@ inline constexpr std::size_t kDescendantsMax = 1024;
 inline constexpr Duration kDescendantSettled = std::chrono::seconds(10);
 
 struct Descendant {
-  int local_rank = 0;  // of the worker that it descends from
+  int local_rank = 0;  // the local rank of its worker
   std::string command;
   TimePoint since{};
 };

@@ -88,7 +88,7 @@ std::string stat_of(pid_t pid) {
   return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kMemberStatBytesMax);
 }
 
-// Checks a child of ours without reaping it. If a whole group was killed, this shows that its
+// Checks one of our children without reaping it. If a whole group was killed, this shows that its
 // members are dying before any of them has died.
 bool is_ending(pid_t pid) {
   siginfo_t info{};

@@ -209,7 +209,8 @@ class Guard {
   void reap() {
     while (true) {
       siginfo_t info{};
-      // One SIGCHLD may stand for several exits, because signals of the same kind do not queue.
+      // One SIGCHLD may represent several exits, because pending signals of the same kind are
+      // merged.
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) {
         return;
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Poller: one epoll descriptor for everything that process/ waits for. The agent's loop waits on
-// this descriptor. Each worker's pipe thus costs one system call to watch, and at the end output
-// can be drained without the loop. Resource; lives on the loop's thread.
+// this descriptor. Watching a worker's pipe thus takes a single system call, and the remaining
+// output can be drained at the end without running the loop. Resource; lives on the loop's thread.
 #pragma once
 
 #include "base/error.hpp"

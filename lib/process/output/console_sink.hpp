@@ -27,7 +27,7 @@ struct ConsoleWait {
 
 // Dropped output, by source.
 struct Unshown {
-  std::uint64_t messages = 0;      // of muster
+  std::uint64_t messages = 0;      // muster's own messages
   std::uint64_t worker_bytes = 0;  // from the workers
   bool in_files = true;            // log files contain all these bytes
 
@@ -120,8 +120,8 @@ class ConsoleSink final : public Watcher {
   std::function<void()> on_room_;
   std::string pending_;
   std::size_t written_ = 0;    // bytes of pending_ already written
-  std::size_t own_bytes_ = 0;  // bytes of muster's messages in pending_ ...
-  std::size_t own_end_ = 0;    // ... and the end offset of the last one
+  std::size_t own_bytes_ = 0;  // bytes of muster's own messages in pending_
+  std::size_t own_end_ = 0;    // offset in pending_ at which the last of these messages ends
   std::uint64_t own_count_ = 0;
   std::uint64_t own_lines_ = 0;
   Unshown unshown_;  // since the last report

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
 // The kernel lets a user have 64 MiB of pipe buffers before it shrinks new pipes, so 16 x 256 KiB
-// is little.
+// is a small part of that.
 constexpr std::size_t kWidePipesMax = 16;
 constexpr rlim_t kDescriptorsUsual = 1024;
 
@@ -334,7 +334,7 @@ void OutputPump::tell_unfiltered() {
   }
 }
 
-// Only the workers know how much output was lost.
+// The amount of lost output is unknown, because the workers write the files themselves.
 void OutputPump::tell_full(const std::string& folder, int why) {
   log_warning(
       fmt::format("cannot write log files to '{}': {}; worker output may be "

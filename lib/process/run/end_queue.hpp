@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // EndQueue: worker exits that were detected but not reported yet. Decides the order in which the
 // first exits of an attempt are reported, because the agent treats the first failure as the root
-// cause. A worker with much memory is reaped long after the workers that exit because of its death.
-// Part of LinuxRunner, which queries the kernel. Pure; value-like.
+// cause. A worker that uses a lot of memory is reaped long after the workers that exit because of
+// its death. Part of LinuxRunner, which queries the kernel. Pure; value-like.
 #pragma once
 
 #include "base/time.hpp"

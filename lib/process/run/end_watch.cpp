@@ -47,9 +47,9 @@ void EndWatch::note_dying(pid_t pid, const ExitStatus& status) {
   }
 }
 
-// The first failure may have been caused by a worker that is still dying. From kill() or exit() on,
-// the kernel shows a death before any other process can notice it. True if a worker is exiting and
-// the kernel does not show its status.
+// The first failure may have been caused by a worker that is still dying. /proc shows a death as
+// soon as kill() or exit() is called, before any other process can notice it. True if a worker is
+// exiting and the kernel does not show its status.
 bool EndWatch::look_at_all() {
   bool unknown = false;
   for (const pid_t pid : workers_.live()) {

@@ -187,7 +187,7 @@ void LinuxRunner::Impl::run_turn() {
   tell();
 }
 
-// One SIGCHLD may stand for several deaths.
+// One SIGCHLD may represent several deaths.
 void LinuxRunner::Impl::on_ready() {
   signalfd_siginfo info{};
   while (::read(child_signals.get(), &info, sizeof(info)) > 0) {

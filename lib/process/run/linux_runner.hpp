@@ -72,7 +72,7 @@ class LinuxRunner final : public ProcessRunner {
   [[nodiscard]] std::vector<int> flight_recorders() const;
 
   // Handles a signal for the job; true if it was SIGWINCH. SIGWINCH is sent to the worker that has
-  // our standard input. SIGCONT triggers a check whether that worker may read from the terminal.
+  // our standard input. After SIGCONT, checks whether that worker may read from the terminal.
   bool take_terminal_signal(int signo);
 
   // Sends SIGKILL to one worker if it is alive, and to its process group like kill_workers.

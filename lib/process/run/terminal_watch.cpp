@@ -23,7 +23,7 @@ namespace {
 constexpr Duration kPoll = std::chrono::milliseconds(100);
 constexpr std::size_t kProcBytesMax = 4096;
 
-// System calls that wait for the descriptors below their first argument.
+// System calls that wait for descriptors lower than their first argument.
 #ifdef SYS_select
 constexpr std::array<long, 2> kSelects{SYS_select, SYS_pselect6};
 #else

@@ -25,8 +25,8 @@ struct HelperSpec {
   std::vector<std::string> environment;  // "NAME=value"; a worker's RANK is removed
   std::string input{};                   // its standard input
   bool with_errors = false;              // also collect its standard error
-  Duration timeout{};                    // the program is killed after this time ...
-  std::size_t bytes_max = 0;             // ... or when it has printed more
+  Duration timeout{};                    // the program is killed after this time
+  std::size_t bytes_max = 0;             // the program is killed if it prints more than this
 };
 
 class HelperProcess {

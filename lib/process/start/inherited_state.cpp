@@ -31,7 +31,7 @@ void remember() {
 }
 
 // A launcher needs several descriptors per worker. The usual soft limit of 1024 protects programs
-// that use select(), which muster does not use. A worker may use it, so workers get the old limit
+// that use select(). muster does not use it, but a worker may, so workers get the original limit
 // back.
 void raise_descriptor_limit() {
   rlimit limit{};

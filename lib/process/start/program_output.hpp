@@ -15,8 +15,8 @@ namespace muster {
 struct ProgramQuestion {
   std::vector<std::string> argv;         // argv[0] without a slash is looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"
-  Duration timeout{};                    // the program is killed after this time ...
-  std::size_t bytes_max = 0;             // ... or when it has printed more
+  Duration timeout{};                    // the program is killed after this time
+  std::size_t bytes_max = 0;             // the program is killed if it prints more than this
 };
 
 // The program's standard output, if it exits with 0 in time. Standard error is discarded. Errors:

@@ -163,7 +163,7 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   if (job.descriptors) {
     ::setrlimit(RLIMIT_NOFILE, &*job.descriptors);
   }
-  // Unblock last: a pending signal takes effect here, with the signal actions that exec keeps.
+  // Unblock signals last: pending ones are delivered here and handled as they would be after exec.
   ::pthread_sigmask(SIG_SETMASK, &job.mask, nullptr);
   exec_first(job);
   return give_up(job, Step::exec);
@@ -184,8 +184,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings, std::size_t
 pid_t clone_child(Prepared& job) {
   alignas(16) static char stack[kChildStackBytes];
   const BlockedSignals blocked;
-  // CLONE_VFORK: we sleep until the child has called exec or exited. Then the stack is free again
-  // and the result is in `job`. Unlike in a fork() of a large launcher, page tables are not copied.
+  // CLONE_VFORK: we sleep until the child has called exec or exited. The stack is then free again,
+  // and the result is in `job`. Unlike fork() in a large launcher, this copies no page tables.
   return ::clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &job);
 }
 

@@ -72,8 +72,8 @@ pid_t newest_pid() {
 }
 
 // Fallback without /proc: waitid() works only for our own children and, with WNOWAIT, does not
-// consume their status. It is therefore called for each pid up to the newest one first, which
-// usually takes milliseconds.
+// consume their status. It is therefore called for each pid up to the newest one, which usually
+// takes milliseconds. Higher pids are tried only if that finds no child.
 std::vector<pid_t> own_children_by_number() {
   const pid_t newest = newest_pid();
   std::vector<pid_t> children;

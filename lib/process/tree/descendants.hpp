@@ -81,9 +81,9 @@ struct KilledBelow {
 [[nodiscard]] KilledBelow kill_all_below(
     pid_t root, Duration timeout, const std::function<bool()>& may_kill = [] { return true; });
 
-// The rows of processes that still run or cannot die. Zombies are dead and only wait for their
-// parents. A zombie child of `reaper` counts, because `reaper` has tried to reap it and a debugger
-// prevents that.
+// The rows of processes that are still running or cannot be killed. Zombies do not count, because
+// they are dead and only wait to be reaped. A zombie child of `reaper` counts, because `reaper` has
+// tried to reap it and a debugger prevents that.
 [[nodiscard]] std::vector<Survivor> survivors_among(const std::vector<ProcessRow>& rows,
                                                     pid_t reaper = 0);
 

@@ -116,7 +116,7 @@ def end_is_noticed():
     """True if an imported object must be collected at exit: it has a finalizer, or belongs to
     nanobind, which counts its objects and reports leaks."""
     kinds = {type(each) for each in gc.get_objects()}
-    of_python = ("builtins", "_io", "_socket")  # they only close files, which exit closes anyway
+    of_python = ("builtins", "_io", "_socket")  # finalizers that only close files
     return any(each.__module__ == "nanobind" or
                ("__del__" in vars(each) and each.__module__ not in of_python)
                for kind in kinds for each in kind.__mro__)

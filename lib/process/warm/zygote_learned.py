@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learns which modules the program imports later than at its top level, so that the zygote imports
-them ahead of time: PyTorch, for example, imports 900 modules when DistributedDataParallel is built.
+"""Learns which modules the program imports outside its top level, so that the zygote can import
+them ahead of time. PyTorch, for example, imports 900 modules when DistributedDataParallel is built.
 One worker records the names; a file keeps them for later jobs. A wrong name only costs time."""
 
 import _thread
@@ -11,7 +11,7 @@ import stat
 import sys
 
 NAMES_MAX = 4096
-UNSAFE_MAX = 16  # each requires a new zygote; above this, nothing is imported ahead
+UNSAFE_MAX = 16  # each requires a new zygote; above this, nothing is imported ahead of time
 RECORD_BYTES = 256 << 10  # also the size limit of a file; PyTorch's names need 25 KiB
 FILES_MAX = 256  # in the folder; the oldest are removed
 FIRST_PAUSE, LAST_PAUSE = 1, 64  # seconds between checks of the record

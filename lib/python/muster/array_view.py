@@ -9,7 +9,7 @@ from . import dlpack, dtypes, errors
 from ._library import HOST
 from .typing import DType, Shape
 
-if TYPE_CHECKING:  # aliases, because the class has methods numpy and torch
+if TYPE_CHECKING:  # aliases, because the class has methods named numpy and torch
     import numpy as np
     import torch as pytorch
 

@@ -52,5 +52,5 @@ class SupportsCudaStream(Protocol):
     def cuda_stream(self) -> int: ...
 
 
-# A CUDA stream: its handle (a CUstream), or an object that has it.
+# A CUDA stream: its handle (a CUstream), or an object that contains the handle.
 Stream = Union[int, SupportsCudaStream]

@@ -249,7 +249,7 @@ void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
   }
 }
 
-// Stop reading from a worker that exceeds its rate limit for a while, so the kernel applies
+// Stops reading for a while from a worker that exceeds its rate limit, so that the kernel applies
 // backpressure to it.
 bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   Connection& connection = connections_.at(id);

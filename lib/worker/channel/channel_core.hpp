@@ -172,7 +172,7 @@ class ChannelCore {
   void take(TimePoint now, ConnectionId id, const WorkerFrame& frame, Effects& out);
   void note(int local_rank, std::size_t bytes, const Said& said, Effects& out);
 
-  Round round_;  // of local rank 0
+  Round round_;  // as seen by local rank 0
   bool paced_ = true;
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;

@@ -65,7 +65,7 @@ using WorkerFrame = std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, 
 
 // -- from the agent ---------------------------------------------------------------------------
 
-// The first frame of a connection; the worker's page (progress_page.hpp) comes with it.
+// The first frame of a connection, sent together with the worker's page (progress_page.hpp).
 struct Hello {
   int version = kVersion;
   std::uint64_t epoch = 0;

@@ -24,7 +24,7 @@ class MonitoredBarrier:
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
-        self._number = 0  # of the barrier
+        self._number = 0  # the number of the current barrier
 
     def wait(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
         """Returns when all ranks have called it. TimedOut: some did not arrive within `timeout` of

@@ -9,8 +9,8 @@ using c10d::OpType;
 
 namespace {
 
-// Small operations wait inline even if CPUs are idle, because waking a thread takes longer than
-// the sum.
+// Small operations wait inline even if CPUs are idle, because waking a thread takes longer than the
+// operation.
 constexpr std::size_t kSmall = 64UL * 1024;           // bytes
 constexpr std::int64_t kShortWait = 20'000;           // ns
 constexpr std::int64_t kLeastWait = 200'000;          // ns, without idle CPUs
