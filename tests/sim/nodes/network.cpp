@@ -135,11 +135,13 @@ void Network::open(std::uint32_t agent, const OpenLink& link) {
     return;
   }
   queue_.after(link.timeout, std::move(over));
-  if (random_.chance(options_.dial_lost_percent)) {
+  // Within a machine, no packet is lost or delayed: the kernel accepts or refuses the connection.
+  const bool is_remote = to != agents_[agent].machine;
+  if (random_.chance(options_.dial_lost_percent) && is_remote) {
     return;
   }
   Duration delay = latency();
-  if (random_.chance(options_.dial_slow_percent)) {
+  if (random_.chance(options_.dial_slow_percent) && is_remote) {
     delay += Duration(random_.between(0, link.timeout.count() * 5 / 4));
   }
   queue_.after(delay, Happening{Kind::syn, 0, number, 0, nullptr, nullptr});

@@ -27,6 +27,7 @@ class Verdict {
 
  private:
   [[nodiscard]] bool takes_part(const Agent& agent) const;
+  [[nodiscard]] bool finds_others(const Agent& agent) const;
   [[nodiscard]] std::size_t living() const;
   [[nodiscard]] bool anybody(Ending how) const;
   [[nodiscard]] bool has_quorum(const Round& round) const;
@@ -45,6 +46,15 @@ class Verdict {
 bool Verdict::takes_part(const Agent& agent) const {
   return world_.lives(agent) && !agent.stranger &&
          (agent.told.number > 0 || world_.is_endpoint_open());
+}
+
+// Without an open endpoint, a node finds only the members of the rounds that it knows.
+bool Verdict::finds_others(const Agent& agent) const {
+  const RoundPtr known = world_.checkers().round(agent.told);
+  return world_.is_endpoint_open() ||
+         (known && std::ranges::any_of(known->members, [&](const NodeInfo& member) {
+            return member.id != agent.info.id && world_.lives(world_.agent_of(member.id));
+          }));
 }
 
 std::size_t Verdict::living() const {
@@ -124,17 +134,23 @@ bool Verdict::must_run() const {
          });
 }
 
+bool is_member(const Round& round, const Agent& agent) {
+  return std::ranges::find(round.members, agent.info.id, &NodeInfo::id) != round.members.end();
+}
+
 void Verdict::check_running(const Round& round) {
   for (const Agent& agent : world_.agents()) {
-    const bool member =
-        std::ranges::find(round.members, agent.info.id, &NodeInfo::id) != round.members.end();
     const bool runs = agent.workers.alive && agent.workers.round->id == round.id;
-    if (member && world_.lives(agent) && !runs && !agent.workers.finished) {
+    if (is_member(round, agent) && world_.lives(agent) && !runs && !agent.workers.finished) {
       world_.complain(
           fmt::format("{} does not run although it is a member of the round", agent.label));
     }
   }
-  const std::size_t most = std::min(living(), static_cast<std::size_t>(options_.max));
+  const auto others = std::ranges::count_if(world_.agents(), [&](const Agent& agent) {
+    return takes_part(agent) && !is_member(round, agent) && finds_others(agent);
+  });
+  const std::size_t most = std::min(round.members.size() + static_cast<std::size_t>(others),
+                                    static_cast<std::size_t>(options_.max));
   const bool may_wait = !options_.join_delay || anybody(Ending::finished);
   if (round.members.size() < most && !may_wait) {
     world_.complain(
