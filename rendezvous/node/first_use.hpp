@@ -39,7 +39,7 @@ class FirstUse {
   // True if another node may have received our key.
   [[nodiscard]] bool is_shared() const { return is_shared_; }
 
-  // The secret of the job key for the record of this node. Empty if it was not handed out.
+  // The secret of the job key, for this node's record. Empty if the key was not handed out.
   [[nodiscard]] std::string shared_secret() const { return is_shared_ ? secret_ : ""; }
 
   // Call when a round has formed. From now on, nodes with new addresses need the job key. Returns

@@ -196,7 +196,7 @@ void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& 
   begin_tls(*link);
 }
 
-// A node that also has a token tries only the token next, and after that offers both again.
+// A node that also has a token offers only the token next time, and both again after that.
 void LinkSockets::lose_credential(Link& link, const std::string& why) {
   if (keys_.token == nullptr && !keys_.met) {
     link.output.push(std::make_shared<const std::string>(kAccessDenied));
@@ -285,9 +285,9 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Nothing is allocated for a stranger before its proof is complete. A stranger has no reason to
-// send more before our reply arrives, and data that it sends while it waits for a handshake slot
-// would have to be buffered.
+// Allocates nothing for a stranger until its first TLS record is complete. A stranger has no reason
+// to send more before our reply arrives, and any data that it sent while waiting for a handshake
+// slot would have to be buffered.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);

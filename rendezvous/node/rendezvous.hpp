@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous: one node's part in agreeing on rounds, as seen by the agent. The agent reports its
-// workers' state as AgentEvents and receives replies through NodeOwner. RendezvousNode is the real
-// implementation; tests of the agent use fakes. Resource; one thread.
+// Rendezvous: the interface through which an agent agrees on rounds with other nodes. The agent
+// reports its workers' state as AgentEvents and receives replies through NodeOwner. RendezvousNode
+// is the real implementation; tests of the agent use fakes. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"

@@ -66,7 +66,7 @@ class StoreCarrier {
   void drop_all();
 
   // True if the event concerns one of our connections. If this class takes over a connection, it
-  // replaces the event with the end of the connection, for the previous owner.
+  // replaces the event with LinkClosed, so that the previous owner forgets the connection.
   [[nodiscard]] bool take(NodeEvent& event);
 
  private:

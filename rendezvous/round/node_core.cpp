@@ -282,7 +282,8 @@ void NodeCore::settle(TimePoint now,
     if (link_out.empty() && round_out.empty() && !lead) {
       break;
     }
-    // Lead first: `link_out` contains the Hello with which this node joins its own coordinator.
+    // Call lead() first, because `link_out` contains the Hello with which this node joins its own
+    // coordinator.
     if (lead) {
       round_.lead(now, *lead, from_round);
       if (!lead->founder) {  // a founder has already bound them

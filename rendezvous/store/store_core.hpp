@@ -148,7 +148,7 @@ class StoreCore {
   std::unordered_map<SessionId, std::vector<std::string>> watched_;
   std::unordered_map<SessionId, Partial> partial_;
   std::optional<Listing> listing_;
-  std::uint64_t listings_ = 0;  // that have begun
+  std::uint64_t listings_ = 0;  // number of listings begun
   TurnBudget budget_;
   std::uint64_t key_count_ = 0;
   std::uint64_t stored_ = 0;

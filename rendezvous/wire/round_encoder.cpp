@@ -34,7 +34,7 @@ std::size_t shared_beginning(std::string_view left, std::string_view right) {
   return static_cast<std::size_t>(at - left.begin());
 }
 
-// The archive that writes.
+// The archive that writes the body of a frame.
 class FieldWriter {
  public:
   static constexpr bool kWrites = true;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Under muster, lets the launcher detect this process's death immediately, before the kernel has
 // freed the process's memory. The launcher can then stop the other workers and notify the other
-// nodes (base/liveness_page.hpp). Without muster, this does nothing. Any
-// thread may call it.
+// nodes (base/liveness_page.hpp). Without muster, it does nothing. Any thread may call it.
 #pragma once
 
 #include <sys/types.h>

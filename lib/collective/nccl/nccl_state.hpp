@@ -83,7 +83,8 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] bool aborted() const;
   // Destroys the communicator after a completed finalize.
   [[nodiscard]] Result<void> destroy();
-  // After destroy: holders of pending operations see a dead communicator, and NCCL is not called.
+  // Call after destroy(). From then on, pending operations see a dead communicator and do not call
+  // NCCL.
   void retire();
 
   // The most recently queued operation, which an abort has to stop.

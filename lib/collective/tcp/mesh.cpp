@@ -25,9 +25,9 @@ namespace {
 
 // Limit per rank and poll, so that a rank that keeps sending does not starve the others.
 constexpr int kMostReads = 16;
-// A rank that has left may have completed its part: its data arrive on other connections, before
-// their end of stream. If a forked child keeps those connections open, the end of stream never
-// arrives.
+// How long to wait for data from a rank that has left. It may have completed its part, and its data
+// arrive on other connections, before their end of stream. If a forked child keeps those
+// connections open, the end of stream never arrives.
 constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 
 // Whether the failure is local and not the peer's fault.
@@ -152,8 +152,8 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
       context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
   std::size_t wanted = static_cast<std::size_t>(context.size - 1 - rank_) * kLanes;
   HalfOpen arrivals(listener);
-  // Wake up once per slice: a rank that dies before it connects makes no descriptor ready here. The
-  // watch learns of its death.
+  // Wake up once per slice: a rank that dies before it connects makes no descriptor ready here.
+  // Only the watch detects its death.
   while (wanted > 0) {
     const TimePoint next_look = std::min(context.deadline, steady_now() + slice);
     while (wanted > 0 && steady_now() < next_look) {

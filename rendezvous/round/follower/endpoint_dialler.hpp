@@ -23,7 +23,7 @@ class EndpointDialler {
  public:
   explicit EndpointDialler(const std::vector<Endpoint>& endpoints);
 
-  // Each endpoint is due, except during the pause after its last failure.
+  // Starts a search: all endpoints become due, except those in the pause after a failure.
   void begin(TimePoint now);
 
   // Opens the connections that are due, with link ids from `next_link`.

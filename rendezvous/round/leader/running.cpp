@@ -91,7 +91,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);
-    dismissed_.insert(node.link);  // if we exited before it read that, the message could be lost
+    dismissed_.insert(node.link);  // do not exit before it has read Dismiss
     set_state(node, State::unknown);
     nodes_.erase(id);
   }

@@ -65,7 +65,8 @@ void Asker::forget_all(NodeEffects& out) {
   }
 }
 
-// These nodes accepted the connection but send nothing: they are stopped, or were lost afterwards.
+// Drops connections to nodes that accepted them but send nothing. Such a node is stopped, or was
+// lost after it accepted.
 void Asker::drop_silent(TimePoint now, NodeEffects& out) {
   for (auto at = targets_.begin(); at != targets_.end();) {
     auto& [key, target] = *at;
