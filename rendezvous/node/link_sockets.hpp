@@ -76,8 +76,7 @@ class LinkSockets {
   // Tries the addresses in turn, for `timeout` in total. LinkOpened or LinkClosed follows.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // Allow longer messages: texts from a follower that was welcomed, lists from one that was asked
-  // for them.
+  // Allow texts from a welcomed follower, and lists from one that was asked for them.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
   // A paused link is not read. For a relay, to limit what it buffers.

@@ -53,7 +53,7 @@ std::string interface_address() {
 }
 
 // An address at which other nodes can probably reach this host: the address of the interface with
-// the default route. Without a default route, as in an isolated network, the address of any
+// the default route. Without a default route, as in an isolated network, it is the address of any
 // interface.
 std::string outward_address() {
   for (const char* far : {kFarV4, kFarV6}) {

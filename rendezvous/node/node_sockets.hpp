@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node's own listener, and the listeners of its endpoints. main creates the NodeSockets before it
-// splits into guard and agent. The guard thus keeps the listening socket open until it has killed
-// the agent's workers, so a refused connection proves that the agent and its workers are dead.
+// splits into guard and agent. So the guard keeps the listening socket open until it has killed the
+// agent's workers, and a refused connection proves that the agent and its workers are dead.
 // Resources; one thread.
 #pragma once
 

@@ -259,7 +259,7 @@ void StoreCarrier::end(const StreamPtr& stream) {
   if (!std::exchange(stream->open, false)) {
     return;
   }
-  const StreamPtr kept = stream;  // the argument may be the map's element
+  const StreamPtr kept = stream;  // `stream` may refer to the map's element
   stream->local.close();
   sockets_->close(kept->link);
   streams_.erase(kept->link);

@@ -55,7 +55,7 @@ class StoreCarrier {
   // Must be called once, before any other function.
   void use(LinkSockets& sockets);
 
-  // Connects carried connections to this store from now on. If there is none, they are refused.
+  // Connects carried connections to this store from now on. If it is nullopt, they are refused.
   // Existing streams are closed.
   void set_store(std::optional<CarriedStore> store);
 

@@ -25,8 +25,8 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// Maximum duration of one serve call, so that other users of the loop can run, and limits on the
-// work per socket in it.
+// Maximum duration of one serve call, so that other users of the loop can run. The other two limit
+// the work per socket in one call.
 constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;
 constexpr int kSendsPerRound = 4;

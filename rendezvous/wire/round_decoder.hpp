@@ -4,7 +4,7 @@
 // value per connection.
 //
 // The caller passes all bytes that it has, from the first undecoded one, and drops `consumed` bytes
-// whatever the status. What it does next depends on the status:
+// regardless of the status. What it does next depends on the status:
 // - message: it uses the message and calls again.
 // - introduced: it reads introduction() or reply() and calls again, with decrypted bytes if both
 //   sides agreed on TLS.

@@ -8,9 +8,9 @@
 
 namespace muster::collective {
 
-// Works once per process; later calls do nothing. A separate thread that sleeps until the process
-// exits holds the liveness word, because a communicator's own threads may finish much earlier, when
-// it is destroyed.
+// Works once per process; later calls do nothing. The liveness word is held by a separate thread
+// that sleeps until the process exits, because a communicator's own threads end when the
+// communicator is destroyed.
 void request_death_notice();
 
 // Pid of the worker on this node that the launcher saw die first, before it killed the others. 0 if

@@ -10,8 +10,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
-// The number of sequence numbers that one operation uses on the host: two steps, run up to twice,
-// plus parity adjustments.
+// How many sequence numbers one operation uses on the host: two steps, run up to twice, plus parity
+// adjustments.
 constexpr std::uint64_t kSteps = 8;
 
 constexpr Duration kTimeToTell = std::chrono::seconds(3);

@@ -243,7 +243,7 @@ void NcclState::give_up_if_stuck(Underway::At at) {
              muster::describe(setup_.abort_timeout),
              kStuckExit,
              dead_->text);
-  // Not exit(), because destructors would also wait for the GPU.
+  // Do not call exit(), because destructors would also wait for the GPU.
   _exit(kStuckExit);
 }
 

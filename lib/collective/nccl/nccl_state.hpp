@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclState: an NCCL communicator and the error that killed it, shared by its callers, its
-// watchdog and pending operations. It enforces NCCL's rules: one thread per device is inside NCCL;
-// a background call is polled to completion before the next call; abort runs once, in its own
-// thread, with a deadline. Any thread.
+// NcclState: an NCCL communicator and the error that killed it, shared by its callers, its watchdog
+// and pending operations. It enforces NCCL's rules: at most one thread per device is inside NCCL; a
+// background call is polled to completion before the next call; abort runs once, in its own thread,
+// with a deadline. Any thread.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"

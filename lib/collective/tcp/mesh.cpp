@@ -50,8 +50,8 @@ Mesh::Mesh(int rank, int size, PeerWatch& local)
 
 Mesh::~Mesh() {
   const std::scoped_lock lock(mutex_);
-  // The goodbye: without it, the others would take the end of stream for our death. After a failure
-  // they already know the reason.
+  // Say goodbye. Otherwise the other ranks would mistake the end of stream for our death. After a
+  // failure they already know the reason.
   if (!fault_) {
     tell_all(Error{});
   }
@@ -80,15 +80,15 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   const auto key = LaneKey::random();
   MUSTER_RETURN_IF_ERROR(key);
   key_ = *key;
-  // Listen before publishing the address, because a reader may connect immediately. For each pair,
-  // the higher rank connects, so ranks cannot wait for each other in a cycle.
+  // Listen before publishing the address, because a reader may connect immediately. In each pair,
+  // the higher rank connects to the lower one, so ranks cannot wait for each other in a cycle.
   auto listening = listen_at(place.address, place.ports);
   MUSTER_RETURN_IF_ERROR(listening);
   listener_ = std::move(listening->fd);
   const auto cards = exchange_cards(
       context, "tcp", fmt::format("{} {} {}", place.address, listening->port, key_.text()));
   MUSTER_RETURN_IF_ERROR(cards);
-  // A connection waits in the backlog of a rank that does not accept yet, so all ranks can connect
+  // If a rank does not accept connections yet, they wait in its backlog. So all ranks can connect
   // before they accept.
   auto formed = reach_lower(context, *cards, place.address);
   formed = formed ? accept_higher(context, listener_.get()) : formed;

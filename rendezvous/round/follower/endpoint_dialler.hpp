@@ -16,7 +16,7 @@
 namespace muster {
 
 // Delay between attempts, cut short if the previous one fails. If the first endpoint answers in
-// time, no connection is wasted.
+// time, no other connection is opened.
 inline constexpr Duration kDialStagger = std::chrono::milliseconds(50);
 
 class EndpointDialler {

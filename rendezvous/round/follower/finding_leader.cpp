@@ -76,7 +76,7 @@ bool LinkCore::needs_proof() const {
   return has_yielded() && !gone_.contains(led_by_.id);
 }
 
-// The endpoint is free now. If a leader has welcomed us meanwhile, we only listen there.
+// The endpoint is free now. If a leader has welcomed us in the meantime, we only listen there.
 void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
   hosts_ = true;
   may_host_ = false;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kBeatsMax = 16;  // older heartbeats would no longer grant anything
 
-// Limits on the failures of one round that this node keeps, and on their details. A leader keeps no
-// more details either.
+// Limits on how many failures of one round this node keeps, and how many details. A leader keeps no
+// more details than that either.
 constexpr std::size_t kFailuresKept = 4096;
 constexpr std::size_t kDetailsKept = kOtherFailuresMax;
 
@@ -157,7 +157,7 @@ void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
 }
 
 void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
-  // The store was opened for a proposal that has been abandoned since, or for a coordinator that we
+  // The store was opened for a proposal that has since been abandoned, or for a coordinator that we
   // no longer follow.
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;

@@ -45,10 +45,10 @@ void LinkCore::forget_other_job(const Round& proposed) {
   }
 }
 
-// After a node has accepted a proposal, its coordinator may start the round at any time until the
-// node abandons the coordinator. A node therefore accepts no proposal while its workers run, and no
-// round older than its last one. Group rank 0 opens the store first; the others learn its address
-// from Start.
+// Once a node has accepted a proposal, its coordinator may start the round at any time, until the
+// node abandons the coordinator. So a node accepts no proposal while its workers run, and no round
+// older than its last one. Group rank 0 opens the store first; the others learn its address from
+// Start.
 void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
   forget_other_job(*propose.round);
   const bool is_newer = propose.round->id.number > started_->id.number;

@@ -114,8 +114,8 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& he
                             comes.address)};
 }
 
-// A lost pod or host may return under another address before its old connection has been silent for
-// long. The current holder keeps the rank only if it sends a message after the newcomer arrived.
+// A lost pod or host may return with another address soon after its old connection has fallen
+// silent. The current holder keeps the rank only if it sends a message after the newcomer arrived.
 // Until then the newcomer's connection is closed without an answer, and the newcomer retries.
 bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
   const Node* const holder = holder_of_place(now, hello);
@@ -215,8 +215,8 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
       hello.accepted <= base_->id || std::ranges::any_of(accepted_, [&](const auto& known) {
         return known->id == hello.accepted;
       });
-  // The first proposal makes a node drop a record of another job. A proposal that this node has
-  // run becomes the last round (learn_rounds).
+  // The first proposal makes a node drop a record of another job. If this node has run a proposal,
+  // that proposal becomes the last round (learn_rounds).
   node.knows_past =
       is_of_other_job(hello.inherits) || (hello.started <= base_->id && is_accepted_known);
   confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);

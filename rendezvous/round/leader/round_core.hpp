@@ -64,7 +64,7 @@ class RoundCore {
     return links_.contains(link) || dismissed_.contains(link);
   }
 
-  // The connection of a follower that was heard from recently.
+  // The connection of a follower, if it has sent a message recently.
   [[nodiscard]] std::optional<LinkId> live_link_of(TimePoint now, NodeId id) const;
 
   // True if it may form rounds and grant leases.
