@@ -270,7 +270,7 @@ void NodeCore::yield(TimePoint now,
   link_.follow(now, other, from_link);
 }
 
-// Delivers the messages that the node sends to itself, until there are none.
+// Delivers the messages that the node sends to itself, until none remain.
 void NodeCore::settle(TimePoint now,
                       NodeEffects& from_link,
                       NodeEffects& from_round,

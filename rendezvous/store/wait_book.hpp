@@ -75,7 +75,7 @@ class WaitBook {
     bool cancelled = false;
     bool sealed = false;
     std::uint64_t missing = 0;
-    std::uint64_t owner = 0;  // the number of the Mine that lists it
+    std::uint64_t owner = 0;  // Mine::number when the wait was opened
     std::vector<std::string> keys = {};
   };
 

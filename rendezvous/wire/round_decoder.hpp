@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundDecoder: decodes the bytes of one connection between nodes to messages (PROTOCOL.md,
+// RoundDecoder: decodes the bytes of one connection between nodes into messages (PROTOCOL.md,
 // "Frames"). It is incremental: the messages do not depend on how the bytes are split. One small
 // value per connection.
 //

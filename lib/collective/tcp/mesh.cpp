@@ -222,8 +222,8 @@ void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
 
 bool Mesh::take_connection(HalfOpen::Greeting greeting) {
   const Hello& hello = greeting.hello;
-  // Any process that reaches the port can connect, but only ranks of the job know the key. A lane
-  // that exists is never replaced.
+  // Any process that reaches the port can connect, but only ranks of the job know the key. An
+  // existing lane is never replaced.
   if (hello.magic != Hello::kMagic || !hello.key.matches(key_) || hello.rank <= rank_ ||
       hello.rank >= size() || hello.lane >= kLanes ||
       peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane]) {

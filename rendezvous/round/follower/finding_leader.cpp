@@ -367,8 +367,8 @@ void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
 }
 
 void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {
-  // A node stops the workers of another coordinator's round on its own. The new coordinator
-  // therefore sends no Regroup (RoundCore::end_old_round).
+  // A node stops the workers of another coordinator's round without being asked. So the new
+  // coordinator sends no Regroup (RoundCore::end_old_round).
   if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
     stop_workers({fmt::format("node '{}' leads the job now", welcome.coordinator.name)}, out);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GoneNodes: the nodes that a follower has found dead, and whether it did so in time, that is,
-// before they could have accepted a round that is unknown to it (rendezvous/README.md, "The rule").
-// Part of LinkCore; value-like.
+// GoneNodes: the nodes that a follower has found dead. A node that is found dead in time cannot
+// have accepted a round that is unknown to the follower (rendezvous/README.md, "The rule"). Part of
+// LinkCore; value-like.
 #pragma once
 
 #include "base/time.hpp"

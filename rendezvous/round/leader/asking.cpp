@@ -83,7 +83,7 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
 }
 
 // A follower's claim about its leader counts less than the leader's own claim, because the leader
-// may be dead without the follower knowing yet.
+// may be dead and the follower may not know it yet.
 bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   const NodeInfo& leader = claim.coordinator;
   const bool is_hearsay = claim.node.id != leader.id;

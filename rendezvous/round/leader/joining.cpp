@@ -228,7 +228,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   resume(now, node, hello, out);
 }
 
-// If another node led the round, the node stops its workers on its own.
+// If another node led the round, the node stops its workers without being asked.
 void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
   if (hello.running && hello.started.coordinator == self_.id) {
     MUSTER_MARK("a node comes back with the workers of a round that has ended");

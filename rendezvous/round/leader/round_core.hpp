@@ -250,7 +250,7 @@ class RoundCore {
   std::set<LinkId> dismissed_;                   // links to dismissed nodes, until they close
   std::map<NodeId, Loss> losses_;                // lost members of base_ and accepted_
   TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted a lease after this
-  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is gone_in_time_
+  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, like gone_in_time_
   std::set<NodeId> gone_in_time_;
   Inheritance inherits_;                     // our own inheritance
   bool confirmed_ = false;                   // an attached node remembers a round
@@ -263,8 +263,8 @@ class RoundCore {
   std::size_t ready_ = 0;      // nodes in state ready
   std::size_t accepts_ = 0;    // number of accepts of the current proposal
   std::set<NodeId> finished_;  // members of the running round, including dismissed ones
-  std::size_t stopping_ = 0;   // nodes that are stopping; their workers may still run
-  std::size_t running_ = 0;    // nodes that have not answered Regroup yet
+  std::size_t stopping_ = 0;   // nodes in state stopping
+  std::size_t running_ = 0;    // nodes in state running or finished
   std::size_t expected_ = 0;   // members awaited while gathering
   bool membership_changed_ = false;
   Regroup regroup_;        // the last one
