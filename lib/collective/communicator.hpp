@@ -4,7 +4,7 @@
 // the error mismatch. Resource type: movable, not copyable.
 //
 // Threads: use it from one thread at a time, except for abort(), error() and Work. A call from a
-// second thread kills the communicator with aborted.
+// second thread kills the communicator with the error aborted.
 //
 // A call returns when this rank's result is complete (host buffers), or once the operation is
 // queued on OpOptions::stream (device buffers). With OpOptions::async, Work reports completion.

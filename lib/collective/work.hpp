@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: a handle for an operation that has been started. Cheap to copy. Keeps alive what the
-// operation needs, except the caller's buffers; holds nothing if the operation completed within
-// the call. Any thread of the rank's process may wait for it. In a forked child, done() is true
-// and waiting fails with invalid_state, because the threads that complete operations exist only in
-// the parent.
+// Work: a handle for an operation that has been started. Cheap to copy. Keeps everything alive that
+// the operation needs, except the caller's buffers. Holds nothing if the operation completed within
+// the call. Any thread of the rank's process may wait for it. In a forked child, done() is true and
+// waiting fails with invalid_state, because the threads that complete operations exist only in the
+// parent.
 #pragma once
 
 #include "base/time.hpp"

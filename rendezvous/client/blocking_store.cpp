@@ -30,7 +30,7 @@ std::vector<std::string> on_wire(const std::vector<std::string>& keys) {
   return out;
 }
 
-// Checks lengths that the server would reject, because an error created here can name the key.
+// Checks the length limits before sending, because an error created here can name the key.
 Result<void> fits(std::string_view key, std::string_view value) {
   if (key.size() + 1 > kMaxKeyBytes) {
     return failure(Errc::protocol,

@@ -93,8 +93,8 @@ Result<std::int64_t> PrefixStore::queue_len(std::string_view key) {
   return below_.queue_len(full(key));
 }
 
-// Does not use the underlying store's barrier. PyTorch's class does not use it either, and PyTorch
-// processes may use the same barrier.
+// Does not use the underlying store's barrier, because PyTorch's class does not, and PyTorch
+// processes may wait at the same barrier.
 Result<void> PrefixStore::barrier(std::string_view key, std::int64_t world_size, Duration timeout) {
   return generic_barrier(*this, key, world_size, timeout);
 }

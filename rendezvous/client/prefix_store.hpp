@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// PrefixStore: the part of a store that belongs to one user; all of its keys begin with "prefix/".
-// The keys on the wire match those of PyTorch's class of the same name, so both can share a store.
-// The underlying store must outlive it.
+// PrefixStore: a view of another store that prepends "prefix/" to every key. The keys on the wire
+// match those of PyTorch's class of the same name, so both can share a store. The underlying store
+// must outlive it.
 #pragma once
 
 #include "rendezvous/client/store.hpp"

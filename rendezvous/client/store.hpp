@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Store: the operations on the job's shared store for a worker or library, independent of the
-// transport. Calls block. Timeouts start at the call; operations without a timeout are a single
+// Store: the operations that a worker or library performs on the job's shared store, independent of
+// the transport. Calls block. Timeouts start at the call; operations without a timeout are a single
 // round trip. Not thread-safe: only one thread at a time. Interface; BlockingStore is the real
 // implementation.
 #pragma once
@@ -38,7 +38,7 @@ class Store {
   // Returns the counter after the addition; a missing key counts as 0.
   [[nodiscard]] virtual Result<std::int64_t> add(std::string_view key, std::int64_t delta) = 0;
 
-  // Replaces the value if it equals `expected` (a missing key equals ""). Returns the resulting
+  // Replaces the value if it equals `expected` (a missing key counts as ""). Returns the resulting
   // value, or `expected` if the key is missing and `expected` is not empty.
   [[nodiscard]] virtual Result<std::string> compare_set(std::string_view key,
                                                         std::string_view expected,
@@ -61,15 +61,15 @@ class Store {
   [[nodiscard]] virtual Result<std::string> queue_pop(std::string_view key, Duration timeout) = 0;
   [[nodiscard]] virtual Result<std::int64_t> queue_len(std::string_view key) = 0;
 
-  // Waits until `world_size` callers have reached the key's barrier. A key can be used for only one
-  // barrier; afterwards it lets every caller pass. Error: timed_out.
+  // Waits until `world_size` callers have reached the key's barrier. Use each key for only one
+  // barrier: after that, calls with the same key return immediately. Error: timed_out.
   [[nodiscard]] virtual Result<void> barrier(std::string_view key,
                                              std::int64_t world_size,
                                              Duration timeout) = 0;
 };
 
-// A barrier that consists of ADD, SET and WAIT, with the keys of PyTorch's generic barrier. For
-// servers without BARRIER, and for every PrefixStore.
+// A barrier built from ADD, SET and WAIT, with the same keys as PyTorch's generic barrier. Used for
+// servers without BARRIER, and by PrefixStore.
 [[nodiscard]] Result<void> generic_barrier(Store& store,
                                            std::string_view key,
                                            std::int64_t world_size,

@@ -20,12 +20,13 @@
 namespace muster {
 namespace {
 
-// One of several addresses must not use up the whole timeout if its packets are dropped.
+// Time limit for one address, so that an address that drops packets does not use up the whole
+// timeout.
 constexpr Duration kOneAttempt = std::chrono::seconds(5);
 
 constexpr std::size_t kReadBytes = 16UL * 1024;
 
-// Without keepalive probes, a WAIT would never return if the server's host loses power.
+// Without keepalive probes, a WAIT would never return if the server's host lost power.
 constexpr KeepAlive kKeepAlive{.idle_seconds = 30, .interval_seconds = 10, .probes = 3};
 
 void pause_until(TimePoint when) {

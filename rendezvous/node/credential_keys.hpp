@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CredentialKeys: connection keys for nodes without a common token but with a service such as
-// MUNGE, which reveals a secret to only one user, on all hosts. Each node has its own random
+// CredentialKeys: connection keys for nodes that have no common token but have a service such as
+// MUNGE, whose credentials only one user can decode, on any host. Each node has its own random
 // secret, which is the key of all connections that it accepts. Connecting nodes receive it in a
-// credential. Nodes that join or lead later therefore need no earlier state. Used by LinkSockets.
-// Resource; one thread.
+// credential. So a node that joins or becomes the leader later needs no earlier state. Used by
+// LinkSockets. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -32,8 +32,8 @@ class CredentialKeys {
   [[nodiscard]] const JobTrust& own() const { return *own_; }
 
   // Provides a credential that contains own(): the last one, or a new one if the last one is more
-  // than a minute old. After a failure, the service is not called again for one second. Requests
-  // from strangers are therefore cheap. `done` is called once, immediately or later.
+  // than a minute old. After a failure, the service is not called again for one second. So requests
+  // from strangers are cheap. `done` is called once, immediately or later.
   void tell(TimePoint now, std::function<void(const Result<std::string>&)> done);
 
   // Extracts the key from the credential of a node to which we connected. Recent keys are cached.

@@ -34,8 +34,8 @@ class Dialler {
 
   void set_own_address(const std::string& address) { own_address_ = address; }
 
-  // A peer announces a link-local address with its own interface name. Replaces that name with the
-  // name of our interface. Endpoints typed by the user are returned unchanged.
+  // A peer announces a link-local address together with the name of its own interface. Replaces
+  // that name with the name of our interface. Endpoints typed by the user are returned unchanged.
   [[nodiscard]] std::string as_seen_here(const std::string& host) const;
 
   void dial(TimePoint now, const OpenLink& wanted);

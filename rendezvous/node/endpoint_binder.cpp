@@ -31,7 +31,7 @@ struct Place {
 
 }  // namespace
 
-// Pending handlers share it; they do nothing once `open` is false.
+// Shared with pending handlers, which do nothing once `open` is false.
 struct EndpointBinder::Impl : std::enable_shared_from_this<EndpointBinder::Impl> {
   asio::io_context& loop;
   asio::steady_timer again;
@@ -178,7 +178,7 @@ void EndpointBinder::try_enough(std::function<void()> done) {
 
 void EndpointBinder::try_first(std::function<void()> done) {
   impl_->enough = std::move(done);
-  impl_->in_grace = true;  // never expires, because nothing is decided without the first endpoint
+  impl_->in_grace = true;  // disables the grace period: only the first endpoint matters
   impl_->try_all([impl = impl_.get()] { impl->tell_enough(); });
 }
 

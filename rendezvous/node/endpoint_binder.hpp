@@ -46,12 +46,12 @@ class EndpointBinder {
   // Retries in the background until every endpoint on this host is bound.
   void keep_trying();
 
-  // Listens on all addresses, at the port of the first endpoint.
+  // Listens on all addresses, on the port of the first endpoint.
   [[nodiscard]] Result<void> host_first_everywhere();
 
   // Returns `show`. Adds a hint if this node is the host but the first endpoint is not an address
-  // of this host. In that case usually two hosts were started with --node-rank=0, and each waits
-  // for the other.
+  // of this host. This usually means that two hosts were started with --node-rank=0 and wait for
+  // each other.
   [[nodiscard]] ShowRollCall with_place(ShowRollCall show) const;
 
   [[nodiscard]] const EndpointBinding& first() const;

@@ -27,7 +27,7 @@ class FirstUse {
   // passive eavesdropping.
   [[nodiscard]] const JobTrust& meeting() const { return meeting_; }
 
-  // The job's own key. It is generated here and replaced if another node's key is learned.
+  // The job's own key. It is generated here, and replaced if we receive another node's key.
   [[nodiscard]] const std::shared_ptr<const JobTrust>& job_key() const { return job_key_; }
 
   // share() and with_key() provide the key for Welcome. A follower calls learn() with it.
@@ -39,10 +39,10 @@ class FirstUse {
   // True if another node may have received our key.
   [[nodiscard]] bool is_shared() const { return is_shared_; }
 
-  // The secret of the job key for the record of this node. Empty if it was not handed out.
+  // The secret of the job key, for this node's record. Empty if the key was not handed out.
   [[nodiscard]] std::string shared_secret() const { return is_shared_ ? secret_ : ""; }
 
-  // Call when a round has formed. From now on, nodes with new addresses need the job key. Returns
+  // Call when a round has formed. From then on, nodes with new addresses need the job key. Returns
   // true for the first round if nodes have connected with the meeting key.
   bool close(const Round& round);
 

@@ -19,24 +19,23 @@ namespace muster {
 [[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
                                                const Introduction& ours);
 
-// The peer's key differs from ours. `munge_fault` is the reason why MUNGE failed too, if it was
-// tried.
+// The refusal if the peer's key differs from ours. `munge_fault` is the reason why MUNGE failed, if
+// it was tried first.
 [[nodiscard]] Refuse other_token(const std::string& munge_fault = "");
 
-// This node cannot use the peer's credential.
+// The refusal if this node cannot use the peer's credential.
 [[nodiscard]] Refuse other_munge(const std::string& fault);
 
-// The peer could not use our credential: it disconnected after receiving it.
+// The refusal if the peer disconnected after receiving our credential, because it could not use it.
 [[nodiscard]] Refuse left_munge();
 
-// The peer's address does not belong to any host in the platform's list.
+// The refusal if the peer's address does not belong to any host in the platform's list.
 [[nodiscard]] Refuse unnamed_host(const std::string& address, const std::string& list);
 
 // A warning about a node that can be reached from other hosts and has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
 
-// A warning from a job's coordinator that trusted these addresses without a secret while the job
-// formed.
+// The coordinator's warning that it trusted these addresses without a secret while the job formed.
 [[nodiscard]] std::string trusted_at_first(const std::string& address, const FirstUse& first_use);
 
 // Log lines about refused peers: at most one per minute and reason, because strangers may connect

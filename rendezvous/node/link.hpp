@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Link: one connection between nodes, with its unsent output and its input that is not yet decoded.
-// It only moves bytes; LinkSockets decides when. Resource; one thread.
+// Link: one connection between nodes, with its unsent output and undecoded input. It only moves
+// bytes; LinkSockets decides when. Resource; one thread.
 #pragma once
 
 #include "base/fd.hpp"

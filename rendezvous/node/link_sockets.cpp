@@ -406,7 +406,7 @@ void LinkSockets::expire(Link& link) {
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
-    keys_.munge_fault.clear();  // the proofs are tried again, one after another
+    keys_.munge_fault.clear();  // try all proofs again, one after another
     keys_.failed.erase(peer_address(link.fd.get()).host());
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;

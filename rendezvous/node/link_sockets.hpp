@@ -76,10 +76,10 @@ class LinkSockets {
   // Tries the addresses in turn, for `timeout` in total. LinkOpened or LinkClosed follows.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // Allows longer messages: from a follower that was welcomed, or that was asked for lists.
+  // Allow texts from a welcomed follower, and lists from one that was asked for them.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
-  // Used by a relay: a paused link is not read.
+  // A paused link is not read. For a relay, to limit what it buffers.
   void pause(LinkId id, bool paused);
   // The number of unsent bytes. The callback runs when this number falls to `mark`.
   [[nodiscard]] std::size_t unsent(LinkId id) const;

@@ -63,7 +63,7 @@ void LinkSockets::accept_from(int listener) {
     } else if (why == EAGAIN) {
       return;
     }
-    // Other errors (ECONNABORTED, EPROTO …) concern a connection that died in the backlog.
+    // Other errors, such as ECONNABORTED, mean that a connection died in the backlog.
   }
 }
 
@@ -130,8 +130,8 @@ bool LinkSockets::make_room() {
   return true;
 }
 
-// If many connections arrived at once, the Hello may still be unread in the socket. Therefore read
-// again, and close the link only if it is still a stranger. Returns true if the link was closed.
+// If many connections arrived at once, the Hello may still be unread in the socket. So read again,
+// and close the link only if it is still a stranger. Returns true if the link was closed.
 bool LinkSockets::look_at_oldest_stranger() {
   Link& link = *links_.at(*strangers_.begin());
   if (link.state == LinkState::asking) {

@@ -196,12 +196,11 @@ void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& 
   begin_tls(*link);
 }
 
-// A node that also has a token tries only the token next, and after that offers both again.
+// A node that also has a token offers only the token next time, and both again after that.
 void LinkSockets::lose_credential(Link& link, const std::string& why) {
   if (keys_.token == nullptr && !keys_.met) {
     link.output.push(std::make_shared<const std::string>(kAccessDenied));
-    static_cast<void>(link.output.flush(link.fd.get()));  // it is discarded at the end of this
-                                                          // function
+    static_cast<void>(link.output.flush(link.fd.get()));  // best effort: the link closes below
     sink_(MessageReceived{.link = link.id,
                           .message = std::make_shared<const RoundMessage>(other_munge(why))});
   }
@@ -226,7 +225,8 @@ void LinkSockets::greet(Link& link) {
   touch(link);
 }
 
-// A node of the job with a different token may end the job. A host that is not in the list may not.
+// A node of this job with a different token may end the job, but a host that is not in the list may
+// not.
 void LinkSockets::turn_away(Link& link, const Refuse& why, bool may_end_job) {
   dismiss(link);
   const std::string from = peer_address(link.fd.get()).host();
@@ -285,9 +285,9 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Nothing is allocated for a stranger before its proof is complete. A stranger has no reason to
-// send more before our reply arrives, and data that it sends while it waits for a handshake slot
-// would have to be buffered.
+// Allocates nothing for a stranger until its first TLS record is complete. A stranger has no reason
+// to send more before our reply arrives, and any data that it sent while waiting for a handshake
+// slot would have to be buffered.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
@@ -309,8 +309,8 @@ bool LinkSockets::begin_handshake(Link& link) {
   return true;
 }
 
-// A node of the job sends this TLS alert if it cannot use our credential. Any other peer is not a
-// node.
+// A node of the job sends this TLS alert if it cannot use our credential. A peer that sends any
+// other data is not a node.
 void LinkSockets::turn_away_foreign(Link& link) {
   if (keys_.is_own_munge(link.trust) && link.input == kAccessDenied) {
     turn_away(link, left_munge());

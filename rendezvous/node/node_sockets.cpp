@@ -53,7 +53,7 @@ std::string interface_address() {
 }
 
 // An address at which other nodes can probably reach this host: the address of the interface with
-// the default route. Without a default route, as in an isolated network, the address of any
+// the default route. Without a default route, as in an isolated network, it is the address of any
 // interface.
 std::string outward_address() {
   for (const char* far : {kFarV4, kFarV6}) {
@@ -84,7 +84,7 @@ int listen_everywhere(std::uint16_t port, EndpointBinding& binding) {
   return why == EAFNOSUPPORT || why == EADDRNOTAVAIL ? listen_at("0.0.0.0", port, binding) : why;
 }
 
-// IPv4 is preferred to IPv6, and then the lowest address is chosen.
+// Prefers IPv4 to IPv6, and then the lowest address.
 std::string deciding_address(const std::vector<std::string>& addresses) {
   const auto number = [](const std::string& text) {
     const auto parsed = SocketAddress::parse(text, 0);
@@ -111,7 +111,7 @@ EndpointBinding bind_localhost(std::uint16_t port) {
     binding.state = EndpointState::taken;
     return binding;
   }
-  // One of the two suffices, because clients try both.
+  // Listening on one of the two addresses suffices, because clients try both.
   const int v6 = listen_at("::1", port, binding);
   if (v4 != 0) {
     binding.address = "::1";
@@ -170,7 +170,7 @@ EndpointBinding bind_endpoint(const EndpointPlace& place) {
   const int why =
       is_name ? listen_everywhere(place.port, binding) : listen_at(address, place.port, binding);
   binding.address = is_name && is_loopback(address) ? outward_address() : address;
-  // The address is neither ours nor in use, because it is just being removed.
+  // EADDRNOTAVAIL: the address has just been removed from this host, so the endpoint is not ours.
   binding.state = why == EADDRNOTAVAIL ? EndpointState::elsewhere : EndpointState::ours;
   if (why != 0 && why != EADDRNOTAVAIL) {
     binding.state = EndpointState::taken;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node's own listener, and the listeners of its endpoints. main creates the NodeSockets before it
-// splits into guard and agent. The guard thus keeps the listening socket open until it has killed
-// the agent's workers, so a refused connection proves that the agent and its workers are dead.
+// splits into guard and agent. So the guard keeps the listening socket open until it has killed the
+// agent's workers, and a refused connection proves that the agent and its workers are dead.
 // Resources; one thread.
 #pragma once
 
@@ -59,10 +59,10 @@ struct EndpointBinding {
   std::string address;  // address at which other nodes reach us, if known
 };
 
-// Decided by binding, never by comparing names. If a name has several addresses, the lowest one
-// decides, so that two hosts with the same name do not both own it. If the endpoint is an address
-// or localhost, only that address is bound. If it is a name of this host, all of its addresses are,
-// because other nodes may resolve the name differently.
+// Determines who owns the endpoint by binding it, never by comparing names. If a name has several
+// addresses, the lowest one decides, so that two hosts with the same name do not both own it. If
+// the endpoint is an address or localhost, only that address is bound. If it is a name of this
+// host, all addresses are bound, because other nodes may resolve the name differently.
 [[nodiscard]] EndpointBinding bind_endpoint(const EndpointPlace& place);
 
 // For a node that must host the rendezvous although the address is not local.

@@ -30,7 +30,7 @@ std::unexpected<Error> failed(std::string_view what, const std::string& path, in
   return std::unexpected(system_error(fmt::format("cannot {} {}", what, path), why));
 }
 
-// The last owner removes the file when its job ends, possibly between our open() and flock().
+// False if the previous owner has removed the file, possibly between our open() and flock().
 bool is_named(const UniqueFd& fd, const std::string& path) {
   struct stat held {};
 
@@ -82,7 +82,7 @@ int sync_folder(const std::string& path) {
 
 }  // namespace
 
-// If HOME belongs to another user, for example because root kept it, nothing is created there.
+// Creates nothing in another user's directory, for example if root runs with that user's HOME.
 Result<void> make_state_folder(const std::string& folder) {
   struct stat facts {};
 

@@ -79,8 +79,7 @@ NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   return RoundRecorded{round};
 }
 
-// A key that cannot be recorded is not an error: a restarted agent then proves itself by its
-// address.
+// A failure to record the key is not an error: a restarted agent is then recognized by its address.
 void RecordKeeper::keep_job_key(const std::string& secret) {
   if (std::exchange(job_key_, secret) != secret && kept_) {
     static_cast<void>(write(true));

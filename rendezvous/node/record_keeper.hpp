@@ -30,7 +30,7 @@ class RecordKeeper {
  public:
   using Say = std::function<void(LogLevel, const std::string&)>;
 
-  // If there is no record, or a disabled one, nothing is recalled or recorded.
+  // If `record` is null or disabled, nothing is recalled or recorded.
   RecordKeeper(asio::io_context& loop, std::shared_ptr<const RoundRecord> record, Say say);
 
   [[nodiscard]] bool is_on() const;

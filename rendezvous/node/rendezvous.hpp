@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous: one node's part in agreeing on rounds, as seen by the agent. The agent reports its
-// workers' state as AgentEvents and receives replies through NodeOwner. RendezvousNode is the real
-// implementation; tests of the agent use fakes. Resource; one thread.
+// Rendezvous: the interface through which an agent agrees on rounds with other nodes. The agent
+// reports its workers' state as AgentEvents and receives replies through NodeOwner. RendezvousNode
+// is the real implementation; tests of the agent use fakes. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -51,8 +51,8 @@ class Rendezvous {
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
 
-  // Declares a lost member with this name dead (ForgetNode). Error: why this has no effect on this
-  // node.
+  // Declares a lost member with this name dead (ForgetNode). The error explains why this has no
+  // effect on this node.
   [[nodiscard]] virtual Result<void> forget(const std::string& name) = 0;
 
   // For --store-via=proxy; null in some tests.

@@ -33,13 +33,13 @@ constexpr Duration kEndTimeout = std::chrono::seconds(1);
 // The interval between lookups while no endpoint name has been resolved.
 constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
-// Maximum number of polls for input before a deadline is trusted. Each handles 256 links, so this
-// is enough for 65,536 links.
+// Maximum number of polls for input before the deadlines are checked. Each handles 256 links, so
+// this is enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
 
 }  // namespace
 
-// Pending handlers share it; they do nothing once `open` is false.
+// Shared with pending handlers, which do nothing once `open` is false.
 struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl> {
   asio::io_context& loop;
   RendezvousSettings settings;
@@ -175,7 +175,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     return next;
   }
 
-  // A timer that fires early only checks again. Most deadlines are extended before they expire.
+  // Does not restart a timer that fires before the deadline, because most deadlines are extended
+  // before they expire. Such a timer only checks again.
   void arm() {
     if (!open) {
       return;
@@ -194,8 +195,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Messages that arrived while this process was not running take precedence over silence
-  // deadlines.
+  // Reads all pending messages before it checks deadlines: a node whose messages arrived while this
+  // process was paused is not silent.
   void tick() {
     for (int i = 0; i < kCatchUpMost && sockets->serve(now); ++i) {
     }
@@ -284,8 +285,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Runs before the core learns of the first connection, because the core announces our address
-  // then.
+  // Runs before the core learns of the first connection, because that is when it announces our
+  // address.
   void open_own(const std::string& reached_by) {
     auto own = open_own_listener(unbound, settings.core.local_addr, reached_by, settings.ports);
     if (!own) {

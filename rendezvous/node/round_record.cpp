@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-// Records on network file systems are not touched, and a round may run for days.
+// This must exceed the length of a round, because records on network file systems are not touched.
 constexpr Duration kFreshOnNetwork = std::chrono::hours(24 * 7);
 
 constexpr std::size_t kRecordBytesMax = std::size_t{kMaxListsBody} + 4096;

@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// Each of a job's agents on the same host has its own file.
+// Limit on the number of records per job and host. Each agent of a job on a host has its own file.
 inline constexpr int kRecordSlotsMax = 64;
 
 struct Recalled {

@@ -21,7 +21,7 @@ namespace {
 // The IDs of our own connections start here. No other IDs use this bit.
 constexpr LinkId kFirstLink = 1ULL << 62U;
 
-// If more bytes than this are unsent to the other agent, the worker or store is not read.
+// While more bytes than this are queued for the other agent, the worker or store is not read.
 constexpr std::size_t kUnsentMost = 256UL * 1024;
 
 // Maximum number of reads from one worker or store in a row.
@@ -106,7 +106,8 @@ void StoreCarrier::carry(UniqueFd worker, const CarrierTarget& target) {
   turn_([&] { sockets_->connect(link, {*there}, kStoreConnectTimeout); });
 }
 
-// Only members know a round's number. Lower layers decide which peers may connect.
+// No further checks are needed: lower layers decide which peers may connect, and only members know
+// the round's ID.
 void StoreCarrier::adopt(LinkId link, const Hello& hello) {
   if (hello.terms.job_id != terms_.job_id) {
     refuse(link, "the endpoint serves a different job");
@@ -258,7 +259,7 @@ void StoreCarrier::end(const StreamPtr& stream) {
   if (!std::exchange(stream->open, false)) {
     return;
   }
-  const StreamPtr kept = stream;  // the argument may be the map's element
+  const StreamPtr kept = stream;  // `stream` may refer to the map's element
   stream->local.close();
   sockets_->close(kept->link);
   streams_.erase(kept->link);

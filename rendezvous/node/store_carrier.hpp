@@ -55,7 +55,7 @@ class StoreCarrier {
   // Must be called once, before any other function.
   void use(LinkSockets& sockets);
 
-  // Connects carried connections to this store from now on. If there is none, they are refused.
+  // Connects carried connections to this store from now on. If it is nullopt, they are refused.
   // Existing streams are closed.
   void set_store(std::optional<CarriedStore> store);
 
@@ -66,7 +66,7 @@ class StoreCarrier {
   void drop_all();
 
   // True if the event concerns one of our connections. If this class takes over a connection, it
-  // replaces the event with the end of the connection, for the previous owner.
+  // replaces the event with LinkClosed, so that the previous owner forgets the connection.
   [[nodiscard]] bool take(NodeEvent& event);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// FailureProof: decides which failures of this node's workers may be the cause of the round's end.
-// These are the first failure and all failures before this node was asked to stop. Later failures
-// are consequences, unless an error file proves that the exception was raised earlier. After a stop
+// FailureProof: decides which failures of this node's workers may have ended the round. These are
+// the first failure and all failures before this node was asked to stop. Later failures are
+// consequences, unless an error file proves that the exception was raised earlier. After a stop
 // request, a worker that had lost its connection to another worker always counts as a consequence.
 // It is the cause only if no other failure is reported. NodeCore calls this for every
 // WorkerFailedHere. Pure; value-like.

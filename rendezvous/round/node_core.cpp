@@ -24,7 +24,7 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       client_vouching_(self.id, settings_.lease),
       inquiry_(settings_.lease) {}
 
-// Follower and coordinator write to separate lists. Messages between them can thus be handled
+// Follower and coordinator write to separate lists, so that messages between them can be handled
 // before any effect leaves the node.
 void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
@@ -176,8 +176,8 @@ void NodeCore::greet(TimePoint now,
   } else if (link_.knows_better(now, hello.lost)) {
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
-    // We may become the leader soon, or learn which node leads. An answer now would only send the
-    // node away.
+    // We may soon become the leader, or learn which node leads. If we answered now, the node would
+    // only go away.
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
@@ -236,7 +236,7 @@ void NodeCore::answer_question(TimePoint now,
   }
 }
 
-// The reply to a query: the leader that we know, and how strong its claim is.
+// The reply to a query: the leader that we know, and the strength of its claim.
 Claim NodeCore::claim(TimePoint now) {
   Claim claim;
   claim.node = link_.self();
@@ -270,7 +270,7 @@ void NodeCore::yield(TimePoint now,
   link_.follow(now, other, from_link);
 }
 
-// Delivers the messages that the node sends to itself, until there are none.
+// Delivers the messages that the node sends to itself, until none remain.
 void NodeCore::settle(TimePoint now,
                       NodeEffects& from_link,
                       NodeEffects& from_round,
@@ -282,7 +282,8 @@ void NodeCore::settle(TimePoint now,
     if (link_out.empty() && round_out.empty() && !lead) {
       break;
     }
-    // Lead first: `link_out` contains the Hello with which this node joins its own coordinator.
+    // Call lead() first, because `link_out` contains the Hello with which this node joins its own
+    // coordinator.
     if (lead) {
       round_.lead(now, *lead, from_round);
       if (!lead->founder) {  // a founder has already bound them

@@ -123,8 +123,8 @@ class NodeCore {
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;
   Inquiry inquiry_;
-  std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; the last inquiry from it that
-                                                      // we know of
+  std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; its last inquiry whose
+                                                      // verdict we received
   std::map<LinkId, Hello> parked_;  // nodes that want to join while we do not know the leader
 };
 

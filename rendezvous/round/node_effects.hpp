@@ -18,7 +18,7 @@
 namespace muster {
 
 // A connection in either direction. The core assigns the IDs of outgoing connections (odd), the
-// shell those of incoming ones (even, from 2). IDs are never reused. 0 links the node to itself.
+// shell those of incoming ones (even, from 2). IDs are never reused. Link 0 is this node itself.
 using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------

@@ -88,7 +88,7 @@ struct RecordFailed {
   Error error;
 };
 
-// The user vouches that lost members with this name are dead, including their workers. Only a
+// The user confirms that lost members with this name are dead, including their workers. Only a
 // leader that has lost such a member reacts (NodeCore::why_not_forget).
 struct ForgetNode {
   std::string name;
@@ -134,8 +134,8 @@ struct LeaveAsked {
   std::string reason;
 };
 
-// A client of our store has connected from another host, and it must be verified that it belongs to
-// the job. Reply: VouchKnown with the same number. Numbers increase.
+// A client of our store has connected from another host. We must verify that it belongs to the job.
+// Reply: VouchKnown with the same number. Numbers increase.
 struct VouchWanted {
   std::uint64_t client = 0;
   StoreClient connection;

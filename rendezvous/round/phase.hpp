@@ -48,8 +48,8 @@ inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 // After this time, the other nodes no longer wait until a newcomer accepts.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 
-// How long a finished job waits for evidence of its root cause, and how long until the last node
-// has received the result.
+// How long a failed job waits for evidence of its root cause, and how long a finished job waits
+// until the last node has received the result.
 inline constexpr Duration kDetailsTimeout = std::chrono::seconds(1);
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(1);
 

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// --max-restarts is a promise. The only exception is a program that has never got past its startup
-// phase: there is no point in retrying the same failing import a hundred times.
+// A job normally gets all of its --max-restarts. The only exception is a program that has never got
+// past its startup phase: there is no point in retrying the same failing import a hundred times.
 void RestartPolicy::count_quick(const Failed& first) {
   if (first.run_time >= kQuickFailureTime) {
     past_start_ = true;

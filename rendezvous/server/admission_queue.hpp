@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdmissionQueue: those connections of one listener that wait for a decision by an Admission. Their
+// AdmissionQueue: the connections of one listener that wait for a decision by an Admission. Their
 // number and waiting time are limited. The owner manages the connections themselves. Resource; one
 // thread.
 #pragma once

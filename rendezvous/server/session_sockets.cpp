@@ -25,15 +25,15 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// Maximum duration of one serve call, so that other users of the loop can run, and limits on the
-// work per socket in it.
+// Maximum duration of one serve call, so that other users of the loop can run. The other two limit
+// the work per socket in one call.
 constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;
 constexpr int kSendsPerRound = 4;
 
-// An idle server polls for this long for the next request before it sleeps, if polling is likely to
-// succeed: the last request arrived so soon after the previous one that polling would have found
-// it. The wakeup time is not included in that interval.
+// An idle server polls for this long before it sleeps, but only if the last request arrived so soon
+// after the previous one that polling would have caught it. The wakeup time is subtracted from that
+// interval.
 constexpr Duration kSpin = std::chrono::microseconds(60);
 constexpr Duration kWakeCost = std::chrono::microseconds(40);
 
@@ -198,7 +198,7 @@ void SessionSockets::accept_some() {
     } else if (why == EAGAIN) {
       return;
     }
-    // Other errors (ECONNABORTED, EPROTO …) concern a connection that died in the backlog.
+    // Other errors, such as ECONNABORTED, mean that a connection died in the backlog.
   }
 }
 
@@ -386,7 +386,7 @@ void SessionSockets::flush_touched() {
   arm_work();
 }
 
-// The core's work competes with the ready sockets for its turn: epoll reports each in turn.
+// Makes epoll report the core's pending work like a ready socket, so that both take turns.
 void SessionSockets::arm_work() {
   if (core_.has_work() != work_armed_) {
     work_armed_ = !work_armed_;

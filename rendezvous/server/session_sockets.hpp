@@ -3,8 +3,9 @@
 // no protocol decisions and is independent of any event loop: its owner watches fd() and calls
 // serve when that is readable. Single-threaded resource.
 //
-// Why a dedicated epoll set: a general loop has a cost per operation and socket (a speculative
-// read, a handler, a re-arm), which takes a third of the request rate. See README.md.
+// Why a dedicated epoll set: a general-purpose loop adds work to each operation on a socket (a
+// speculative read, a handler, a re-arm), which would reduce the request rate by a third. See
+// README.md.
 #pragma once
 
 #include "base/error.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // KeyMap: the entries of all keys, in shards. Each shard is a hash table that grows separately,
-// because growing one table for all keys would take milliseconds, for which every client waits.
-// Used by StoreCore and WaitBook. Entries stay at their addresses until they are erased.
+// because growing a single table for all keys would block every client for milliseconds. Used by
+// StoreCore and WaitBook. Entries stay at their addresses until they are erased.
 #pragma once
 
 #include "rendezvous/store/entry.hpp"

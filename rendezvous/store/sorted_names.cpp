@@ -24,7 +24,7 @@ void SortedNames::add(std::string_view name) {
 bool SortedNames::sort(TurnBudget& budget) {
   for (; sorted_ < runs_.size() && !budget.used_up(); ++sorted_) {
     Run& run = runs_[sorted_];
-    // Descending, so that the least name can be removed from the end.
+    // Descending, so that the smallest name can be removed from the end.
     std::ranges::sort(run.names, std::greater{});
     budget.spend(run.names.size());
     merge_.push_back(&run);

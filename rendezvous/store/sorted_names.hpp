@@ -28,7 +28,7 @@ class SortedNames {
   // The total size of the names that were added.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
-  // For sorted names: the least one that was not taken yet.
+  // For sorted names: the smallest one that has not been taken yet.
   [[nodiscard]] bool empty() const { return merge_.empty(); }
 
   [[nodiscard]] std::string_view front() const { return merge_.front()->names.back(); }
@@ -51,7 +51,7 @@ class SortedNames {
 
   std::vector<Run> runs_;
   std::size_t sorted_ = 0;   // the number of sorted runs
-  std::vector<Run*> merge_;  // a heap of the runs with names; the run with the least name is first
+  std::vector<Run*> merge_;  // a heap of the runs with names; smallest name first
   std::uint64_t count_ = 0;
   std::uint64_t bytes_ = 0;
 };

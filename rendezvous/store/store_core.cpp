@@ -168,7 +168,7 @@ Result<void> StoreCore::multi_get(Request& request, Turn& turn) {
   // If the request is refused, the reply is cut back to this size: an error appends nothing.
   const std::size_t start = turn.reply.size();
   const auto before = partial_.find(turn.session);
-  // The limit applies to the whole reply, of which earlier turns may have sent a part.
+  // The limit applies to the whole reply. Earlier turns may have sent a part of it.
   const std::uint64_t sent = before == partial_.end() ? 0 : before->second.reply_bytes;
   for (; request.count > 0 && !budget_.used_up(); --request.count) {
     const std::size_t had = turn.reply.size();
@@ -251,7 +251,7 @@ KeyMap::value_type& StoreCore::node_for(std::string_view key, Turn& turn) {
   const auto [node, is_new, moved] = keys_.find_or_insert(key);
   if (is_new) [[unlikely]] {
     stored_ += key.size() + kEntryCost;
-    // One unit is more than the time for moving this many entries.
+    // Moving this many entries takes less time than one unit.
     constexpr std::size_t kMovedForUnit = 8;
     spend(1 + moved / kMovedForUnit, turn);
   }

@@ -34,10 +34,10 @@ class StoreCore {
  public:
   explicit StoreCore(const ServerLimits& limits) : limits_(limits), budget_(limits.turn_units) {}
 
-  // `partly`: the turn's budget is used up, or another session's LIST_KEYS is served. `request`
-  // then contains the rest, and the caller passes it again in a later turn, before any other
-  // request of this session. `last`: wholly, but the turn's budget is used up. The caller passes
-  // this session's next request in a later turn.
+  // `partly`: the turn's budget is used up, or another session's LIST_KEYS is being served.
+  // `request` then contains the rest, and the caller passes it again in a later turn, before any
+  // other request of this session. `last`: the request was served, but the turn's budget is used
+  // up. The caller passes this session's next request in a later turn.
   enum class Served : std::uint8_t { wholly, last, partly };
 
   // Appends to `reply` and `pushes`. The reply to a request that is served partly must not be
@@ -148,7 +148,7 @@ class StoreCore {
   std::unordered_map<SessionId, std::vector<std::string>> watched_;
   std::unordered_map<SessionId, Partial> partial_;
   std::optional<Listing> listing_;
-  std::uint64_t listings_ = 0;  // that have begun
+  std::uint64_t listings_ = 0;  // number of listings begun
   TurnBudget budget_;
   std::uint64_t key_count_ = 0;
   std::uint64_t stored_ = 0;

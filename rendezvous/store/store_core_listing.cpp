@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LIST_KEYS, in several turns: the names are collected shard by shard, sorted, and sent. Keys that
-// are created or deleted meanwhile do not change the reply.
+// are created or deleted in the meantime do not change the reply.
 #include "rendezvous/store/store_core.hpp"
 #include "rendezvous/store/turn.hpp"
 #include "rendezvous/wire/store_encoder.hpp"

@@ -28,7 +28,8 @@ void StoreCore::forget(SessionId session) {
     MUSTER_CHECK(stored_ >= key.size() + kItemCost);
     stored_ -= key.size() + kItemCost;
   }
-  // Once for each key: one search through its watchers removes all watches of this session.
+  // Visit each key only once, because one search through its watchers removes all watches of this
+  // session.
   std::ranges::sort(mine->second);
   const auto repeated = std::ranges::unique(mine->second);
   mine->second.erase(repeated.begin(), repeated.end());

@@ -76,7 +76,7 @@ std::string WaitBook::check_waits(const std::map<WaitId, std::uint64_t>& missing
     if (!by_session_.at(wait.session).waits.contains(id)) {
       return "a wait is not listed for its session";
     }
-    // Keys that have been set since still count: they use memory until the wait ends.
+    // Keys that have since been set still count: they use memory until the wait ends.
     awaited[wait.session] += wait.keys.size();
   }
   for (const auto& [session, mine] : by_session_) {

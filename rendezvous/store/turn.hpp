@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations for the two source files of StoreCore only: the request that is being handled, and
-// the text of a refusal.
+// Private to StoreCore's source files: the turn that handles a request, and the text of a refusal.
 #pragma once
 
 #include "rendezvous/store/store_core.hpp"

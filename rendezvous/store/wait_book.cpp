@@ -104,8 +104,8 @@ void WaitBook::wake_first(Extras& extras, TurnBudget& budget, std::vector<Push>&
   }
 }
 
-// A session's number may belong to a new client by now, which must not be woken by the waits of the
-// previous one.
+// By now, the session's number may belong to a new client, which must not be woken by the previous
+// client's waits.
 bool WaitBook::is_cancelled(const Wait& wait) const {
   const auto mine = by_session_.find(wait.session);
   return wait.cancelled || mine == by_session_.end() || mine->second.number != wait.owner;
@@ -203,8 +203,8 @@ std::optional<std::string> WaitBook::clean_next(KeyMap& map) {
       std::string key = std::move(wait->second.keys.back());
       wait->second.keys.pop_back();
       uncount(cost_of(key));
-      // If the key has been set meanwhile, its waiters are in waking_, where arrived() skips this
-      // wait.
+      // If the key has been set in the meantime, its waiters are in waking_, where arrived() skips
+      // this wait.
       if (const auto* const at = map.find(key); at != nullptr && at->second.extras) {
         at->second.extras->waiters.erase(*ids.begin());
       }

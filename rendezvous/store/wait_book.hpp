@@ -3,9 +3,9 @@
 // (WAIT and BARRIER; PROTOCOL.md, "Waiting"). A session may have several waits, and each ends with
 // one STOP_WAITING. Used by StoreCore, which owns the keys. Pure.
 //
-// One call does at most as much work as its TurnBudget allows. The rest is a backlog: waits of an
-// existing key that are not woken yet, and cancelled waits whose memory is not freed yet. The
-// caller continues it with wake_more and clean_next.
+// One call does at most as much work as its TurnBudget allows. The rest is a backlog: waiters for
+// an existing key that are not woken yet, and cancelled waits whose memory is not freed yet. The
+// caller processes it with wake_more and clean_next.
 #pragma once
 
 #include "rendezvous/store/entry.hpp"
@@ -75,7 +75,7 @@ class WaitBook {
     bool cancelled = false;
     bool sealed = false;
     std::uint64_t missing = 0;
-    std::uint64_t owner = 0;  // the number of the Mine that lists it
+    std::uint64_t owner = 0;  // Mine::number when the wait was opened
     std::vector<std::string> keys = {};
   };
 

@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kMaxKeyCount = 131072;
 // limits above.
 inline constexpr std::uint64_t kMaxRequestBytes = 64ULL * 1024 * 1024;
 
-// The limits of one server. They are variables, so that tests can reach them quickly.
+// The limits of one server. They are not constants, so that tests can use small values.
 struct ServerLimits {
   // Limit on the memory for keys, values, queues and waiters. A request that would exceed it is
   // refused.

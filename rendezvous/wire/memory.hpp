@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: a node's promises about rounds. It is recorded before a round is accepted, so that an
-// agent that is restarted on the same host can answer for its predecessor
+// Memory: the rounds that a node has started and accepted. It is recorded before a round is
+// accepted, so that an agent that is restarted on the same host knows what its predecessor accepted
 // (rendezvous/round/README.md, "Agents that are restarted"). Value; thread-safe.
 #pragma once
 
@@ -24,9 +24,8 @@ struct Memory {
 };
 
 // Encodes a record: magic, protocol version, a checksum of the rest, and the fields. A record
-// without a job key ends before that field, as in earlier releases. Error:
-// protocol, if a list of members is too long (encoding), or if the record is corrupt or of another
-// version (decoding).
+// without a job key ends before that field, as in earlier releases. Errors: protocol, if a list of
+// members is too long (encoding), or if the record is corrupt or of another version (decoding).
 [[nodiscard]] Result<std::string> encode_memory(const Memory& memory);
 [[nodiscard]] Result<Memory> decode_memory(std::string_view bytes);
 

@@ -59,7 +59,7 @@ struct Hello {
   JobTerms terms;
   NodeInfo node;
   RoundId started;           // the last round that this node was ordered to start
-  RoundId accepted;          // a later round that it accepted and does not know as started
+  RoundId accepted;          // a later round that it accepted but was not ordered to start
   NodeId lost = 0;           // the coordinator that it followed and can no longer reach
   bool waited = false;       // a full lease has passed since that coordinator's last message
   bool running = false;      // its workers of the round `started` are running

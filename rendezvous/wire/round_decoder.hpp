@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundDecoder: decodes the bytes of one connection between nodes to messages (PROTOCOL.md,
+// RoundDecoder: decodes the bytes of one connection between nodes into messages (PROTOCOL.md,
 // "Frames"). It is incremental: the messages do not depend on how the bytes are split. One small
 // value per connection.
 //
 // The caller passes all bytes that it has, from the first undecoded one, and drops `consumed` bytes
-// whatever the status. What it does next depends on the status:
+// regardless of the status. What it does next depends on the status:
 // - message: it uses the message and calls again.
 // - introduced: it reads introduction() or reply() and calls again, with decrypted bytes if both
 //   sides agreed on TLS.

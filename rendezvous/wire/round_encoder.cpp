@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// The first `most` bytes at most, without splitting a UTF-8 character.
+// At most the first `most` bytes, without splitting a UTF-8 character.
 std::string_view cut(std::string_view text, std::size_t most) {
   constexpr unsigned kMarkMask = 0xC0U;
   constexpr unsigned kMark = 0x80U;
@@ -34,7 +34,7 @@ std::size_t shared_beginning(std::string_view left, std::string_view right) {
   return static_cast<std::size_t>(at - left.begin());
 }
 
-// The archive that writes.
+// The archive that writes the body of a frame.
 class FieldWriter {
  public:
   static constexpr bool kWrites = true;

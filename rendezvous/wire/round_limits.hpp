@@ -66,7 +66,7 @@ inline constexpr std::int32_t kMaxNodesNamed = 1'000'000'000;
 inline constexpr std::int32_t kMaxLeaderPorts = 256;
 
 // Limits on durations. With the maximum, calculations cannot overflow. A lease shorter than the
-// minimum would mean continuous heartbeats.
+// minimum would cause continuous heartbeats.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366);
 inline constexpr Duration kMinLease = std::chrono::milliseconds(1);
 

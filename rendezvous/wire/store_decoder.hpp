@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StoreDecoder: decodes the bytes of one session to requests (PROTOCOL.md, "Requests"). It is
+// StoreDecoder: decodes the bytes of one session into requests (PROTOCOL.md, "Requests"). It is
 // incremental: the requests do not depend on how the bytes are split. It copies nothing. Each
 // session has its own decoder, a small value.
 //

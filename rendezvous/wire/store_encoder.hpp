@@ -23,7 +23,7 @@ inline void append_bytes(std::string& out, std::string_view bytes) {
 //   RequestWriter(out, Opcode::add).string("/k").number(1);
 class RequestWriter {
  public:
-  // The opcode must exist in the dialect, which is checked.
+  // Checks that the opcode exists in the dialect.
   RequestWriter(std::string& out, Opcode opcode, Dialect dialect = Dialect::current);
 
   RequestWriter& string(std::string_view bytes);

@@ -63,7 +63,7 @@ std::atomic<std::uint32_t> held{0};
 std::atomic<LivenessPage*> shown{nullptr};  // never unmapped
 
 // The thread's function. Holds the liveness word until the process exits. The kernel then marks the
-// word, whatever the cause of death.
+// word, no matter how the process died.
 void* hold(void* offered) {
   auto& life = *static_cast<std::atomic<std::uint32_t>*>(offered);
   ::pthread_setname_np(::pthread_self(), "muster-life");

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Under muster, lets the launcher detect this process's death immediately, before the kernel has
 // freed the process's memory. The launcher can then stop the other workers and notify the other
-// nodes (base/liveness_page.hpp). Without muster, this does nothing. Any
-// thread may call it.
+// nodes (base/liveness_page.hpp). Without muster, it does nothing. Any thread may call it.
 #pragma once
 
 #include <sys/types.h>
 
 namespace muster::collective {
 
-// Works once per process; later calls do nothing. A separate thread that sleeps until the process
-// exits holds the liveness word, because a communicator's own threads may finish much earlier, when
-// it is destroyed.
+// Works once per process; later calls do nothing. The liveness word is held by a separate thread
+// that sleeps until the process exits, because a communicator's own threads end when the
+// communicator is destroyed.
 void request_death_notice();
 
 // Pid of the worker on this node that the launcher saw die first, before it killed the others. 0 if

@@ -23,8 +23,8 @@ namespace {
 // of ranks, so that a large startup does not overload the store.
 constexpr Duration kSlice = std::chrono::milliseconds(50);
 constexpr Duration kSliceOfRank = std::chrono::microseconds(200);
-// A process's connections close before the process counts as dead, so its death may become visible
-// slightly later.
+// How long reason() waits. When a process dies, its connections close slightly before its death
+// becomes visible.
 constexpr Duration kReasonTimeout = std::chrono::milliseconds(200);
 constexpr int kLastErrorCode = 11;
 constexpr std::string_view kHostTopic = "hosts";

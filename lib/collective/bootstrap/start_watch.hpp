@@ -47,8 +47,8 @@ class StartWatch {
   // that has finished its part of the startup may exit.
   void rely_on(const PeerWatch& local);
 
-  // The ranks are a subset of a connected communicator. An error in that communicator fails this
-  // startup, and all ranks learn about the error from it.
+  // The ranks are a subset of a connected communicator. An error in that communicator also fails
+  // this startup. The communicator reports it to all ranks.
   void follow(const PeerWatch& parent) { parent_ = &parent; }
 
   // Interval between two checks.

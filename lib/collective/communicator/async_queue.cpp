@@ -108,7 +108,7 @@ void CollectiveQueue::perform(AsyncJob& job) {
   recorder_.waited(held_up(job.pending->finish({}), job, over));
 }
 
-// If a helper thread is waiting, the caller may in turn be waiting for the helper. Assume so as
+// If a helper thread is waiting, the caller may in turn be waiting for the helper. Assume this as
 // long as the caller uses no CPU time. Count operations that overlap in time only once.
 Duration CollectiveQueue::held_up(const HostPending::Awaited& awaited,
                                   const AsyncJob& job,

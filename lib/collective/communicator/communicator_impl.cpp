@@ -392,7 +392,7 @@ Result<Work> Communicator::Impl::submit_device(const Request& request) {
   const auto refused =
       transport ? (*transport)->refuse(request) : std::unexpected(transport.error());
   if (!refused) {
-    --number(request);  // neither the other ranks nor our records know this number
+    --number(request);  // no other rank and no record has used this number
     return std::unexpected(refused.error());
   }
   recorder->queued(request, steady_now());
@@ -418,7 +418,7 @@ Result<Work> Communicator::Impl::submit_host(const Request& request,
   recorder->started_at(ticket, now);
   auto done = host->start(request);
   MUSTER_RETURN_IF_ERROR(done);
-  // Reading the clock would cost a seventh of the time of a small all-reduce.
+  // Avoid reading the clock, which takes a seventh of the time of a small all-reduce.
   const TimePoint over = host->prompt() ? now : steady_now();
   recorder->completed_at(ticket, over);
   recorder->waited(over - now);

@@ -10,8 +10,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
-// The number of sequence numbers that one operation uses on the host: two steps, run up to twice,
-// plus parity adjustments.
+// How many sequence numbers one operation uses on the host: two steps, run up to twice, plus parity
+// adjustments.
 constexpr std::uint64_t kSteps = 8;
 
 constexpr Duration kTimeToTell = std::chrono::seconds(3);
@@ -42,7 +42,7 @@ std::uint64_t HierTransport::next_step(const Step& request) {
 }
 
 Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
-  // Only here, because the steps do not check: a rank that completes them may exit before we do.
+  // Check only here and not in the steps: a rank that has completed them may exit before we do.
   if (auto error = mesh_->failure()) {
     return std::unexpected(std::move(*error));
   }
@@ -55,9 +55,9 @@ Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
   return nullptr;
 }
 
-// A rank that others wait for may itself be waiting for a rank in an earlier step. It then learns
-// first which rank is missing. Later steps therefore have later deadlines, so that it has time to
-// report.
+// A rank that others wait for may itself be waiting, in an earlier step, for a missing rank. Later
+// steps have later deadlines, so that this rank times out first and has time to report which rank
+// is missing.
 Step HierTransport::later(const Step& request, int step) {
   Step out = request;
   out.deadline += step * kTimeToTell;
@@ -127,7 +127,7 @@ Result<void> HierTransport::sum_in_steps(const Step& request) {
   inside.op = request.op == Op::avg ? Op::sum : request.op;
   inside.count = part;
   inside.seq = next_step(request);
-  // Write directly into our part of out. This is in place if in is out.
+  // Write the result directly into our part of `out`. If `in` is `out`, this works in place.
   inside.out = mine;
   if (auto summed = local_.run(inside); !summed) {
     return summed;

@@ -74,7 +74,7 @@ void reduce(const ReduceTask& task, void* out, Isa isa) {
   if (task.count == 0) {
     return;
   }
-  // Construct it outside the loop; its destructor restores the caller's settings.
+  // Construct this once, outside the kernel's loop. Its destructor restores the caller's settings.
   const PlainArithmetic plain;
   checked_table(isa).reduce[op][dtype]({task.sources,
                                         task.source_count,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LaneCollectives: operations among a group of ranks over their lanes. Each rank owns a slice. The
-// others send theirs to the owner, which combines them in rank order and sends the result back.
-// This moves the same number of bytes as a ring, and the result is bitwise identical to a sum in
-// rank order in a single process. Ranks are indices in the group (Request::root too). The caller
-// numbers the operations. One thread.
+// LaneCollectives: operations among a group of ranks over their lanes. Each rank owns a slice of
+// the data. The other ranks send their values of this slice to the owner, which combines them in
+// rank order and sends the result back. This moves the same number of bytes as a ring, and the
+// result is bitwise identical to a sum in rank order in a single process. Ranks are indices in the
+// group (Request::root too). The caller numbers the operations. One thread.
 #pragma once
 
 #include "collective/lanes/streams.hpp"

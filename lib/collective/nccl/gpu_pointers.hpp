@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// GpuPointers: detects GPU memory that the caller passes as host memory. It queries the CUDA
-// driver if the process itself has loaded it; it does not load or start anything. Every operation
-// makes this query, so "host" results are cached per address region. That is safe because the
-// driver reserves its own address ranges, so a region never changes its kind. Thread-safe: a query
-// comes before the check that refuses a second thread in a communicator.
+// GpuPointers: detects GPU memory that the caller passes as host memory. It queries the CUDA driver
+// if the process itself has loaded it; it does not load or start anything. Every operation makes
+// this query, so "host" results are cached per address region. That is safe because the driver
+// reserves its own address ranges, so a region never changes its kind. Thread-safe, because a query
+// runs before the check that rejects a second thread in a communicator.
 #pragma once
 
 #include "collective/types.hpp"

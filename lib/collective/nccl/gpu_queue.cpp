@@ -62,8 +62,8 @@ Result<void> GpuQueue::copy(void* to, const void* from, std::size_t bytes, void*
       device_->cuda().copy_on_device_async(place_of(to), place_of(from), bytes, stream_of(stream)));
 }
 
-// Looks up every kernel. A driver that loads kernels lazily thus loads them now, instead of at the
-// first launch.
+// Looks up every kernel, so that a driver that loads kernels lazily loads them now instead of at
+// the first launch.
 Result<void> GpuQueue::load_casts() {
   if (casts_ != nullptr) {
     return {};

@@ -46,8 +46,8 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::create(Setup setup,
   const auto id = agree_on_id(context, *setup.nccl);
   MUSTER_RETURN_IF_ERROR(id);
   auto state = std::make_shared<NcclState>(std::move(setup));
-  // NCCL does not copy the name and may still be starting after our timeout. So the name is in the
-  // state, which outlives the abort.
+  // NCCL does not copy the name and may still be starting after our timeout. So the name is stored
+  // in the state, which outlives the abort.
   const Speaker& speaker = state->setup().speaker;
   const auto started = state->run({.name = "ncclCommInitRankConfig",
                                    .request = nullptr,
@@ -127,7 +127,7 @@ void NcclCommunicator::leave() {
                                                     .body = [this](ncclComm_t comm) {
                                                       return state_->nccl().finalize(comm);
                                                     }});
-  // If it failed, the abort has already started.
+  // If finalize failed, the abort has already started.
   if (finalized) {
     static_cast<void>(state_->destroy());
     state_->retire();
@@ -312,8 +312,8 @@ Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double
   return state_->run(step);
 }
 
-// A single call, or for a communicator with one rank, as many calls as NCCL needs to process every
-// element.
+// Makes a single call. In a communicator with one rank, makes as many calls as NCCL needs to
+// process every element.
 Result<void> NcclCommunicator::reduce_with_operator(const Request& request, ncclRedOp_t op) {
   const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};
   const std::size_t width = size_of(request.dtype);

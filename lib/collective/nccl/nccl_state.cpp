@@ -243,7 +243,7 @@ void NcclState::give_up_if_stuck(Underway::At at) {
              muster::describe(setup_.abort_timeout),
              kStuckExit,
              dead_->text);
-  // Not exit(), because destructors would also wait for the GPU.
+  // Do not call exit(), because destructors would also wait for the GPU.
   _exit(kStuckExit);
 }
 
@@ -268,8 +268,8 @@ void NcclState::abort_now() {
     // After this, no other thread can use the communicator.
     ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
     // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Operations of other
-    // communicators that are waiting for the same peer finish only when those are aborted too, and
-    // that requires the lock.
+    // communicators that are waiting for the same peer finish only when their communicators are
+    // aborted too, which requires the lock.
     if (inside.owns_lock() && !planted("abort with the lock held")) {
       inside.unlock();
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclState: an NCCL communicator and the error that killed it, shared by its callers, its
-// watchdog and pending operations. It enforces NCCL's rules: one thread per device is inside NCCL;
-// a background call is polled to completion before the next call; abort runs once, in its own
-// thread, with a deadline. Any thread.
+// NcclState: an NCCL communicator and the error that killed it, shared by its callers, its watchdog
+// and pending operations. It enforces NCCL's rules: at most one thread per device is inside NCCL; a
+// background call is polled to completion before the next call; abort runs once, in its own thread,
+// with a deadline. Any thread.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
@@ -83,7 +83,8 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] bool aborted() const;
   // Destroys the communicator after a completed finalize.
   [[nodiscard]] Result<void> destroy();
-  // After destroy: holders of pending operations see a dead communicator, and NCCL is not called.
+  // Call after destroy(). From then on, pending operations see a dead communicator and do not call
+  // NCCL.
   void retire();
 
   // The most recently queued operation, which an abort has to stop.

@@ -40,8 +40,8 @@ bool is_set(const Environ& environ, const char* variable) {
 
 using Disagreement = decltype(TransportContext::disagreement);
 
-// With checks enabled, the comparison of collectives uses the same operation number, so compare
-// only transfers here.
+// With checks enabled, NcclCheck already compares collectives, under the same operation number. So
+// compare only transfers here.
 Disagreement of_transfers(const Disagreement& all) {
   return [all](const Request& mine) {
     return all && is_transfer(mine.kind) ? all(mine) : std::nullopt;

@@ -401,7 +401,8 @@ FlightLog FlightRecorder::Ring::log() const {
   return log;
 }
 
-// Open operations are among the newest ones, because a rank has only a few at a time.
+// Operations in progress are among the newest ones, because a rank has only a few of them at a
+// time.
 constexpr std::uint64_t kNewest = 64;
 
 std::vector<FlightProgress> read_flight_progress(int fd) {

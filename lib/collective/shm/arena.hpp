@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arena: allocates this rank's part of the memory that all ranks on the host map, for buffers that
-// operations access without a copy. Only does the bookkeeping (first fit). One thread. Resource.
+// Arena: allocates buffers that operations access without a copy, from this rank's part of the
+// memory that all ranks on the host map. Does only the bookkeeping (first fit). One thread.
+// Resource.
 #pragma once
 
 #include "collective/error.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Liveness: one thread per communicator, with the same lifetime. It holds the rank's word in the
 // kernel's robust list, so that other ranks see the rank's death before its memory is freed. This
-// takes 0.2 ms even with gigabytes of memory, where sockets take half a second. The thread sleeps
-// on the other ranks' words. Resource type.
+// takes 0.2 ms even if the rank uses gigabytes of memory; with sockets it takes half a second. The
+// thread sleeps on the other ranks' words. Resource type.
 #pragma once
 
 #include "collective/bootstrap/process_life.hpp"

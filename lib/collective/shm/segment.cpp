@@ -22,8 +22,8 @@
 namespace muster::collective {
 namespace {
 
-// Longest sleep. It bounds the delay after a lost wake-up, or after a death whose only wake-up
-// went to a rank that died too. Checking is cheap.
+// Longest sleep. It bounds the delay if a wake-up is lost, for example because the kernel woke only
+// a rank that died too. Checking is cheap.
 constexpr Duration kLongestSleep = std::chrono::milliseconds(20);
 constexpr int kSpinRounds = 4;
 constexpr int kYieldRounds = 80;

@@ -64,7 +64,7 @@ class Segment final : public PeerWatch {
   // Memory for buffers that operations use without a copy: plan().arena_bytes per rank.
   [[nodiscard]] SharedMemory& arena() { return arena_; }
 
-  // The flight recorders of the ranks on this host, in sequence. Every rank maps all of them.
+  // The flight recorders of the ranks on this host, one after another. Every rank maps all of them.
   [[nodiscard]] SharedMemory& flights() { return flights_; }
 
   // Waits until `missing()`, the index of a rank that is still missing, is negative.

@@ -59,7 +59,7 @@ struct SharedMemory::Mapping {
     const std::scoped_lock lock(all.mutex);
     // The table holds weak pointers, so that it does not keep memory alive.
     std::erase_if(all.files, [](const auto& entry) { return entry.second.expired(); });
-    // Device and inode identify a memfd, whichever descriptor refers to it.
+    // Device and inode identify a memfd, no matter which descriptor refers to it.
     auto& place = all.files[{facts.st_dev, facts.st_ino}];
     auto mapping = place.lock();
     if (!mapping) {

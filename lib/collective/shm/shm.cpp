@@ -80,7 +80,7 @@ void Shm::map_staging() {
 
 Result<void> Shm::run(const Step& request) {
   // Skip this check after posting, and in the steps of a larger operation: the others may complete
-  // the operation and exit, and it then succeeds here too. If they failed earlier, a wait will
+  // the operation and exit, in which case it succeeds here too. If they failed earlier, a wait will
   // report it.
   if (posted_ != request.seq && request.whole == nullptr) {
     if (auto error = segment_.failure()) {

@@ -25,8 +25,8 @@ class Shm {
   // Completes the operation before it returns. Supports all kinds except send and recv.
   [[nodiscard]] Result<void> run(const Step& request);
 
-  // Posts the operation that run() receives next. Waits for the posts of the other ranks, until
-  // `until` at the latest.
+  // Posts the operation that run() receives next. Waits for the posts of the other ranks, but not
+  // beyond `until`.
   [[nodiscard]] bool others_come(const Step& next, TimePoint until);
 
   // True if the last operation was small and did not have to wait for any rank.

@@ -23,8 +23,9 @@ std::size_t lines(std::size_t bytes) {
 
 }  // namespace
 
-// Slots rotate over all operations, through more memory than one CPU's cache holds: a line that is
-// still in another CPU's cache is several times as expensive to write as an evicted one.
+// Successive operations use the slots in rotation, so that the slots together exceed one CPU's
+// cache: writing a line that is still in another CPU's cache takes several times as long as writing
+// an evicted one.
 Shm::Staging Shm::cut(std::size_t parts, std::size_t share) const {
   const std::size_t all = segment_.plan().layout.staging;
   const std::size_t most = std::min(lines(all / (kLeastSlots * parts)), kMostStagedPiece);

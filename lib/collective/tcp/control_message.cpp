@@ -46,7 +46,7 @@ std::string ControlMessages::encode_welcome() {
 
 void ControlMessages::take(std::span<const char> bytes) {
   while (!bytes.empty() && !is_done()) {
-    // At most one message is buffered, however much a peer sends.
+    // At most one message is buffered, no matter how much a peer sends.
     const auto part = bytes.first(std::min(bytes.size(), kMost - bytes_.size()));
     bytes_.append(part.data(), part.size());
     bytes = bytes.subspan(part.size());

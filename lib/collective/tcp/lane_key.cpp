@@ -26,7 +26,7 @@ std::optional<LaneKey> LaneKey::parse(std::string_view text) {
   }
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {
     const char* const digits = text.data() + 2 * i;
-    // from_chars stops at the first other character, so check that it used both digits.
+    // from_chars stops at the first character that is not a digit, so check that it used both.
     const auto [end, error] = std::from_chars(digits, digits + 2, key.bytes[i], 16);
     if (error != std::errc{} || end != digits + 2) {
       return std::nullopt;

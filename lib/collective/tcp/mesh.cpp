@@ -25,9 +25,9 @@ namespace {
 
 // Limit per rank and poll, so that a rank that keeps sending does not starve the others.
 constexpr int kMostReads = 16;
-// A rank that has left may have completed its part: its data arrive on other connections, before
-// their end of stream. If a forked child keeps those connections open, the end of stream never
-// arrives.
+// How long to wait for data from a rank that has left. It may have completed its part, and its data
+// arrive on other connections, before their end of stream. If a forked child keeps those
+// connections open, the end of stream never arrives.
 constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 
 // Whether the failure is local and not the peer's fault.
@@ -50,8 +50,8 @@ Mesh::Mesh(int rank, int size, PeerWatch& local)
 
 Mesh::~Mesh() {
   const std::scoped_lock lock(mutex_);
-  // The goodbye: without it, the others would take the end of stream for our death. After a failure
-  // they already know the reason.
+  // Say goodbye. Otherwise the other ranks would mistake the end of stream for our death. After a
+  // failure they already know the reason.
   if (!fault_) {
     tell_all(Error{});
   }
@@ -80,15 +80,15 @@ Result<void> Mesh::form(const BootstrapContext& context, const Place& place) {
   const auto key = LaneKey::random();
   MUSTER_RETURN_IF_ERROR(key);
   key_ = *key;
-  // Listen before publishing the address, because a reader may connect immediately. For each pair,
-  // the higher rank connects, so ranks cannot wait for each other in a cycle.
+  // Listen before publishing the address, because a reader may connect immediately. In each pair,
+  // the higher rank connects to the lower one, so ranks cannot wait for each other in a cycle.
   auto listening = listen_at(place.address, place.ports);
   MUSTER_RETURN_IF_ERROR(listening);
   listener_ = std::move(listening->fd);
   const auto cards = exchange_cards(
       context, "tcp", fmt::format("{} {} {}", place.address, listening->port, key_.text()));
   MUSTER_RETURN_IF_ERROR(cards);
-  // A connection waits in the backlog of a rank that does not accept yet, so all ranks can connect
+  // If a rank does not accept connections yet, they wait in its backlog. So all ranks can connect
   // before they accept.
   auto formed = reach_lower(context, *cards, place.address);
   formed = formed ? accept_higher(context, listener_.get()) : formed;
@@ -152,8 +152,8 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
       context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
   std::size_t wanted = static_cast<std::size_t>(context.size - 1 - rank_) * kLanes;
   HalfOpen arrivals(listener);
-  // Wake up once per slice: a rank that dies before it connects makes no descriptor ready here. The
-  // watch learns of its death.
+  // Wake up once per slice: a rank that dies before it connects makes no descriptor ready here.
+  // Only the watch detects its death.
   while (wanted > 0) {
     const TimePoint next_look = std::min(context.deadline, steady_now() + slice);
     while (wanted > 0 && steady_now() < next_look) {
@@ -222,8 +222,8 @@ void Mesh::place(int rank, std::uint32_t lane, UniqueFd fd) {
 
 bool Mesh::take_connection(HalfOpen::Greeting greeting) {
   const Hello& hello = greeting.hello;
-  // Any process that reaches the port can connect, but only ranks of the job know the key. A lane
-  // that exists is never replaced.
+  // Any process that reaches the port can connect, but only ranks of the job know the key. An
+  // existing lane is never replaced.
   if (hello.magic != Hello::kMagic || !hello.key.matches(key_) || hello.rank <= rank_ ||
       hello.rank >= size() || hello.lane >= kLanes ||
       peers_[static_cast<std::size_t>(hello.rank)].lanes[hello.lane]) {

@@ -36,9 +36,8 @@ class HostTransport : public Transport {
   // and reading the clock would not be worthwhile.
   [[nodiscard]] virtual bool prompt() const { return false; }
 
-  // Waits for all other ranks to call the operation that start() receives next, until `until` at
-  // the latest. False if they did not, or if this backend does not wait; start() may be called
-  // anyway.
+  // Waits for all other ranks to call the operation that start() receives next, but not beyond
+  // `until`. False if they did not, or if this backend does not wait; start() may be called anyway.
   [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
     return false;
   }

@@ -63,7 +63,7 @@ void EndpointDialler::fail(TimePoint now,
   failed.pause = std::min(failed.pause * 2, kSeekPauseMost);
   failed.trouble = why;
   for (Attempt& attempt : attempts_) {
-    // Endpoints that have failed keep their own pauses.
+    // Endpoints that have failed keep their retry delays.
     if (attempt.link == 0 && attempt.trouble.empty()) {
       attempt.due = std::min(attempt.due, now);
     }

@@ -16,14 +16,14 @@
 namespace muster {
 
 // Delay between attempts, cut short if the previous one fails. If the first endpoint answers in
-// time, no connection is wasted.
+// time, no other connection is opened.
 inline constexpr Duration kDialStagger = std::chrono::milliseconds(50);
 
 class EndpointDialler {
  public:
   explicit EndpointDialler(const std::vector<Endpoint>& endpoints);
 
-  // Each endpoint is due, except during the pause after its last failure.
+  // Starts a search: all endpoints become due, except those in the pause after a failure.
   void begin(TimePoint now);
 
   // Opens the connections that are due, with link ids from `next_link`.

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// Nodes whose knowledge is outdated may redirect us to each other.
+// Nodes with stale information may redirect us to each other.
 constexpr int kRedirectsMax = 8;
 
 // The maximum number of members that a spare tries to reach. A spare knows the members but is not
@@ -55,12 +55,14 @@ bool LinkCore::is_finding_leader() const {
          (state_ == State::joining && link_ != LinkId{0});
 }
 
-// We know of no round, and the leader that we followed, if any, is proven dead.
+// True if we have not learned of any round, and the leader that we followed, if any, is proven
+// dead.
 bool LinkCore::may_found() const {
   return members().id.number == 0 && (lost_.id == 0 || lost_proven_);
 }
 
-// Newcomers look for the job at the first endpoint, where they find only this node.
+// True for a founder that yielded to another leader. Newcomers look for the job at the first
+// endpoint, where they find only this node.
 bool LinkCore::has_yielded() const {
   return hosts_ && members().id.number == 0 && led_by_.id != 0;
 }
@@ -74,7 +76,7 @@ bool LinkCore::needs_proof() const {
   return has_yielded() && !gone_.contains(led_by_.id);
 }
 
-// The endpoint is free now. If a leader has welcomed us meanwhile, we only listen there.
+// The endpoint is free now. If a leader has welcomed us in the meantime, we only listen there.
 void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
   hosts_ = true;
   may_host_ = false;
@@ -87,7 +89,7 @@ void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
   ask_to_lead(now, true, out);
 }
 
-// The coordinator is proven dead, was silent for a whole lease, or has released us.
+// True if the coordinator is proven dead, was silent for a whole lease, or has released us.
 bool LinkCore::may_turn(TimePoint now) const {
   if (MUSTER_MUTATE("lease not waited")) {
     return true;
@@ -144,8 +146,8 @@ void LinkCore::seek(TimePoint now, NodeEffects& out) {
     try_next(now, out);
     return;
   }
-  // The rule does not allow us to follow another node yet. The lost coordinator may be alive if
-  // only the connection failed.
+  // The rule does not allow us to follow another node yet. Retry the lost coordinator, which may be
+  // alive if only the connection failed.
   walk_.clear();
   walked_ = 0;
   try_target(Target{lost_.id, lost_.name, lost_.address, lost_.port},
@@ -153,7 +155,7 @@ void LinkCore::seek(TimePoint now, NodeEffects& out) {
              out);
 }
 
-// Starts at the beginning of the list.
+// Restarts the walk at the beginning of the list.
 void LinkCore::turn(TimePoint now, NodeEffects& out) {
   walk_ = make_walk();
   walked_ = 0;
@@ -253,8 +255,8 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.started = started_->id;
   hello.accepted = MUSTER_MUTATE("proposals forgotten") ? RoundId{} : accepted_->id;
   hello.lost = lost_.id;
-  // After a release, or a proof of death within the lease, we have not waited: the last coordinator
-  // may have granted leases to other nodes a moment ago.
+  // After a release, or if the death was proven within the lease, we have not waited: the last
+  // coordinator may have granted leases to other nodes a moment ago.
   const bool has_waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
   hello.waited = has_waited && now >= quiet_at_;
   hello.running = work_ == Work::running || work_ == Work::ending;
@@ -365,8 +367,8 @@ void LinkCore::refused(const Refuse& refuse, NodeEffects& out) {
 }
 
 void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out) {
-  // A node stops the workers of another coordinator's round on its own. The new coordinator
-  // therefore sends no Regroup (RoundCore::end_old_round).
+  // A node stops the workers of another coordinator's round without being asked. So the new
+  // coordinator sends no Regroup (RoundCore::end_old_round).
   if (work_ == Work::running && welcome.coordinator.id != started_->id.coordinator) {
     stop_workers({fmt::format("node '{}' leads the job now", welcome.coordinator.name)}, out);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GoneNodes: nodes that a follower has found dead, and whether it found them dead in time, that is,
-// before they could have accepted a round that it does not know of (rendezvous/README.md, "The
-// rule"). Part of LinkCore; value-like.
+// GoneNodes: the nodes that a follower has found dead. A node that is found dead in time cannot
+// have accepted a round that is unknown to the follower (rendezvous/README.md, "The rule"). Part of
+// LinkCore; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -40,7 +40,7 @@ class GoneNodes {
 
   [[nodiscard]] const std::set<NodeId>& in_time() const { return in_time_; }
 
-  // No round can have been formed without us before this.
+  // No round can have been formed without us before this time.
   [[nodiscard]] TimePoint in_touch_until() const { return granted_ + fence_after(lease_); }
 
   // We follow a coordinator again. Nodes that seemed dead will be tried again.

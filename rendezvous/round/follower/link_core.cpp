@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kBeatsMax = 16;  // older heartbeats would no longer grant anything
 
-// Limits on the failures of one round that this node keeps, and on their details. A leader keeps no
-// more details either.
+// Limits on how many failures of one round this node keeps, and how many details. A leader keeps no
+// more details than that either.
 constexpr std::size_t kFailuresKept = 4096;
 constexpr std::size_t kDetailsKept = kOtherFailuresMax;
 
@@ -59,7 +59,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (const auto* regroup = std::get_if<Regroup>(&message)) {
     take_regroup(*regroup, out);
   } else if (const auto* call = std::get_if<RollCall>(&message)) {
-    if (work_ == Work::none) {  // while workers run, we do not wait for these nodes
+    if (work_ == Work::none) {  // while workers run, we are not waiting for a round
       out.emplace_back(ShowRollCall{*call, ""});
     }
   } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
@@ -67,7 +67,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // otherwise it crossed a Regroup, which takes precedence
+    if (work_ == Work::finished) {  // otherwise Dismiss crossed a Regroup, which takes precedence
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -115,7 +115,7 @@ void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   }
 }
 
-// The lease starts at the time of our request, so the reply's travel time is deducted from it.
+// The lease starts when we sent the request, so the round-trip time shortens it.
 void LinkCore::grant(TimePoint sent, NodeEffects& out) {
   if (work_ != Work::running && work_ != Work::ending) {
     return;
@@ -139,7 +139,7 @@ void LinkCore::end_lease(NodeEffects& out) {
 
 // -- rounds -----------------------------------------------------------------------------------
 
-// A round runs without us. We join it soon, or we are a spare that waits as long as the job runs.
+// A round is running without us. Either we join it soon, or we wait as a spare while the job runs.
 void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
   heard_of_ = rounds.started;
   join_by_.reset();
@@ -157,7 +157,7 @@ void LinkCore::take_rounds(const Rounds& rounds, NodeEffects& out) {
 }
 
 void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffects& out) {
-  // The store was opened for a proposal that has been abandoned since, or for a coordinator that we
+  // The store was opened for a proposal that has since been abandoned, or for a coordinator that we
   // no longer follow.
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;
@@ -188,7 +188,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   details_.clear();
   gone_.begin_round();
   gone_.note_grant(accept_sent_, coordinator_.id);
-  // The right to run counts from our Accept. After it expires, others may continue without us.
+  // Our lease starts with our Accept. Once it has expired, other nodes may continue without us.
   if (now >= accept_sent_ + fence_after(settings_.lease)) {
     MUSTER_MARK("the order to start came too late");
     lost_touch_ = true;

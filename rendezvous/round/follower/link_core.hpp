@@ -50,7 +50,7 @@ class LinkCore {
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
   // True if we follow a different coordinator from the one that the sender lost, or the same one
-  // and still receive its messages.
+  // but still receive its messages.
   [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
     return is_attached() &&
            (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));
@@ -186,7 +186,7 @@ class LinkCore {
   RoundPtr heard_of_;               // the running round of a job in which we are not a member
   RoundId recording_;               // the round to accept as soon as it is recorded
   Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else
-  TimePoint quiet_at_{};            // their last coordinator grants nothing after this
+  TimePoint quiet_at_{};            // until then, their leases may still be valid
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;

@@ -10,8 +10,8 @@
 
 namespace muster {
 
-// Acts like the previous agent after it has lost its coordinator. That coordinator counted the
-// previous agent as a follower, so it may have granted leases until a moment ago.
+// Acts like a node that has just lost its coordinator. That coordinator counted the previous agent
+// as a follower, so it may have granted leases until a moment ago.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;
@@ -34,7 +34,8 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   record(out);  // so that a restarted agent can recover this state
 }
 
-// No node that we have reached knows the job in our record.
+// Forgets the job in our record if the proposal is for another job. None of the nodes that we have
+// reached knows the recorded job.
 void LinkCore::forget_other_job(const Round& proposed) {
   if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
     started_ = std::make_shared<const Round>();
@@ -44,10 +45,10 @@ void LinkCore::forget_other_job(const Round& proposed) {
   }
 }
 
-// After a node has accepted a proposal, its coordinator may start the round at any time until the
-// node abandons the coordinator. A node therefore accepts no proposal while its workers run, and no
-// round older than its last one. Group rank 0 opens the store first; the others learn its address
-// from Start.
+// Once a node has accepted a proposal, its coordinator may start the round at any time, until the
+// node abandons the coordinator. So a node accepts no proposal while its workers run, and no round
+// older than its last one. Group rank 0 opens the store first; the others learn its address from
+// Start.
 void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects& out) {
   forget_other_job(*propose.round);
   const bool is_newer = propose.round->id.number > started_->id.number;
@@ -119,8 +120,8 @@ void LinkCore::record(NodeEffects& out) const {
   }
 }
 
-// A node that accepted before the record is on disk could forget the round in a crash, and then
-// deny that it accepted.
+// Accepts the round once its record is on disk. Otherwise, a node that crashed could forget the
+// round and then deny that it accepted.
 void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   const bool is_wanted = round == recording_ && round == accepted_->id && round.number > 0;
   if (!is_wanted || state_ != State::attached || work_ != Work::none || leaving_) {
@@ -136,7 +137,7 @@ void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   send(Accept{accepted_->id, "", 0}, out);
 }
 
-// The older record still exists, and it would be wrong.
+// Leaves the job, because the older record still exists and would now be wrong.
 void LinkCore::record_failed(const RecordFailed& failed, NodeEffects& out) {
   if (failed.round == accepted_->id && state_ != State::ended) {
     send(Leave{failed.error.message, true}, out);

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-// Any peer can invent node ids.
+// A limit is needed because any peer can invent node ids.
 constexpr std::size_t kClaimantsMax = 256;
 
 }  // namespace
@@ -83,7 +83,7 @@ void RoundCore::take_answer(TimePoint now, const AskResult& result, NodeEffects&
 }
 
 // A follower's claim about its leader counts less than the leader's own claim, because the leader
-// may be dead without the follower knowing yet.
+// may be dead and the follower may not know it yet.
 bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   const NodeInfo& leader = claim.coordinator;
   const bool is_hearsay = claim.node.id != leader.id;
@@ -115,8 +115,8 @@ void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) 
   ask_around(now, out);
 }
 
-// For a known node, returns the address that we already know. Otherwise a peer that uses its id
-// could prove it dead.
+// For a known node, returns the address that we already know. Otherwise a peer could use its id
+// with another address and make us believe that the node is dead.
 NodeInfo RoundCore::known_as(const NodeInfo& claimed) const {
   if (const auto node = nodes_.find(claimed.id); node != nodes_.end()) {
     return node->second.info;

@@ -127,12 +127,12 @@ bool RoundCore::enough_ready(TimePoint now) {
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
-  enough_since_.reset();  // the job is founded; otherwise a stale last call would never expire
+  enough_since_.reset();  // a founded job has no last call; do not keep a stale one
   return all_expected_ready(now) && quorum_is_ready();
 }
 
-// Another leader claims that the job runs, and we have not reached it. Any peer can claim this, so
-// the wait is limited.
+// True if another leader claims that the job runs and we have not reached it. Any peer can claim
+// this, so the wait is limited.
 bool RoundCore::is_claimed(TimePoint now) const {
   return !claimants_.empty() && now < *claims_since_ + kClaimsHoldMost &&
          now < claimed_at_ + kClaimHolds;
@@ -211,8 +211,9 @@ std::vector<NodeInfo> RoundCore::choose() const {
   return rank_nodes(std::move(members), settings_.rank_order, base_->members);
 }
 
-// A node with a lease relies on the fact that no round is formed without it. It could be omitted if
-// members of several rounds have joined and exceed the maximum number of nodes.
+// True if `chosen` omits a node with a valid lease, which relies on no round being formed without
+// it. This can happen if members of several rounds have joined and exceed the maximum number of
+// nodes.
 bool RoundCore::leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const {
   return std::ranges::any_of(nodes_, [&](const auto& entry) {
     const Node& node = entry.second;
@@ -247,7 +248,7 @@ std::optional<TimePoint> RoundCore::short_by() const {
   return is_short ? std::optional(phase_since_ + settings_.last_call) : std::nullopt;
 }
 
-// If no worker failed, the result has no rank.
+// The result names a rank only if a worker failed.
 void RoundCore::close_short(TimePoint now, NodeEffects& out) {
   MUSTER_MARK("too few are left beside those that have succeeded");
   const auto awaited = awaited_names(now);
@@ -277,7 +278,7 @@ void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffect
   auto round = std::make_shared<Round>();
   round->id = RoundId{++number_, self_.id};
   round->job = base_->job != 0 ? base_->job : self_.id;
-  // All launchers are new, so none has used a restart.
+  // If no node remembers a round, all launchers are new and have not used any restarts.
   restart_count_ = confirmed_ ? restart_count_ : 0;
   round->restart_count = restart_count_;
   round->members = std::move(members);
@@ -346,10 +347,11 @@ void RoundCore::abandon(TimePoint now, NodeEffects& out) {
   roll_call_due_ = now + kRollCallInterval;
 }
 
-// A node that has accepted our proposal starts no earlier round. If a quorum of an earlier round
-// has accepted it, the other members cannot continue without a node that knows our proposal, and
-// then need its quorum as well. The proposal therefore replaces that round. Otherwise we would wait
-// for the members of a round that no other leader can still learn of.
+// A node that has accepted our proposal starts no earlier round. Suppose that a quorum of an
+// earlier round has accepted our proposal. Then the other members of that round cannot continue
+// without a node that knows our proposal, which means that they also need a quorum of the proposal.
+// So the proposal replaces that round. Otherwise we would wait for the members of a round that no
+// other leader can learn about any more.
 void RoundCore::replace_superseded(TimePoint now, NodeEffects& out) {
   const auto has_accepted = [](const Node& node) { return node.accepted; };
   const auto replaced = std::erase_if(accepted_, [&](const RoundPtr& round) {
@@ -372,8 +374,8 @@ void RoundCore::replace_superseded(TimePoint now, NodeEffects& out) {
   count_expected(now);
 }
 
-// The job has been founded already. Our first proposal counts like one that other nodes accepted,
-// and not as the last round.
+// The job already exists. Our first proposal then counts as a round that other nodes may have
+// accepted, not as the last round.
 void RoundCore::abandon_for_other(TimePoint now, NodeEffects& out) {
   const RoundPtr before = base_;
   abandon(now, out);

@@ -13,8 +13,8 @@
 namespace muster {
 namespace {
 
-// Any peer can invent node ids, so the map is limited. Clearing it only keeps rivals in doubt a
-// little longer.
+// Any peer can invent node ids, so the map is limited. Clearing it only delays the decision about
+// rivals.
 constexpr std::size_t kRivalsMax = 256;
 
 }  // namespace
@@ -81,9 +81,8 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   return refusal_of_place(now, hello);
 }
 
-// Each node needs a separate node_rank if the backend is static or the platform numbers the nodes.
-// If the platform does, a node that has this rank but is silent may be the same node before a
-// restart.
+// Each node needs its own node_rank if the backend is static or the platform numbers the nodes. In
+// the latter case, silent holders do not count: they may be the same node before a restart.
 const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
   const NodeInfo& comes = hello.node;
   const bool is_static = settings_.terms.backend == "static";
@@ -115,9 +114,9 @@ std::optional<Refuse> RoundCore::refusal_of_place(TimePoint now, const Hello& he
                             comes.address)};
 }
 
-// A lost pod or host may return under another address before its old connection has been silent for
-// long. The current holder counts as a rival only if it sends a message after the newcomer arrived.
-// Until then the newcomer is turned away without an answer, and retries.
+// A lost pod or host may return with another address soon after its old connection has fallen
+// silent. The current holder keeps the rank only if it sends a message after the newcomer arrived.
+// Until then the newcomer's connection is closed without an answer, and the newcomer retries.
 bool RoundCore::is_place_in_doubt(TimePoint now, const Hello& hello) {
   const Node* const holder = holder_of_place(now, hello);
   if (holder == nullptr || settings_.terms.backend == "static") {
@@ -145,8 +144,8 @@ void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEf
 }
 
 // A node with the same program and arguments belongs to this job, but was started with other
-// options or another muster. A node with another program may belong to another job, and a node with
-// a taken node_rank may be a restarted node. Such nodes do not end the job.
+// options or another version of muster. A node with another program may belong to another job, and
+// a node whose node_rank is taken may be a restarted node. Such nodes do not end the job.
 void RoundCore::refuse(
     TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
   MUSTER_MARK("a node is refused");
@@ -216,8 +215,8 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
       hello.accepted <= base_->id || std::ranges::any_of(accepted_, [&](const auto& known) {
         return known->id == hello.accepted;
       });
-  // The first proposal makes a node drop a record of another job. A proposal that this node has
-  // run becomes the last round (learn_rounds).
+  // The first proposal makes a node drop a record of another job. If this node has run a proposal,
+  // that proposal becomes the last round (learn_rounds).
   node.knows_past =
       is_of_other_job(hello.inherits) || (hello.started <= base_->id && is_accepted_known);
   confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);
@@ -229,7 +228,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   resume(now, node, hello, out);
 }
 
-// If another node led the round, the node stops its workers on its own.
+// If another node led the round, the node stops its workers without being asked.
 void RoundCore::end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const {
   if (hello.running && hello.started.coordinator == self_.id) {
     MUSTER_MARK("a node comes back with the workers of a round that has ended");
@@ -261,7 +260,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {
-        // The node's Ready is in transit. If a Start crosses it, the node would run alone.
+        // The node's Ready is in transit. If a Start crossed it, the node would run alone.
         MUSTER_MARK("the order to start was lost with its connection");
         set_state(node, State::unknown);
         regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);

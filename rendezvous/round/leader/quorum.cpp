@@ -8,9 +8,9 @@ namespace muster {
 
 bool is_quorum(const std::vector<Standing>& members) {
   const auto count = [&](Standing which) { return std::ranges::count(members, which); };
-  // A member that has been running since the round cannot have been proven dead. With one such
-  // member here, no other nodes can have found all of us dead and continued. Heirs alone cannot
-  // exclude that.
+  // A member that has been running since the round started cannot have been proven dead. With one
+  // such member here, no other nodes can have found all of us dead and continued. Heirs alone
+  // cannot exclude that.
   const auto lasting = count(Standing::here);
   const auto present = lasting + count(Standing::heir);
   const auto all = std::ssize(members);

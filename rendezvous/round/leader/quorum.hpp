@@ -21,7 +21,7 @@ enum class Standing : std::uint8_t {
 // Members in group rank order. A quorum is more than half of them, exactly half including the first
 // member, or all if none is missing. A dead member stays in the total count, because it may have
 // been a member of a later round that only the missing ones know. Heirs count, but heirs alone are
-// a quorum only if all members are here, because other nodes may have found all of their
+// a quorum only if all members are present, because other nodes may have found all of the heirs'
 // predecessors dead and continued.
 [[nodiscard]] bool is_quorum(const std::vector<Standing>& members);
 

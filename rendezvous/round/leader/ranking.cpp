@@ -46,8 +46,8 @@ void keep_order(Nodes& same_place, const Nodes& previous) {
   }
   for (const NodeInfo& node : same_place) {
     if (slot_of(node.id) == std::ssize(slots)) {
-      // The lowest free slot belonged to an agent that is missing now, if there is one. The agents
-      // that stayed keep their order in either case.
+      // If an agent is missing, the lowest free slot is the one that it had. In any case, the
+      // agents that stayed keep their order.
       const auto free = std::ranges::find(taken, false) - taken.begin();
       placed.emplace_back(free, node);
       taken[static_cast<std::size_t>(free)] = true;

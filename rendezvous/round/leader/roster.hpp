@@ -15,7 +15,7 @@ enum class FollowerState : std::uint8_t {
   unknown,   // attached; its state is not known yet
   ready,     // no worker runs; waits for a round
   running,   // in the running round
-  stopping,  // knows that the round ends; its workers may still run
+  stopping,  // has answered Regroup; its workers may still run
   finished,  // all its workers exited successfully
   leaving,   // has announced that it leaves
 };
@@ -41,7 +41,7 @@ struct Loss {
   TimePoint silent_since{};  // its lease expires one lease period after this
   bool over = false;         // the lease expiry has been reported, or `forgotten`
   bool given_up = false;     // RoundCore no longer waits for it
-  bool late = false;         // proven dead, but it may have been in a round that we do not know of
+  bool late = false;         // proven dead, but it may have been in a round unknown to us
   bool forgotten = false;    // declared dead by the user
 };
 

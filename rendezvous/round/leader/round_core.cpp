@@ -18,8 +18,8 @@
 namespace muster {
 namespace {
 
-// Queries use the link ids 3, 7, 11, …, and LinkCore uses 1, 5, 9, … The two classes thus assign
-// odd ids independently.
+// Queries use the link ids 3, 7, 11, …, and LinkCore uses 1, 5, 9, … So the two classes assign odd
+// ids independently.
 constexpr LinkId kFirstQuestion = 3;
 // Limits the memory for a follower that acknowledges nothing. With six heartbeats per lease, a
 // dropped entry is older than two leases, which is too old for a quorum or for stays_for().
@@ -136,8 +136,8 @@ void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message,
   evaluate(now, out);
 }
 
-// While a quorum of the running round follows us, no other node can have formed a later one. A
-// non-member that claims this is lying.
+// While a quorum of the running round follows us, no other node can have formed a later one. So if
+// a non-member claims to know one, the claim is false.
 bool RoundCore::is_outsider(TimePoint now, NodeId id) {
   return phase_ == Phase::running && !settings_.allow_split_brain && !is_member(id) &&
          has_quorum(now);
@@ -148,7 +148,7 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
   const auto is_its_own = [&](const RoundPtr& round) {
     return !round || round->id.number == 0 || is_in(*round, node.info.id);
   };
-  // A node accepts only rounds of which it is a member, so any other answer is false.
+  // A node accepts a round only if it is a member, so any other answer is false.
   if (!is_its_own(rounds.started) || !is_its_own(rounds.accepted) ||
       (later && is_outsider(now, node.info.id))) {
     return;  // knows_past stays false, so no round includes it
@@ -176,8 +176,8 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  // A node without workers that the next round may omit gets no lease: see leaves_out_granted. Nor
-  // does a member that returns while a round without it is proposed.
+  // A node without workers that the next round may omit gets no lease: see leaves_out_granted. A
+  // member that returns while a round without it is proposed gets none either.
   const NodeId id = node.info.id;
   const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
   const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);
@@ -240,9 +240,9 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   if (!is_member(id)) {
     forget(id);
   } else if (!losses_.contains(id)) {
-    const bool was_told_the_end = phase_ == Phase::closed;  // the job has ended, so we do not wait
+    const bool was_told_the_end = phase_ == Phase::closed;  // the job has ended, so do not wait
                                                             // for it
-    // The lease expires one lease after its last message, and not after the loss of the connection.
+    // The lease expires one lease after the node's last message, not after its connection was lost.
     losses_[id] = Loss{false, node.heard, was_told_the_end, false};
     if (!was_told_the_end) {
       asker_.want(now, node.info);
@@ -265,7 +265,7 @@ void RoundCore::forget(NodeId id) {
 }
 
 // Proof that a node is dead does not show what it did before. It counts for a quorum only if the
-// node cannot have accepted a round that we do not know of. That is the case if the node was still
+// node cannot have accepted a round that is unknown to us. That is the case if the node was still
 // bound to follow us, if no round can have been formed without us so far, or if this was true when
 // we queried the node as a follower.
 bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {

@@ -38,7 +38,8 @@ class RoundCore {
   // Redirects all followers to `other`; idle afterwards.
   void yield_to(const NodeInfo& other, NodeEffects& out);
 
-  // A node of this job was refused. Before the first round, ends the job if it needs that node.
+  // A node of this job was refused. Before the first round, this ends the job if the job needs that
+  // node.
   void give_up_refused(TimePoint now, const std::string& reason, NodeEffects& out);
 
   // Handles a join Hello. Link 0 is this node itself.
@@ -63,7 +64,7 @@ class RoundCore {
     return links_.contains(link) || dismissed_.contains(link);
   }
 
-  // The connection of a follower that was heard from recently.
+  // The connection of a follower, if it has sent a message recently.
   [[nodiscard]] std::optional<LinkId> live_link_of(TimePoint now, NodeId id) const;
 
   // True if it may form rounds and grant leases.
@@ -246,10 +247,10 @@ class RoundCore {
   std::uint64_t number_ = 0;  // the highest number seen
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
-  std::set<LinkId> dismissed_;                   // links of finished nodes, which close them
+  std::set<LinkId> dismissed_;                   // links to dismissed nodes, until they close
   std::map<NodeId, Loss> losses_;                // lost members of base_ and accepted_
   TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted a lease after this
-  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, as is gone_in_time_
+  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, like gone_in_time_
   std::set<NodeId> gone_in_time_;
   Inheritance inherits_;                     // our own inheritance
   bool confirmed_ = false;                   // an attached node remembers a round
@@ -262,14 +263,14 @@ class RoundCore {
   std::size_t ready_ = 0;      // nodes in state ready
   std::size_t accepts_ = 0;    // number of accepts of the current proposal
   std::set<NodeId> finished_;  // members of the running round, including dismissed ones
-  std::size_t stopping_ = 0;   // nodes that know of the round's end but whose workers may still run
-  std::size_t running_ = 0;    // nodes that do not know of the round's end yet
+  std::size_t stopping_ = 0;   // nodes in state stopping
+  std::size_t running_ = 0;    // nodes in state running or finished
   std::size_t expected_ = 0;   // members awaited while gathering
   bool membership_changed_ = false;
   Regroup regroup_;        // the last one
   std::set<NodeId> deaf_;  // alive, but did not answer Regroup
   std::optional<TimePoint> newcomer_since_;
-  std::optional<TimePoint> enough_since_;  // since when the minimum is reached; the last call runs
+  std::optional<TimePoint> enough_since_;  // start of the last call: the minimum is reached
   std::vector<Failure> failures_;
   std::set<std::pair<NodeId, std::int32_t>> failed_ranks_;
   std::map<std::int32_t, std::string> details_;
@@ -288,7 +289,7 @@ class RoundCore {
   TimePoint scan_due_{};
   Asker asker_;
   std::optional<NodeInfo> stronger_;
-  std::optional<TimePoint> claims_since_;      // since when others' claims take precedence
+  std::optional<TimePoint> claims_since_;      // time of the first claim that takes precedence
   TimePoint claimed_at_{};                     // the last one
   std::set<NodeId> claimants_;                 // their nodes, until they answer or join
   std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there

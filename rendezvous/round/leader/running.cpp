@@ -91,7 +91,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);
-    dismissed_.insert(node.link);  // if we exited before it read that, the message could be lost
+    dismissed_.insert(node.link);  // do not exit before it has read Dismiss
     set_state(node, State::unknown);
     nodes_.erase(id);
   }
@@ -124,8 +124,8 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
 
 // Nodes that become ready while a round runs join it if there is room, or wait as spares.
 void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
-  // After members have finished, there is no regroup for newcomers, because dismissed members would
-  // be missing in the next round.
+  // Once a member has finished, there is no regroup for newcomers, because dismissed members would
+  // be missing from the next round.
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
   if (ready_ == 0 || !finished_.empty() || base_->members.size() >= most || !settings_.join_delay) {
     return;
@@ -231,7 +231,7 @@ bool RoundCore::is_anyone_coming_back() const {
                              [](const auto& entry) { return may_come_back(entry.second); });
 }
 
-// This node exits last. Nodes that learn of the end close their connections.
+// This node exits last. Other nodes close their connections when they receive Close.
 void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
   enter(now, Phase::closed);
   verdict_by_.reset();

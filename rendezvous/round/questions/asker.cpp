@@ -65,7 +65,8 @@ void Asker::forget_all(NodeEffects& out) {
   }
 }
 
-// These nodes accepted the connection but send nothing: they are stopped, or were lost afterwards.
+// Drops connections to nodes that accepted them but send nothing. Such a node is stopped, or was
+// lost after it accepted.
 void Asker::drop_silent(TimePoint now, NodeEffects& out) {
   for (auto at = targets_.begin(); at != targets_.end();) {
     auto& [key, target] = *at;
@@ -149,9 +150,9 @@ std::optional<AskResult> Asker::received(TimePoint now,
   return result;
 }
 
-// If a node's own port refuses the connection, this is the proof that we are looking for, and it is
-// reported. If an endpoint refuses it, its node may be restarting, so retry soon at first and then
-// less and less often.
+// If a node's own port refuses the connection, the node is proven dead, and this is reported. If an
+// endpoint refuses it, its node may be restarting, so retry soon at first and then less and less
+// often.
 void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
   if (how != LinkEnd::refused || key.first != 0) {
     target.refused_since.reset();

@@ -96,7 +96,7 @@ void Inquiry::attached(NodeId id, const InquiryMembers& members, NodeEffects& ou
 // -- answers ----------------------------------------------------------------------------------
 
 void Inquiry::take(NodeId from, const Looked& said, NodeEffects& out) {
-  // Together, the answers must not exceed kFindingsOfAllMax, whatever a member sends.
+  // Together, the answers must not exceed kFindingsOfAllMax, no matter what a member sends.
   const auto found = awaited_.find(from);
   if (state_ != State::asking || said.inquiry != number_ || found == awaited_.end() ||
       said.findings.size() > findings_max(answers_.size())) {
