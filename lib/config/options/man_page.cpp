@@ -206,9 +206,9 @@ TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_EPOCH (round number), MUSTER_AGENT (the l
 progress and events), MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports). Unless already set,
 also TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (usable CPUs of this node divided by the
 number of workers; with \-\-numa\-binding the worker's own CPUs; when invoked as torchrun, 1 for
-several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS and, unless the first of them is
-already set, TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, which muster uses
-to query PyTorch's flight recorder.
+several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS, TORCH_NCCL_DEBUG_INFO_PIPE_FILE
+and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, which muster uses to query PyTorch's flight recorder. If
+TORCH_NCCL_DEBUG_INFO_PIPE_FILE is already set, muster changes neither of the last two.
 .PP
 Read by muster: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
 TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, TORCH_DISABLE_SHARE_RDZV_TCP_STORE, CUDA_VISIBLE_DEVICES,
