@@ -157,7 +157,7 @@ void add_counters(Text& text, const JobStatus& status) {
            status.restarts);
   text.one("regroups_total",
            "counter",
-           "Rounds that ended because the nodes of a multi-node job formed another.",
+           "Rounds that ended because the nodes of a multi-node job formed a new one.",
            status.regroups);
   text.one("fences_total",
            "counter",
