@@ -124,7 +124,7 @@ std::optional<std::string> wrong_pair(const Call& call, int rank, int size) {
     return wrong;
   }
   if (overlaps_badly(call, rank)) {
-    return "in and out overlap, but not in place";
+    return "in and out overlap, but not as an in-place call requires";
   }
   return std::nullopt;
 }
