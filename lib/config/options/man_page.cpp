@@ -105,8 +105,8 @@ constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
 \-\-devices=2,4,7 assigns these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
 one worker per GPU. Numbers index CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) if set, else the
 GPUs of this node. GPU\- and MIG\- names are used unchanged. \-\-virtual\-local\-rank shows each
-worker only its own GPU, with LOCAL_RANK=0. It is required for several MIG slices, because a process
-can use only one.
+worker only its own GPU, with LOCAL_RANK=0. It is required to use several MIG slices, because a
+process can use only one.
 .PP
 \-\-numa\-binding selects the CPUs of each worker by the NUMA node of the GPU with its local rank.
 Without GPUs, or with fewer GPUs than workers, the workers are spread across the NUMA nodes. The

@@ -103,7 +103,7 @@ struct OptionTable {
       {local_addr, "local-addr", 0, text, nodes, kTorchrun | kPet,
        "address at which other nodes reach this node", "ADDRESS"},
       {iface, "iface", 0, text, nodes, kPet,
-       "network interface to take that address from", "NAME"},
+       "network interface that provides --local-addr", "NAME"},
       {no_socket_ifname, "no-socket-ifname", 0, flag, nodes, 0,
        "do not set GLOO_SOCKET_IFNAME, TP_SOCKET_IFNAME or NCCL_SOCKET_IFNAME"},
       {port_range, "port-range", 0, text, nodes, kPet,
