@@ -127,7 +127,7 @@ muster \-\-ports=1 vllm serve model \-\-port \(aq${port0}\(aq
 .fi
 .PP
 Workers find them in MUSTER_PORTS and MUSTER_LEADER_PORTS, separated by commas. They do not change
-when workers restart. Leader ports change when another node gets rank 0. muster keeps each port
+when workers restart. Leader ports change when rank 0 moves to another node. muster keeps each port
 bound but not listening until it exits, so the kernel assigns it to no other program. A server that
 sets SO_REUSEADDR can listen on it, on any IPv4 or IPv6 address; without SO_REUSEADDR, bind() fails
 with "Address already in use". Any other program that binds exactly this port with SO_REUSEADDR can
