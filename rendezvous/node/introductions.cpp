@@ -23,23 +23,26 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
     return std::nullopt;
   }
   if (ours.proofs == Proofs::none) {
-    return Refuse{Refusal::wrong_token,
-                  "this job runs without a token, but this node has one; start all its nodes with "
-                  "the same --token-file, or with --token=none"};
+    return Refuse{
+        Refusal::wrong_token,
+        "this job runs without a token, but this node has one; start all nodes of the job with "
+        "the same --token-file, or with --token=none"};
   }
   if (ours.proofs == Proofs::munge) {
-    return Refuse{Refusal::wrong_token,
-                  "this job needs MUNGE, which that node does not use; start all its nodes with "
-                  "--token=munge, or all with the same --token-file"};
+    return Refuse{
+        Refusal::wrong_token,
+        "this job needs MUNGE, which that node does not use; start all nodes of the job with "
+        "--token=munge, or all with the same --token-file"};
   }
   if (has(ours.proofs, Proofs::job_key)) {
     return Refuse{Refusal::wrong_token,
                   "this job has already formed without a shared secret; start all nodes with the "
                   "same --token-file so that others can join later"};
   }
-  return Refuse{Refusal::wrong_token,
-                "this job needs a token; start all its nodes with the same --token-file, or share "
-                "~/.config"};
+  return Refuse{
+      Refusal::wrong_token,
+      "this job needs a token; start all nodes of the job with the same --token-file, or share "
+      "~/.config"};
 }
 
 Refuse other_token(const std::string& munge_fault) {

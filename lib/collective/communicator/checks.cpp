@@ -172,7 +172,8 @@ Result<Request> checked(const Call& call, int rank, int size) {
   if (tiny && request.device == kHost) {
     return failure(
         Errc::unsupported,
-        fmt::format("{}: {} is for GPUs only", name_of(call.kind), name_of(request.dtype)));
+        fmt::format(
+            "{}: {} is supported only on GPUs", name_of(call.kind), name_of(request.dtype)));
   }
   return request;
 }

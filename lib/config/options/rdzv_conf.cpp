@@ -132,7 +132,7 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
     {"read_timeout", "", false, false, check_positive, nullptr,
      "the rendezvous reads no state from a store"},
     {"heartbeat_timeout", "", false, false, check_positive, nullptr,
-     "lease defines when a node is lost"},
+     "lease determines when a node counts as lost"},
     {"cas_backoff_max_seconds", "", false, false, check_not_negative, nullptr,
      "the rendezvous writes no state to a store"},
     {"store_type", "", false, false, check_store_type, nullptr, "the rendezvous always uses TCP"},
