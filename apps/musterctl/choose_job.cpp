@@ -94,7 +94,7 @@ Error silent_error(const std::vector<FoundJob>& silent, const ControlOptions& op
   return Error{
       Errc::unreachable,
       fmt::format("no answer within {:.4g} s from the {} with pid {}: it may be stopped, or "
-                  "the host overloaded. musterctl stop --pid PID stops its job",
+                  "the host may be overloaded. musterctl stop --pid PID stops its job",
                   std::chrono::duration<double>(options.time_to_find()).count(),
                   agreeing(silent.size(), "launcher", "launchers"),
                   name_some(silent, pid_text))};

@@ -130,7 +130,8 @@ void add_places(const std::vector<std::string>& places, Flights& out) {
 constexpr const char* kNothing =
     "no flight recorder found: jobs need muster's collective library, or PyTorch under muster with "
     "--hang-timeout. For other jobs specify a directory (MUSTER_COLLECTIVE_FLIGHT_DIR, or one with "
-    "PyTorch's dumps) or the pid of a rank or its launcher, and run as the job's user";
+    "PyTorch's dumps) or the pid of a rank or its launcher, and run musterctl as the job's "
+    "user";
 
 }  // namespace
 

@@ -24,8 +24,8 @@ Result<int> run_forget(const ControlOptions& options) {
   }
   print(fmt::format("{}: declared dead; the job no longer waits for it\n", node));
   log_warning(
-      fmt::format("if a process of this job is still running on {}, the job runs twice, and "
-                  "both parts may write the same files. Stop that process",
+      fmt::format("if a process of this job is still running on {}, two copies of the job are "
+                  "running and may write the same files. Stop that process",
                   node));
   return 0;
 }

@@ -68,11 +68,13 @@ Result<HttpStream> JobSource::ask(const std::string& target, TimePoint deadline)
     return answer;
   }
   if (answer->status() == kKeyNeeded) {
-    return failure(Errc::not_possible,
-                   fmt::format("the job on {} {}. Run musterctl on its host as its user, or pass "
-                               "the key in a file (--http-key FILE); musterctl url prints it there",
-                               endpoint ? endpoint->describe() : kJobSocketHost,
-                               key.empty() ? "needs a key" : "needs a different key"));
+    return failure(
+        Errc::not_possible,
+        fmt::format("the job on {} {}. Run musterctl on the job's host as the job's user, "
+                    "or pass the key in a file (--http-key FILE). On that host, "
+                    "musterctl url prints the URL with the key",
+                    endpoint ? endpoint->describe() : kJobSocketHost,
+                    key.empty() ? "needs a key" : "needs a different key"));
   }
   const auto text = answer->read_all(deadline);
   return failure(Errc::protocol,

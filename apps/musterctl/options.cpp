@@ -38,9 +38,9 @@ reads the files there instead, even after the job has ended.
 In a multi-node job, each node's launcher reports what that node sees. stop stops the workers on
 this node; whether the other nodes continue depends on --nnodes. drain does the same, but only if
 there are other nodes. To drain a node on another host, run drain on that host.
-Use forget if the job waits for a node that died while disconnected and came back without its
-record. Run it on the node that leads the job. If NODE is still running, the job then runs twice, so
-make sure that its host was rebooted or is off.
+Use forget if the job waits for a node that died while disconnected and was restarted without
+its saved state (--state-dir). Run it on the node that leads the job. If NODE is still running, two
+copies of the job then run, so make sure that its host was rebooted or is off.
 
 stacks needs py-spy (Python) and eu-stack (other code), and root or kernel.yama.ptrace_scope=0. It
 pauses a process for at most a few milliseconds. flights reads the flight recorders of muster's

@@ -42,7 +42,8 @@ Result<int> show_written(Store& store, const Result<void>& sent, const std::stri
   MUSTER_RETURN_IF_ERROR(sent);
   const auto there = store.check({key});
   if (there && !*there) {
-    return failure(Errc::protocol, "the store does not contain '" + key + "' after setting it");
+    return failure(Errc::protocol,
+                   "the store does not contain '" + key + "', although it was just set");
   }
   return show(there);
 }

@@ -329,7 +329,8 @@ Result<void> Agent::open_runner() {
 
 void Agent::open_channel() {
   if (const auto opened = channel_.open(setup_.random); !opened) {
-    events_.say(LogLevel::warning, opened.error().message + "; workers run without a channel");
+    events_.say(LogLevel::warning,
+                opened.error().message + "; workers cannot report progress or events");
   }
   folder_.tell_workers(channel_.name());
 }

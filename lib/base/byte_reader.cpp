@@ -56,7 +56,7 @@ void ByteReader::text(std::string& value, std::size_t most) {
   std::uint16_t length = 0;
   number(length);
   if (length > most) {
-    fail("a text of " + std::to_string(length) + " bytes; the limit is " + std::to_string(most));
+    fail("a string of " + std::to_string(length) + " bytes; the limit is " + std::to_string(most));
     return;
   }
   value = take(length);

@@ -38,7 +38,7 @@ class ByteReader {
     std::uint8_t raw = 0;
     number(raw);
     if (raw > static_cast<std::uint8_t>(last)) {
-      fail("invalid choice " + std::to_string(raw) + "; the last one is " +
+      fail("invalid choice " + std::to_string(raw) + "; the highest is " +
            std::to_string(static_cast<unsigned>(last)));
       raw = 0;
     }

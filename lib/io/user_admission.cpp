@@ -88,7 +88,7 @@ Result<void> UserAdmission::judge_stranger(const SocketOwner& owner) {
   if (others_ == OtherUsers::warned_of) {
     if (notice_ && !std::exchange(told_of_others_, true)) {
       notice_("admitted a connection from " + whose +
-              " on this host because this job has no token: other users of this host can join");
+              " on this host because this job has no token: other users on this host can join");
     }
     return {};
   }
@@ -100,7 +100,7 @@ Result<void> UserAdmission::judge_stranger(const SocketOwner& owner) {
 
 void UserAdmission::admit_unknowable(const PeerFacts& facts) {
   if (notice_ && !std::exchange(told_, true)) {
-    notice_("cannot reject other users of this host: " +
+    notice_("cannot reject other users on this host: " +
             (facts.owner ? "our own user has no ID in this user namespace"
                          : facts.owner.error().message));
   }

@@ -119,8 +119,8 @@ void see_one_slice(const GpuDevices& devices, VisibleGpus& out) {
   if (devices.mig_slices > 0 && devices.mig_gpus == static_cast<int>(devices.nvidia.size())) {
     out.gpus.resize(1);
     out.reason += fmt::format(
-        ", partitioned into {} MIG slices (a process uses only one; --virtual-local-rank gives "
-        "each worker its own)",
+        ", partitioned into {} MIG slices (a process can use only one; --virtual-local-rank "
+        "gives each worker its own)",
         devices.mig_slices);
   }
 }

@@ -214,7 +214,7 @@ std::optional<std::string> why_not(const Layout& layout) {
   for (int rank = 0; rank < request.ranks; ++rank) {
     const std::string& gpu = request.gpus[static_cast<std::size_t>(rank)];
     if (!node_of_device(layout.read, gpu)) {
-      return fmt::format("the kernel does not know the NUMA node of the GPU of local rank {}",
+      return fmt::format("the kernel does not report the NUMA node of the GPU of local rank {}",
                          rank);
     }
     if ((layout.nodes[node_near(layout, gpu)].cpus & request.usable).empty()) {

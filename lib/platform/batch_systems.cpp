@@ -42,7 +42,7 @@ std::optional<PlatformPlan> batch_plan(const Batch& batch, const PlatformFacts& 
     return leftovers(
         batch.name,
         fmt::format(
-            "ignoring {}: this host, {}, is not in it", batch.names->origin, facts.hostname));
+            "ignoring {}: it does not list this host ({})", batch.names->origin, facts.hostname));
   }
   plan.nodes = {machines, batch.names->origin};
   plan.node = {*place, batch.names->origin};

@@ -191,8 +191,8 @@ std::optional<PlatformPlan> read_slurm(const PlatformFacts& facts) {
   if (!step) {
     return leftovers(
         "slurm",
-        "ignoring the SLURM_* variables: they do not describe one step, for example after ssh to a "
-        "node. Start muster with srun, or pass --platform=none");
+        "ignoring the SLURM_* variables: they do not describe a single step, for example because "
+        "you logged in to the node with ssh. Start muster with srun, or pass --platform=none");
   }
   return step_plan(*step, facts);
 }

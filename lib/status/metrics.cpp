@@ -109,7 +109,7 @@ void add_round(Text& text, const JobStatus& status) {
 
 // Adds the steps of workers that report them.
 void add_steps(Text& text, const JobStatus& status) {
-  text.begin("worker_step", "gauge", "Training step of each worker on this node that reports it.");
+  text.begin("worker_step", "gauge", "Training step of each worker on this node that reports one.");
   for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
     const WorkerStatus& worker = status.round()->workers[i];
     if (worker.step) {
@@ -157,7 +157,7 @@ void add_counters(Text& text, const JobStatus& status) {
            status.restarts);
   text.one("regroups_total",
            "counter",
-           "Rounds that ended because the nodes of a multi-node job formed another.",
+           "Rounds that ended because the nodes of a multi-node job formed a new one.",
            status.regroups);
   text.one("fences_total",
            "counter",

@@ -10,8 +10,8 @@ namespace muster {
 namespace {
 
 constexpr const char* kSameMunge =
-    "do all nodes have the same munge.key, clock and user? If not, start all nodes of this job "
-    "with the same --token-file";
+    "do all nodes have the same munge.key and user, and synchronized clocks? If not, start all "
+    "nodes of this job with the same --token-file";
 
 }  // namespace
 
@@ -23,29 +23,32 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
     return std::nullopt;
   }
   if (ours.proofs == Proofs::none) {
-    return Refuse{Refusal::wrong_token,
-                  "this job runs without a token, but this node has one; start all its nodes with "
-                  "the same --token-file, or with --token=none"};
+    return Refuse{
+        Refusal::wrong_token,
+        "this job runs without a token, but this node has one; start all nodes of the job with "
+        "the same --token-file, or with --token=none"};
   }
   if (ours.proofs == Proofs::munge) {
-    return Refuse{Refusal::wrong_token,
-                  "this job needs MUNGE, which that node does not use; start all its nodes with "
-                  "--token=munge, or all with the same --token-file"};
+    return Refuse{
+        Refusal::wrong_token,
+        "this job needs MUNGE, which that node does not use; start all nodes of the job with "
+        "--token=munge, or all with the same --token-file"};
   }
   if (has(ours.proofs, Proofs::job_key)) {
     return Refuse{Refusal::wrong_token,
                   "this job has already formed without a shared secret; start all nodes with the "
                   "same --token-file so that others can join later"};
   }
-  return Refuse{Refusal::wrong_token,
-                "this job needs a token; start all its nodes with the same --token-file, or share "
-                "~/.config"};
+  return Refuse{
+      Refusal::wrong_token,
+      "this job needs a token; start all nodes of the job with the same --token-file, or share "
+      "~/.config"};
 }
 
 Refuse other_token(const std::string& munge_fault) {
   return Refuse{Refusal::wrong_token,
-                (munge_fault.empty() ? "" : munge_fault + "; and it has ") +
-                    "another token: is ~/.config shared? If not, start all nodes of this job "
+                (munge_fault.empty() ? "" : munge_fault + "; ") +
+                    "the tokens differ: is ~/.config shared? If not, start all nodes of this job "
                     "with the same --token-file, or with --token=none"};
 }
 
@@ -80,9 +83,8 @@ std::string trusted_at_first(const std::string& address, const FirstUse& first_u
           : fmt::format("any host that reached {}{}", address, why.empty() ? "" : " (" + why + ")");
   return fmt::format(
       "the nodes of this job have no shared secret. Until the job formed, {} could join. These "
-      "joined: {}. From now on, only these can. To keep others out from the start, copy one file "
-      "to "
-      "all nodes and set MUSTER_TOKEN_FILE or --token-file",
+      "joined: {}. From now on, only these can. To keep others out from the start, copy one token "
+      "file to all nodes and set MUSTER_TOKEN_FILE or --token-file",
       who,
       fmt::join(first_use.guests(), ", "));
 }

@@ -235,7 +235,9 @@ void LinkSockets::note_input(Link& link) {
   held_ += link.input.size();
   held_ -= std::exchange(link.held, link.input.size());
   if (held_ > limits_.held_bytes) {
-    fail(link, LinkEnd::broken, "too many bytes of incomplete messages from all nodes");
+    fail(link,
+         LinkEnd::broken,
+         "all connections together hold too many bytes of incomplete messages");
   }
 }
 

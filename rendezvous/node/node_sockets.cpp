@@ -185,7 +185,7 @@ Result<EndpointBinding> bind_everywhere(std::uint16_t port) {
         "this host must host the rendezvous but cannot listen on port " + std::to_string(port),
         why);
     if (why == EADDRINUSE) {
-      error.message += "; another job listens there, or another launcher with --node-rank=0";
+      error.message += "; another job, or another launcher with --node-rank=0, is listening there";
     }
     return std::unexpected(std::move(error));
   }

@@ -36,7 +36,7 @@ std::optional<Memory> RecordKeeper::recall() {
   Recalled recalled = record_->read();
   if (!recalled.ignored.empty()) {
     say_(recalled.is_stale ? LogLevel::info : LogLevel::warning,
-         recalled.ignored + "; ignoring it, this node joins as a new one");
+         recalled.ignored + "; ignoring it and joining as a new node");
     static_cast<void>(record_->discard());  // otherwise a touch would make it look fresh
   }
   touch();

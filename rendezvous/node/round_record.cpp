@@ -90,7 +90,7 @@ Recalled RoundRecord::read() const {
   }
   if (file->age > fresh_for_) {
     const auto age = std::chrono::duration_cast<std::chrono::seconds>(file->age).count();
-    Recalled stale = ignored(fmt::format("is {} s old, older than join_timeout allows", age));
+    Recalled stale = ignored(fmt::format("is {} s old, which exceeds join_timeout", age));
     stale.is_stale = true;
     return stale;
   }

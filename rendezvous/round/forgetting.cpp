@@ -58,7 +58,7 @@ std::string NodeCore::why_not_forget(const std::string& name) const {
     return round_.why_not_forget(name);
   }
   if (!link_.coordinator_link()) {
-    return "this node has found no leader yet; try again later";
+    return "this node has not found a leader yet; try again later";
   }
   return fmt::format(
       "node '{}' leads this job: run musterctl forget {} there", link_.coordinator().name, name);

@@ -34,7 +34,7 @@ void prepare(int fd, int family) {
 
 std::string advice_for(int errno_value) {
   if (errno_value == EADDRINUSE) {
-    return "; another program has it: stop it, or use port 0 for any free port";
+    return "; stop the program that uses it, or use port 0 for any free port";
   }
   if (errno_value == EADDRNOTAVAIL) {
     return "; this host has no such address: use a local address, or :: for all";

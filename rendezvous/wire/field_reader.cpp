@@ -40,7 +40,7 @@ void FieldReader::prefixed(std::string& value, std::string_view before, std::siz
   number(shared);
   number(length);
   if (shared > before.size()) {
-    fail("a name that shares " + std::to_string(shared) + " bytes with one of " +
+    fail("a name that repeats " + std::to_string(shared) + " bytes of a name of " +
          std::to_string(before.size()));
     return;
   }

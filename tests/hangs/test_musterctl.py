@@ -83,7 +83,7 @@ class Flights(Running):
         job = self.start("gloo_skipped", "--hang-timeout=1000")
         said = self.until("flights", job, "default_pg (gloo): 3 ranks seen",
                           "ranks 0, 2: in #16 barrier, after #15 broadcast f32[4]",
-                          "rank 1: skipped a collective: as #16 it calls all_reduce f32[4]")
+                          "rank 1: skipped a collective: its operation #16 is all_reduce f32[4]")
         self.assertNotIn("behind", said)
         group, = json.loads(ctl("flights", "--json", *job))["groups"]
         self.assertEqual(group["group"], "default_pg (gloo)")

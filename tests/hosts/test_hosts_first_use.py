@@ -127,7 +127,7 @@ class FirstUse(HostsCase):
         for node in nodes:
             ended = node.end()
             self.assertEqual(ended.code, 2, ended.err)
-            self.assertIn("another token", ended.err)
+            self.assertIn("the tokens differ", ended.err)
 
     def test_one_that_demands_a_secret_trusts_nobody(self):
         for strict in (1, 2):

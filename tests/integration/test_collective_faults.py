@@ -162,7 +162,8 @@ class WithoutMemory(unittest.TestCase):
             with self.subTest(limit=limit):
                 with Job(1, 'sums', options=options) as job:
                     self.assertRegex(job.outputs()[0],
-                                     rf'^error system rank -1 .*ulimit -f\) is {limit} bytes')
+                                     r'^error system rank -1 .*ulimit -f\), which also applies to '
+                                     rf'shared memory, is {limit} bytes')
 
     def test_the_others_are_told_by_who_has_no_memory(self):
         with store() as (_, port):

@@ -167,7 +167,7 @@ class Stopped(JobCase):
             self.assertRegex(said, rf"no answer within 1 s .*\b{job.process.pid}\b")
         pid = stopped[0].process.pid
         self.assertIn(f"no answer within 1 s from the launcher with pid {pid}: it may be stopped, "
-                      "or the host overloaded", ctl("status", "--pid", pid, code=69))
+                      "or the host may be overloaded", ctl("status", "--pid", pid, code=69))
         self.assertIn("no answer within 1 s", ctl("stop", "--run-id", "unknown", code=69))
         self.assertIn("does not respond", ctl("stop", code=2))
         self.assertEqual(ctl("stop", "--pid", pid), f"pid {pid}: stopped\n")

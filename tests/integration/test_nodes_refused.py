@@ -43,7 +43,7 @@ class Refused(NodesCase):
         self.end_both("--nnodes is 2:2 in the job and 2:3 on the refused node", nnodes="2:3")
 
     def test_another_program_or_other_arguments(self):
-        self.refuse(f"the job runs '{WORKER}' and the refused node '{WORKER} --lr=0.2'",
+        self.refuse(f"the job runs '{WORKER}', but the refused node runs '{WORKER} --lr=0.2'",
                     "any_program=true", program=[WORKER, "--lr=0.2"])
 
     def test_two_programs_in_one_job_where_asked_for(self):

@@ -52,7 +52,8 @@ class Restarted(NodesCase):
         job, nodes, _ = self.form("2", 2, conf=SHORT_LEASE, options=["--state-dir=none"])
         self.lose(job, nodes, 0)
         job.start(1)
-        said = nodes[1].wait_for_text("so it may have continued without us; if it did not: muster")
+        said = nodes[1].wait_for_text("may have continued without us until then; "
+                                      "if it did not, run muster")
         self.assertEqual(self.records(job), [])
         return job, re.search(r"musterctl forget (\S+)\)", said)[1]
 
@@ -92,7 +93,7 @@ class Restarted(NodesCase):
         for node, ended in zip((first, second), job.finish(first, second)):
             torn = [line for line in node.err().splitlines() if " is truncated or corrupt" in line]
             self.assertEqual(len(torn), 1, ended)
-            self.assertIn("ignoring it, this node joins as a new one", torn[0])
+            self.assertIn("ignoring it and joining as a new node", torn[0])
 
     def test_a_folder_that_cannot_be_made_is_no_fault(self):
         job = self.cluster("2", conf=SHORT_LEASE, options=["--state-dir=/proc/none"])

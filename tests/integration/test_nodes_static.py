@@ -121,6 +121,6 @@ class Static(NodesCase):
             node, = self.start(job, 1)
             ended, = job.ends(node, code=70)
         self.assertIn(job.endpoint.rpartition(":")[2], ended.err)
-        self.assertIn("in use; another job listens there, or another launcher with --node-rank=0",
+        self.assertIn("in use; another job, or another launcher with --node-rank=0, is listening",
                       ended.err)
         self.assertEqual(len(last_block(ended)), 1, ended)

@@ -258,7 +258,7 @@ for number in range(0, 2000, 2):
                            (["--hosts", "a", "--node-rank=1"], "is set by the order of --hosts"),
                            (["--hosts", "a:4", "--nproc-per-node=2"], "a has 4 slots"),
                            (["--hosts", "a", "-x", "NO_SUCH_VARIABLE"], "is not set here"),
-                           (["--hosts", "a", "--rsh", "ssh 'x"], "a quote is not closed"),
+                           (["--hosts", "a", "--rsh", "ssh 'x"], "unclosed quote"),
                            (["--hostfile", "/no/file"], "No such file")):
             ended = self.run_job(*args, "/bin/true")
             self.assertEqual((ended.code, ended.out, ended.err.count("\n")), (2, "", 1), ended)

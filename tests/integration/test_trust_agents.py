@@ -19,7 +19,7 @@ import unittest
 from harness import eventually, read
 from nodes import NEVER, SHORT_LEASE, NodesCase, last_block
 
-OTHER = "another token: is ~/.config shared?"
+OTHER = "the tokens differ: is ~/.config shared?"
 PREAMBLE = b"\xa7MUSTER\x08\x00"
 SEALED = b"\x02"
 # A home on a container's own layer would not be used; shared memory is not such a layer.

@@ -228,7 +228,7 @@ class OnGpus(JobCase):
         words = "\n".join(self.run_on_fakes(1, "refused"))
         self.assertIn("InvalidArgument: the array is not contiguous", words)
         self.assertIn("InvalidArgument: the array is read-only", words)
-        self.assertIn("Unsupported: the CUDA driver does not know memory at 0x", words)
+        self.assertIn("Unsupported: the CUDA driver does not recognize memory at 0x", words)
         self.assertEqual(words.count("\n"), 3, words)
 
 

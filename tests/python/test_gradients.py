@@ -297,7 +297,7 @@ class Gradients(JobCase):
 
     def test_mistakes_name_the_parameter(self):
         lines = self.succeed(2, "mistakes")
-        wanted = ["finalize was not called", "'late' after finalize",
+        wanted = ["finalize was not called", "'late' was added after finalize",
                   "'weights' was marked outside of a step", "requires the option has_unused",
                   "'weights' was marked twice", "no gradient 7",
                   "1 gradient was not marked in this step: 'bias'",

@@ -222,7 +222,7 @@ class OwnModules(WarmCase):
                 ended = self.warm(f"import {name}\nprint(getattr({name}, 'V', None))\n")
                 (self.folder / f"program/{name}.py").unlink()
                 self.assertEqual(ended.lines, ["own"] * 2, ended)
-                self.assert_cold(ended, f"{name}, in the program's directory, has the name of")
+                self.assert_cold(ended, f"{name}, in the program's directory, has the same name as")
 
     def test_the_current_folder_is_not_the_programs(self):
         for name in ("socket", "names"):

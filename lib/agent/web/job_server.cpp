@@ -155,8 +155,9 @@ void JobServer::show_url(const std::string& base, const std::string& key) {
     readings_.show(fmt::format("muster: job status at {}\n", url));
   } else {
     readings_.show(
-        fmt::format("muster: job status at {}; other users can read this file, so run musterctl "
-                    "url --pid {} to get the URL with its key\n",
+        fmt::format("muster: job status at {}; standard error is a file that other users can read, "
+                    "so the key is omitted. To get the URL with the key, run musterctl url "
+                    "--pid {}\n",
                     base,
                     ::getppid()));
   }

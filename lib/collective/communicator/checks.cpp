@@ -58,27 +58,27 @@ std::optional<std::string> wrong_counts(const Call& call, std::size_t ranks) {
       return out == in * ranks
                  ? std::nullopt
                  : std::optional(fmt::format(
-                       "out has {}, expected {} × {}", counted(out, "element"), ranks, in));
+                       "'out' has {}, expected {} × {}", counted(out, "element"), ranks, in));
     case Kind::reduce_scatter:
       return in == out * ranks
                  ? std::nullopt
                  : std::optional(fmt::format(
-                       "in has {}, expected {} × {}", counted(in, "element"), ranks, out));
+                       "'in' has {}, expected {} × {}", counted(in, "element"), ranks, out));
     case Kind::all_to_all:
       return in == out && in % ranks == 0
                  ? std::nullopt
-                 : std::optional(
-                       fmt::format("in has {} and out has {} elements: the counts must be equal "
-                                   "and a multiple of {}",
-                                   in,
-                                   out,
-                                   ranks));
+                 : std::optional(fmt::format(
+                       "'in' has {} and 'out' has {} elements: the counts must be equal "
+                       "and a multiple of {}",
+                       in,
+                       out,
+                       ranks));
     default:
-      return in == out
-                 ? std::nullopt
-                 : std::optional(fmt::format("in has {} and out has {}: the counts must be equal",
-                                             counted(in, "element"),
-                                             out));
+      return in == out ? std::nullopt
+                       : std::optional(
+                             fmt::format("'in' has {} and 'out' has {}: the counts must be equal",
+                                         counted(in, "element"),
+                                         out));
   }
 }
 
@@ -100,31 +100,31 @@ std::optional<std::string> wrong_root(const Call& call, int rank, int size) {
 template <class AnyBuffer>
 std::optional<std::string> wrong_buffer(const AnyBuffer& b, const char* name) {
   if (size_of(b.dtype) == 0) {
-    return fmt::format("{} has an unknown dtype", name);
+    return fmt::format("'{}' has an unknown dtype", name);
   }
   if (b.data == nullptr && b.count > 0) {
-    return fmt::format("{} is null", name);
+    return fmt::format("'{}' is null", name);
   }
   if (b.count > SIZE_MAX / 16 / size_of(b.dtype)) {
-    return fmt::format("{} has {} elements, which exceeds the address space", name, b.count);
+    return fmt::format("'{}' has {} elements, which exceeds the address space", name, b.count);
   }
   return std::nullopt;
 }
 
 std::optional<std::string> wrong_pair(const Call& call, int rank, int size) {
   if (call.in.dtype != call.out.dtype) {
-    return fmt::format("in is {} and out is {}: the types must be equal",
+    return fmt::format("'in' is {} and 'out' is {}: the types must be equal",
                        name_of(call.in.dtype),
                        name_of(call.out.dtype));
   }
   if (call.in.device != call.out.device) {
-    return "in and out are not on the same device";
+    return "'in' and 'out' are not on the same device";
   }
   if (auto wrong = wrong_counts(call, static_cast<std::size_t>(size))) {
     return wrong;
   }
   if (overlaps_badly(call, rank)) {
-    return "in and out overlap, but not in place";
+    return "'in' and 'out' overlap, which is allowed only for in-place calls";
   }
   return std::nullopt;
 }
@@ -172,7 +172,8 @@ Result<Request> checked(const Call& call, int rank, int size) {
   if (tiny && request.device == kHost) {
     return failure(
         Errc::unsupported,
-        fmt::format("{}: {} is for GPUs only", name_of(call.kind), name_of(request.dtype)));
+        fmt::format(
+            "{}: {} is supported only on GPUs", name_of(call.kind), name_of(request.dtype)));
   }
   return request;
 }

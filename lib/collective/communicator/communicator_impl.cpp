@@ -311,7 +311,8 @@ Result<Work> Communicator::Impl::submit(const Call& call, const OpOptions& optio
       call.kind != Kind::barrier) [[unlikely]] {
     return failure(Errc::unsupported,
                    fmt::format("{}: backend nccl (option or MUSTER_COLLECTIVE_BACKEND) requires "
-                               "GPU buffers, but this one is in host memory. Use auto for both",
+                               "GPU buffers, but this one is in host memory. Use backend auto "
+                               "to support both",
                                name_of(call.kind)));
   }
   return submit_own(call, options);
@@ -368,7 +369,8 @@ Error Communicator::Impl::refuse_second_thread(const Request& request) {
     abort(
         fmt::format("two threads called the communicator '{}' at the same time: {} was called "
                     "while another operation was running. Only one thread at a time may use a "
-                    "communicator: use a lock, or split() off a communicator for each thread",
+                    "communicator: use a lock, or a separate communicator (split()) for each "
+                    "thread",
                     recipe.options.name,
                     name_of(request.kind)));
   }

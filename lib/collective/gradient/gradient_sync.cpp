@@ -34,7 +34,7 @@ GradientSync::~GradientSync() = default;
 
 Result<int> GradientSync::add(std::string name, DType dtype, std::size_t count) {
   if (impl_->is_final) {
-    return wrong_state("add of '" + name + "' after finalize");
+    return wrong_state("'" + name + "' was added after finalize");
   }
   if (size_of(dtype) == 0 || (impl_->options.wire && dtype != DType::f32)) {
     return failure(

@@ -67,9 +67,10 @@ Result<void> GradientSync::Impl::compare_with_others() {
                                                             name_of(parameters[which].dtype),
                                                             parameters[which].count);
       return failure(Errc::mismatch,
-                     fmt::format("GradientSync: {} on rank {} differs from that on rank {}",
+                     fmt::format("GradientSync: {} on rank {} {} on rank {}",
                                  what,
                                  comm->rank(),
+                                 which == count ? "differ from those" : "differs from that",
                                  i / mine.size()));
     }
   }

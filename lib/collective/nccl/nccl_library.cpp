@@ -60,7 +60,7 @@ Result<std::shared_ptr<const NcclLibrary>> load_nccl(const std::vector<Place>& p
   }
   return failure(Errc::unsupported,
                  fmt::format("NCCL cannot be used: tried {}. Install NVIDIA's NCCL, or set "
-                             "{} to its file",
+                             "{} to its path",
                              join(reasons, "; "),
                              kNcclVariable));
 }

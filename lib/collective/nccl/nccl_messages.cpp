@@ -14,7 +14,7 @@ std::string_view hint(ncclResult_t result) {
     case ncclRemoteError:
       return "Find the rank that failed first, then rebuild";
     case ncclInvalidUsage:
-      return "Do two ranks share one GPU, or use different versions?";
+      return "Do two ranks share one GPU, or use different NCCL versions?";
     default:
       return "Set NCCL_DEBUG=WARN for details";
   }

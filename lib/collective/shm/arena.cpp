@@ -48,8 +48,8 @@ Result<void*> Arena::alloc(std::size_t bytes) {
   if (at + need > first_ + bytes_) {
     return failure(
         Errc::unsupported,
-        fmt::format("alloc: this rank's arena has no {} contiguous free bytes; its size is {} "
-                    "(CommOptions::arena_bytes)",
+        fmt::format("alloc: this rank's arena has no contiguous free block of {} bytes; its "
+                    "size is {} bytes (CommOptions::arena_bytes)",
                     need,
                     bytes_));
   }

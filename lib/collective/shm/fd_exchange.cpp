@@ -127,7 +127,7 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   // We compute with this memory, so accept it only from our own user.
   if (!same_user(from.get())) {
     return failure(Errc::peer_failed,
-                   "the process that offers this host's shared memory belongs to another user");
+                   "the process that provides this host's shared memory belongs to another user");
   }
   if (!readable(from.get(), deadline)) {
     return failure(Errc::timeout,

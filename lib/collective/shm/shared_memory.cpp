@@ -78,8 +78,8 @@ Result<void> allowed_by_file_limit(std::size_t bytes) {
       bytes > limit.rlim_cur) {
     return std::unexpected(system_failure(
         fmt::format(
-            "cannot create {} bytes of shared memory, which count as a file: the file size limit "
-            "(ulimit -f) is {} bytes",
+            "cannot create {} bytes of shared memory: the file size limit (ulimit -f), which also "
+            "applies to shared memory, is {} bytes",
             bytes,
             limit.rlim_cur),
         EFBIG));

@@ -59,7 +59,7 @@ std::string did_you_mean(std::string_view name, Personality personality) {
     return fmt::format(": {}", instead);
   }
   const Option* meant = nearest_option(name, personality);
-  return meant == nullptr ? "; put options of the program after its name"
+  return meant == nullptr ? "; put the program's options after its name"
                           : fmt::format("; did you mean {}?", long_flag(*meant));
 }
 

@@ -105,8 +105,8 @@ constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
 \-\-devices=2,4,7 assigns these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
 one worker per GPU. Numbers index CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) if set, else the
 GPUs of this node. GPU\- and MIG\- names are used unchanged. \-\-virtual\-local\-rank shows each
-worker only its own GPU, with LOCAL_RANK=0. It is required for several MIG slices, because a process
-can use only one.
+worker only its own GPU, with LOCAL_RANK=0. It is required to use several MIG slices, because a
+process can use only one.
 .PP
 \-\-numa\-binding selects the CPUs of each worker by the NUMA node of the GPU with its local rank.
 Without GPUs, or with fewer GPUs than workers, the workers are spread across the NUMA nodes. The
@@ -127,7 +127,7 @@ muster \-\-ports=1 vllm serve model \-\-port \(aq${port0}\(aq
 .fi
 .PP
 Workers find them in MUSTER_PORTS and MUSTER_LEADER_PORTS, separated by commas. They do not change
-when workers restart. Leader ports change when another node gets rank 0. muster keeps each port
+when workers restart. Leader ports change when rank 0 moves to another node. muster keeps each port
 bound but not listening until it exits, so the kernel assigns it to no other program. A server that
 sets SO_REUSEADDR can listen on it, on any IPv4 or IPv6 address; without SO_REUSEADDR, bind() fails
 with "Address already in use". Any other program that binds exactly this port with SO_REUSEADDR can
@@ -206,9 +206,9 @@ TORCHELASTIC_SIGNALS_TO_HANDLE, MUSTER_EPOCH (round number), MUSTER_AGENT (the l
 progress and events), MUSTER_PORTS and MUSTER_LEADER_PORTS (reserved ports). Unless already set,
 also TORCH_NCCL_ASYNC_ERROR_HANDLING=1 and OMP_NUM_THREADS (usable CPUs of this node divided by the
 number of workers; with \-\-numa\-binding the worker's own CPUs; when invoked as torchrun, 1 for
-several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS and, unless the first of them is
-already set, TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, which muster uses
-to query PyTorch's flight recorder.
+several workers). With \-\-hang\-timeout also MUSTER_TORCH_FLIGHTS, TORCH_NCCL_DEBUG_INFO_PIPE_FILE
+and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, which muster uses to query PyTorch's flight recorder. If
+TORCH_NCCL_DEBUG_INFO_PIPE_FILE is already set, muster changes neither of the last two.
 .PP
 Read by muster: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN_TIMEOUT,
 TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, TORCH_DISABLE_SHARE_RDZV_TCP_STORE, CUDA_VISIBLE_DEVICES,

@@ -110,8 +110,8 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
     {"lease", "9", true, true, check_lease, store_seconds<&Config::lease>,
      "A node that is silent for this long is considered lost; at least 0.2"},
     {"keep_alive_interval", "5", true, false, check_positive, nullptr,
-     "For torchrun compatibility: the lease is this interval times keep_alive_max_attempt if one "
-     "of the two is set and lease is not"},
+     "For torchrun compatibility: the lease is this interval times keep_alive_max_attempt if "
+     "either of them is set and lease is not"},
     {"keep_alive_max_attempt", "3", true, false, check_attempts, nullptr,
      "See keep_alive_interval"},
     {"join_delay", "0", true, true, check_delay, store_delay,
@@ -132,7 +132,7 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
     {"read_timeout", "", false, false, check_positive, nullptr,
      "the rendezvous reads no state from a store"},
     {"heartbeat_timeout", "", false, false, check_positive, nullptr,
-     "lease defines when a node is lost"},
+     "lease determines when a node counts as lost"},
     {"cas_backoff_max_seconds", "", false, false, check_not_negative, nullptr,
      "the rendezvous writes no state to a store"},
     {"store_type", "", false, false, check_store_type, nullptr, "the rendezvous always uses TCP"},

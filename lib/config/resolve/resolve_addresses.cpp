@@ -123,7 +123,7 @@ Result<void> check_one_order(const Resolution& r) {
   if (config.task) {
     return r.layers.refuse(OptionId::rank_order,
                            fmt::format("{} started one launcher per worker, so the list would "
-                                       "contain each node several times; omit it",
+                                       "contain each node several times; omit this option",
                                        config.platform.what));
   }
   if (config.node_rank && r.layers.of(OptionId::rank_order).source >= place.source) {

@@ -30,7 +30,7 @@ constexpr auto kDecided = std::to_array<std::pair<OptionId, std::string_view>>({
     {master_port, "is chosen by --hosts; use --rdzv-endpoint to set the rendezvous address"},
     {local_addr, "is for one node, but --hosts starts several; use --iface=NAME for all of them"},
     {srun, "conflicts with --hosts; use only one of them"},
-    {as_node, "is not needed: --explain shows all nodes of --hosts"},
+    {as_node, "is not needed: --explain shows all nodes in --hosts"},
 });
 
 // Settings that are not forwarded unchanged.
@@ -211,7 +211,7 @@ Result<void> check_decided(const Resolution& r) {
     return r.layers.refuse(rdzv_backend, "--hosts always uses c10d; omit this option");
   }
   if (r.layers.is_given(stdin_rank) && r.layers.text(stdin_rank) != "none") {
-    return r.layers.refuse(stdin_rank, "standard input is not forwarded to the hosts of --hosts");
+    return r.layers.refuse(stdin_rank, "standard input is not forwarded to the hosts in --hosts");
   }
   return {};
 }
@@ -242,13 +242,16 @@ Result<void> check_slots(const Resolution& r, const HostsRequest& out) {
   if (chosen != out.hosts.end() && r.layers.is_given(devices)) {
     return r.layers.refuse(
         devices,
-        fmt::format("the GPUs of {} are also set in the host list; omit one", chosen->name()));
+        fmt::format("the GPUs of {} are also set in the host list; set them only once",
+                    chosen->name()));
   }
   for (const JobHost& host : out.hosts) {
     if (host.slots && r.layers.is_typed(nproc_per_node) && given != std::to_string(*host.slots)) {
       return r.layers.refuse(
           nproc_per_node,
-          fmt::format("{} has {}; omit one of the two", host.name(), counted(*host.slots, "slot")));
+          fmt::format("{} has {} in the host list; omit this option or the slots",
+                      host.name(),
+                      counted(*host.slots, "slot")));
     }
   }
   return {};

@@ -60,7 +60,7 @@ Result<void> find_plan(const Step& s) {
     if (s.line.command == Command::launch) {
       return s.layers.refuse(
           OptionId::as_node,
-          "is valid only with --explain; a launch always runs as the node that it is on");
+          "is valid only with --explain; otherwise muster always runs as the current node");
     }
     if (plan->nodes) {
       plan =

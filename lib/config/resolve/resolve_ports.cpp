@@ -45,8 +45,10 @@ Result<void> check_macros(const Resolution& r, OptionId id, const std::string& n
     if (const std::string macro = macro_beyond(arg, name, count); !macro.empty()) {
       return r.layers.refuse(
           id,
-          fmt::format(
-              "the arguments use {}, but the last one is ${{{}{}}}", macro, name, count - 1));
+          fmt::format("the arguments use {}, but the last reserved port is ${{{}{}}}",
+                      macro,
+                      name,
+                      count - 1));
     }
   }
   return {};

@@ -193,7 +193,8 @@ Result<void> resolve_place(const Resolution& r) {
   if (is_static && config.nodes_min != config.nodes_max) {
     config.nodes_min = config.nodes_max;
     r.set_origin(OptionId::nnodes,
-                 fmt::format("{}, raised to MAX: static", r.layers.of(OptionId::nnodes).origin));
+                 fmt::format("{}, raised to MAX because the backend is static",
+                             r.layers.of(OptionId::nnodes).origin));
   }
   const auto rank = r.layers.integer(OptionId::node_rank);
   if (rank < 0 || rank >= config.nodes_max) {

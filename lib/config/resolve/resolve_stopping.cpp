@@ -86,7 +86,7 @@ Result<void> resolve_signals(const Resolution& r) {
   for (const std::string& name : split(config.signals_to_handle_text, ',')) {
     const auto number = signal_number(name);
     if (!number || *number == SIGCHLD) {
-      r.warn(fmt::format("ignoring signal '{}' of --signals-to-handle: {}",
+      r.warn(fmt::format("ignoring signal '{}' in --signals-to-handle: {}",
                          trim(name),
                          number ? "muster uses it internally" : "no such signal"));
       continue;

@@ -43,7 +43,7 @@ Result<std::vector<std::string>> shell_words(std::string_view text) {
     }
   }
   if (quote != 0) {
-    return failure(Errc::usage, "a quote is not closed");
+    return failure(Errc::usage, "unclosed quote");
   }
   if (word) {
     words.push_back(std::move(*word));

@@ -85,7 +85,7 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
   const Neighbours near = neighbours_of(*before, most->first);
   out.skipped = near.after == least->first && near.before != least->first;
   const bool extra = near.before == least->first && near.after != least->first;
-  out.words = fmt::format("{}: as #{} it calls {}, {} {} {}",
+  out.words = fmt::format("{}: its operation #{} is {}, but {} {} {}",
                           out.skipped ? "skipped a collective" : "different collective",
                           number,
                           least->first,

@@ -62,7 +62,8 @@ std::string why_not_executed(std::string_view head, std::string_view machine) {
   if (head.starts_with(ELFMAG) && head.size() > kMachineAt + 1) {
     const std::string other = machine_of(head);
     return other == machine
-               ? "the file is damaged or is not a program, such as an object file or a partial copy"
+               ? "the file is damaged or is not a program (perhaps an object file or a partial "
+                 "copy)"
                : fmt::format("it was built for {}, but this machine is {}", other, machine);
   }
   if (is_mach_o(head)) {

@@ -197,7 +197,7 @@ Error why_failed(const Prepared& job, const ProcessSpec& spec) {
       return system_error("cannot set a worker's standard streams", job.errno_value);
     case Step::cpus:
       return system_error("cannot bind a worker to CPUs " + spec.cpus.describe() +
-                              " (removed since the launch? Try --numa-binding=none)",
+                              " (were they removed after the launch? Try --numa-binding=none)",
                           job.errno_value);
     case Step::exec:
     case Step::none:

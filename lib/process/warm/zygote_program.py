@@ -126,7 +126,7 @@ class Program:
         own modules may shadow modules that the zygote has used."""
         for name in sorted(set(sys.modules) - OF_PYTHON - {"__main__"}):
             if "." not in name and self.owns(name):
-                return ("%s, in the program's directory, has the name of a Python module" %
+                return ("%s, in the program's directory, has the same name as a Python module" %
                         name)
         return None
 

@@ -130,7 +130,7 @@ class State:
         return (
             (of_folder(), "has changed the current directory"),
             (os.sched_getaffinity(0), "has bound the process to CPUs"),
-            (is_subreaper(), "has become a subreaper, which a forked worker is not"),
+            (is_subreaper(), "has become a subreaper, which a forked worker would not be"),
             (has_timers(), "has started a timer, which a forked worker would not have"),
             (locked_memory(), "has locked memory, which a forked worker would not have"),
         )

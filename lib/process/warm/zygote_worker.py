@@ -153,8 +153,8 @@ def bind_to(cpus, memory):
     try:
         os.sched_setaffinity(0, cpus)
     except OSError as error:
-        sys.exit("muster: cannot bind a worker to its CPUs: %s (removed since the launch? "
-                 "Try --numa-binding=none)" % error.strerror)
+        sys.exit("muster: cannot bind a worker to its CPUs: %s (were they removed after the "
+                 "launch? Try --numa-binding=none)" % error.strerror)
 
 
 class MemoryMap(ctypes.Structure):

@@ -30,7 +30,8 @@ def line_of(frame: Frame) -> bytes:
     if len(line) > FRAME_BYTES_MAX:
         raise ValueError("cannot send more than %d bytes to muster" % FRAME_BYTES_MAX)
     if depth_of(frame) > DEPTH_MAX:
-        raise ValueError("cannot send more than %d nesting levels to muster" % DEPTH_MAX)
+        raise ValueError("cannot send a value nested more than %d levels deep to muster"
+                         % DEPTH_MAX)
     if has_huge_number(frame):
         raise ValueError("cannot send a number of more than %d bits to muster" % NUMBER_BITS_MAX)
     return line + b"\n"

@@ -53,7 +53,7 @@ def device_of(address: int) -> int:
     ordinal = ctypes.c_int(-1)
     code = ask(ctypes.byref(ordinal), ctypes.c_int(_DEVICE_ORDINAL), ctypes.c_uint64(address))
     if code != 0:
-            raise errors.Unsupported(f"the CUDA driver does not know memory at {address:#x} "
+            raise errors.Unsupported(f"the CUDA driver does not recognize memory at {address:#x} "
                                      f"(cuPointerGetAttribute returned {code})")
     return ordinal.value
 

@@ -51,7 +51,7 @@ def require(dtype: DType) -> str:
     """Like find(), but raises InvalidArgument for unknown types."""
     name = find(dtype)
     if name is None:
-        raise errors.InvalidArgument(f"unknown element type '{dtype}'; muster has "
+        raise errors.InvalidArgument(f"unknown element type '{dtype}'; choose one of "
                                      + ", ".join(TYPES))
     return name
 

@@ -500,8 +500,8 @@ std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
       continue;
     } else if (loss->second.gone && loss->second.late && !is_enough) {
       awaited.push_back(member.name +
-                        " (died out of contact, so it may have continued without us; if it did "
-                        "not: musterctl forget " +
+                        " (died while disconnected, and may have continued without us until "
+                        "then; if it did not, run musterctl forget " +
                         member.name + ")");
     } else if (!loss->second.gone) {
       awaited.push_back(member.name + (out_of_lease(now, member.id)

@@ -71,12 +71,13 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   const bool is_compared =
       theirs.program != 0 && ours.program != 0 && hello.node.role == self_.role;
   if (is_compared && theirs.program != ours.program) {
-    return Refuse{Refusal::wrong_terms,
-                  fmt::format("the job runs '{}' and the refused node '{}'; start another job with "
-                              "another --rdzv-id and port; if one job runs both, set "
-                              "--rdzv-conf=any_program=true on all nodes",
-                              ours.command,
-                              theirs.command)};
+    return Refuse{
+        Refusal::wrong_terms,
+        fmt::format("the job runs '{}', but the refused node runs '{}'; for a separate job "
+                    "use a different --rdzv-id and port; to run both programs in one "
+                    "job, set --rdzv-conf=any_program=true on all nodes",
+                    ours.command,
+                    theirs.command)};
   }
   return refusal_of_place(now, hello);
 }

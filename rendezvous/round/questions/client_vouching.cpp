@@ -144,8 +144,9 @@ void ClientVouching::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& 
     const Waiting& oldest = waiting_.begin()->second;
     end(waiting_.begin()->first,
         Error{Errc::timed_out,
-              fmt::format("the node with the address {} did not report its owner in time",
-                          oldest.client.host)},
+              fmt::format(
+                  "the node with the address {} did not report the connection's owner in time",
+                  oldest.client.host)},
         out);
   }
   if (!waiting_.empty() && again_ <= now) {

@@ -54,10 +54,10 @@ TEST_CASE("byte reader: values out of range are faults") {
   CHECK(fault(bytes_of(std::int32_t{9}), [&](auto& r) { r.number(number, 1, 9); }).empty());
   CHECK(fault(bytes_of(std::uint8_t{2}), [&](auto& r) { r.flag(flag); }) == "invalid flag 2");
   CHECK(fault(bytes_of(std::uint8_t{2}), [&](auto& r) { r.choice(colour, Colour::green); }) ==
-        "invalid choice 2; the last one is 1");
+        "invalid choice 2; the highest is 1");
   CHECK(colour == Colour::red);
   CHECK(fault(bytes_of(std::uint16_t{3}) + "abc", [&](auto& r) { r.text(text, 2); }) ==
-        "a text of 3 bytes; the limit is 2");
+        "a string of 3 bytes; the limit is 2");
   CHECK(fault(bytes_of(std::uint32_t{3}), [&](auto& r) { r.texts(texts, 2, 9); }) ==
         "a list of 3 lines; the limit is 2");
   CHECK(texts.empty());

@@ -103,7 +103,7 @@ TEST_CASE("capi: gradient errors are reported, and correct calls still succeed")
     int id = 0;
     RANK_CHECK(muster_gradients_add(sync, "c", 99, 1, &id) == MUSTER_E_INVALID_ARGUMENT);
     RANK_CHECK(muster_gradients_add(sync, "c", MUSTER_F32, 1, &id) == MUSTER_E_INVALID_STATE);
-    RANK_CHECK(said().find("'c' after finalize") != std::string::npos);
+    RANK_CHECK(said().find("'c' was added after finalize") != std::string::npos);
     RANK_CHECK(muster_gradients_mark_unused(sync, 1) == MUSTER_E_INVALID_STATE);
     RANK_CHECK(muster_gradients_begin(sync, 1) == 0);
     RANK_CHECK(muster_gradients_mark_ready(sync, 0, nullptr) == 0);

@@ -45,7 +45,7 @@ TEST_CASE("fd exchange: rejects a descriptor from another user") {
   REQUIRE_FALSE(taken);
   CHECK(taken.error().code == Errc::peer_failed);
   CHECK(taken.error().text ==
-        "the process that offers this host's shared memory belongs to another user");
+        "the process that provides this host's shared memory belongs to another user");
   over->write.reset();
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);

@@ -157,7 +157,7 @@ TEST_CASE("command line: suggests the option that was probably meant") {
   CHECK(error({"-np", "4", "x.py"}) == "unknown option -np; did you mean --nproc-per-node?");
   CHECK(error({"--gpus=4", "x.py"}) == "unknown option --gpus; did you mean --nproc-per-node?");
   CHECK(error({"--exit-barrier-timeout=4", "x.py"}) ==
-        "unknown option --exit-barrier-timeout; put options of the program after its name");
+        "unknown option --exit-barrier-timeout; put the program's options after its name");
   CHECK(error({"--use-env", "x.py"}).starts_with("unknown option --use-env"));
 }
 

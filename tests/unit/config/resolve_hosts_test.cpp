@@ -215,7 +215,7 @@ TEST_CASE("hosts: with --nnodes=MIN:MAX machines may be missing") {
 
 TEST_CASE("hosts: slots that contradict a typed --nproc-per-node are an error") {
   CHECK(error({"--hosts=a:4", "--nproc-per-node=2"}) ==
-        "--nproc-per-node=2: a has 4 slots; omit one of the two");
+        "--nproc-per-node=2: a has 4 slots in the host list; omit this option or the slots");
   CHECK(has(request({"--hosts=a,b:2", "--nproc-per-node=2"}).options, "--nproc-per-node=2"));
 }
 

@@ -54,11 +54,11 @@ TEST_CASE("ports: a range must be large enough for them and the store's port") {
 
 TEST_CASE("ports: rejects a macro beyond the last port, keeps it if no port is reserved") {
   CHECK(refusal({"--ports=2"}, {"./solver", "a", "x${port0}${port1}:${port2}"}) ==
-        "--ports=2: the arguments use ${port2}, but the last one is ${port1}");
+        "--ports=2: the arguments use ${port2}, but the last reserved port is ${port1}");
   CHECK(refusal({"--leader-ports=1"}, {"./solver", "${leader_port18446744073709551616}"}) ==
         "no error");
   CHECK(refusal({"--leader-ports=1"}, {"./solver", "${leader_port1}"}) ==
-        "--leader-ports=1: the arguments use ${leader_port1}, but the last one is "
+        "--leader-ports=1: the arguments use ${leader_port1}, but the last reserved port is "
         "${leader_port0}");
   Launch shell{{}, {}};
   shell.program = {"./solver", "echo ${port9}"};

@@ -176,7 +176,7 @@ TEST_CASE("resolve: a static job has all its nodes, and each its place") {
       config({"--nnodes=2:4", "--node-rank=3", "--master-addr=head", "--master-port=7000"});
   CHECK(out.rdzv_backend == "static");
   CHECK(out.nodes_min == 4);
-  CHECK(out.origins.at("nnodes") == "command line, raised to MAX: static");
+  CHECK(out.origins.at("nnodes") == "command line, raised to MAX because the backend is static");
   CHECK(out.node_rank == 3);
   CHECK(out.rdzv_endpoints == std::vector{Endpoint{"head", 7000}});
   CHECK(out.master_addr == "head");

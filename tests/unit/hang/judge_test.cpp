@@ -206,8 +206,8 @@ TEST_CASE("operations that differ: shows both sides, blames the smaller one") {
   REQUIRE(verdict.cause == Cause::different_collective);
   REQUIRE(verdict.ranks == std::vector{1});
   REQUIRE(verdict.reason ==
-          "different collective: as #119 it calls broadcast f32[1] root 0, "
-          "ranks 0, 2 call all_reduce sum f32[25]");
+          "different collective: its operation #119 is broadcast f32[1] root 0, "
+          "but ranks 0, 2 call all_reduce sum f32[25]");
 }
 
 TEST_CASE("recognizes a skipped operation if the others call it next") {

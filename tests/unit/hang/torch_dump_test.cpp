@@ -109,9 +109,10 @@ TEST_CASE("finds an operation that one rank skipped in PyTorch's records") {
   const Verdict verdict = judge(evidence);
   CHECK(verdict.cause == Cause::skipped_collective);
   CHECK(verdict.ranks == std::vector{1});
-  CHECK(verdict.reason ==
-        "skipped a collective: as #10 it calls all_reduce f32[25], ranks 0, 2 call barrier, which "
-        "comes before it");
+  CHECK(
+      verdict.reason ==
+      "skipped a collective: its operation #10 is all_reduce f32[25], but ranks 0, 2 call barrier, "
+      "which comes before it");
 }
 
 TEST_CASE("groups, transfers and batches as recorded by PyTorch's hook") {

@@ -108,7 +108,7 @@ TEST_CASE("linux machine: a process sees GPUs that are split into slices as one 
   });
   CHECK(machine.usable_gpus({}) ==
         Count{1,
-              "1 NVIDIA GPU in /dev, partitioned into 3 MIG slices (a process uses only one; "
+              "1 NVIDIA GPU in /dev, partitioned into 3 MIG slices (a process can use only one; "
               "--virtual-local-rank gives each worker its own)"});
   CHECK(asked == 0);
   CHECK(machine.mig_slices() == MigSlices{3, {"MIG-a", "MIG-b"}});

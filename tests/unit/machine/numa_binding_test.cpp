@@ -246,7 +246,7 @@ TEST_CASE("numa: a GPU whose node the kernel does not know counts for the first 
   CHECK(masks({tree, "0-15", {"", ""}}, node, 2) == repeated("0-3,8-11 @ 0", 2));
   CHECK(masks(job, automatic, 2).empty());
   CHECK(reason(job, automatic, 2) ==
-        "the kernel does not know the NUMA node of the GPU of local rank 0");
+        "the kernel does not report the NUMA node of the GPU of local rank 0");
 }
 
 TEST_CASE("numa: an uneven number of GPUs share their own node's cores") {

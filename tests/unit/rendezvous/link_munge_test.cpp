@@ -177,7 +177,7 @@ TEST_CASE("links by MUNGE: if neither MUNGE nor the token matches, the refusal n
   left.party.connect(3, right.party.port);
   REQUIRE(until(left, right, [&] { return left.party.all<LinkClosed>().size() == 2; }));
   CHECK_THAT(refusal_heard_by(left),
-             Catch::StartsWith("MUNGE: invalid; and it has another token: is ~/.config shared?"));
+             Catch::StartsWith("MUNGE: invalid; the tokens differ: is ~/.config shared?"));
   CHECK_FALSE(right.notices.empty());
 }
 

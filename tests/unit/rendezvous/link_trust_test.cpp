@@ -88,8 +88,9 @@ TEST_CASE("trusted links: both sides refuse another token, and log it once") {
   CHECK(refused[0].from == "127.0.0.1");
   CHECK(refused[0].text == other_token().text);
   REQUIRE(right.notices.size() == 1);
-  CHECK_THAT(right.notices[0],
-             Catch::StartsWith("refused node at 127.0.0.1: another token: is ~/.config shared?"));
+  CHECK_THAT(
+      right.notices[0],
+      Catch::StartsWith("refused node at 127.0.0.1: the tokens differ: is ~/.config shared?"));
 }
 
 TEST_CASE("trusted links: a node with a token and one without refuse each other, with the reason") {

@@ -16,7 +16,7 @@ TEST_CASE("listener: finds and binds a free port") {
   CHECK(second.error().code == Errc::system);
   CHECK(second.error().message ==
         "cannot listen on 127.0.0.1:" + std::to_string(port) +
-            ": Address already in use; another program has it: stop it, or use port 0 for "
+            ": Address already in use; stop the program that uses it, or use port 0 for "
             "any free port");
 }
 

@@ -307,13 +307,12 @@ TEST_CASE("round codec: invalid values inside a message are refused with the rea
   CHECK(fault_of(raw_frame(kPong, body)) == "a message Pong: invalid flag 2");
 
   body.assign("\x05", 1);
-  CHECK(fault_of(raw_frame(kHello, body)) ==
-        "a message Hello: invalid choice 5; the last one is 2");
+  CHECK(fault_of(raw_frame(kHello, body)) == "a message Hello: invalid choice 5; the highest is 2");
 
   body.clear();
   append_int(body, std::uint16_t{5000});
   CHECK(fault_of(raw_frame(kRegroup, body)) ==
-        "a message Regroup: a text of 5000 bytes; the limit is 4096");
+        "a message Regroup: a string of 5000 bytes; the limit is 4096");
 
   body.clear();
   append_int(body, std::uint64_t{1});

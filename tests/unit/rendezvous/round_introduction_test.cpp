@@ -50,9 +50,9 @@ TEST_CASE("round codec: the connecting side introduces itself before its frames,
   CHECK(decoder.introduction() == theirs);
   CHECK(decode(Side::accepted, std::string(round_preamble()) + "\x02\x01").fault.empty());
   CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x10\x00\x00", 3))
-            .fault == "its introduction: invalid choice 16; the last one is 15");
+            .fault == "its introduction: invalid choice 16; the highest is 15");
   CHECK(decode(Side::accepted, std::string(round_preamble()) + std::string("\x01\xff\xff", 3))
-            .fault == "its introduction: a text of 65535 bytes; the limit is 4096");
+            .fault == "its introduction: a string of 65535 bytes; the limit is 4096");
 }
 
 TEST_CASE("round codec: the accepting side replies, and after a refusal sends only Refuse") {
@@ -66,7 +66,7 @@ TEST_CASE("round codec: the accepting side replies, and after a refusal sends on
     CHECK(decoder.reply() == reply);
   }
   CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x06").fault ==
-        "its reply: invalid choice 6; the last one is 5");
+        "its reply: invalid choice 6; the highest is 5");
   const Refuse refuse{.why = Refusal::wrong_token, .text = "no"};
   const Decoded refused = decode(Side::dialled, refuse_introduction(refuse));
   REQUIRE(refused.messages.size() == 1);
@@ -87,7 +87,7 @@ TEST_CASE("round codec: a credential follows the reply, in any split") {
     CHECK(consumed == (size == bytes.size() ? size : size < kPreambleBytes ? 0 : kPreambleBytes));
   }
   CHECK(decode(Side::dialled, std::string(round_preamble()) + "\x03\xff\xff").fault ==
-        "its reply: a text of 65535 bytes; the limit is 4096");
+        "its reply: a string of 65535 bytes; the limit is 4096");
   const std::string longest = round_credential(std::string(5000, 'x'));
   CHECK(longest.size() == kPreambleBytes + kReplyBytes + sizeof(std::uint16_t) + kMaxTextBytes);
 }

@@ -122,7 +122,7 @@ TEST_CASE("round record: one that was not updated for long is ignored") {
   age(70s);
   CHECK(number_in(record) == 0);
   CHECK(record.read().is_stale);
-  CHECK_THAT(record.read().ignored, Catch::Contains(" s old, older than join_timeout allows"));
+  CHECK_THAT(record.read().ignored, Catch::Contains(" s old, which exceeds join_timeout"));
   record.touch();
   CHECK(number_in(record) == 4);
 }

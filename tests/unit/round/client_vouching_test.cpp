@@ -123,7 +123,7 @@ TEST_CASE("client vouching: a query without an answer is repeated, and fails aft
   CHECK(answer(world, 1) == "nothing yet");
   world.pass(6s);
   CHECK(says(answer(world, 1),
-             "the node with the address 10.0.0.3 did not report its owner in time"));
+             "the node with the address 10.0.0.3 did not report the connection's owner in time"));
 }
 
 TEST_CASE("client vouching: a slow answer counts, even if it follows a repeated query") {

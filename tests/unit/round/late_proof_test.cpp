@@ -53,8 +53,8 @@ TEST_CASE("late proof: no node continues if it does not know about newcomers") {
   world.pass(60s);
   CHECK(ranks(world) == std::vector{-1, -1, 0});
   const std::vector awaited{
-      std::string("n0 (died out of contact, so it may have continued without us; "
-                  "if it did not: musterctl forget n0)")};
+      std::string("n0 (died while disconnected, and may have continued without us until then; "
+                  "if it did not, run musterctl forget n0)")};
   CHECK(world.nodes[1].roll_call.awaited == awaited);
 }
 

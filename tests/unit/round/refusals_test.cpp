@@ -158,8 +158,9 @@ TEST_CASE(
   theirs.terms.command = "b.py --lr=1";
   Alone host(ours, numbered(1, -1), true);
   CHECK(host.greet(2, theirs, numbered(2, -1)) ==
-        "the job runs 'a.py' and the refused node 'b.py --lr=1'; start another job with another "
-        "--rdzv-id and port; if one job runs both, set --rdzv-conf=any_program=true on all nodes");
+        "the job runs 'a.py', but the refused node runs 'b.py --lr=1'; for a separate job use a "
+        "different --rdzv-id and port; to run both programs in one job, set "
+        "--rdzv-conf=any_program=true on all nodes");
   NodeInfo reader = numbered(3, -1);
   reader.role = "reader";
   CHECK(host.greet(4, theirs, reader).empty());

@@ -26,7 +26,7 @@ def pack_call(function: Callable[..., Any], args: Sequence[Any],
     try:
         return dumps((function, tuple(args), dict(kwargs)), by)
     except Exception as error:
-        advice = ("pip install cloudpickle, which can pickle functions of __main__ and of notebooks"
+        advice = ("pip install cloudpickle, which can pickle functions from __main__ and notebooks"
                   if by is pickle else "create that object inside the function instead")
         raise TypeError(f"muster.launch: {function!r} or its arguments cannot be sent to the "
                         f"workers: {error}; {advice}") from error

@@ -42,6 +42,6 @@ def find() -> str:
             return path
     found = shutil.which(NAME)
     if found is None:
-        raise FileNotFoundError(f"cannot find the program muster, neither next to this package nor "
-                                f"in PATH; pip install muster-launch, or set {VARIABLE}")
+        raise FileNotFoundError(f"cannot find the muster program next to this package or in PATH; "
+                                f"run pip install muster-launch, or set {VARIABLE}")
     return found

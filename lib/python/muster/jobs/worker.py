@@ -47,7 +47,7 @@ Context = Tuple[List[str], Dict[str, List[str]], Optional[str], Optional[str]]
 
 
 def pickler() -> Any:
-    """cloudpickle, because it handles functions of __main__ and notebooks; otherwise PySpark's
+    """cloudpickle, because it handles functions from __main__ and notebooks; otherwise PySpark's
     copy of it, if loaded; otherwise pickle."""
     try:
         import cloudpickle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the compiled backend is, for each version of PyTorch, Python and our source."""
+"""Locates the compiled backend for a version of PyTorch, Python and our source."""
 from __future__ import annotations
 
 import hashlib

@@ -54,7 +54,7 @@ def peer(operation: str, rank: int, own: int, size: int) -> int:
 
 
 def alike(operation: str, tensors: Tensors, like: torch.Tensor, *, sizes: bool = True) -> None:
-    """Rejects tensors that are not dense on the CPU, and lists with a tensor whose dtype or size
+    """Rejects tensors other than dense CPU tensors, and lists with a tensor whose dtype or size
     differs from `like`."""
     same_layout(operation, tensors, like)
     supported(operation, tensors)

@@ -73,7 +73,7 @@ class Control:
             server.setblocking(False)
             self._server = server
             return int(server.getsockname()[1])
-        raise OSError(f"no free port in {ports[0]}-{ports[1]} at {address}")
+        raise OSError(f"no free port in {ports[0]}-{ports[1]} on {address}")
 
     def start(self) -> None:
         """Starts the thread, so that it accepts connections."""

@@ -69,7 +69,7 @@ def _watched(operation: Any, name: str) -> Any:
 
 
 class _Range:
-    """A range of the profiler. As in PyTorch's own backends, it ends with the operation. The thread
+    """A profiler range. As in PyTorch's own backends, it ends with the operation. The thread
     that completes the futures ends it."""
 
     def __init__(self, handle: Any) -> None:
