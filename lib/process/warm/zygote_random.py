@@ -3,6 +3,7 @@
 differ between workers, and so do numbers drawn from them. Forked workers reseed these generators.
 If one cannot be reseeded, the workers are started cold."""
 
+import gc
 import os
 import random
 import sys
@@ -15,6 +16,7 @@ PASSED_ON = ("random", "secrets")
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
          "sympy.core.symbol")
 TORCH_SEED = 67280421310721  # the seed of an unseeded torch.Generator()
+UUID_BYTES = 16  # of uuid4()
 DRAWN_SEED = 2 ** 32  # random seeds are larger, seeds typed by a user are smaller
 
 
@@ -40,22 +42,36 @@ class Randomness:
         self.state = None  # state of the random module's generator, if it was seeded
         self.uuids = []  # the bytes drawn for UUIDs
         self.kept_uuids = []  # (names of a module, name, bytes)
+        self.temporary = []  # (folder, a part of the file name) that tempfile has chosen
+        process = sys.modules.get("multiprocessing.process")  # imported by Python's startup
+        self.keys = [process.current_process().authkey] if process else []  # keys drawn
 
     def note_draw(self, name):
         if not name.startswith(KNOWN):
             self.drawers.append(name)
 
+    def note_temporary(self, drawn):
+        """Called by random.choices. Notes a name that tempfile draws for a file or a directory, but
+        not for its search for a writable directory. Python 3.9 does not call random.choices."""
+        frame = sys._getframe(2)
+        if frame.f_globals.get("__name__") == "tempfile" and frame.f_code.co_name == "__next__":
+            folder = frame.f_back.f_locals.get("dir")
+            if frame.f_back.f_code.co_name != "_get_default_tempdir" and folder:
+                self.temporary.append((os.path.abspath(os.fsdecode(folder)), "".join(drawn)))
+
     def watch(self):
         kind, instance = random.Random, random._inst
         urandom, getrandom = os.urandom, os.getrandom
         seed, setstate = kind.seed, kind.setstate
-        draw, bits = kind.random, kind.getrandbits
+        draw, bits, choices = kind.random, kind.getrandbits, kind.choices
 
         def watched_urandom(size):
             drawn, name = urandom(size), asker()
             self.note_draw(name)
-            if name == "uuid":
+            if name == "uuid" and size == UUID_BYTES:
                 self.uuids.append(drawn)
+            elif name == "multiprocessing.process":
+                self.keys.append(drawn)
             return drawn
 
         def watched_getrandom(size, flags=0):
@@ -83,10 +99,15 @@ class Randomness:
                 self.note_draw(asker())
             return bits(self_, k)
 
+        def watched_choices(self_, *args, **kwargs):
+            drawn = choices(self_, *args, **kwargs)
+            self.note_temporary(drawn)
+            return drawn
+
         def unwatch():
             os.urandom = random._urandom = urandom
             os.getrandom = getrandom
-            kind.seed, kind.setstate = seed, setstate
+            kind.seed, kind.setstate, kind.choices = seed, setstate, choices
             del kind.random, kind.getrandbits
             rebind()
 
@@ -98,6 +119,7 @@ class Randomness:
         os.getrandom = watched_getrandom
         kind.seed, kind.setstate = watched_seed, watched_setstate
         kind.random, kind.getrandbits = watched_draw, watched_bits
+        kind.choices = watched_choices
         rebind()
         self.unwatch = unwatch
 
@@ -105,12 +127,30 @@ class Randomness:
         if self.drawers:
             return ("has drawn random numbers (in %s), which all workers would share" %
                     (self.drawers[0] or "a compiled module"))
+        for folder, name in self.temporary:
+            if any(name in each for each in names_in(folder)):
+                return "has created a temporary file or directory, which all workers would share"
+        self.temporary = []
         return None
 
     def why_not_fork_at_end(self):
         if numpy_generator() == "used":
             return "has used numpy.random, whose numbers all workers would share"
-        return torch_was_seeded()
+        return self.shared_uuid() or torch_was_seeded()
+
+    def shared_uuid(self):
+        """The reason not to fork if a UUID exists that cannot be generated again, because it is not
+        a global variable of a module, else None."""
+        if not self.uuids:
+            return None
+        drawn = {uuid_of(each).int for each in self.uuids}
+        kind = sys.modules["uuid"].UUID
+        found = [each for each in gc.get_objects() if type(each) is kind and each.int in drawn]
+        kept = {id(value) for module in list(sys.modules.values())
+                for value in list(getattr(module, "__dict__", {}).values())} if found else ()
+        if all(id(each) in kept for each in found):
+            return None
+        return "has generated a UUID, which all workers would share"
 
     def settle(self):
         """Called after imports, perhaps several times. Determines what a worker must reseed."""
@@ -132,11 +172,19 @@ class Randomness:
         torch = torch_generator()
         if torch is not None and torch.initial_seed() >= DRAWN_SEED:
             torch.seed()
-        if "multiprocessing.process" in sys.modules:
-            sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+        process = sys.modules.get("multiprocessing.process")
+        if process and process.current_process().authkey in self.keys:  # no module has set its own
+            process.current_process().authkey = os.urandom(32)
         drawn = {old: uuid_of(os.urandom(16)) for old in self.uuids}
         for names, name, old in self.kept_uuids:
             names[name] = with_uuid(names[name], uuid_of(old), drawn[old])
+
+
+def names_in(folder):
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def uuid_of(drawn):

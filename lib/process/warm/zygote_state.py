@@ -14,12 +14,15 @@ import time
 # Workers would share an open accelerator device, which drivers forbid.
 ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
 MEMORY_DEVICES = 1  # the major number of /dev/null, /dev/zero, /dev/urandom
+PR_GET_PDEATHSIG = 2
 PR_GET_CHILD_SUBREAPER = 37
 STANDARD = ("standard input", "standard output", "standard error")
 THREAD_END = 0.1  # seconds within which the kernel removes an exited thread from /proc
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 libc = ctypes.PyDLL(None)  # holds the GIL, so no Python thread runs until clone returns
+libc.PyInterpreterState_Head.restype = libc.PyInterpreterState_Next.restype = ctypes.c_void_p
+libc.PyInterpreterState_Next.argtypes = [ctypes.c_void_p]
 
 
 def has_threads():
@@ -77,10 +80,18 @@ def shared_memory(ours):
     return os.fsdecode((found[0].split(None, 5) + [b""])[5]).strip() or "memory" if found else None
 
 
-def is_subreaper():
+def process_attribute(option):
     word = ctypes.c_int()
-    libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(word), 0, 0, 0)
-    return word.value != 0
+    libc.prctl(option, ctypes.byref(word), 0, 0, 0)
+    return word.value
+
+
+def has_subinterpreters():
+    return bool(libc.PyInterpreterState_Next(libc.PyInterpreterState_Head()))
+
+
+def is_priority_reset():
+    return bool(os.sched_getscheduler(0) & os.SCHED_RESET_ON_FORK)
 
 
 def locked_memory():
@@ -114,6 +125,19 @@ def may_be_opened_again(number):
     return reads and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def is_locked(number):
+    """True if this process holds a lock or a lease on the file."""
+    with open("/proc/self/fdinfo/%d" % number, "rb") as file:
+        return b"\nlock:" in file.read()
+
+
+def is_nonblocking(number):
+    try:
+        return not os.get_blocking(number)
+    except OSError:
+        return False  # it is closed
+
+
 def is_harmless(number):
     status = os.fstat(number)
     return stat.S_ISCHR(status.st_mode) and os.major(status.st_rdev) == MEMORY_DEVICES
@@ -122,6 +146,7 @@ def is_harmless(number):
 class State:
     def __init__(self):
         self.descriptors = descriptors()
+        self.nonblocking = [is_nonblocking(number) for number in range(len(STANDARD))]
         self.kept = self.of_process()
         self.files = []  # descriptors that each worker reopens
         self.our_memory = None  # the address of a shared mapping
@@ -130,7 +155,16 @@ class State:
         return (
             (of_folder(), "has changed the current directory"),
             (os.sched_getaffinity(0), "has bound the process to CPUs"),
-            (is_subreaper(), "has become a subreaper, which a forked worker would not be"),
+            (process_attribute(PR_GET_CHILD_SUBREAPER),
+             "has become a subreaper, which a forked worker would not be"),
+            (process_attribute(PR_GET_PDEATHSIG),
+             "has changed the parent-death signal, which a forked worker would not have"),
+            (has_subinterpreters(),
+             "has created a subinterpreter, which a forked worker would not have"),
+            (is_priority_reset(),
+             "has set a scheduling policy that a forked worker would not have"),
+            ((sys.gettrace(), sys.getprofile()),
+             "has set a trace function, which would also trace the start of a forked worker"),
             (has_timers(), "has started a timer, which a forked worker would not have"),
             (locked_memory(), "has locked memory, which a forked worker would not have"),
         )
@@ -160,6 +194,8 @@ class State:
         for number, name in enumerate(STANDARD):
             if now.get(number) != self.descriptors.get(number):
                 return "has replaced " + name
+            if is_nonblocking(number) and not self.nonblocking[number]:
+                return "has made %s non-blocking" % name
         self.files = []
         for number, target in sorted(now.items()):
             if self.descriptors.get(number) == target:
@@ -169,6 +205,8 @@ class State:
                 continue
             if is_device or not may_be_opened_again(number):
                 return "has opened %s, which workers must not share" % target
+            if is_locked(number):
+                return "has locked %s, which workers must not share" % target
             self.files.append(number)
         return None
 
@@ -183,6 +221,8 @@ class State:
         """Reopens each file in a worker, which thereby gets a separate offset."""
         for number in self.files:
             flags = fcntl.fcntl(number, fcntl.F_GETFL)
+            if flags & os.O_PATH:
+                continue  # has no offset
             inherited = os.get_inheritable(number)
             place = os.lseek(number, 0, os.SEEK_CUR)
             new = os.open("/proc/self/fd/%d" % number, flags | os.O_CLOEXEC)
