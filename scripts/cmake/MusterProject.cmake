@@ -39,7 +39,8 @@ set(MUSTER_TEST_OPTIONS "" CACHE STRING "compiler options for tests")
 
 # muster_add_test(NAME SOURCES … DEPENDS … LABELS … [TIMEOUT s] [SLOW])
 # creates the Catch2 program muster_test_NAME and registers it with ctest. With SLOW, its cases
-# tagged [slow] become a second test, NAME_slow, which also has the label slow.
+# tagged [slow] become a second test, NAME_slow, which also has the label slow. The labels are the
+# test's kind and the rooms that it tests (tests/README.md).
 function(muster_add_test name)
   cmake_parse_arguments(test "SLOW" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT test_TIMEOUT)

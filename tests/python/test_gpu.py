@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays on GPUs, over the strict fakes of CUDA and NCCL (tests/fakes): DLPack and
+"""Arrays on GPUs, over the strict fakes of CUDA and NCCL (tests/nccl/fakes): DLPack and
 __cuda_array_interface__ of other libraries, buckets, GradientSync. FAKES is the folder of the
 fakes."""
 import ctypes

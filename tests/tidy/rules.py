@@ -18,8 +18,8 @@ CMAKE_LINES_MAX = 150
 # exception also silences the warning of its rule.
 EXCEPTIONS = {
     ('columns', 'lib/python/muster_torch_replaces.pth'): 'Python reads it line by line',
-    ('function', 'tests/fakes/cuda/api_module.cpp'): "cuLaunchKernel's signature is CUDA's",
-    ('function', 'tests/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
+    ('function', 'tests/nccl/fakes/cuda/api_module.cpp'): "cuLaunchKernel's signature is CUDA's",
+    ('function', 'tests/nccl/fakes/nccl/api_operations.cpp'): "the signatures are NCCL's",
     ('lines', 'lib/agent/events/job_event.hpp'): 'data: one small value for each event',
     ('lines', 'rendezvous/node/rendezvous_node.cpp'): 'one short function for each effect',
     ('lines', 'rendezvous/round/follower/link_core.hpp'): 'one class; its parts are in two files',
@@ -32,13 +32,14 @@ EXCEPTIONS = {
     ('sleep', 'tests/hangs/slow.py'): 'a worker that is slow is its job',
     ('sleep', 'tests/hangs/training.py'): 'a training that is slow is its job',
     ('sleep', 'lib/python/muster/torch/monitored.py'): "PyTorch 1.13's store cannot wait so long",
-    ('sleep', 'tests/hostile/hostile_test.py'): 'the memory of another process is asked for again',
-    ('sleep', 'tests/frameworks/site/sitecustomize.py'): "until gloo's threads sleep, asked again",
+    ('sleep', 'tests/fuzz/hostile_test.py'): 'the memory of another process is asked for again',
     ('sleep', 'tests/integration/channel_worker.py'): 'files and parents are asked for again',
     ('sleep', 'tests/integration/test_leftovers.py'): 'a user who presses Ctrl-C twice',
     ('sleep', 'tests/integration/test_nodes_random.py'): 'a random moment is what is tested',
     ('sleep', 'tests/integration/test_signals.py'): 'a user who presses Ctrl-C twice',
     ('sleep', 'tests/support/cases.py'): 'files and foreign processes are asked for again',
+    ('sleep', 'tests/torch/frameworks/site/sitecustomize.py'):
+        "until gloo's threads sleep, asked again",
     ('sleep', 'tests/torch/test_store.py'): 'a signal is to come while the others wait',
     ('sleep', 'tests/torch/store_case.py'): 'makes the order likely in which calls wait; all pass',
     ('sleep', 'tests/torch/workers/train_together.py'): 'a step of training takes its time',

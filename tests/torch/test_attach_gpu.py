@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster.torch.attach and operations on GPU tensors, with real autograd, over the strict fakes of
-CUDA and NCCL (tests/fakes). FAKES is the folder of the fakes.
+CUDA and NCCL (tests/nccl/fakes). FAKES is the folder of the fakes.
 
 PyTorch has no GPU here; workers/fake_gpu.py describes what is simulated. The tests show what the
 package does with parameters on cuda:N: where gradients are, on which streams they are marked and

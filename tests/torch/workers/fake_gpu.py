@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch tensors on the GPUs of the fake CUDA driver (tests/fakes), for PyTorch without a GPU.
+"""torch tensors on the GPUs of the fake CUDA driver (tests/nccl/fakes), for PyTorch without a GPU.
 
 An OnGpu reports that it is on cuda:N; its memory belongs to the fake driver. For the driver, each
 operation on it is a kernel on torch's current stream, which declares what it reads and writes.
