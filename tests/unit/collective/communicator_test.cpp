@@ -257,7 +257,8 @@ TEST_CASE("communicator: after an abort every operation on every rank fails with
   });
 }
 
-TEST_CASE("communicator: concurrent calls from two threads abort it on all ranks, with the rule") {
+TEST_CASE("communicator: concurrent calls from two threads abort it on all ranks, with the rule",
+          "[not_tsan]") {
   const int per_host = GENERATE(0, 1);
   World{.ranks = 2, .per_host = per_host}.run([](Communicator& comm) {
     RANK_CHECK(comm.barrier().has_value());  // both ranks have created it

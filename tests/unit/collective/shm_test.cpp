@@ -126,7 +126,8 @@ std::vector<Operation> operations_of(Kind kind, std::size_t ranks, std::uint64_t
   return out;
 }
 
-TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from zero to several rounds", "[slow]") {
+TEST_CASE("shm: each operation, 1 to 8 ranks, sizes from zero to several rounds",
+          "[slow][not_tsan]") {
   const muster::testing::Seed seed;
   INFO(seed.describe());
   for (const Kind kind : kKinds) {
