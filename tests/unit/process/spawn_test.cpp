@@ -195,7 +195,7 @@ TEST_CASE("spawn: names nonexistent CPUs") {
   ProcessSpec spec = spec_of({"/bin/true"});
   spec.cpus.add(CpuSet::kNumbersMax - 1);
   const auto error = refusal(spec);
-  CHECK(error.message.starts_with("cannot bind a worker to CPUs 65535 (removed"));
+  CHECK(error.message.starts_with("cannot bind a worker to CPUs 65535 (were they removed"));
 }
 
 TEST_CASE("spawn: starts a worker despite nonexistent memory nodes") {
