@@ -9,7 +9,7 @@
 
 namespace muster {
 
-// The bits have the same numbers as in torchrun: 1 stdout, 2 stderr, 3 both, 0 none.
+// A mask with the same values as in torchrun: 0 none, 1 stdout, 2 stderr, 3 both.
 struct StdSpec {
   int all = 0;  // for ranks not in by_rank
   std::map<int, int> by_rank;

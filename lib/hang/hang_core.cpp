@@ -162,8 +162,9 @@ void HangCore::note(TimePoint now, const Sample& sample, Rank& rank) {
   rank.strong = rank.strong || step || operation;
   strong_ = strong_ || rank.strong;
   rank.waits = rank.waits && !step && !operation && !grew(rank.last.output, sample.output);
-  // A step or an operation is progress of this rank. Output is progress of the whole job, because
-  // often only rank 0 prints. Once a step or an operation is seen, output is only a sign of life.
+  // A step or an operation counts as progress of this rank. Output counts as progress of the whole
+  // job, because often only rank 0 prints. Once a step or an operation is seen, output is only a
+  // sign of life.
   if (step || operation) {
     rank.progressed = now;
     progressed_ = now;

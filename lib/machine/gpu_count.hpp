@@ -19,8 +19,8 @@ struct Gpu {
   bool operator==(const Gpu&) const = default;
 };
 
-// The devices in the kernel's files in PCI address order, before any visibility variable is
-// applied.
+// The devices that the kernel lists, in the order of their PCI addresses, before any visibility
+// variable is applied.
 struct GpuDevices {
   std::vector<Gpu> nvidia{};
   std::vector<Gpu> amd{};

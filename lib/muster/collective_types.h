@@ -105,7 +105,7 @@ typedef struct {
   int64_t init_timeout_ns;     /* how long to wait for all ranks; default: 60 s */
   const char* recorder_folder; /* for the flight recorder's file; default: shared memory */
   const char* host;            /* ranks with the same value share memory; default: detected */
-  const char* address;         /* for other hosts; default: local address that reaches the store */
+  const char* address;         /* at which other hosts reach this rank; default: detected */
   const char* port_range;      /* "A-B": range of ports to listen on; default: any free port */
   uint64_t arena_bytes;        /* address space reserved for muster_alloc; default: 64 GiB */
   uint64_t recorder_entries;   /* operations kept in the flight recorder; default: 2048 */

@@ -16,7 +16,7 @@ namespace muster {
 
 // Facts about the host and this run that the specs depend on.
 struct PlanContext {
-  std::string run_dir;   // <log_dir>/<run id>_<8 random>; empty if no files are written
+  std::string run_dir;   // <log_dir>/<run id>_<8 random letters>; empty if no files are written
   std::string hostname;  // for the prefix template
   bool stderr_is_terminal = false;
   // stdout is a pipe, socket or file. Programs write to these in blocks, so lines of several ranks

@@ -49,8 +49,8 @@ struct PlatformFacts {
   // Why MASTER_PORT, although set, is not a port: the pod's namespace has a Service named "master".
   [[nodiscard]] std::optional<std::string> service_link() const;
 
-  // True if `name` refers to this host: it is equal ignoring case, one is the first label of the
-  // other, or it is one of the host's addresses.
+  // True if `name` refers to this host: it equals the host name (ignoring case), one of the two is
+  // the first label of the other, or `name` is one of the host's addresses.
   [[nodiscard]] bool is_me(std::string_view name) const;
   // The index of this host in the list; none if it is not listed.
   [[nodiscard]] std::optional<int> my_place(const std::vector<std::string>& names) const;

@@ -31,7 +31,7 @@ class Store {
 
   // Waits for the key, then returns its value. Error: timed_out.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key, Duration timeout) = 0;
-  // Waits until all keys exist, then returns the values in key order. Error: timed_out.
+  // Waits until all keys exist, then returns their values in the order of `keys`. Error: timed_out.
   [[nodiscard]] virtual Result<std::vector<std::string>> multi_get(
       const std::vector<std::string>& keys, Duration timeout) = 0;
 

@@ -174,7 +174,7 @@ RoundDecoder::Status RoundDecoder::take_frame(std::string_view input,
   const Kind* const kind = find_kind(number);
   std::string fault = kind->decode(body, message);
   if (!fault.empty()) {
-    return break_with("a message " + std::string(kind->frame.name) + ": " + std::move(fault));
+    return break_with(std::string(kind->frame.name) + " message: " + std::move(fault));
   }
   said_hello_ = true;
   if (side_ == Side::dialled && std::holds_alternative<Welcome>(message)) {
@@ -202,8 +202,8 @@ RoundDecoder::Status RoundDecoder::check_head(std::uint8_t number, std::uint32_t
   }
   const std::uint32_t most = limit_of(kind->frame);
   if (length > most) {
-    return break_with("a message " + std::string(kind->frame.name) + " of " +
-                      std::to_string(length) + " bytes; the limit is " + std::to_string(most));
+    return break_with(std::string(kind->frame.name) + " message of " + std::to_string(length) +
+                      " bytes; the limit is " + std::to_string(most));
   }
   return Status::message;
 }

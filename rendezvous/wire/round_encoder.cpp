@@ -146,7 +146,7 @@ Result<void> append_one(std::string& out, const Message& message) {
   if (writer.too_long() || body > kKind.max_body) {
     out.resize(start);
     return failure(Errc::protocol,
-                   "cannot send a message " + std::string(kKind.name) + " of " +
+                   "cannot send a " + std::string(kKind.name) + " message of " +
                        std::to_string(body) + " bytes: the limits are " +
                        std::to_string(kKind.max_body) + " bytes and " +
                        std::to_string(kMaxMembers) + " nodes. Use fewer nodes");

@@ -79,7 +79,7 @@ class MasterPort(JobCase):
             r"connected to it for 30 s")
         self.assertEqual(read(err).count("MASTER_PORT to"), 1)
         other = nodes[1][1]
-        eventually(lambda: "no process on this host is connected to it" in read(other),
+        eventually(lambda: "no process on this host has been connected to it" in read(other),
                    "the trap is told on a node that does not serve the store")
         self.assertEqual(read(other).count("MASTER_PORT to"), 1)
         self.assertNotIn("MASTER_PORT", read(nodes[0][1]))

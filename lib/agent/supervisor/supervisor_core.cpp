@@ -296,7 +296,7 @@ void SupervisorCore::take_late_signal(Turn& turn) {
   hurry(turn);
 }
 
-// Our parent is dead, so no process waits for the workers or could stop them.
+// Our parent (the guard) is dead. If this process died too, no process could stop the workers.
 void SupervisorCore::kill_orphaned(Turn& turn) {
   why_ = Why::orphaned;
   stop_until_.reset();

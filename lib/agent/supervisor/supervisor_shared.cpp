@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How SupervisorCore interacts with the round source, which decides on restarts and on the end of
-// the job: it reports, stops, and waits for the answer.
+// How SupervisorCore interacts with the round source, which decides whether the job restarts or
+// ends: the core reports failures, stops the workers, and waits for the decision.
 #include "agent/supervisor/supervisor_core.hpp"
 #include "base/check.hpp"
 #include "base/mark.hpp"
@@ -107,8 +107,8 @@ void SupervisorCore::rejoin(Turn& turn) {
 
 // -- leaving ----------------------------------------------------------------------------------
 
-// No worker remains. The other nodes get a moment to release this node, so that they need not
-// detect its absence.
+// No worker remains. Gives the other nodes time to release this node, so that they do not wait for
+// its lease to expire.
 void SupervisorCore::wait_to_leave(Turn& turn) {
   state_ = SupervisorState::waiting;
   why_ = Why::interrupted;

@@ -88,7 +88,7 @@ std::string describe_trap(const StoreFacts& store,
       store.address,
       store.port,
       store.is_here ? "no client has connected to it"
-                    : "no process on this host is connected to it",
+                    : "no process on this host has been connected to it",
       store.seconds);
 }
 

@@ -59,7 +59,7 @@ std::optional<double> scalar_before_sum(const Request& request, int size) {
 
 std::uint64_t whole_part_of_one_rank(std::uint64_t count, std::size_t width) {
   constexpr std::size_t kPack = 16;            // bytes per thread and iteration
-  constexpr std::size_t kBlock = 16UL * 1024;  // NCCL adds one block per this number of bytes
+  constexpr std::size_t kBlock = 16UL * 1024;  // NCCL uses one more thread block for each 16 KiB
   constexpr std::size_t kMostBlocks = 32;
   if (count * width <= kBlock) {
     return count;

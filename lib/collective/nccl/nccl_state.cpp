@@ -267,9 +267,9 @@ void NcclState::abort_now() {
     }
     // After this, no other thread can use the communicator.
     ncclComm_t comm = planted("use after abort") ? comm_ : std::exchange(comm_, nullptr);
-    // Unlock before aborting: NCCL frees memory and waits for an idle GPU. Operations of other
-    // communicators that are waiting for the same peer finish only when their communicators are
-    // aborted too, which requires the lock.
+    // Unlock before aborting: NCCL frees memory and thereby waits until the GPU is idle. Operations
+    // of other communicators that are waiting for the same peer finish only when their
+    // communicators are aborted too, which requires the lock.
     if (inside.owns_lock() && !planted("abort with the lock held")) {
       inside.unlock();
     }

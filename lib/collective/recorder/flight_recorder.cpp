@@ -456,7 +456,7 @@ struct Position {
 
 Position position_of(const FlightLog& log) {
   Position out;
-  std::string last = "has not completed any operation";
+  std::string last = "completed no operation";
   std::string waits;
   for (const FlightRecord& record : log.records) {
     if (record.completed_ns == 0) {

@@ -105,7 +105,7 @@ constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
 \-\-devices=2,4,7 assigns these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
 one worker per GPU. Numbers index CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) if set, else the
 GPUs of this node. GPU\- and MIG\- names are used unchanged. \-\-virtual\-local\-rank shows each
-worker only its own GPU, with LOCAL_RANK=0. It is required to use several MIG slices, because a
+worker only its own GPU, with LOCAL_RANK=0. Set it if the workers use several MIG slices, because a
 process can use only one.
 .PP
 \-\-numa\-binding selects the CPUs of each worker by the NUMA node of the GPU with its local rank.
@@ -141,8 +141,8 @@ torchrun, and muster reserves MASTER_PORT for it in the same way. The variable h
 constexpr std::string_view kShown = R"(.SH MONITORING
 The owner of a job, and root, can inspect and control it with musterctl on the same host. The job
 needs no option for this. The commands are status, top, events, timeline, stacks, flights, stop and
-drain. \-\-http=PORT also serves it to browsers and monitoring systems on 127.0.0.1;
-\-\-http=0.0.0.0:PORT, or another address, serves other hosts. The page and /v1 contain output of
+drain. \-\-http=PORT also shows the job to browsers and monitoring systems on 127.0.0.1. To show it
+to other hosts, use \-\-http=0.0.0.0:PORT or another address. The page and /v1 contain output of
 failed workers, so they require a key. muster prints the URL with the key on standard error, and
 musterctl url prints it again. A browser keeps the key as a cookie; programs send it as
 "Authorization: Bearer KEY". \-\-http\-key=FILE reads the key from a file that only you can read;

@@ -14,7 +14,8 @@
 namespace muster {
 namespace {
 
-// If a file was truncated and has since grown past the old offset, these bytes usually differ.
+// How many bytes before the read offset are compared at the next read. They usually differ if the
+// file was truncated and has since grown past that offset.
 constexpr std::size_t kMarkBytes = 64;
 
 // O_NONBLOCK because the path may refer to a pipe by now.

@@ -84,10 +84,12 @@ class LinuxRunner final : public ProcessRunner {
   // Call at the end of the job, after the last line: waits at most `timeout` for the console.
   void finish_console(Duration timeout);
 
-  // Call before the last lines: reports output that was not read.
+  // Call before the job's last lines. Discards output that the console has not accepted, and
+  // reports how much was lost.
   void tell_unshown();
 
-  // True if the console refused worker output (disk full) that no log file contains.
+  // True if workers' output is lost: it could not be written to the console (for example because a
+  // disk is full), and no log file contains it.
   [[nodiscard]] bool has_lost_output() const;
 
  private:

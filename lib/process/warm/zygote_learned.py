@@ -23,8 +23,9 @@ libc.mmap.restype = ctypes.c_void_p
 
 
 class Record:
-    """The recorded names, in memory that the zygote shares with its workers, so that they survive
-    SIGKILL. It has no descriptor, because a program may close any descriptor."""
+    """The recorded names. They are in memory that the zygote shares with its workers, so that they
+    are not lost if a worker is killed. The memory has no descriptor, because a program may close
+    any descriptor."""
 
     __module__ = "muster_zygote"  # for readers of sys.meta_path
 
@@ -70,7 +71,7 @@ class Record:
 
 class NamesFile:
     """The names that were learned for one program and one Python, and those that were found to be
-    unsafe ("!name"). Reads the file only if the user owns it, and replaces it as a whole."""
+    unsafe ("!name"). Reads the file only if the user owns it, and replaces it atomically."""
 
     def __init__(self, program):
         source = program.source or program.name

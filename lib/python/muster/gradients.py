@@ -184,8 +184,8 @@ class GradientSync:
         """Marks the gradient as complete: immediately on the host; on a GPU, when this CUDA stream
         reaches this point (None: torch's current stream). Marking the last gradient of a bucket
         sends the bucket. Any thread may call it. InvalidState: no step has begun, or the gradient
-        is already marked; the message names it. Otherwise raises the error of the operation or the
-        hook."""
+        is already marked; the message names it. Also raises errors from the operation or
+        the hook."""
         self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
     def mark_unused(self, id: int, stream: Optional[Stream] = None) -> None:

@@ -182,7 +182,7 @@ class LinkCore {
   RoundPtr accepted_base_;
   RoundPtr replaced_;  // the round before `accepted_`; null once the Accept for `accepted_` is sent
   RoundPtr replaced_base_;
-  std::int32_t accepted_rank_ = 0;  // our group rank in it, still valid after it starts
+  std::int32_t accepted_rank_ = 0;  // our group rank in `accepted_`, also after it has started
   RoundPtr heard_of_;               // the running round of a job in which we are not a member
   RoundId recording_;               // the round to accept as soon as it is recorded
   Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else

@@ -47,7 +47,8 @@ TEST_CASE("port trap: the warning contains the observation and the remedy") {
   StoreFacts elsewhere = kStore;
   elsewhere.is_here = false;
   CHECK(describe_trap(elsewhere, with({}), 12355)
-            .find("and no process on this host is connected to it for 30 s") != std::string::npos);
+            .find("and no process on this host has been connected to it for 30 s") !=
+        std::string::npos);
 }
 
 TEST_CASE("port trap: parses listening sockets from the kernel's list") {

@@ -30,7 +30,8 @@ def is_program(path: str) -> bool:
 
 def find() -> str:
     """The path of the launcher: MUSTER_BIN, which must exist; else the one installed with this
-    package; else the one in PATH. The FileNotFoundError suggests a fix."""
+    package; else the one in PATH. Raises FileNotFoundError, with a suggested fix, if there is
+    none."""
     named = os.environ.get(VARIABLE)
     if named:
         if not is_program(named):

@@ -27,7 +27,7 @@ def key() -> str:
 
 
 def cache_folder() -> str:
-    """The directory of the module for these versions."""
+    """The cache directory for the module that was built for the current versions (see key)."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "muster", "torch-backend", key())
 

@@ -41,7 +41,7 @@ class Matching:
     immediately. Messages with other tags start when the receiver has seen the announcement and
     sends Go, so messages with different tags can arrive out of order. A receive from any source
     matches the first rank that announced a message. Messages are announced only to ranks that have
-    connected (subscribed). message: an opaque object that Start returns."""
+    connected (subscribed). Messages are opaque objects; Start contains the one that can start."""
 
     def __init__(self) -> None:
         self.effects: List[Effect] = []

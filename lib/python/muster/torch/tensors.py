@@ -31,7 +31,7 @@ def data_buffer(tensor: torch.Tensor) -> c.CBuffer:
 
 
 def number_buffer(tensor: torch.Tensor) -> c.CBuffer:
-    """A tensor's buffer for operations with arithmetic; booleans are sent as bytes."""
+    """A tensor's buffer for reductions; booleans are sent as bytes."""
     number = _BYTE if tensor.dtype is torch.bool else _NUMBERS.get(tensor.dtype)
     if number is None:
         raise errors.Unsupported(f"muster does not support arithmetic on {tensor.dtype}")

@@ -176,9 +176,9 @@ TEST_CASE("round codec: findings and verdicts have their own limits") {
     return fault_of(raw_frame(kind, body));
   };
   CHECK(too_long(28, kMaxFindingsBytes + 1) ==
-        "a message Looked: evidence of 786433 bytes; the limit is 786432");
+        "Looked message: evidence of 786433 bytes; the limit is 786432");
   CHECK(too_long(29, kMaxVerdictBytes + 1) ==
-        "a message Judged: evidence of 65537 bytes; the limit is 65536");
+        "Judged message: evidence of 65537 bytes; the limit is 65536");
 }
 
 TEST_CASE("round codec: wait times are limited in number and value") {
@@ -207,17 +207,17 @@ TEST_CASE("round codec: wait times are limited in number and value") {
   std::string body(24, '\0');  // round and time
   append_int(body, static_cast<std::uint32_t>(kMaxWaitSums + 1));
   CHECK(fault_of(raw_frame(30, body)) ==
-        "a message Waited: a list of 2049 entries; the limit is 2048");
+        "Waited message: a list of 2049 entries; the limit is 2048");
   const auto fault_with = [&](WaitSum sum, std::size_t at, char byte) {
     sum.group = "g";
     std::string one = frame_of(Waited{.round = {}, .at = {}, .sums = {sum}}).substr(5);
     one.at(28 + at) = byte;  // of the first sum
     return fault_of(raw_frame(30, one));
   };
-  CHECK_THAT(fault_with({}, 3, '\xff'), Catch::Contains("a message Waited: "));   // a negative rank
-  CHECK_THAT(fault_with({}, 4, '\x02'), Catch::Contains("a message Waited: "));   // no flag
-  CHECK_THAT(fault_with({}, 15, '\n'), Catch::Contains("a message Waited: "));    // in a name
-  CHECK_THAT(fault_with({}, 39, '\x7f'), Catch::Contains("a message Waited: "));  // 292 years
+  CHECK_THAT(fault_with({}, 3, '\xff'), Catch::Contains("Waited message: "));   // a negative rank
+  CHECK_THAT(fault_with({}, 4, '\x02'), Catch::Contains("Waited message: "));   // no flag
+  CHECK_THAT(fault_with({}, 15, '\n'), Catch::Contains("Waited message: "));    // in a name
+  CHECK_THAT(fault_with({}, 39, '\x7f'), Catch::Contains("Waited message: "));  // 292 years
 }
 
 TEST_CASE("round codec: neighbours in a list share their prefixes") {
@@ -240,7 +240,7 @@ TEST_CASE("round codec: a false length is refused once the header has arrived") 
   std::string head;
   append_int(head, std::uint32_t{0xFFFFFFFF});
   append_int(head, kBeat);
-  CHECK(fault_of(head) == "a message Beat of 4294967295 bytes; the limit is 16384");
+  CHECK(fault_of(head) == "Beat message of 4294967295 bytes; the limit is 16384");
   head.back() = static_cast<char>(99);
   CHECK(fault_of(head) == "a message of unknown kind 99");
 }
@@ -258,7 +258,7 @@ TEST_CASE(
   }
   CHECK(
       decode(Side::dialled, after_reply(frame_of(Welcome{}) + head_of(kPropose, kMaxListsBody + 1)))
-          .fault == "a message Propose of 16777217 bytes; the limit is 16777216");
+          .fault == "Propose message of 16777217 bytes; the limit is 16777216");
 }
 
 TEST_CASE("round codec: an accepted node may send long messages once it is welcomed and queried") {
@@ -269,15 +269,14 @@ TEST_CASE("round codec: an accepted node may send long messages once it is welco
     return decode(decoder, after_introduction(bytes), 1UL << 20U).fault;
   };
   CHECK(fault(kDetails, kMaxShortBody).empty());
-  CHECK(fault(kDetails, kMaxShortBody + 1) ==
-        "a message Details of 16385 bytes; the limit is 16384");
-  CHECK(fault(kRounds, kMaxShortBody + 1) == "a message Rounds of 16385 bytes; the limit is 16384");
+  CHECK(fault(kDetails, kMaxShortBody + 1) == "Details message of 16385 bytes; the limit is 16384");
+  CHECK(fault(kRounds, kMaxShortBody + 1) == "Rounds message of 16385 bytes; the limit is 16384");
   decoder.allow_texts();
   CHECK(fault(kDetails, kMaxTextsBody).empty());
-  CHECK(fault(kRounds, kMaxShortBody + 1) == "a message Rounds of 16385 bytes; the limit is 16384");
+  CHECK(fault(kRounds, kMaxShortBody + 1) == "Rounds message of 16385 bytes; the limit is 16384");
   decoder.allow_lists();
   CHECK(fault(kRounds, 50'000).empty());
-  CHECK(fault(kRounds, 50'001) == "a message Rounds of 50001 bytes; the limit is 50000");
+  CHECK(fault(kRounds, 50'001) == "Rounds message of 50001 bytes; the limit is 50000");
   CHECK(fault(kDetails, kMaxTextsBody).empty());
 }
 
@@ -304,15 +303,15 @@ TEST_CASE("round codec: invalid values inside a message are refused with the rea
   std::string body;
   append_int(body, std::uint64_t{1});
   append_int(body, std::uint8_t{2});
-  CHECK(fault_of(raw_frame(kPong, body)) == "a message Pong: invalid flag 2");
+  CHECK(fault_of(raw_frame(kPong, body)) == "Pong message: invalid flag 2");
 
   body.assign("\x05", 1);
-  CHECK(fault_of(raw_frame(kHello, body)) == "a message Hello: invalid choice 5; the highest is 2");
+  CHECK(fault_of(raw_frame(kHello, body)) == "Hello message: invalid choice 5; the highest is 2");
 
   body.clear();
   append_int(body, std::uint16_t{5000});
   CHECK(fault_of(raw_frame(kRegroup, body)) ==
-        "a message Regroup: a string of 5000 bytes; the limit is 4096");
+        "Regroup message: a string of 5000 bytes; the limit is 4096");
 
   body.clear();
   append_int(body, std::uint64_t{1});
@@ -321,11 +320,10 @@ TEST_CASE("round codec: invalid values inside a message are refused with the rea
   append_int(body, std::int32_t{0});
   append_int(body, std::uint32_t{65537});
   CHECK(fault_of(raw_frame(kPropose, body)) ==
-        "a message Propose: a list of 65537 nodes; the limit is 65536");
+        "Propose message: a list of 65537 nodes; the limit is 65536");
   body.resize(body.size() - 4);
   append_int(body, std::uint32_t{65536});
-  CHECK(fault_of(raw_frame(kPropose, body)) ==
-        "a message Propose: a list of 65536 nodes in 0 bytes");
+  CHECK(fault_of(raw_frame(kPropose, body)) == "Propose message: a list of 65536 nodes in 0 bytes");
 }
 
 TEST_CASE("round codec: a node's address is numeric, its name has no terminal control characters") {
@@ -333,11 +331,11 @@ TEST_CASE("round codec: a node's address is numeric, its name has no terminal co
   NodeInfo node = sample_node(0);
   for (const char* bad : {"evil.example", "cafe", "127.0.0.1.example", "-1", "1.2.3.4%a"}) {
     node.address = bad;
-    CHECK(fault(node) == "a message Redirect: a non-numeric address '" + node.address + "'");
+    CHECK(fault(node) == "Redirect message: a non-numeric address '" + node.address + "'");
   }
   node.address = "10.0.0.1";
   node.name = "a\x1b[2J";
-  CHECK(fault(node) == "a message Redirect: a name with control characters");
+  CHECK(fault(node) == "Redirect message: a name with control characters");
 
   const Decoded cleaned =
       decode(Side::dialled, after_reply(frame_of(Regroup{"a\x1b[2J\nb\tc\x7f é"})));
