@@ -45,7 +45,7 @@ Result<UniqueFd> connect_job_socket(const std::string& name) {
   const UnixAddress address = abstract_address(name);
   if (!fd || ::connect(fd.get(), address.raw(), address.size) != 0) {
     return errno == EAGAIN
-               ? failure(Errc::timed_out, "the launcher does not accept connections")
+               ? failure(Errc::timed_out, "the launcher is not accepting connections")
                : failure(Errc::unreachable, "cannot reach the launcher: " + errno_text(errno));
   }
   const auto peer = peer_of(fd.get());

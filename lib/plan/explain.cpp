@@ -39,8 +39,8 @@ std::string describe_output(const OutputPlan& plan) {
     out += fmt::format(", forwarded with prefix {}", describe_prefix(plan.prefix));
   }
   if (!plan.filtered_path.empty()) {
-    out += fmt::format(", lines that match {} also to {}",
-                       counted(plan.filters.size(), "filter"),
+    out += fmt::format("; lines that match {} are also written to {}",
+                       plan.filters.size() == 1 ? "the filter" : "any filter",
                        plan.filtered_path);
   }
   return out;
@@ -120,7 +120,7 @@ std::string describe_example(const LaunchConfig& config, const Assignment& assig
   if (!many_nodes(config)) {
     return out;
   }
-  return out + fmt::format("# group rank {} of {} with {} each, as an example: {}\n",
+  return out + fmt::format("# example for group rank {} of {} with {} each; {}\n",
                            assignment.group_rank,
                            counted(assignment.group_world_size, "node"),
                            counted(assignment.local_world_size, "worker"),

@@ -47,7 +47,7 @@ class Usage(JobCase):
     def test_many_nodes_can_be_explained_before_they_meet(self):
         ended = self.run_job("--explain=plan", *MANY, "--nproc-per-node", 2, "/bin/true")
         self.assertEqual((ended.code, ended.err), (0, ""), ended)
-        self.assertRegex(ended.out, "^# group rank 0 of 4 nodes with 2 workers each, as an example")
+        self.assertRegex(ended.out, "^# example for group rank 0 of 4 nodes with 2 workers each;")
         self.assertIn("\nrank 1 (local rank 1)\n", ended.out)
 
     def test_a_program_that_does_not_exist_can_be_explained(self):

@@ -37,7 +37,7 @@ TEST_CASE("explain: the example of several nodes is the first of MAX equal nodes
   CHECK(a.group_world_size == 4);
   CHECK(a.world_size == 8);
   CHECK(describe_example(config, a) ==
-        "# group rank 0 of 4 nodes with 2 workers each, as an example: the rendezvous determines "
+        "# example for group rank 0 of 4 nodes with 2 workers each; the rendezvous determines "
         "the ranks and the number of nodes\n");
 }
 

@@ -48,8 +48,8 @@ def root(operation: str, rank: int, size: int, tensor: int = 0, tensors: int = 1
 
 def peer(operation: str, rank: int, own: int, size: int) -> int:
     if not 0 <= rank < size or rank == own:
-        raise refuse(operation, f"invalid rank: {rank}: there are {size} ranks, and this one is "
-                                f"{own}")
+        raise refuse(operation, f"invalid peer {rank}: it must be a rank from 0 to {size - 1}, but "
+                                f"not this rank ({own})")
     return rank
 
 

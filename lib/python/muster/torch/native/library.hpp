@@ -36,8 +36,8 @@ template <class Function>
 void find(void* handle, const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(handle, name));
   if (function == nullptr) {
-    throw std::runtime_error(std::string("muster: the library has no ") + name +
-                             ": it is older than this package");
+    throw std::runtime_error(std::string("muster: the collective library has no function ") + name +
+                             ", so it is older than this Python package");
   }
 }
 
