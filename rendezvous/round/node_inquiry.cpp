@@ -49,7 +49,9 @@ bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link)
     return false;
   }
   const std::uint64_t before = inquiry_heard();
-  if (said->round == link_.started() && said->inquiry > before) {
+  // The order to start may have come too late for this node.
+  const bool is_ours = said->round == link_.started() && link_.has_workers();
+  if (is_ours && said->inquiry > before) {
     inquiry_heard_ = {link_.coordinator().id, said->inquiry};
     from_link.emplace_back(HearVerdict{*said});
   }

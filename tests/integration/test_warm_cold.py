@@ -184,7 +184,7 @@ class Cold(EffectCase):
         self.assertIn(why, ended.err)
 
     def test_random_numbers(self):
-        for drawn in ("random.random()", "secrets.token_hex()", "os.urandom(8)"):
+        for drawn in ("random.random()", "secrets.token_hex()", "os.urandom(8).hex()"):
             with self.subTest(drawn):
                 self.assert_own(f"import random, secrets\nseen = {drawn}",
                                 "importing effect has drawn random numbers")

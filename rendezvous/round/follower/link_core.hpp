@@ -65,6 +65,9 @@ class LinkCore {
 
   [[nodiscard]] RoundId started() const { return started_->id; }
 
+  // True from the start of the workers of started() until they are gone.
+  [[nodiscard]] bool has_workers() const { return work_ != Work::none; }
+
   [[nodiscard]] bool is_granted(TimePoint now) const { return fence_at_ && now < *fence_at_; }
 
   // Returns and clears the request to lead.

@@ -45,7 +45,8 @@ TEST_CASE("explain: a given node rank is that of the example") {
   LaunchConfig config = many("c10d");
   config.node_rank = 3;
   CHECK(example(config).rank_first == 6);
-  CHECK(describe_example(config, example(config)).starts_with("# example for group rank 3 of 4 nodes"));
+  CHECK(describe_example(config, example(config))
+            .starts_with("# example for group rank 3 of 4 nodes"));
   config = many("static");
   config.node_rank = 1;
   CHECK(describe_example(config, example(config)).find("different numbers of workers") !=
