@@ -127,12 +127,13 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   // Once a member has finished, there is no regroup for newcomers, because dismissed members would
   // be missing from the next round.
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
-  if (ready_ == 0 || !finished_.empty() || base_->members.size() >= most || !settings_.join_delay) {
-    return;
-  }
-  const auto found =
-      std::ranges::find_if(nodes_, [](const auto& entry) { return is_eligible(entry.second); });
+  const bool may_join = ready_ > 0 && finished_.empty() && base_->members.size() < most;
+  const auto found = may_join && settings_.join_delay
+                         ? std::ranges::find_if(
+                               nodes_, [](const auto& entry) { return is_eligible(entry.second); })
+                         : nodes_.end();
   if (found == nodes_.end()) {
+    newcomer_since_.reset();  // it may have left, and its deadline would stay in the past
     return;
   }
   // Further newcomers within `join_delay` join with the same regroup.

@@ -33,6 +33,7 @@ class Verdict {
   [[nodiscard]] bool has_quorum(const Round& round) const;
   [[nodiscard]] bool has_founder() const;
   [[nodiscard]] bool is_waiting_for_records() const;
+  [[nodiscard]] bool is_last_call() const;
   [[nodiscard]] bool must_run() const;
   void check_running(const Round& round);
   void check_closed();
@@ -114,9 +115,17 @@ bool Verdict::is_waiting_for_records() const {
   });
 }
 
+// A leader without a quorum has given up. The last call of the others began only then.
+bool Verdict::is_last_call() const {
+  return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
+    return agent.ending == Ending::failed &&
+           world_.now() - agent.ended_at < options_.last_call + seconds(12);
+  });
+}
+
 // True if the rule requires that a round runs now.
 bool Verdict::must_run() const {
-  if (is_waiting_for_records()) {
+  if (is_waiting_for_records() || (world_.remembered().number == 0 && is_last_call())) {
     return false;
   }
   if (anybody(Ending::closed) || anybody(Ending::finished) ||
