@@ -76,7 +76,7 @@ rank = int(os.environ["RANK"])
 value = 40 + rank
 if rank == 0:
     breakpoint()
-print("after", rank, flush=True)
+print(f"after {rank}", flush=True)
 """
 
     def test_a_breakpoint_in_rank_0(self):
