@@ -60,7 +60,7 @@ TEST_CASE("explain: the reason why the program cannot be started precedes the pl
   CHECK(describe_example(config, example(config)) == said);
   config = many("c10d");
   config.program.problem = "the script x.py does not exist";
-  CHECK(describe_example(config, example(config)).starts_with(said + "# group rank 0"));
+  CHECK(describe_example(config, example(config)).starts_with(said + "# example for group rank 0"));
 }
 
 TEST_CASE("explain: a single node is not an example") {
@@ -89,7 +89,7 @@ TEST_CASE("explain: reserved ports are chosen at the start, and their macros sta
   config.program.args = {"${port1}", "${leader_port0}", "${rank}"};
   CHECK(describe_example(config, example(config))
             .starts_with("# reserved ports are chosen at startup; their macros are not expanded "
-                         "here\n# group rank 0"));
+                         "here\n# example for group rank 0"));
   const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
   REQUIRE(specs);
   CHECK(specs->at(1).argv ==

@@ -251,7 +251,7 @@ TEST_CASE(
   for (const auto& [kind, name] : {std::pair(kPropose, "Propose"), std::pair(kClose, "Close")}) {
     const std::string head = head_of(kind, kMaxShortBody + 1);
     CHECK(decode(Side::dialled, after_reply(head)).fault ==
-          "a message " + std::string(name) + " of 16385" + too_long);
+          std::string(name) + " message of 16385" + too_long);
     const Decoded welcomed = decode(Side::dialled, after_reply(frame_of(Welcome{}) + head));
     CHECK(welcomed.fault.empty());
     CHECK(welcomed.left == head.size());
