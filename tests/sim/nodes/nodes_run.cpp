@@ -118,7 +118,7 @@ bool Verdict::is_waiting_for_records() const {
 // A leader without a quorum has given up. The last call of the others began only then.
 bool Verdict::is_last_call() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
-    return agent.ending == Ending::failed &&
+    return agent.ending == Ending::failed && agent.told.number > 0 &&
            world_.now() - agent.ended_at < options_.last_call + seconds(12);
   });
 }
