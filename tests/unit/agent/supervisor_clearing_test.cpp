@@ -145,7 +145,7 @@ TEST_CASE("clearing: a signal skips the wait for a voluntary exit, a second one 
   }
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.asked<AskLeftovers>());
-  bench.now += kSameRequestTime;
+  bench.now += 250ms;
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.asked<KillWorkers>());
   CHECK_FALSE(bench.asked<TellKilledEarly>());  // all workers have exited; names the rest

@@ -211,7 +211,7 @@ TEST_CASE("supervisor core: a second SIGINT skips the grace period, a duplicate 
   bench.now += 1ms;
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.effects.empty());
-  bench.now += kSameRequestTime - 2ms;
+  bench.now += 248ms;
   bench.step(SignalReceived{SIGINT, 0});
   CHECK(bench.effects.empty());
   bench.now += 1ms;

@@ -82,6 +82,22 @@ TEST_CASE("explain: an address that is not known yet is shown as unknown") {
   CHECK(text.find("\nWORLD_SIZE=8\n") != std::string::npos);
 }
 
+TEST_CASE("explain: shows the network interface that the workers get") {
+  LaunchConfig config = many("c10d");
+  const auto text = [&] {
+    const auto specs = process_specs(config, {}, example(config), {"logs/run", "node1", false});
+    REQUIRE(specs);
+    return "\n" + describe_env(*specs, {});
+  };
+  CHECK(text().contains("\nGLOO_SOCKET_IFNAME=<interface through which other nodes reach this"));
+  CHECK_FALSE(text().contains("NCCL_SOCKET_IFNAME"));
+  config.iface = "eth0";
+  CHECK(text().contains("\nGLOO_SOCKET_IFNAME=eth0\n"));
+  CHECK(text().contains("\nNCCL_SOCKET_IFNAME==eth0\n"));
+  config.socket_ifname = false;
+  CHECK_FALSE(text().contains("SOCKET_IFNAME"));
+}
+
 TEST_CASE("explain: reserved ports are chosen at the start, and their macros stay unexpanded") {
   LaunchConfig config = many("c10d");
   config.ports = 2;

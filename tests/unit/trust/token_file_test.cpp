@@ -81,6 +81,26 @@ TEST_CASE("token file: does not use another user's home") {
   CHECK_FALSE(fs::exists(folder + "/.config"));
 }
 
+TEST_CASE("token file: homes on network file systems are shared, those on local ones are not") {
+  // NFS, SMB 2, CIFS, Lustre, GPFS, BeeGFS, CephFS, 9p
+  for (const std::uint32_t type : {0x6969U,
+                                   0xfe534d42U,
+                                   0xff534d42U,
+                                   0x0bd00bd0U,
+                                   0x47504653U,
+                                   0x19830326U,
+                                   0x00c36400U,
+                                   0x01021997U}) {
+    CAPTURE(type);
+    CHECK(is_network_file_system(type));
+  }
+  // ext4, XFS, Btrfs, tmpfs, overlayfs
+  for (const std::uint32_t type : {0xef53U, 0x58465342U, 0x9123683eU, 0x01021994U, 0x794c7630U}) {
+    CAPTURE(type);
+    CHECK_FALSE(is_network_file_system(type));
+  }
+}
+
 TEST_CASE("token file: permitted owners and modes") {
   CHECK(fault_of_token_file({.owner = kUs, .mode = 0600}, kUs).empty());
   CHECK(fault_of_token_file({.owner = kUs, .mode = 0400}, kUs).empty());
