@@ -2,10 +2,14 @@
 """Nodes whose processes all die at once, as in a power failure, and that are restarted: with their
 records the job continues, even if the others cannot know what happened to them."""
 
+import os
 import pathlib
 import re
+import shutil
 import subprocess
+import unittest
 
+from harness import MUSTER, free_port
 from job_view import MUSTERCTL, ctl
 from nodes import SHORT_LEASE, NodesCase
 
@@ -46,6 +50,22 @@ class Restarted(NodesCase):
         job.start_all(3)
         self.assertEqual(job.round(3).restarts, 0)
         job.finish(*job.nodes[3:])
+
+    @unittest.skipUnless(shutil.which("strace"), "needs strace")
+    def test_a_record_survives_a_power_failure(self):
+        """The file and then its new name are on the disk before the round starts."""
+        trace = self.folder / "trace"
+        env = {**os.environ, "XDG_STATE_HOME": str(self.folder), "ASAN_OPTIONS": "detect_leaks=0"}
+        subprocess.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,rename", MUSTER,
+                        "--nnodes=1:2", "--rdzv-backend=c10d", "--token=none",
+                        f"--rdzv-endpoint=127.0.0.1:{free_port()}",
+                        "--rdzv-conf=last_call_timeout=0.1", "--no-python", "true"],
+                       env=env, check=True, capture_output=True)
+        rounds = re.escape(f"{self.folder}/muster/rounds")
+        self.assertRegex(trace.read_text(),
+                         rf"(?s)fsync\(\d+<{rounds}/\S+\.new>\) += 0\n"
+                         rf"[^\n]*rename\(\"{rounds}/\S+\.new\", [^\n]*\) += 0\n"
+                         rf"[^\n]*fsync\(\d+<{rounds}>\) += 0\n")
 
     def waiting(self):
         """A two-node job whose first node returns without its record, and the name of this node."""
