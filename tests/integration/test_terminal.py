@@ -92,6 +92,20 @@ print(f"after {rank}", flush=True)
                 job.until("after 0")
                 self.assertEqual(job.code(), 0, job.shown)
 
+    def test_a_breakpoint_of_torch_distributed(self):
+        """torch.distributed.breakpoint() opens /dev/stdin again."""
+        script = self.python(self.SCRIPT.replace("breakpoint()", """
+    import pdb, sys
+    sys.stdin = open("/dev/stdin")
+    pdb.Pdb(stdin=sys.stdin, stdout=sys.stdout).set_trace()"""))
+        for options in ([], ["-l"]):
+            with self.subTest(options):
+                job = self.muster("--nproc-per-node=2", *options, script)
+                job.until(r"\(Pdb\) ")
+                job.type("c\n")
+                job.until("after 0")
+                self.assertEqual(job.code(), 0, job.shown)
+
     def test_a_prompt_is_shown_and_answered(self):
         script = self.python("""
 import os, sys
