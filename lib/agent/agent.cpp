@@ -66,8 +66,8 @@ SupervisorSettings settings_of(const LaunchConfig& config) {
         steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left));
   }
   if (many_nodes(config)) {
-    // If this node sends nothing for longer than one heartbeat interval, the other nodes assume a
-    // problem.
+    // While this node waits for its console, it sends no heartbeats, so the wait must not be longer
+    // than one heartbeat interval.
     settings.console_timeout_between =
         std::min(kConsoleTimeoutBetween, beat_interval(config.rendezvous.lease));
   }
@@ -155,7 +155,7 @@ class Agent final : public WorkerSite, public WarmSite {
   asio::steady_timer alarm_;
   std::optional<TimePoint> armed_;
   std::array<char, 64 * sizeof(SignalNotice)> notices_{};
-  std::size_t noticed_ = 0;  // bytes of an incomplete notice
+  std::size_t noticed_ = 0;  // bytes received of an incomplete notice
   std::unique_ptr<LinuxRunner> runner_;
   EventStream events_{setup_.hostname, wall_now_seconds};
   Messages messages_{setup_};
@@ -191,8 +191,8 @@ class Agent final : public WorkerSite, public WarmSite {
   int exit_code_ = 0;
 };
 
-// The round source is constructed before the supervisor. It does not use the supervisor before the
-// first call to the round source.
+// Runs before the supervisor is constructed. A round source does not use the supervisor until the
+// supervisor has called it for the first time.
 std::unique_ptr<RoundSource> Agent::make_rounds() {
   if (!shared_with_guard_) {
     const LaunchConfig& config = setup_.config;
@@ -240,8 +240,8 @@ void Agent::add_sinks() {
 }
 
 // Configures which clients may connect to the store and, in a multi-node job, to this agent. If the
-// agent runs as root, its workers may run as other users. It then identifies their sockets by
-// process, not by user.
+// agent runs as root, its workers may run as other users. In that case, the agent identifies their
+// sockets by process, not by user.
 void Agent::guard_doors() {
   for (UserAdmission* const door : {&admission_, &store_admission_}) {
     door->set_notice([this](const std::string& text) { warn(text); });
@@ -257,7 +257,7 @@ void Agent::guard_doors() {
   if (shared_rounds_ != nullptr) {
     const std::string forwards =
         ", or, if it forwards connections from other hosts (a sidecar, ssh -L), ";
-    admission_.set_advice(forwards + "give all nodes the same --token-file, or --token=none");
+    admission_.set_advice(forwards + "pass the same --token-file on all nodes, or --token=none");
     if (setup_.config.store_via == StoreVia::direct) {
       store_admission_.set_advice(forwards + "use --store-via=proxy");
     }
@@ -373,7 +373,7 @@ void Agent::try_munge() {
     } else if (setup_.config.token.munge == MungeUse::demanded) {
       fail(Error{Errc::unreachable,
                  "--token=munge: " + proven.error().message +
-                     "; start munged, or give all nodes the same --token-file"});
+                     "; start munged, or pass the same --token-file on all nodes"});
     } else {
       events_.say(LogLevel::info, "continuing without " + proven.error().message);
       begin_shared(false);
@@ -395,7 +395,7 @@ void Agent::begin_shared(bool with_munge) {
 
 void Agent::join_others(RendezvousSettings settings) {
   if (settings.trust || settings.credentials != nullptr) {
-    admission_.set_others(OtherUsers::admitted);  // the key decides who is admitted
+    admission_.set_others(OtherUsers::admitted);  // the key controls admission
   } else if (setup_.config.token.is_off) {
     admission_.set_others(OtherUsers::warned_of);
   }

@@ -20,8 +20,8 @@ struct AgentSetup {
   bool stderr_is_terminal = false;
   bool stdin_is_terminal = false;
   bool stderr_is_public = false;  // stderr is a file that other users can read
-  bool stdout_is_torn = false;    // as in PlanContext
-  bool one_sink = false;          // as in PlanContext
+  bool stdout_is_torn = false;    // see PlanContext
+  bool one_sink = false;          // see PlanContext
   std::size_t stderr_columns = 80;
 };
 

@@ -59,6 +59,6 @@ class Forwarded(HostsCase):
     def test_where_no_secret_can_be_had_the_line_names_both_ways(self):
         _, nodes = self.begin("--store-via=proxy")
         nodes[0].wait_for_text(f"it belongs to user {USER}", "if it forwards connections",
-                               "the same --token-file, or --token=none")
+                               "the same --token-file on all nodes, or --token=none")
         for node in nodes:
             node.kill_all()

@@ -192,4 +192,4 @@ class ByMunge(HostsCase):
         job = self.cluster_of("node1", "node2", keys=(None, None))
         ended, = job.ends(self.start(job, 1, "--token=munge"), code=69)
         self.assertIn("--token=munge: MUNGE: ", ended.err)
-        self.assertIn("start munged, or give all nodes the same --token-file", ended.err)
+        self.assertIn("start munged, or pass the same --token-file on all nodes", ended.err)

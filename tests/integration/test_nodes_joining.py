@@ -81,7 +81,7 @@ class Spares(NodesCase):
         job, nodes, one = self.form("3", 3, conf=CONF)
         spare = job.start(4)
         spare.wait_for_text(SPARE)
-        self.assertIn("the job runs on 3 nodes", spare.err())
+        self.assertIn("the job is running on 3 nodes", spare.err())
         self.assertEqual([each.name for each in job.story.rounds()], [one.name])
         nodes[1].kill_all()
         again = job.round(3)

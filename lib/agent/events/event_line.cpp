@@ -17,7 +17,7 @@ std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
   return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
 }
 
-// This round has different nodes than the previous one.
+// For a round whose nodes differ from those of the previous round.
 EventLine continued_line(const event::RoundBegun& begun) {
   const Assignment& here = begun.assignment;
   std::string text = fmt::format("the job continues with {} and {}",
@@ -57,9 +57,9 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// The loss or arrival of a node is printed as a warning. Only the leader reports the failure of a
-// rank. A node that was asked to leave prints its own message. When the whole job is stopped, all
-// nodes leave, so this is not a warning.
+// A lost node or a new node is a warning. The failure of a rank is not, because the leader already
+// warns of it. A planned departure is not either: the node that leaves prints its own message, and
+// all nodes leave when the whole job is stopped.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
   const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;

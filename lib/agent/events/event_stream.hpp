@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventStream: passes each event of the job to all sinks, in order, with its time and round. Owned
-// by the agent. One thread. A sink may emit an event while it handles another one. All sinks then
-// receive the new event before the remaining sinks receive the original one.
+// EventStream: passes each event of the job to all sinks, in order, with a timestamp and the round
+// number. Owned by the agent. One thread. A sink may emit an event while it handles another one.
+// All sinks then receive the new event before the remaining sinks receive the original one.
 #pragma once
 
 #include "agent/events/job_event.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Event formatting: the line that an event prints on stderr, if any, and its line in events.jsonl.
-// Pure.
+// Formats events: as the line printed on stderr, if any, and as a line of events.jsonl. Pure.
 #pragma once
 
 #include "agent/events/job_event.hpp"
@@ -20,7 +19,7 @@ struct EventLine {
   bool is_news = false;  // printed without a level prefix, because it is not a problem
 };
 
-// None if the event prints no line.
+// None if nothing is printed for the event.
 [[nodiscard]] std::optional<EventLine> line_of(const JobEvent& event);
 
 // One JSON object on one line, including the line break.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobEvent: an observation by the agent, with its time. All of the agent's output (lines on stderr,
-// the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md documents
-// them for readers of events.jsonl. Values.
+// JobEvent: an observation by the agent, with a timestamp. All of the agent's output (lines on
+// stderr, the roll call, the report, events.jsonl) is derived only from these events. EVENTS.md
+// documents them for readers of events.jsonl. Values.
 #pragma once
 
 #include "agent/events/round_event.hpp"
@@ -53,12 +53,12 @@ struct RollCallHeard {
   std::string trouble;
 };
 
-// A round has begun, and its workers are started next.
+// A round has begun. Its workers have not been started yet.
 struct RoundBegun {
   Assignment assignment;
   bool shared = false;     // with other nodes
   std::string run_folder;  // empty if it does not exist
-  std::string logs;        // the same directory if it belongs to the user and is kept
+  std::string logs;        // run_folder if it is kept after the job, else empty
   MembershipChange change = {};
   std::vector<RoundNode> nodes = {};  // multi-node: all nodes in the round, in group-rank order
 };
@@ -170,7 +170,7 @@ struct JobEnded {
 };
 
 // A WorkerFailure is a worker that failed without being stopped by us, with all its evidence. It is
-// emitted after its attempt.
+// emitted after the attempt has ended.
 using What = std::variant<JobStarted,
                           HttpOpened,
                           RoundAwaited,

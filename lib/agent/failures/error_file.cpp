@@ -82,7 +82,7 @@ std::optional<Json> parse(std::string_view text) {
 }
 
 constexpr int kIndent = 2;
-constexpr int kRestartsMax = 1'000'000'000;  // the text is from another node
+constexpr int kRestartsMax = 1'000'000'000;  // a limit, because the text comes from another node
 
 void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
   const auto story = story_of(result, site);

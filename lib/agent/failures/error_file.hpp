@@ -12,7 +12,7 @@
 
 namespace muster {
 
-// A longer file is not an error file.
+// Longer files are not parsed.
 inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 
 // None if the text is not an error file: it is empty, truncated, too long, not JSON, or has an

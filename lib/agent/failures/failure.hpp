@@ -23,7 +23,7 @@ namespace muster {
 struct ErrorRecord {
   std::string message;                 // "RuntimeError: boom"
   std::string traceback;               // may be empty
-  std::optional<double> unix_seconds;  // time of the exception, usually whole seconds
+  std::optional<double> unix_seconds;  // time of the exception, usually in whole seconds
   bool operator==(const ErrorRecord&) const = default;
 };
 

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection aborted",            // ECONNABORTED
     "software caused connection abort",
     "remote process exited or there was a network error",  // from PyTorch's NCCL backend
-    "ncclremoteerror",                                     // the same error, by its name
+    "ncclremoteerror",                                     // the name of the same error
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                    // our collective library

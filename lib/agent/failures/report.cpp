@@ -205,7 +205,7 @@ FailureStory told_story(const Close& close, const JobResult& result, const Repor
 }
 
 // Shows no output of ranks that exited after the stop request, except for ranks that lost their
-// connection: only timing decides whether such a rank exits before or after the request.
+// connection, because only timing decides whether such a rank exits before or after the request.
 FailureStory own_story(const WorkerFailure& root, const JobResult& result, const ReportSite& site) {
   FailureStory story;
   story.program = site.program;

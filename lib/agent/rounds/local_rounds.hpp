@@ -20,7 +20,8 @@ namespace muster {
 class LocalRoundsSite {
  public:
   virtual ~LocalRoundsSite() = default;
-  // A new store and the processes to start, one spec for each local rank in order.
+  // Opens a new store. Returns the specs of the processes to start, one for each local rank, in
+  // order.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
   virtual void close_round() = 0;
 

@@ -11,7 +11,8 @@
 namespace muster {
 namespace {
 
-// The programs need a few milliseconds. A node that waits for them has five seconds to join.
+// The programs take a few milliseconds. A joining node that waits for them has five seconds in
+// total.
 constexpr Duration kMungeTimeout = std::chrono::seconds(2);
 constexpr std::size_t kMungesAtOnce = 4;
 constexpr std::size_t kPrintedMost = std::size_t{16} * 1024;

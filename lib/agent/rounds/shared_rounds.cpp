@@ -117,8 +117,8 @@ void SharedRounds::check_lease() {
   if (lease_end_ && steady_now() >= *lease_end_) {
     node_->check_deadlines();
   } else if (lease_end_ && fenced) {
-    // Messages that were received after this process was paused have renewed the lease, but the
-    // guard had already acted.
+    // This process was paused. Messages that it received afterwards renewed the lease, but by then
+    // the guard had already killed the workers.
     overslept_ = true;
     fence_workers("the guard killed the workers");
   }
@@ -357,7 +357,7 @@ void SharedRounds::close_store() {
 }
 
 // The querying host's link-local addresses contain its own interface name. We replace that name
-// with ours. A node that gets no reply queries again.
+// with ours. A node that gets no reply repeats its query.
 void SharedRounds::find_owner(const FindOwner& question) {
   StoreClient client = question.question.client;
   client.host = with_our_interface(client.host, node_->address());

@@ -45,8 +45,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
  public:
   SharedRounds(asio::io_context& loop, const AgentSetup& setup, const SharedRoundsParts& parts);
 
-  // `rendezvous` was started with this object as its owner and has not called it yet. `lease` is
-  // the guard's timer, or null.
+  // `rendezvous` was started with this object as its owner and has not called this object yet.
+  // `lease` is the guard's timer, or null.
   void start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease);
 
   // Admits remote clients to the workers' store if their nodes vouch for them.
@@ -133,7 +133,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   RoundPtr round_;  // the round that the workers are in, or the last one
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
-  bool overslept_ = false;  // the guard detected the end of the lease before us
+  bool overslept_ = false;  // the guard detected before us that the lease had expired
 };
 
 // `rounds` is null in a single-node job.

@@ -84,7 +84,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   void report_finished() override { rounds_.report_finished(); }
 
-  // The job may end before the next round.
+  // Cancels the delayed calls, because the job may end before the next round.
   void leave_round(const std::string& reason) override {
     begin_ = nullptr;
     awaited_.reset();

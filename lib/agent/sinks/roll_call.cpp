@@ -39,7 +39,7 @@ std::string describe(const RollCall& call) {
   }
   if (call.present >= call.needed && call.awaited.empty()) {
     // A round is running without this node and is not waiting for any other node.
-    return fmt::format("the job runs on {}: {}; this node is waiting to be admitted",
+    return fmt::format("the job is running on {}: {}; this node is waiting to be admitted",
                        counted(call.present, "node"),
                        names_of(call));
   }
@@ -72,7 +72,7 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
     return {};
   }
   if (call.needed > 0) {
-    call_ = call;  // a node that cannot connect knows nothing about the others
+    call_ = call;  // otherwise keeps the last list: this node cannot connect now
   }
   trouble_ = trouble;
   news_ = true;
@@ -88,7 +88,7 @@ void RollCallView::worker_ended(TimePoint now) {
   }
 }
 
-// A spare node may wait for days, but in that case no node is missing.
+// False for a spare node, which may wait for days although no node is missing.
 bool RollCallView::is_missing() const {
   return call_.present < call_.needed || !call_.awaited.empty() || !trouble_.empty();
 }

@@ -15,7 +15,8 @@ namespace {
 // is used for waiting clients.
 constexpr std::size_t kWaitingClients = 16384;
 
-// The queried node provides the reason for a refusal. This timeout applies if no reply arrives.
+// Added to the vouching timeout, so that the queried node's reply can still arrive. It contains the
+// reason for a refusal.
 constexpr Duration kAnswerAfterAll = std::chrono::seconds(1);
 
 }  // namespace

@@ -43,7 +43,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   // the site or to the round source is queued until the current event is done.
   void handle(const SupervisorEvent& event) override;
 
-  // Called once after each request to the round source.
+  // The round source calls this at most once for each await_round().
   void run_round(RoundToRun round) override;
 
   [[nodiscard]] int starts() const override { return core_.starts(); }

@@ -23,7 +23,7 @@ void SupervisorCore::clear(Turn& turn) {
   turn.out.emplace_back(AwaitNothingLeft{});
 }
 
-// A user or scheduler waits for our exit, or our parent is dead.
+// True if a user or scheduler is waiting for us to exit, or our parent is dead.
 bool SupervisorCore::is_urgent() const {
   return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
 }
@@ -60,9 +60,9 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
   }
 }
 
-// Leftovers that got SIGTERM together with the workers have the rest of the workers' grace period.
-// If a worker has not died from SIGKILL, their time to exit has already passed, so there is no
-// minimum.
+// Leftovers that got SIGTERM together with the workers have the rest of the workers' grace period,
+// but at least kLeftoverGraceMin. The minimum does not apply while a worker has not died from
+// SIGKILL, because the leftovers have already waited for it.
 void SupervisorCore::ask_leftovers(Turn& turn) {
   phase_ = ClearPhase::asked;
   const Duration at_least =

@@ -196,8 +196,8 @@ void SupervisorCore::note_late_exit(Turn& turn) {
   }
   if (!exited.exit.status.success()) {
     record(exited.exit, exited.wall_seconds, true);
-    // The verdict on the round is still open: the error file of this worker may show that it failed
-    // first.
+    // The root cause has not been determined yet, and the error file of this worker may show that
+    // it failed first.
     if (why_ == Why::regroup) {
       report_failure(turn, result_.failures.back(), turn.now);
     }
@@ -284,7 +284,7 @@ void SupervisorCore::take_late_signal(Turn& turn) {
     return;
   }
   if (why_ != Why::regroup && why_ != Why::finished) {
-    // A user or scheduler waits for our exit, so we no longer wait until the memory of dying
+    // A user or scheduler is waiting for us to exit, so do not wait until the memory of dying
     // workers is freed.
     dying_until_ = turn.now;
     hurry(turn);
@@ -420,8 +420,8 @@ std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
   return state_ == SupervisorState::joining ? failures_before_ : result_.failures;
 }
 
-// The core knows the workers that were not reaped. The runner knows more about processes that are
-// still running.
+// The core lists the workers that were not reaped. `known`, from the runner, has more details about
+// processes that are still running.
 void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
   std::vector<Survivor> all = known;
   for (Survivor& worker : result_.survivors) {

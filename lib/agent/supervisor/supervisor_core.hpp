@@ -185,7 +185,7 @@ class SupervisorCore {
   int others_ = 0;              // workers in the round on other nodes
   bool groups_empty_ = false;   // no process remains to be stopped; reported once
   bool attempt_open_ = false;   // the attempt was started, and CloseAttempt was not emitted yet
-  bool awaits_signal_ = false;  // a worker's death is held, because we may get the same signal too
+  bool awaits_signal_ = false;  // a worker's failure is held, because we may get the same signal
   std::optional<TimePoint> leave_at_;  // when to notify the others that this node leaves
   std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
   std::set<int> dying_;                // local ranks of live_ that are exiting

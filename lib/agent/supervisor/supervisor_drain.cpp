@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// The worker died from a signal that asks a program to stop. We may receive the same signal
+// True if the worker died from a signal that asks a program to stop. We may receive the same signal
 // shortly.
 bool SupervisorCore::may_be_of_scheduler(const WorkerFailure& failure) const {
   const int code = failure.status.shell_code();

@@ -90,8 +90,8 @@ void HangControl::hear(const Judged& said) {
     if (!std::exchange(said_nobody_judges_, true)) {
       parts_.events.say(LogLevel::warning,
                         said.verdict.empty()
-                            ? "the workers make no progress, but the leader does not watch for "
-                              "hangs; pass --hang-timeout on all nodes"
+                            ? "the workers are making no progress, but the leader does not watch "
+                              "for hangs; pass --hang-timeout on all nodes"
                             : whole.error().message);
     }
     return;

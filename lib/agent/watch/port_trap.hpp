@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If a program sets MASTER_PORT itself, as tutorials for a single machine do, it connects to a port
-// without a store and waits silently. Defines the data from which the launcher detects this, and
-// the warning. Pure.
+// on which no store listens, and waits silently. Detects this from data that the launcher collects,
+// and composes the warning. Pure.
 #pragma once
 
 #include <cstdint>

@@ -161,7 +161,7 @@ void remove_stale() {
 }
 
 // Creating a directory for each worker takes 100 us on a disk file system and 7 us on tmpfs. With
-// 64 workers, the former took one fifth of the whole launch.
+// 64 workers, the former took one fifth of the launch time.
 std::string temporary_parent(const LaunchConfig& config, const Environ& environ) {
   if (auto chosen = environ.get("TMPDIR"); chosen && !chosen->empty()) {
     return *chosen;

@@ -23,7 +23,8 @@ namespace {
 constexpr int kChannelBacklog = 128;
 constexpr int kAcceptsPerTurn = 16;
 constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
-// Reads per connection at the end of a round; a socket buffer holds about this much.
+// The maximum number of reads per connection at the end of a round. They read about one full socket
+// buffer.
 constexpr int kDrainReads = 16;
 constexpr std::size_t kRandomDigits = 16;
 // The pause after descriptors or memory are exhausted, so that other code can release some.

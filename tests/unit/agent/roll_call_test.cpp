@@ -77,8 +77,8 @@ TEST_CASE("roll call: a spare of a running job prints once that it is waiting") 
 TEST_CASE("roll call: a newcomer to a running job prints that the job runs and that it waits") {
   RollCallView roll = view();
   CHECK(roll.take(kStart + 2s, call_of(4), "") ==
-        "muster: the job runs on 4 nodes: node1, node2, node3, node4; this node is waiting to "
-        "be admitted\n");
+        "muster: the job is running on 4 nodes: node1, node2, node3, node4; this node is waiting "
+        "to be admitted\n");
   CHECK(roll.take(kStart + 3s, call_of(4, {"node3 (silent)"}), "").find("waiting for node3") !=
         std::string::npos);
 }
@@ -202,8 +202,8 @@ TEST_CASE("roll call: the lines show when the node will time out") {
       "muster: after 32 s: 1 of 4 nodes is here: node1; waiting for 3 more; giving up in 568 s\n");
   CHECK(roll.summary() == "1 of 4 nodes is here: node1; waiting for 3 more");
   CHECK(roll.take(kStart + 40s, call_of(4), "") ==
-        "muster: the job runs on 4 nodes: node1, node2, node3, node4; this node is waiting to be "
-        "admitted\n");
+        "muster: the job is running on 4 nodes: node1, node2, node3, node4; this node is waiting "
+        "to be admitted\n");
   CHECK(roll.take(kStart + 50s, call_of(1), "") ==
         "muster: 1 of 4 nodes is here: node1; waiting for 3 more\n");  // a spare keeps waiting
 }
