@@ -16,7 +16,7 @@ enum class Errc {
   usage,         // an error in the user's command line or settings
   system,        // a system call failed
   not_found,     // a file, program or name does not exist
-  not_possible,  // exists, but cannot be used this way (not executable, permission)
+  not_possible,  // exists, but cannot be used this way (not executable, no permission)
   unreachable,   // no response from another machine or process
   timed_out,
   exhausted,  // a limit of this process or machine is reached; a retry does not help

@@ -64,7 +64,7 @@ void futex_wake_all(const std::atomic<std::uint32_t>& word) {
 
 // There is no timeout. A caller that must be able to stop adds its own word to the watches. After
 // EAGAIN (a word has already changed) or EINTR the caller checks again. ENOSYS means that the
-// kernel is older than 5.16. EPERM means that a seccomp filter does not know the call, as in older
+// kernel is older than 5.16. EPERM means that a seccomp filter blocks the call, as in older
 // container runtimes.
 bool futex_wait_any(const std::vector<FutexWatch>& watches) {
   if (watches.empty() || watches.size() > kMostWatches) {

@@ -8,10 +8,10 @@
 
 namespace muster {
 
-// Digit sequences are compared as numbers of any length, all other characters as lower-case
-// letters. A digit sorts before a letter, and a prefix before a longer name. Names that compare
-// equal under these rules ("n01", "N1") are then compared byte by byte. The order is total; only
-// identical names are equal.
+// Digit sequences are compared as numbers of any length. Letters are compared in lower case. A
+// digit sorts before a letter, and a prefix before a longer name. Names that compare equal under
+// these rules ("n01", "N1") are then compared byte by byte. The order is total; only identical
+// names are equal.
 [[nodiscard]] std::strong_ordering natural_order(std::string_view left, std::string_view right);
 
 [[nodiscard]] bool natural_less(std::string_view left, std::string_view right);

@@ -57,8 +57,8 @@ class Interrupter {
   sigset_t mask_before_{};
 };
 
-// poll() reports that there is space, but not how much. Also, workers share the stream and may fill
-// it between the two calls.
+// The write may block although poll() reported space: poll() does not report how much, and workers
+// that share the stream may fill it between the two calls.
 long write_interrupted(int fd, std::string_view bytes) {
   pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
   if (::poll(&room, 1, 0) == 0) {

@@ -23,7 +23,7 @@ class StreamWriter {
   // `fd` is not owned and must stay open.
   explicit StreamWriter(int fd);
 
-  // Like write(2). Returns EAGAIN if the stream accepts nothing now. If a signal interrupts the
+  // Like write(2). Fails with EAGAIN if the stream accepts nothing now. If a signal interrupts the
   // call, EINTR is reported as EAGAIN.
   [[nodiscard]] long write_some(std::string_view bytes) const;
 

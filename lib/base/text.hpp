@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// "a,,b" at ',' gives {"a", "", "b"}; "" gives {""}.
+// Splits "a,,b" at ',' into {"a", "", "b"}, and "" into {""}.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);

@@ -11,8 +11,8 @@
 
 namespace muster::hang {
 
-// After a query, output does not count until the answer arrives, but at most for kAnswerOutput.
-// Lines may be logged after the answer, so output does not count for kAnswerTail after it either.
+// After a query, output is ignored until the answer arrives, for at most kAnswerOutput. It is
+// ignored for another kAnswerTail, because lines may be logged after the answer.
 inline constexpr Duration kAnswerOutput = std::chrono::seconds(12);
 inline constexpr Duration kAnswerTail = std::chrono::seconds(1);
 
@@ -24,7 +24,8 @@ class AnswerOutput {
   // The inspection has finished: all answers have arrived or have timed out.
   void answered(TimePoint now);
 
-  // True while the rank is working on an answer. Its activity is then not a sign of life either.
+  // True while the rank is working on an answer. During this time, its activity is not a sign of
+  // life either.
   [[nodiscard]] bool is_answering(int rank, TimePoint now) const;
 
   // Given the rank's total output `bytes`, returns the part that counts.

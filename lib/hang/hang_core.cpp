@@ -47,7 +47,7 @@ Duration HangCore::limit() const {
     return kStartLimit;
   }
   // One long interval, such as an evaluation, raises the limit until it is no longer among the last
-  // kIntervalsKept ones.
+  // kIntervalsKept intervals.
   return std::max(kAutoLimitMin, kIntervalFactor * *std::ranges::max_element(intervals_));
 }
 
@@ -125,8 +125,8 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
 }
 
 // Until the first step or operation, CPU time is a sign of life, because the program may be
-// compiling. With auto it always is, because the user has not specified how long an evaluation may
-// take.
+// compiling. With auto, CPU time always is a sign of life, because the user has not specified how
+// long an evaluation may take.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
   // Advances the time of the last sign of life, so that this interval counts neither for nor
   // against the rank.
@@ -202,7 +202,8 @@ void HangCore::looked(TimePoint now,
                       const std::vector<Sample>& samples,
                       std::vector<HangEffect>& out) {
   forgive_own_pause(now);
-  // GoesOn reports how long the hang has lasted, so this is read before the new samples count.
+  // GoesOn reports how long the hang has lasted, so it is computed before the new samples are
+  // processed.
   const Duration before = longest_quiet(now);
   for (const Sample& sample : samples) {
     if (const auto found = ranks_.find(sample.rank); found != ranks_.end()) {
@@ -236,8 +237,8 @@ void HangCore::looked(TimePoint now,
   }
   // Our own limit has passed, too. From now on `quiet < limit` is enough to show progress.
   told_at_.reset();
-  // If no verdict has arrived in this time, requests it again. The missing answer is the leader's,
-  // because an inspection of this node alone takes less time (kInspectionMax).
+  // If no verdict has arrived within kVerdictMax, request it again. An inspection of this node
+  // takes less time (kInspectionMax), so it is the leader that has not answered.
   if (judging_ && now - judging_since_ >= kVerdictMax) {
     judging_ = false;
   }

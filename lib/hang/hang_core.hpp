@@ -22,8 +22,8 @@ namespace muster::hang {
 struct HangSettings {
   std::optional<Duration> limit{};  // unset for auto
   OnHang on_hang = OnHang::report;
-  // True if all output of the program is visible. With a limit, silence from the start then means
-  // no progress.
+  // True if muster sees all output of the program. In that case, with a limit, silence from the
+  // start counts as no progress.
   bool sees_output = false;
 };
 
@@ -42,8 +42,8 @@ inline constexpr Duration kStartLimit = std::chrono::minutes(30);
 // Signs of life postpone a verdict to at most this many times the limit.
 inline constexpr int kSlowFactor = 10;
 
-// I/O per second that counts as a sign of life. Threads that wake each other cause only a few
-// bytes.
+// I/O per second that counts as a sign of life. Threads that only wake each other transfer just a
+// few bytes.
 inline constexpr std::uint64_t kLiveBytes = 64UL * 1024;
 inline constexpr double kLiveCpu = 0.1;
 

@@ -47,7 +47,7 @@ class HttpStream {
   // The next part of the body as it arrives; empty at the end. Errors: the same as for get.
   [[nodiscard]] Result<std::string> read_some(TimePoint deadline);
 
-  // The rest of the body, which may have at most kAnswerBytesMax.
+  // The rest of the body, which may have at most kAnswerBytesMax bytes.
   [[nodiscard]] Result<std::string> read_all(TimePoint deadline);
 
   // Readable when read_some would not block.

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr int kRefused = 400;  // this status and above
+constexpr int kRefused = 400;  // the lowest status of a refusal
 
 std::string_view reason_of(int status) {
   switch (status) {

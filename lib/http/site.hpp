@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HttpSite: the interface from which HttpSession gets its content. Requests and responses are plain
-// values, independent of sockets. The agent has the real implementation, tests have others.
-// Single-threaded.
+// values, independent of sockets. The agent provides the real implementation, and tests provide
+// others. Single-threaded.
 #pragma once
 
 #include <cstdint>

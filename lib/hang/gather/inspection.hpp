@@ -26,7 +26,7 @@
 
 namespace muster::hang {
 
-// Time limit for all stacks together. Later stacks are not part of the evidence.
+// Time limit for all stacks together. Stacks that arrive later are dropped.
 inline constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
 struct InspectionTools {

@@ -14,8 +14,8 @@ using Kind = PickleValue::Kind;
 
 namespace {
 
-// Recalling a value from the memo creates no value, so the number of values does not limit the
-// stack.
+// Recalling a value from the memo pushes it without creating a value, so the limit on values does
+// not limit the stack.
 constexpr std::size_t kStackMax = 4 * kPickleValuesMax;
 constexpr std::size_t kMarksMax = 1000;  // limit on the nesting depth
 
@@ -28,7 +28,7 @@ class PickleReader {
 
   Result<Pickle> run() {
     while (!done_ && !wrong_) {
-      // An error names the position of its opcode, not that of the arguments.
+      // An error reports the offset of the opcode, not of its arguments.
       const std::size_t before = at_;
       const auto opcode = static_cast<unsigned char>(number(1));
       if (!wrong_ && !push_constant(opcode) && !collect(opcode) && !other(opcode)) {

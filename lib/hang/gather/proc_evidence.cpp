@@ -133,7 +133,8 @@ int first_in_set(pid_t pid, std::uint64_t address) {
 
 Wait read_wait(pid_t pid, pid_t tid) {
   const auto call = parse_system_call(read_file(fmt::format("/proc/{}/task/{}/syscall", pid, tid)));
-  // The thread is running, or we may not trace the process, which this file requires (proc(5)).
+  // The thread is running, or we cannot read the file, which requires permission to trace the
+  // process (proc(5)).
   if (!call) {
     return {};
   }
@@ -329,7 +330,7 @@ void add_cpu(std::vector<RankEvidence>& ranks,
 
 void find_other_sides(std::vector<RankEvidence>& ranks) {
   // First collect the pipes on which threads wait, then find the ends of these pipes, then assign
-  // them. Only processes of the ranks are searched. A process outside the job stays unknown.
+  // them. Only processes of the ranks are searched, so a process outside the job is not found.
   std::map<std::string, PipeEnds> pipes;
   const auto each_waiting = [&](const auto& action) {
     for (RankEvidence& rank : ranks) {
@@ -353,7 +354,7 @@ void find_other_sides(std::vector<RankEvidence>& ranks) {
   each_waiting([&](const ProcessFacts& process, Wait& wait) {
     const PipeEnds& ends = pipes[wait.path];
     const auto& others = wait.kind == WaitKind::write ? ends.readers : ends.writers;
-    // A process that has both ends of a pipe open does not wait for another process.
+    // The process may have both ends of the pipe open, but it is not waiting for itself.
     const auto other = std::ranges::find_if(others, [&](pid_t pid) { return pid != process.pid; });
     wait.holder = other == others.end() ? 0 : *other;
   });

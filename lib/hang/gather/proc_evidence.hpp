@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the state of a rank's processes from /proc. A process may exit or change while it is read;
-// vanished processes are omitted. Does I/O, but blocks only for the kernel's response, which is
-// immediate for /proc. Thread-safe.
+// vanished processes are omitted. Performs I/O, but the kernel serves /proc without delay.
+// Thread-safe.
 #pragma once
 
 #include "hang/evidence.hpp"

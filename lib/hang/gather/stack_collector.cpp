@@ -126,8 +126,8 @@ void StackCollector::start(const Task& task) {
           finished(id, task, output);
         }
       });
-  // If a program is missing, it is missing for every process. gaps_ is a set, so the report has one
-  // line about it. next() continues with the next task.
+  // A missing program is reported for every process, but gaps_ is a set, so only one line remains.
+  // next() continues with the next task.
   if (helper) {
     running_[id] = std::move(*helper);
   } else if (helper.error().code == Errc::not_found) {

@@ -148,7 +148,7 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
   out.is_transfer =
       flag_of(dump, value, "is_p2p") || out.operation == "send" || out.operation == "recv";
   out.peer = out.is_transfer ? peer_of(called) : -1;
-  // Some backends only mark it as retired.
+  // Some backends mark a completed operation only as retired.
   out.over = text_of(dump, value, "state") == "completed" || flag_of(dump, value, "retired");
   out.created = number_of(dump, value, "time_created_ns");
   return out;
@@ -332,7 +332,7 @@ class Groups {
       }
       return;
     }
-    // As in positions.cpp, the newest completed and the oldest pending operations remain.
+    // As in positions.cpp, the newest completed and the oldest pending operations are kept.
     if (position.recent.size() == kRecentMax) {
       position.recent.erase(position.recent.begin());
     }

@@ -66,9 +66,9 @@ std::string headline(const Verdict& verdict) {
 std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts) {
   std::vector<std::string> out{
       fmt::format("hang: {}", headline(verdict)),
-      fmt::format("  no progress for {:.0f} s, the limit{} is {:.0f} s; {}",
+      fmt::format("  no progress for {:.0f} s ({}limit {:.0f} s); {}",
                   facts.quiet,
-                  facts.automatic ? " (auto)" : "",
+                  facts.automatic ? "automatic " : "",
                   facts.limit,
                   action_text(facts.action))};
   const std::size_t gaps = std::min(kGapLines, facts.gaps.size());

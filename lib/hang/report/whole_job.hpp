@@ -20,7 +20,7 @@ inline constexpr int kRanksOfNodeMax = 4096;
 // processes.
 [[nodiscard]] Evidence summary_of(const Evidence& evidence);
 
-// A node's part in an inquiry.
+// How a node responded to an inquiry.
 enum class NodeState : std::uint8_t {
   answered,
   finished,    // all its ranks exited successfully
