@@ -78,9 +78,9 @@ struct LaunchConfig {
   RendezvousConfig rendezvous;                   // parsed rdzv_conf
   TokenSource token;  // source of the secret that nodes authenticate with
   // All hosts of the job according to the platform. If the nodes share no secret, only these hosts
-  // may join the job. If none, any host may join.
+  // may join the job. If unset, any host may join.
   std::optional<Said<std::vector<std::string>>> named_hosts;
-  bool standalone = false;       // set, or (as in torchrun) default for one node if no port is set
+  bool standalone = false;       // --standalone, or (as in torchrun) one node without a port
   std::optional<int> node_rank;  // static: always set; c10d: only if specified
   bool nodes_are_numbered = false;  // node_rank comes from the platform, so it is unique per node
   std::vector<std::string> rank_order;  // node names from --rank-order; if empty, the natural order
@@ -151,8 +151,8 @@ struct LaunchConfig {
   // job.toml", "default", "implied by …".
   std::map<std::string, std::string> origins;
 
-  // The value of each setting as --explain prints it, keyed like `origins`. The text from its
-  // source unless a step of resolve() replaces it.
+  // The value of each setting as --explain prints it, keyed like `origins`. This is the text from
+  // the setting's source unless a step of resolve() replaces it.
   std::map<std::string, std::string> shown;
 
   bool operator==(const LaunchConfig&) const = default;

@@ -37,7 +37,7 @@ struct FileValues {
 
 class Layers {
  public:
-  // `files`: the one with the highest precedence first.
+  // `files` are in descending order of precedence.
   [[nodiscard]] static Result<Layers> collect(const CommandLine& line,
                                               const Environ& environ,
                                               const std::vector<FileValues>& files);
@@ -49,7 +49,7 @@ class Layers {
   // Sets a value from the platform, unless a source with higher precedence has set one.
   void add(OptionId id, std::string text, std::string origin);
 
-  // Overrides all sources. Used to show the view of another node.
+  // Overrides all sources. Used to show the settings of another node.
   void replace(OptionId id, std::string text, std::string origin);
 
   // True if any source except the default has set it.

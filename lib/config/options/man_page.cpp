@@ -19,17 +19,16 @@ muster \- launch the workers of a distributed job, like torchrun
 .SH DESCRIPTION
 muster starts one copy of PROGRAM for each worker on this node. If you run the same command on
 several nodes, they form one larger job. muster sets the environment that PyTorch's
-init_process_group("env://") reads, serves the workers' store, and prints their output or writes it
-to files. When a worker fails, muster stops or restarts all workers and reports which worker failed
-first, and why. When muster exits, no process of the job remains.
+init_process_group("env://") reads, serves the workers' store, and prints the workers' output or
+writes it to files. When a worker fails, muster stops or restarts all workers and reports which
+worker failed first, and why. When muster exits, no process of the job remains.
 .PP
 If PROGRAM ends in .py, it is run as "python3 \-u PROGRAM". The interpreter is $PYTHON_EXEC, else
-python3 of the active virtual environment, else python3 in PATH. Executable files are run directly.
-When invoked as torchrun, every PROGRAM is a Python script unless \-\-no\-python is set. When
-invoked as torch.distributed.launch, muster also inserts \-\-local_rank=N before the program's
-arguments.
-In PROGRAM and its arguments, muster replaces ${local_rank}, ${rank}, ${node_rank} and
-${world_size} with the worker's values, ${leader_addr} with the address of the node of rank 0, and
+python3 from the active virtual environment, else python3 in PATH. Executable files are run
+directly. When invoked as torchrun, every PROGRAM is a Python script unless \-\-no\-python is set.
+When invoked as torch.distributed.launch, muster also inserts \-\-local_rank=N before the program's
+arguments. In PROGRAM and its arguments, muster replaces ${local_rank}, ${rank}, ${node_rank} and
+${world_size} with the worker's values, ${leader_addr} with the address of the node with rank 0, and
 ${port0} ..., ${leader_port0} ... with reserved ports. Any other $ is left unchanged. When invoked
 as torchrun or torch.distributed.launch, only ${local_rank}, $local_rank and reserved ports are
 replaced, and $$ becomes $.
@@ -56,15 +55,15 @@ muster \-\-nnodes=2:4 \-\-rdzv\-backend=c10d \-\-rdzv\-endpoint=head:29400 train
 The endpoint is an address of one of the nodes; no separate server is needed. Further addresses,
 separated by commas, are fallbacks. Ranks follow the natural order of host names (node7 before
 node66), \-\-rank\-order, or \-\-node\-rank on every node. Without \-\-rdzv\-backend=c10d, a job
-has exactly \-\-nnodes nodes, each needs its \-\-node\-rank, and nodes and workers connect to
+has exactly \-\-nnodes nodes, each node needs a \-\-node\-rank, and the nodes and workers connect to
 \-\-master\-addr:\-\-master\-port.
 .SS The workers' store
-\-\-store\-via=direct: workers connect to the launcher on the node of rank 0. That launcher asks the
-launcher on the client's node whether the client belongs to this job, and rejects all others. proxy:
-MASTER_ADDR is 127.0.0.1 and the launchers forward the traffic; this also works through network
-address translation. Programs that listen on other ports of MASTER_ADDR must then use
-${leader_addr}. open: any client that can reach the port is accepted. The setting on the node of
-rank 0 applies to the whole job.
+\-\-store\-via=direct: workers connect to the launcher on the node with rank 0. That launcher checks
+with the launcher on the client's node that the client belongs to this job, and rejects all other
+clients. proxy: MASTER_ADDR is 127.0.0.1 and the launchers forward the traffic; this also works
+through network address translation. Programs that listen on other ports of MASTER_ADDR must then
+use ${leader_addr}. open: any client that can reach the port is accepted. The setting on the node
+with rank 0 applies to the whole job.
 .SS Launching over ssh
 .nf
 muster \-\-hosts a:4,b:2 train.py
@@ -74,8 +73,8 @@ muster \-\-hostfile machines \-x WANDB_API_KEY \-\-nproc\-per\-node=auto train.p
 These commands start the job on the given hosts over ssh and print its output here. The working
 directory and the path to muster are the same on every host. The number after a host is its number
 of workers. Hosts may be ranges (rack[01\-16]:8), include a user (me@b), or be IPv6 addresses
-([::1]:4). A host file has one host per line, such as "a slots=4" or "a:4". It may also repeat
-names, like a PBS node file. A line may also set devices=0,1, user=NAME and port=N. \-\-hosts
+([::1]:4). A host file has one host per line, such as "a slots=4" or "a:4". Names may be repeated,
+as in a PBS node file. A line may also set devices=0,1, user=NAME and port=N. \-\-hosts
 \(aqa:2@0,1;b:2@2,3\(aq selects GPUs on each host; \-\-devices selects the same ones on all hosts.
 The local host is started without ssh. \-\-include=\(aqa@b:0,2\(aq keeps host a and GPUs 0 and 2 on
 b; \-\-exclude=\(aqb:0\(aq keeps everything except GPU 0 on b, like DeepSpeed\(aqs launcher. Each
@@ -85,17 +84,17 @@ status 69. Transient failures, such as a host that is still booting or a refused
 retried for \-\-hosts\-timeout seconds (30). If a host is lost later, the job fails with the same
 status unless \-\-nnodes=MIN:MAX allows fewer nodes. ssh must be able to log in without a prompt.
 \-\-rsh=COMMAND selects another remote shell, or ssh with other options. It replaces the default
-command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. ssh also gets
-ControlMaster=no, unless COMMAND sets ControlMaster. Signals are forwarded to all hosts. When muster
-exits or a connection breaks, the remote processes are killed.
+command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. muster also passes
+ControlMaster=no to ssh, unless COMMAND sets ControlMaster. Signals are forwarded to all hosts. When
+muster exits or a connection breaks, the remote processes are killed.
 .PP
 All settings are forwarded. So are the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
 PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
-PYTHON, PYTORCH_ or TORCH. \-x NAME or \-x NAME=VALUE adds a variable, \-x \(aqNAME*\(aq all that
-match. Variables are sent over the connection, never on a command line. Standard input is not
-forwarded. With \-\-label each line begins with [host:rank]. With more than \-\-rsh\-fanout (32)
-hosts, the first ones start the others, which requires ssh access between hosts. The nodes connect
-to a free port on the first host, or to \-\-rdzv\-endpoint.
+PYTHON, PYTORCH_ or TORCH. \-x NAME or \-x NAME=VALUE adds a variable; \-x \(aqNAME*\(aq adds all
+variables that match. Variables are sent over the connection, never on a command line. Standard
+input is not forwarded. With \-\-label each line begins with [host:rank]. With more than
+\-\-rsh\-fanout (32) hosts, the first hosts start the others, which requires ssh access between
+hosts. The nodes connect to a free port on the first host, or to \-\-rdzv\-endpoint.
 .SS Keys of \-\-rdzv\-conf
 Times are in seconds; fractions are allowed. Unknown keys are ignored, with a warning if one
 resembles a known key.
@@ -108,19 +107,20 @@ GPUs of this node. GPU\- and MIG\- names are used unchanged. \-\-virtual\-local\
 worker only its own GPU, with LOCAL_RANK=0. Set it if the workers use several MIG slices, because a
 process can use only one.
 .PP
-\-\-numa\-binding selects the CPUs of each worker by the NUMA node of the GPU with its local rank.
-Without GPUs, or with fewer GPUs than workers, the workers are spread across the NUMA nodes. The
-values are: node: all CPUs of the NUMA node. socket: all CPUs of its socket. exclusive: an equal
-share of the NUMA node's physical cores. core\-complex: the CPUs that share one last\-level cache.
-auto: same as node if the host has several NUMA nodes and the GPUs' locations are known. Memory is
-allocated from the same NUMA nodes while they have free memory. A binding never exceeds muster's own
-CPU affinity and does not need numactl. \-\-explain shows the masks.
+\-\-numa\-binding selects each worker's CPUs based on the NUMA node of its GPU, which is the GPU
+whose index is the worker's local rank. Without GPUs, or with fewer GPUs than workers, the workers
+are spread across the NUMA nodes. The values are: node: all CPUs of the NUMA node. socket: all CPUs
+of the NUMA node's socket. exclusive: an equal share of the NUMA node's physical cores.
+core\-complex: the CPUs that share one last\-level cache. auto: same as node if the host has several
+NUMA nodes and the GPUs' locations are known. Memory is allocated from the same NUMA nodes while
+they have free memory. A binding never exceeds muster's own CPU affinity and does not need numactl.
+\-\-explain shows the masks.
 )";
 
 constexpr std::string_view kPorts = R"(.SH PORTS
 \-\-ports=N reserves N TCP ports on each node for its workers. \-\-leader\-ports=N reserves N ports
-on the node of rank 0 for all workers. Ports come from \-\-port\-range if set, at most 256 of each
-kind:
+on the node with rank 0 for all workers. Each option reserves at most 256 ports, from
+\-\-port\-range if it is set. For example:
 .PP
 .nf
 muster \-\-ports=1 vllm serve model \-\-port \(aq${port0}\(aq
@@ -133,24 +133,24 @@ sets SO_REUSEADDR can listen on it, on any IPv4 or IPv6 address; without SO_REUS
 with "Address already in use". Any other program that binds exactly this port with SO_REUSEADDR can
 also take it. UDP ports are not reserved.
 .PP
-With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 the worker of rank 0 serves the workers' store, as under
+With TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 the worker with rank 0 serves the workers' store, as under
 torchrun, and muster reserves MASTER_PORT for it in the same way. The variable has no effect with
 \-\-rdzv\-backend=static.
 )";
 
 constexpr std::string_view kShown = R"(.SH MONITORING
-The owner of a job, and root, can inspect and control it with musterctl on the same host. The job
-needs no option for this. The commands are status, top, events, timeline, stacks, flights, stop and
-drain. \-\-http=PORT also shows the job to browsers and monitoring systems on 127.0.0.1. To show it
-to other hosts, use \-\-http=0.0.0.0:PORT or another address. The page and /v1 contain output of
-failed workers, so they require a key. muster prints the URL with the key on standard error, and
-musterctl url prints it again. A browser keeps the key as a cookie; programs send it as
-"Authorization: Bearer KEY". \-\-http\-key=FILE reads the key from a file that only you can read;
-\-\-http\-key=none disables it. Arguments and environment variables of the job are not shown. Only
-GET and HEAD are supported, so clients cannot change anything. PORT 0 selects a free port. If the
-port is taken, muster prints a warning and the job continues. Each node reports all details of its
-own workers. For other nodes it reports only the information that nodes exchange when a round
-starts.
+The owner of a job, and root, can inspect and control it with musterctl on the same host. No option
+is needed for this. The commands are status, top, events, timeline, stacks, flights, stop and drain.
+\-\-http=PORT also serves the job's status to browsers and monitoring systems on 127.0.0.1. To make
+it reachable from other hosts, use \-\-http=0.0.0.0:PORT or another address. The page and /v1
+contain output of failed workers, so they require a key. muster prints the URL with the key on
+standard error, and musterctl url prints it again. A browser keeps the key as a cookie; programs
+send it as "Authorization: Bearer KEY". \-\-http\-key=FILE reads the key from a file that only you
+can read; \-\-http\-key=none disables it. Arguments and environment variables of the job are not
+shown. Only GET and HEAD are supported, so clients cannot change anything. PORT 0 selects a free
+port. If the port is taken, muster prints a warning and the job continues. Each node reports all
+details of its own workers. For other nodes it reports only the information that nodes exchange when
+a round starts.
 .TP
 /
 a page with a live diagram of the job
@@ -179,7 +179,7 @@ for signals (129 to 192). Once an attempt has run for longer, later attempts do 
 With \-\-quick\-failures=off muster uses all restarts.
 .SH SIGNALS
 SIGTERM, SIGINT, SIGHUP and SIGQUIT stop the job: muster restarts nothing, notifies the other nodes
-that this node leaves, forwards the signal to the workers, waits for \-\-shutdown\-timeout, then
+that this node is leaving, forwards the signal to the workers, waits for \-\-shutdown\-timeout, then
 sends SIGKILL. A second SIGTERM, SIGINT or SIGQUIT skips the remaining wait. SIGUSR1 and SIGUSR2 are
 forwarded to each worker's main process and do not stop muster; a worker that does not handle them
 dies, which is a failure. Ctrl\-Z stops the workers too. Signals that were ignored when muster
@@ -190,8 +190,8 @@ Some schedulers signal every process of a job directly, including the workers. W
 each signal only once. A second SIGTERM then has no effect, because such schedulers send several. A
 worker that is killed by a stop signal does not count as failed if muster also receives a stop
 signal within 1 s. auto, the default, does this in a Slurm step for signals from Slurm itself
-(scancel, \-\-signal=USR1@30, the time limit, preemption), and forwards signals that others send
-only to muster (timeout, a shell). In such a step muster waits for the workers until
+(scancel, \-\-signal=USR1@30, the time limit, preemption), and forwards signals that other programs
+send only to muster (timeout, a shell). In such a step muster waits for the workers until
 SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-timeout was set,
 only that time applies. Slurm may kill the workers earlier. \-\-signal\-delivery=leader forwards
 every signal; use it with Slurm's ProctrackType=proctrack/pgid, which does not signal the workers.
@@ -220,34 +220,35 @@ muster. 124: stopped by \-\-on\-hang=stop. 126: the program cannot be executed. 
 does not exist. 128+n: muster was interrupted by signal n.
 .SH HANGS
 With \-\-hang\-timeout=SECONDS muster polls the workers once a second. Progress is a step
-(muster.worker.progress in Python) or an operation of muster's collective library. If a job has
+(muster.worker.progress in Python) or an operation of muster's collective library. If a job reports
 neither, each line of output that passes through muster (\-\-label, \-\-tee) or goes to its log
-files counts as progress. If progress stops for SECONDS, muster names the rank that blocks the
-others and the cause: process state, system call, stacks (from py\-spy and eu\-stack, if in PATH),
-child processes and the position in the collective operations. A rank that writes output or does I/O
-counts as slow, not hung, until ten times the limit has passed. With auto, the limit is three times
-the longest of the last 64 intervals between steps, and at least 10 s. Before the fifth step it is
-30 minutes.
+files counts as progress. If progress stops for SECONDS, muster reports which rank blocks the
+others, and the evidence: process state, system call, stacks (from py\-spy and eu\-stack, if in
+PATH), child processes and the position in the collective operations. A rank that writes output or
+does I/O counts as slow, not hung, until ten times the limit has passed. With auto, the limit is
+three times the longest of the last 64 intervals between steps, and at least 10 s. Before the fifth
+step it is 30 minutes.
 .PP
-\-\-on\-hang=report only reports the hang. restart kills the named rank, which counts as a failure
-and uses one of \-\-max\-restarts. stop also kills it and stops the job with code 124; the report
+\-\-on\-hang=report only reports the hang. restart kills that rank, which counts as a failure and
+uses one of \-\-max\-restarts. stop also kills it and stops the job with exit code 124; the report
 then states that the rank "made no progress and was killed" and names \-\-on\-hang=stop. hang/N in
 the log directory contains verdict.json, evidence.json and one file per rank. In a multi\-node job
 all nodes are inspected at the same time. All of them print one verdict with the rank and its node;
 the leader prints it in full, and its \-\-on\-hang applies to the whole job.
 .SH FAILURE REPORT
-After a failure, and with \-\-log\-dir, the run's log directory holds report.json; "musterctl report
-DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code, program, node,
-workers, attempts, max_restarts, verdict (why the job ended), root_cause (the worker that failed
-first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code, signal, out_of_memory,
-message and traceback of a Python exception, stderr_tail, error_file), other_failures with
-other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed (processes
-that are still running).
+After a failure, and with \-\-log\-dir, the run's log directory contains report.json; "musterctl
+report DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code,
+program, node, workers, attempts, max_restarts, verdict (why the job ended), root_cause (the worker
+that failed first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code, signal,
+out_of_memory, message and traceback of a Python exception, stderr_tail, error_file), other_failures
+with other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed
+(processes that are still running).
 .PP
-From the first round on, the same directory holds events.jsonl: one JSON object per line for each
-event on this node (v, time, event, node, round and event\-specific fields). The last event is
-job_ended. v is 1. Programs must ignore unknown events and fields. lib/agent/EVENTS.md in the source
-tree lists them all. The file does not contain arguments or environment variables of the job.
+From the first round on, the same directory contains events.jsonl, which has one line with a JSON
+object for each event on this node (v, time, event, node, round and event\-specific fields). The
+last event is job_ended. v is 1. Programs must ignore unknown events and fields. All events are
+listed in lib/agent/EVENTS.md in the source tree. The file does not contain arguments or environment
+variables of the job.
 .SH SEE ALSO
 .BR muster\-store (1),
 .BR musterctl (1)

@@ -32,7 +32,7 @@ Duration to_duration(double seconds) {
       std::chrono::duration<double>(std::min(seconds, kSecondsMax)));
 }
 
-// The rules parse a value and return the violated rule, or an empty string.
+// Each check parses a value and returns the violated rule, or an empty string.
 std::string check_number(const std::string& text, RdzvValue& out) {
   const auto value = parse_python_float(text);
   out.number = value.value_or(0);
@@ -126,7 +126,7 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
     {"any_program", "false", true, true, check_flag, store_flag<&Config::any_program>,
      "If true, nodes may run different programs or pass different arguments. By default a node "
      "with a different command is rejected"},
-    // As in torchrun, these are checked, but they have no effect.
+    // As in torchrun, the values of these keys are validated, but have no effect.
     {"close_timeout", "", false, false, check_positive, nullptr,
      "muster notifies all nodes of the end of a job immediately, over open connections"},
     {"read_timeout", "", false, false, check_positive, nullptr,
@@ -140,7 +140,8 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
 
 // clang-format on
 
-// True if this backend's launcher reads the key. torchrun's c10d also checks keys without effect.
+// True if the key's value is validated for this backend. As in torchrun, c10d also validates keys
+// without effect.
 bool is_checked(const RdzvKey& key, std::string_view backend) {
   return backend == "static" ? key.in_static : key.in_c10d || !key.in_static;
 }

@@ -28,7 +28,7 @@ struct RdzvKey {
   bool in_c10d;                    // has an effect with --rdzv-backend=c10d
   bool in_static;                  // has an effect with --rdzv-backend=static
   std::string (*check)(const std::string& text, RdzvValue& out);  // returns the violated rule
-  void (*store)(const RdzvValue& value, RendezvousConfig& out);   // null if another key uses it
+  void (*store)(const RdzvValue& value, RendezvousConfig& out);   // null if the value is not stored
   std::string_view help;  // one sentence; if the key has no effect, the reason
 };
 

@@ -22,7 +22,7 @@ bool means_workers(std::string_view name) {
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
-// The maximum edit distance of a suggestion: two in a name of six letters.
+// The maximum edit distance of a suggestion, for example two for a name of six letters.
 std::size_t largest_distance(std::string_view name) {
   return std::max<std::size_t>(1, name.size() / 3);
 }

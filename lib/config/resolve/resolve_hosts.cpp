@@ -230,7 +230,7 @@ Result<void> read_nodes(const Resolution& r, HostsRequest& out) {
     return r.layers.refuse(
         nnodes,
         fmt::format(
-            "--hosts names {}; omit this option or use MIN:{}", counted(count, "node"), count));
+            "--hosts lists {}; omit this option or use MIN:{}", counted(count, "node"), count));
   }
   out.nodes_min = static_cast<int>(*min);
   return {};

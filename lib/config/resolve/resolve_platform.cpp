@@ -46,7 +46,7 @@ PlatformFacts facts_of(const Environ& environ, const Machine& machine) {
   return facts;
 }
 
-// A pod knows its index, but only the user knows the number of pods.
+// A pod's environment contains its index, but only the user knows the number of pods.
 void learn_nodes(const Step& s, PlatformPlan& plan);
 
 Result<void> find_plan(const Step& s) {

@@ -159,7 +159,7 @@ TEST_CASE("numa: an impossible policy is an error that names the option") {
 
 TEST_CASE("numa: with one launcher per worker, the launcher's parent decides") {
   const Launch launch{{"--numa-binding=node"}, kTwoTasks};
-  CHECK(contains(launch.error(), "started one launcher per worker, and each sees only itself"));
+  CHECK(contains(launch.error(), "started one launcher per worker, and each sees only its own"));
   const LaunchConfig left = Launch{{"--numa-binding=auto"}, kTwoTasks}.config();
   CHECK(left.numa_plan.ranks.empty());
   CHECK(contains(left.numa_plan.reason, "binds its tasks"));

@@ -209,7 +209,7 @@ TEST_CASE("hosts: with --nnodes=MIN:MAX machines may be missing") {
   CHECK(request({"--hosts=a,b", "--nnodes=2"}).nodes_min == 2);
   for (const std::string text : {"3", "1:3", "0:2", "2:1", "x", "1:2:2"}) {
     INFO(text);
-    CHECK(error({"--hosts=a,b", "--nnodes=" + text}).find("--hosts names 2") != std::string::npos);
+    CHECK(error({"--hosts=a,b", "--nnodes=" + text}).find("--hosts lists 2") != std::string::npos);
   }
 }
 
