@@ -44,8 +44,8 @@ Result<void> leave_to_platform(const Resolution& r, NumaPolicy policy) {
   return r.layers.refuse(
       OptionId::numa_binding,
       fmt::format("{} started one launcher per worker, and each sees only its own worker; use the "
-                  "platform's binding (srun --cpu-bind, mpirun --bind-to) or start one launcher per "
-                  "node",
+                  "platform's binding (srun --cpu-bind, mpirun --bind-to) or start one launcher "
+                  "per node",
                   r.config().platform.what));
 }
 
