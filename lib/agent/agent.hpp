@@ -16,7 +16,7 @@
 
 namespace muster {
 
-// State that the agent shares with its guard in a multi-node job. main creates it before
+// State that the agent shares with its guard in a multi-node job. main creates it before it calls
 // run_guarded.
 struct SharedWithGuard {
   NodeSockets sockets;

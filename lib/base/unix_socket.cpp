@@ -45,7 +45,7 @@ bool send_with_fds(int to, std::span<const char> data, std::span<const int> fds)
   if (fds.empty() || fds.size() > kMostPassedFds) {
     return false;
   }
-  // The data is never written to, but iovec is not const-correct.
+  // The data is not modified, but iovec is not const-correct.
   Message message({const_cast<char*>(data.data()), data.size()});
   message.header.msg_controllen = CMSG_SPACE(fds.size_bytes());
   cmsghdr* const part = CMSG_FIRSTHDR(&message.header);

@@ -80,8 +80,8 @@ struct LaunchConfig {
   // All hosts of the job according to the platform. If the nodes share no secret, only these hosts
   // may join the job. If unset, any host may join.
   std::optional<Said<std::vector<std::string>>> named_hosts;
-  bool standalone = false;       // --standalone, or (as in torchrun) one node without a port
-  std::optional<int> node_rank;  // static: always set; c10d: only if specified
+  bool standalone = false;          // --standalone, or (as in torchrun) one node without a port
+  std::optional<int> node_rank;     // static: always set; c10d: only if specified
   bool nodes_are_numbered = false;  // node_rank comes from the platform, so it is unique per node
   std::vector<std::string> rank_order;  // node names from --rank-order; if empty, the natural order
   std::string iface;                    // as typed; its address is in local_addr

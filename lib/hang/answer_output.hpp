@@ -28,7 +28,8 @@ class AnswerOutput {
   // life either.
   [[nodiscard]] bool is_answering(int rank, TimePoint now) const;
 
-  // Given the rank's total output `bytes`, returns the part that counts.
+  // Given the rank's total output `bytes`, returns the number of bytes that do not belong to
+  // answers.
   [[nodiscard]] std::uint64_t count(int rank, std::uint64_t bytes, TimePoint now);
 
   // New workers have started.

@@ -84,7 +84,7 @@ struct ProcessFacts {
 struct Operation {
   std::uint64_t number = 0;
   std::string what{};     // "all_reduce sum f32[25]": must be the same on all ranks
-  int peer = -1;          // for send and recv: group rank of the other side
+  int peer = -1;          // for send and recv: group rank of the peer
   std::uint64_t age = 0;  // ns since the call
   bool operator==(const Operation&) const = default;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HangCore: decides when to check the ranks of an attempt, when they have made no progress for too
 // long, and what to do then. Progress is a step, an operation of the collective library, or a line
-// of output. CPU time and I/O are only signs of life. Time is an argument, effects are data, no
-// I/O. Stepped by hang_watch; value-like.
+// of output. CPU time and I/O are only signs of life. Time is an argument, effects are data, and
+// there is no I/O. Stepped by hang_watch; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -169,7 +169,7 @@ class HangCore {
   TimePoint judging_since_{};
   std::optional<TimePoint> judge_after_{};  // no verdict before this time, because of signs of life
   std::optional<Verdict> announced_{};
-  std::optional<TimePoint> told_at_{};  // told() was called before the limit had passed here
+  std::optional<TimePoint> told_at_{};  // set if told() was called before our own limit had passed
 };
 
 }  // namespace muster::hang

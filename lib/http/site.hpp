@@ -34,7 +34,7 @@ struct HttpResponse {
   std::string location;    // target of a redirect
   std::string set_cookie;  // empty if none
   // Send the server-sent events from `cursor` on instead of a body. The stream ends with the job
-  // or, without `follow`, after the events that exist already.
+  // or, without `follow`, after the existing events.
   bool events = false;
   bool follow = true;
   std::uint64_t cursor = 0;

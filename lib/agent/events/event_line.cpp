@@ -57,9 +57,9 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// A lost node or a new node is a warning. The failure of a rank is not, because the leader already
-// warns of it. A planned departure is not either: the node that leaves prints its own message, and
-// all nodes leave when the whole job is stopped.
+// Losing or gaining a node is a warning. The failure of a rank is not, because the leader already
+// warns of it. A planned departure is not a warning because the node that leaves prints its own
+// message, and because all nodes leave when the whole job is stopped.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");
   const bool is_planned = asked.reason.find("' leaves: ") != std::string::npos;

@@ -27,7 +27,7 @@ class EventStream {
   EventStream(std::string node, Clock wall_seconds)
       : node_(std::move(node)), wall_seconds_(std::move(wall_seconds)) {}
 
-  // Call before the first event. The sink must outlive the last one.
+  // Call before the first event. The sink must live until after the last event.
   void add(EventSink& sink) { sinks_.push_back(&sink); }
 
   // Applies to later events.

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 15> kTexts{
     "has died, or its host cannot be reached"};
 
 constexpr std::size_t kMessageLinesMax = 4;  // per exception; NCCL's messages have several lines
-constexpr std::size_t kLinesWithoutTraceback = 4;  // for a program that is not Python
+constexpr std::size_t kLinesWithoutTraceback = 4;  // for a program that is not written in Python
 
 // The message of the exception whose frames begin at `at`.
 std::string message_at(const std::vector<std::string>& lines, std::size_t at) {

@@ -24,7 +24,7 @@ class MungeService final : public CredentialService {
   // `environment` is passed to the programs, which are looked up in its PATH.
   MungeService(asio::io_context& loop, std::vector<std::string> environment);
 
-  // Tests that MUNGE works for us: it encodes a secret and decodes it again.
+  // Tests whether MUNGE works for this user: encodes a secret and decodes it again.
   void prove(std::function<void(Result<void>)> done);
 
   void seal(const std::string& secret, Done done) override;

@@ -40,7 +40,7 @@ class NamedHosts {
   std::shared_ptr<FirstUse> first_use_;
   std::function<void()> done_;
   std::set<std::string> addresses_;
-  std::vector<std::unique_ptr<NameLookup>> lookups_;  // one per lookup that was started
+  std::vector<std::unique_ptr<NameLookup>> lookups_;  // one per name
   std::size_t answered_ = 0;
 };
 

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-// Converts 16 random hexadecimal digits. Avoids 0, which is not a valid id.
+// Converts 16 random hexadecimal digits to an id. Never returns 0, which is not a valid id.
 std::uint64_t number_from(std::string_view hex) {
   std::uint64_t number = 0;
   std::from_chars(hex.data(), hex.data() + hex.size(), number, 16);

@@ -72,7 +72,7 @@ std::string RollCallView::take(TimePoint now, const RollCall& call, const std::s
     return {};
   }
   if (call.needed > 0) {
-    call_ = call;  // otherwise keeps the last list: this node cannot connect now
+    call_ = call;  // while this node cannot connect, the previous list remains
   }
   trouble_ = trouble;
   news_ = true;

@@ -65,8 +65,8 @@ class RollCallView {
   [[nodiscard]] std::string line(const std::string& text);
 
   RollCallStyle style_;
-  std::optional<TimePoint> since_;        // none if not waiting
-  std::optional<TimePoint> counts_from_;  // none if it never gives up
+  std::optional<TimePoint> since_;        // unset if not waiting
+  std::optional<TimePoint> counts_from_;  // unset if this node never gives up
   bool news_ = false;                     // a change has not been shown yet
   bool repeats_ = false;
   TimePoint shown_at_{};

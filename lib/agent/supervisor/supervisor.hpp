@@ -39,8 +39,8 @@ class Supervisor : public ProcessObserver, public RoundUser {
  public:
   Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings);
 
-  // Handles one event and everything that follows from it immediately. A call from within a call to
-  // the site or to the round source is queued until the current event is done.
+  // Handles one event and all of its immediate consequences. A call from within a call to the site
+  // or to the round source is queued until the current event is done.
   void handle(const SupervisorEvent& event) override;
 
   // The round source calls this at most once for each await_round().

@@ -73,8 +73,8 @@ void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal)
   result_.interrupting_sender = signal.sender;
   signalled_at_ = turn.now;
   leave_at_ = turn.now;
-  // The other nodes get the same signal from the scheduler, so the announcement waits
-  // (say_leaving).
+  // The other nodes get the same signal from the scheduler, so the announcement is delayed (see
+  // say_leaving).
   if (signal.reached_workers && others_ > 0 && attempt_open_) {
     leave_at_ = turn.now + kSignalSpread;
     return;
@@ -124,7 +124,7 @@ void SupervisorCore::regroup(Turn& turn) {
 }
 
 // True if the signal is only for the workers. Ctrl-Z is passed to them as SIGSTOP, because SIGTSTP
-// has no effect on a process group without a shell as its parent.
+// has no effect on an orphaned process group.
 // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 bool SupervisorCore::relay(Turn& turn, const SignalReceived& signal) {
   const int signo = signal.signo;
@@ -228,7 +228,7 @@ void SupervisorCore::take_second_signal(Turn& turn) {
       deadline_ = signal.reached_workers ? std::max(deadline_, {drained_by(turn.now)}) : deadline_;
       stop_until_ = deadline_;
     }
-    // The workers have already got the signal that is stopping them.
+    // The workers have already received the signal that is stopping them.
     if (signal.signo != result_.stop_signal && !signal.reached_workers) {
       turn.out.emplace_back(SignalGroups{signal.signo});
     }

@@ -2,8 +2,8 @@
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
 // job's result. It does not decide when a round starts or whether another one follows. It reports
 // what happened to the workers, and runs, stops or finishes on request (round_source.hpp). A table
-// of states and events. Time is an argument, effects are data, no I/O. Driven by agent/supervisor
-// and by the simulator; single-threaded; value-like. States: README.md.
+// of states and events. Time is an argument, effects are data, and there is no I/O. Driven by
+// agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -57,7 +57,7 @@ class SupervisorCore {
   // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
 
-  // The number of attempts so far, which is also the number of the next one.
+  // The number of attempts so far, which is also the index of the next attempt.
   [[nodiscard]] int starts() const { return starts_; }
 
   // A single line for traces and failed checks.
@@ -186,11 +186,11 @@ class SupervisorCore {
   bool groups_empty_ = false;   // no process remains to be stopped; reported once
   bool attempt_open_ = false;   // the attempt was started, and CloseAttempt was not emitted yet
   bool awaits_signal_ = false;  // a worker's failure is held, because we may get the same signal
-  std::optional<TimePoint> leave_at_;  // when to notify the others that this node leaves
+  std::optional<TimePoint> leave_at_;  // when to notify the others that this node is leaving
   std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
-  std::set<int> dying_;                // local ranks of live_ that are exiting
+  std::set<int> dying_;                // local ranks of the workers in live_ that are exiting
   std::optional<int> early_;           // the worker whose failure was recorded while it was dying
-  TimePoint dying_until_{};            // how long the kernel may take to free the memory
+  TimePoint dying_until_{};            // deadline for the kernel to free the memory
   std::optional<Outcome> closed_;      // the job's outcome for this node
   JobResult result_;
   std::vector<WorkerFailure> failures_before_;  // from the last attempt, while we wait for a round

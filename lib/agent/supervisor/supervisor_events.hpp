@@ -115,7 +115,7 @@ struct LeaveRound {
   std::string reason;
 };
 
-// The scheduler stops the job. `left` is the time that the workers have to exit on their own.
+// The scheduler is stopping the job. `left` is the time that the workers have to exit on their own.
 struct TellDrain {
   int signo = 0;
   Duration left{};

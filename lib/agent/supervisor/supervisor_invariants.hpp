@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invariants of a SupervisorCore between any two events. Checked after every event in simulation
-// and in debug builds. Each rule is a separate row, so that a test can show that it can fail. Pure.
+// and in debug builds. Each rule is a separate row, so that tests can violate each rule separately.
+// Pure.
 #pragma once
 
 #include "agent/supervisor/supervisor_core.hpp"

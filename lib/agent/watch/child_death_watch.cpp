@@ -35,13 +35,13 @@ void ChildDeathWatch::take(const JobEvent& event) {
     watch_.end();
   } else if (const auto* sent = std::get_if<event::WorkersSignalled>(&event.what)) {
     if (sent->signo != SIGSTOP && sent->signo != SIGCONT) {
-      watch_.end();  // a process that was asked to stop may exit in any way
+      watch_.end();  // after a stop request, any exit status is acceptable
     }
   }
 }
 
-// The worker's failure counts immediately, as if the worker itself had died. Without that process
-// the worker may never exit, even if it is asked to.
+// The worker's failure counts immediately, as if the worker itself had died. Without that process,
+// the worker may never exit, even when it is asked to stop.
 void ChildDeathWatch::on_descendant_failure(const DescendantEnd& end) {
   const auto worker = workers_.find(end.local_rank);
   if (worker == workers_.end() || supervisor_.core().state() != SupervisorState::running) {

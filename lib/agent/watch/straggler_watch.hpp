@@ -71,13 +71,13 @@ class StragglerWatch final : public EventSink, public WaitListener {
   std::map<int, double> waited_;    // seconds, by rank
   std::size_t expected_ = 0;
   int world_size_ = 0;
-  TimePoint begun_{};  // when all workers were running
+  TimePoint begun_{};  // when the last worker was started
 
   // for multi-node jobs
   bool is_shared_ = false;             // the round has other nodes
   std::map<int, std::string> labels_;  // labels of its nodes, by first rank
   RoundId heard_of_;                   // the round that the received times belong to
-  RoundId over_;                       // a round whose workers are being stopped here
+  RoundId over_;                       // a round whose workers this node is stopping
   straggler::JobWaits job_waits_;      // used if this node is the leader
   straggler::StragglerCore job_core_;
 };

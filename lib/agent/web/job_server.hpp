@@ -44,7 +44,7 @@ class JobServer {
 
   [[nodiscard]] EventSink& sink() { return site_; }
 
-  // Call after all sinks were added. Error: usage, if the key file cannot be used.
+  // Call after all sinks have been added. Error: usage, if the key file cannot be used.
   [[nodiscard]] Result<void> start();
 
   // Call after the last event. Sends as much as possible without blocking.

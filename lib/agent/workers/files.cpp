@@ -13,8 +13,8 @@
 namespace muster {
 
 std::string read_some(const std::string& path, std::size_t bytes_max) {
-  // O_NONBLOCK: if another program created a pipe at this path, open must not wait for its other
-  // end.
+  // O_NONBLOCK: if another program created a pipe at this path, open() must not block until its
+  // other end is opened.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 
   struct stat facts {};

@@ -106,7 +106,7 @@ std::vector<std::string> folders_in(const std::string& path) {
 }
 
 // Removes the named pipes of PyTorch's flight recorders, and dumps that were written too late to be
-// read. Dumps that muster did not request stay.
+// read. Dumps that muster did not request are kept.
 void remove_flights(const std::string& attempt) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(attempt, error), end; !error && at != end;

@@ -62,8 +62,8 @@ class RunDir {
   std::string path_;
   bool temporary_ = false;
   bool only_tee_ = false;  // the logs contain only output that was also shown
-  // Locked for a directory in /dev/shm while the agent lives, so that a later run can detect an
-  // unused directory (see remove_stale).
+  // A lock on a directory in /dev/shm, held while the agent lives, so that a later run can detect
+  // unused directories (see remove_stale).
   UniqueFd lock_;
 };
 

@@ -34,7 +34,7 @@ Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_round(const Assignment&
 Result<void> AgentRunFolder::prepare(int attempt) {
   const auto made = make(attempt);
   if (!made && !std::exchange(begun_, true)) {
-    return made;  // a wrong --log-dir, reported before any worker has run
+    return made;  // an unusable --log-dir, reported before any worker has run
   }
   begun_ = true;
   if (!made) {
@@ -62,7 +62,7 @@ Result<void> AgentRunFolder::make(int attempt) {
   return run_dir_.make_attempt(attempt, setup_.config.nproc);
 }
 
-// The directory holds only optional files, so losing it must not end the job.
+// The directory contains only optional files, so losing it must not end the job.
 void AgentRunFolder::make_again(int attempt, const Error& why) {
   const std::string lost = run_dir_.path();
   run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);

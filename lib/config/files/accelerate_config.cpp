@@ -119,7 +119,7 @@ class YamlReader {
   }
 
  private:
-  static constexpr std::int64_t kNumberMax = 1'000'000;  // far larger than any job
+  static constexpr std::int64_t kNumberMax = 1'000'000;  // far larger than any job needs
 
   [[nodiscard]] std::unexpected<Error> refuse(std::size_t line, std::string_view why) const {
     return failure(Errc::usage,

@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// A parsed value. The key's rule defines which member is set.
+// A parsed value. Each key uses only some of the members.
 struct RdzvValue {
   double number = 0;
   bool is_yes = false;

@@ -230,7 +230,7 @@ Result<void> look_for_program(const Resolution& r) {
 }
 
 // A user may set MUSTER_WARM for all programs, so it is ignored for programs that are not Python.
-// For these, the option on the command line is an error.
+// The command-line option, in contrast, is rejected for them.
 Result<void> resolve_warm(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::warm)));
   const auto flag = parse_word_flag(text);

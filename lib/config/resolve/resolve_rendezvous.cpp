@@ -170,7 +170,7 @@ Result<void> resolve_conf(const Resolution& r) {
   }
   config.rdzv_conf = std::move(*conf);
   config.rendezvous = *rdzv;
-  // If the endpoint comes from the platform, the platform's first node hosts it, regardless of
+  // If the endpoint comes from the platform, the platform's first node hosts it, regardless of host
   // names.
   if (r.layers.of(OptionId::rdzv_endpoint).source == Source::platform &&
       !config.rendezvous.is_host) {

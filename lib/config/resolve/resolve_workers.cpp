@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// More than the number of CPUs of any host. A larger number is a typing error.
+// More than the number of CPUs of any host. A larger number is assumed to be a typo.
 constexpr int kNprocMax = 16384;
 
 // The number of visible MIG slices.

@@ -240,7 +240,7 @@ std::optional<int> access_mode(pid_t pid, const std::string& fd) {
   return flags & O_ACCMODE;
 }
 
-// The processes that have opened a pipe for reading, and for writing.
+// The processes that have a pipe open for reading, and those that have it open for writing.
 struct PipeEnds {
   std::vector<pid_t> readers;
   std::vector<pid_t> writers;
@@ -329,8 +329,9 @@ void add_cpu(std::vector<RankEvidence>& ranks,
 }
 
 void find_other_sides(std::vector<RankEvidence>& ranks) {
-  // First collect the pipes on which threads wait, then find the ends of these pipes, then assign
-  // them. Only processes of the ranks are searched, so a process outside the job is not found.
+  // First collect the pipes on which threads wait, then find the processes at their ends, and then
+  // set the holders. Only processes of the ranks are searched, so a process outside the job is not
+  // found.
   std::map<std::string, PipeEnds> pipes;
   const auto each_waiting = [&](const auto& action) {
     for (RankEvidence& rank : ranks) {

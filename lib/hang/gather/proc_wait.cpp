@@ -137,8 +137,9 @@ CallFacts with_arguments(const Row& row, const SystemCall& call) {
 std::optional<SystemCall> parse_system_call(std::string_view line) {
   const auto words = words_of(trim(line));
   SystemCall out;
-  // In a system call, the line has its number, six arguments, and the stack and instruction
-  // pointers. Otherwise it is "running", or "-1" and the two pointers (proc(5)).
+  // If the thread is in a system call, the line contains the call's number, six arguments, and the
+  // stack and instruction pointers. Otherwise it is "running", or "-1" and the two pointers
+  // (proc(5)).
   if (words.size() < 7) {
     return std::nullopt;
   }
@@ -168,9 +169,9 @@ CallFacts facts_of(const SystemCall& call) {
   return {};
 }
 
-// A line such as "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" is a held lock. In a line such
-// as "1: -> FLOCK …", the process waits for it. Waiters follow the lock that blocks them. An open
-// file description lock has no owner, so its pid is -1.
+// A line such as "1: FLOCK  ADVISORY  WRITE 27582 fe:00:12345 0 EOF" is a held lock. A line such as
+// "1: -> FLOCK …" is a process that waits for it. Waiters are listed after the lock that blocks
+// them. An open file description lock has no owner, so its pid is -1.
 pid_t lock_holder(std::string_view locks, pid_t pid) {
   std::int64_t holder = 0;
   for (const std::string& line : split(locks, '\n')) {

@@ -43,8 +43,8 @@ bool needs_native(const ProcessFacts& process) {
   if (python == nullptr) {
     return true;
   }
-  // A lock that an operation takes needs no explanation: the Python stack already shows the
-  // operation.
+  // A lock inside a collective operation needs no native stack, because the Python stack already
+  // shows the operation.
   const bool waits_in_c = main.wait.kind == WaitKind::lock && waits_for_lock(*python) &&
                           collective_of(python, nullptr).empty();
   return main.state == 'R' || python->holds_gil || waits_in_c;
@@ -156,7 +156,7 @@ std::vector<std::string> StackCollector::gaps() const {
 void StackCollector::cancel() {
   alive_ = std::make_shared<int>(0);
   waiting_.clear();
-  // The destructor of HelperProcess kills its program.
+  // The destructor of HelperProcess kills the process.
   running_.clear();
   done_ = nullptr;
 }

@@ -146,7 +146,7 @@ void TorchRecorders::ask(const std::vector<RankEvidence>& ranks, Done done) {
     limit();
     return;
   }
-  // No query was sent, but `done` must still be called later, not now.
+  // No query was sent, but `done` must still be called asynchronously.
   asio::post(loop_, [this, alive = std::weak_ptr<int>(alive_)] {
     if (!alive.expired()) {
       finish();
@@ -236,7 +236,8 @@ void TorchRecorders::take_events() {
 void TorchRecorders::answered(const Question& question) {
   const UniqueFd file(
       ::open(question.dump.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  // The extra byte makes Pickle::read() report a file that is too large, not one that is cut off.
+  // Reads one extra byte, so that Pickle::read() reports the file as too large instead of
+  // truncated.
   const std::string bytes = file ? read_up_to(file.get(), kPickleBytesMax + 1) : "";
   // The path is from the worker's environment, so delete only files of our own user.
   if (question.ours && is_own(question.dump) && is_own(folder_of(question.dump))) {

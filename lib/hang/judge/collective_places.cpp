@@ -51,7 +51,7 @@ using Sides = std::map<std::string, std::vector<const RankEvidence*>>;
 
 Sides sides_of(const Evidence& evidence, const std::string& group, std::uint64_t number) {
   Sides out;
-  // Transfers have numbers of their own, which do not correspond to those of collectives.
+  // Transfers have their own sequence numbers, which do not correspond to those of collectives.
   for (const RankEvidence& rank : evidence.ranks) {
     const Position* const at = position_in(rank, group);
     for (const Operation& operation : at == nullptr ? std::vector<Operation>{} : at->pending) {

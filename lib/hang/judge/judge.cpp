@@ -59,7 +59,8 @@ bool is_recorded(const Suspect& one) {
 Suspects look_at(const Evidence& evidence) {
   Suspects out;
   for (const RankEvidence& rank : evidence.ranks) {
-    // In a multi-node job each node has judged its own ranks, because processes are not sent.
+    // In a multi-node job each node has judged its own ranks, because nodes do not exchange process
+    // data.
     Suspect one{rank.rank, &rank, rank.own ? *rank.own : own_cause(rank)};
     // A stack shows the wait itself. A recorder only shows a pending operation, so the state of the
     // thread must agree with it.
@@ -196,8 +197,8 @@ Verdict skipped(const Suspect& culprit, const std::string& theirs) {
 // wait for another rank, and an unknown state proves nothing, so these two come last.
 const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   auto ends = ends_of_chains(suspects);
-  // A stopped rank may also wait for a lock of another rank. It is to blame although it is not the
-  // end of a chain.
+  // A stopped rank may also wait for a lock that another rank holds. It is to blame even though it
+  // is not at the end of a chain.
   for (const Suspect& one : suspects) {
     if (one.own.cause == Cause::stopped) {
       ends.insert(ends.begin(), &one);
@@ -215,8 +216,8 @@ const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
 }
 
 // Describes the operation in which a rank waits, using only facts that are known for all waiting
-// ranks. If only some have recorders, that is just the operation's name. Empty if these facts are
-// unknown.
+// ranks. If only some ranks have recorders, only the operation's name is known. Empty if these
+// facts are unknown.
 std::string wait_of(const Suspect& one, bool all_recorded, bool none_recorded) {
   if (!one.waits || none_recorded) {
     return one.waits ? one.own.reason : "";

@@ -64,13 +64,12 @@ std::string headline(const Verdict& verdict) {
 }
 
 std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts) {
-  std::vector<std::string> out{
-      fmt::format("hang: {}", headline(verdict)),
-      fmt::format("  no progress for {:.0f} s ({}limit {:.0f} s); {}",
-                  facts.quiet,
-                  facts.automatic ? "automatic " : "",
-                  facts.limit,
-                  action_text(facts.action))};
+  std::vector<std::string> out{fmt::format("hang: {}", headline(verdict)),
+                               fmt::format("  no progress for {:.0f} s ({}limit {:.0f} s); {}",
+                                           facts.quiet,
+                                           facts.automatic ? "automatic " : "",
+                                           facts.limit,
+                                           action_text(facts.action))};
   const std::size_t gaps = std::min(kGapLines, facts.gaps.size());
   // The lines after the groups: gaps, the number of further gaps, and the folder.
   const std::size_t last =

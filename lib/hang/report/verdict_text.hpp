@@ -25,8 +25,8 @@ struct VerdictFacts {
   bool operator==(const VerdictFacts&) const = default;
 };
 
-// For example "rank 3: stopped by a signal": the report's first line without its prefix. Also the
-// text of the event.
+// For example "rank 3: stopped by a signal": the report's first line without its prefix. Also used
+// as the text of the event.
 [[nodiscard]] std::string headline(const Verdict& verdict);
 
 [[nodiscard]] std::vector<std::string> block_of(const Verdict& verdict, const VerdictFacts& facts);
