@@ -83,7 +83,7 @@ class GradientSync {
   // passed to wait_stream(), or before wait() returns.
   [[nodiscard]] Result<void> bind(int id, void* memory);
 
-  // false: this step only accumulates and sends nothing.
+  // If false, this step only accumulates and sends nothing.
   [[nodiscard]] Result<void> begin(bool synchronize = true);
   // Marks the gradient as complete (on GPUs: on `stream`; use one stream per step). Marking the
   // last gradient of a bucket launches that bucket, and any later full buckets that had to wait

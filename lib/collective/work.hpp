@@ -51,7 +51,7 @@ class Work {
 
   std::uint64_t seq_ = 0;
   std::shared_ptr<Pending> pending_;
-  std::uint32_t generation_ = 0;  // of the process that started a pending operation
+  std::uint32_t generation_ = 0;  // fork generation in which the operation was started
 };
 
 }  // namespace muster::collective

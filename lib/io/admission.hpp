@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission: decides which peers may use one of our listeners. Called once per accepted connection,
-// before anything is sent in reply. The decision may arrive later, for example after a query to
-// another process. Interface; called on the caller's loop.
+// Admission: decides which peers may use one of our listeners. admit() is called once per accepted
+// connection, before the listener sends anything. It may decide later, for example after querying
+// another process. Interface; called on the caller's event loop.
 #pragma once
 
 #include "base/error.hpp"
@@ -22,15 +22,15 @@ struct PeerAddress {
   bool operator==(const PeerAddress&) const = default;
 };
 
-// A value admits the peer. An error closes the connection; its message is the reason.
+// Success admits the peer. An error closes the connection; its message states the reason.
 using AdmissionAnswer = std::function<void(Result<void>)>;
 
 class Admission {
  public:
   virtual ~Admission() = default;
 
-  // Calls `answer` once on the same thread, before returning or later. A late call has no effect if
-  // the connection is closed or the listener destroyed.
+  // Calls `answer` exactly once on the same thread, either before returning or later. A late call
+  // has no effect if the connection was closed or the listener was destroyed.
   virtual void admit(const PeerAddress& peer, AdmissionAnswer answer) = 0;
 };
 

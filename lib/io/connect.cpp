@@ -51,7 +51,7 @@ bool was_icmp(int fd) {
 }
 
 void bind_source(int fd, const SocketAddress& source) {
-  // Otherwise the kernel would choose a port here, possibly one already in use for connections to
+  // Without this option, bind() would choose a port, possibly one already in use for connections to
   // this peer.
   set_flag(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
   // If the address no longer exists, the kernel chooses another one.

@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// After `idle_seconds` of silence the kernel sends `probes` keepalive probes at intervals of
-// `interval_seconds`, then breaks the connection.
+// After `idle_seconds` without traffic the kernel sends `probes` keepalive probes at intervals of
+// `interval_seconds`. If none is answered, it closes the connection.
 struct KeepAlive {
   int idle_seconds = 0;
   int interval_seconds = 0;

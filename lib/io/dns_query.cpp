@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 253;  // RFC 1035
 
-// If a server drops only AAAA or only A queries, do not wait for the whole timeout once the other
-// query was answered.
+// Some servers drop only AAAA or only A queries. Once one query has returned addresses, wait at
+// most this long for the other.
 constexpr Duration kSecondAnswerTimeout = std::chrono::milliseconds(300);
 
 // Timeout for the first try of each server. It doubles with each further try.
@@ -147,8 +147,8 @@ struct DnsQuery::Impl {
     }
   }
 
-  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. It is set explicitly, because c-ares would
-  // interpret nsswitch.conf by first letters only, and unknown modules would change its behaviour.
+  // `lookups` is 'f' for /etc/hosts or 'b' for DNS. Always set it: c-ares compares only the first
+  // letter of each module in nsswitch.conf, so an unknown module could change the lookup order.
   int open_channel(const char* lookups) {
     close_channel();
     std::string order = lookups;
@@ -222,8 +222,8 @@ struct DnsQuery::Impl {
     }
   }
 
-  // The more informative of the two statuses. A server's reply that the name does not exist is
-  // decisive. Otherwise the status says why a query failed.
+  // Returns the more informative of the two statuses. ARES_ENOTFOUND (the server replied that the
+  // name does not exist) is decisive. ARES_ENODATA is used only if no query failed.
   [[nodiscard]] int worse_status() const {
     const auto rank = [](int status) {
       return status == ARES_ENOTFOUND ? 2 : status == ARES_ENODATA ? 0 : 1;
@@ -277,7 +277,7 @@ void DnsQuery::step(TimePoint now) {
                     writable ? event.data.fd : ARES_SOCKET_BAD);
   }
   ares_process_fd(
-      impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // handles the timeouts of c-ares
+      impl_->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // lets c-ares process its timeouts
   impl_->look_at_answers(now);
 }
 

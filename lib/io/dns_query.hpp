@@ -32,7 +32,7 @@ class DnsQuery {
   // An epoll set with the sockets to the servers. Readable if step() has work to do.
   [[nodiscard]] int descriptor() const;
 
-  // When step() must be called even if the descriptor is not readable.
+  // The time at which step() must be called even if the descriptor is not readable.
   [[nodiscard]] TimePoint next_deadline(TimePoint now) const;
 
   void step(TimePoint now);

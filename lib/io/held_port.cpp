@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// The kernel chooses a port on each try. Another launcher may be probing the same one.
+// On each try the kernel chooses a port, but another launcher may be probing the same one.
 constexpr int kTriesForAny = 64;
 
 enum class Sharing {
@@ -29,7 +29,7 @@ void set_option(int fd, int level, int name, int value) {
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
-// Binds to all addresses, so that the port is not free on any address.
+// Binds to the wildcard address, so that the port is taken on every address.
 Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   const auto address = SocketAddress::parse(all, port);
   UniqueFd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeldPort: reserves a TCP port on this host for a program that will listen on it. Our socket is
-// bound to the port and never listens. bind() to port 0 and connect() do not give the port to
-// another program, and bind() without SO_REUSEADDR fails. A server that sets SO_REUSEADDR can bind
-// and listen on the port, on every IPv4 and IPv6 address. The agent holds ports for its workers.
-// Resource; the descriptors are close-on-exec.
+// bound to the port but never listens. The kernel then chooses the port neither for bind() to port
+// 0 nor for connect(), and bind() to it without SO_REUSEADDR fails. A server that sets SO_REUSEADDR
+// can bind and listen on the port, on every IPv4 and IPv6 address. The agent reserves ports for its
+// workers this way. Resource; the descriptors are close-on-exec.
 #pragma once
 
 #include "base/error.hpp"

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Pending handlers share it; they do nothing once the callback is cleared.
+// Shared with pending handlers, which do nothing once the callback is cleared.
 struct NameLookup::Impl : std::enable_shared_from_this<NameLookup::Impl> {
   DnsQuery query;
   asio::posix::stream_descriptor descriptor;

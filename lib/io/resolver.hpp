@@ -16,9 +16,9 @@ namespace muster {
 // Returns the name's numeric addresses, IPv4 before IPv6; the list is never empty. A numeric
 // address is returned unchanged. "localhost" and its subdomains always resolve to the loopback
 // addresses, whatever /etc/hosts contains. Other names are looked up in /etc/hosts and then with
-// the DNS servers in /etc/resolv.conf. Returns within `timeout`. Errors, each with the name and
-// what to do: not_found (no such name), timed_out (no response), unreachable (no server), usage
-// (not a name).
+// the DNS servers in /etc/resolv.conf. Returns within `timeout`. Errors: not_found (no such name),
+// timed_out (no response), unreachable (no server), usage (not a name). Each message contains the
+// name and a remedy.
 [[nodiscard]] Result<std::vector<std::string>> resolve_blocking(const std::string& name,
                                                                 Duration timeout);
 

@@ -57,7 +57,7 @@ std::uint32_t zone_index(std::string_view zone) {
   return index != 0 && ::if_indextoname(index, name.data()) != nullptr ? index : 0;
 }
 
-// The zone as "%eth0", or with the index if the interface no longer exists.
+// Formats the zone as "%eth0", or as its index if the interface no longer exists.
 std::string zone_text(std::uint32_t index) {
   std::array<char, IF_NAMESIZE> name{};
   const bool exists = ::if_indextoname(index, name.data()) != nullptr;

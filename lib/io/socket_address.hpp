@@ -55,8 +55,7 @@ struct SocketAddress {
 [[nodiscard]] SocketAddress local_address(int fd);
 [[nodiscard]] SocketAddress peer_address(int fd);
 
-// This host's source address for packets to that address. Nothing is sent. None if there is no
-// route.
+// This host's source address for packets to `there`. Sends nothing. None if there is no route.
 [[nodiscard]] std::optional<SocketAddress> source_towards(const SocketAddress& there);
 
 }  // namespace muster

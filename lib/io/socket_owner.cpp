@@ -25,8 +25,8 @@ namespace {
 
 constexpr std::string_view kAsking = "cannot query the owner of a socket";
 
-// The index of lo in every network namespace. A socket bound to an interface is found only with
-// that interface's index. Any other socket is found with every index.
+// lo has this index in every network namespace. If a socket is bound to an interface, only a query
+// with that interface's index finds it. Any other socket is found with every index.
 constexpr std::uint32_t kLoopbackInterface = 1;
 
 // Classifies the errno of a query: either the kernel does not support it, or it failed this time.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the owner of a connected TCP socket on this host with a NETLINK_SOCK_DIAG query that
-// contains both addresses. Any user may send such a query. Used to determine which user is at the
-// other end of a connection, and to answer the same question about our own sockets.
+// contains both addresses. Any user may send such a query. Used to determine which user owns the
+// other end of a connection, and to answer such queries from other nodes about sockets on this
+// host.
 #pragma once
 
 #include "base/error.hpp"
@@ -26,14 +27,14 @@ struct SocketOwner {
 // True if this user can be distinguished from other users in our user namespace.
 [[nodiscard]] bool has_number(uid_t user);
 
-// Sends all queries through one socket. The first query opens it and it stays open, so queries also
-// work when descriptors are exhausted. Resource; one thread.
+// Sends all queries through one socket. The first query opens the socket, which then stays open, so
+// later queries work even when descriptors are exhausted. Resource; one thread.
 class SocketDiag {
  public:
   // The owner of the socket that is bound to `own` and connected to `other`. None if our network
   // namespace has no such socket: it is on another host or in a container with its own network, it
-  // is not connected yet, or it was closed and the kernel no longer knows its owner. The pair of
-  // addresses may belong to another socket later, so callers that act on the answer must check
+  // is not connected yet, or it was closed and the kernel no longer records its owner. Another
+  // socket may later reuse the pair of addresses, so callers that act on the answer must check
   // afterwards that their own end is still connected. Errors: not_possible if this kernel does not
   // support the query; any other code if the query failed this time.
   [[nodiscard]] Result<std::optional<SocketOwner>> owner_of(const SocketAddress& own,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UserAdmission: admits peers on this host only if they belong to one user or to root. Another
-// Admission judges peers on other hosts. The decision is a pure function of facts from the kernel.
+// UserAdmission: admits peers on this host only if they belong to one user or to root. Passes peers
+// on other hosts to another Admission. The decision is a pure function of facts from the kernel.
 // Used for the workers' store, the listeners of nodes and muster-store. Resource; one thread.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace muster {
 
-// What is known about a peer.
+// The facts that decide whether to admit a peer.
 struct PeerFacts {
   Result<std::optional<SocketOwner>> owner;
   bool is_here = false;        // the peer's address belongs to this host
@@ -38,8 +38,8 @@ enum class PeerVerdict {
 // other hosts, such as a sidecar, connects as its own user.
 enum class OtherUsers {
   refused,
-  warned_of,  // admitted, with one notice about the first connection
-  admitted,   // a key check follows
+  warned_of,  // admitted; the first such connection triggers a notice
+  admitted,   // without a notice; a key check follows
 };
 
 [[nodiscard]] PeerVerdict judge_peer(const PeerFacts& facts, uid_t user);
@@ -61,13 +61,15 @@ class UserAdmission final : public Admission {
 
   void set_exception(Exception exception) { exception_ = std::move(exception); }
 
-  // Sets the receiver of a one-time message in case this kernel cannot determine socket owners. All
-  // peers are then admitted.
+  // Sets the receiver of two one-time notices: that another user's connection was admitted
+  // (warned_of), and that socket owners cannot be determined. In the second case all peers on this
+  // host are admitted.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
   void set_others(OtherUsers others) { others_ = others; }
 
-  // Text appended to the reason of a refusal: what to do if the other user forwards connections.
+  // Sets text to append to the reason for a refusal: what to do if the other user forwards
+  // connections.
   void set_advice(std::string advice) { advice_ = std::move(advice); }
 
   void admit(const PeerAddress& peer, AdmissionAnswer answer) override;

@@ -10,8 +10,8 @@ namespace muster {
 // The timeout in milliseconds for poll, rounded up so that the caller does not wake early and spin.
 [[nodiscard]] int poll_timeout(TimePoint deadline);
 
-// True if the descriptor becomes ready for `events` (POLLIN, POLLOUT) or breaks before the
-// deadline.
+// True if, before the deadline, the descriptor becomes ready for `events` (POLLIN, POLLOUT) or has
+// an error or hangup.
 [[nodiscard]] bool wait_ready(int fd, short events, TimePoint deadline);
 
 }  // namespace muster

@@ -47,7 +47,7 @@ std::string group_below(std::string_view group, std::string_view root) {
 
 std::optional<Hierarchy> hierarchy_of(std::string_view mount, std::string_view cgroups) {
   if (mount.find(" cgroup") == std::string_view::npos) {
-    return std::nullopt;  // most mounts are not cgroups; skip the parsing cost
+    return std::nullopt;  // most mounts are not cgroups; avoid the cost of parsing them
   }
   // id parent major:minor root mount-point options [optional] - type source super-options
   const auto fields = split(mount, ' ');

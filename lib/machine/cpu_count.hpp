@@ -18,8 +18,8 @@ using TextReader = std::function<std::optional<std::string>(const std::string& p
 [[nodiscard]] std::optional<int> quota_from_cfs(std::string_view quota_us,      // version 1
                                                 std::string_view period_us);
 
-// The lowest quota of our cgroup and of all its ancestors that this mount shows. `cgroups` is
-// /proc/self/cgroup, `mounts` is /proc/self/mountinfo.
+// The lowest quota among our cgroup and those of its ancestors that this mount exposes. `cgroups`
+// is /proc/self/cgroup, `mounts` is /proc/self/mountinfo.
 [[nodiscard]] std::optional<int> cgroup_quota(std::string_view cgroups,
                                               std::string_view mounts,
                                               const TextReader& read);

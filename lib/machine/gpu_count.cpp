@@ -81,8 +81,8 @@ std::vector<Gpu> visible_by_uuid(const std::vector<Gpu>& present,
   return out;
 }
 
-// CUDA shows a process only one slice, however many are listed. Older names contain the GPU's UUID:
-// "MIG-GPU-<uuid>/<instance>/<compute instance>".
+// CUDA exposes only one slice to a process, however many are listed. Older slice names contain the
+// GPU's UUID: "MIG-GPU-<uuid>/<instance>/<compute instance>".
 std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_view entry) {
   if (present.empty()) {
     return {};
@@ -103,8 +103,8 @@ void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
   }
 }
 
-// CUDA numbers the fastest GPU first; the kernel numbers by PCI address. If the models differ, a
-// number does not identify a GPU's PCI address.
+// CUDA numbers the fastest GPU first, whereas the kernel numbers GPUs by PCI address. So if the
+// models differ, a CUDA number does not identify a PCI address.
 void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   const auto other = [&](const Gpu& gpu) { return gpu.model != gpus.front().model; };
   if (environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" && std::ranges::any_of(gpus, other)) {
@@ -114,7 +114,7 @@ void forget_unsure_places(std::vector<Gpu>& gpus, const Environ& environ) {
   }
 }
 
-// If no slice is named, CUDA uses only the first one that it finds.
+// If CUDA_VISIBLE_DEVICES is not set, CUDA uses only the first slice that it finds.
 void see_one_slice(const GpuDevices& devices, VisibleGpus& out) {
   if (devices.mig_slices > 0 && devices.mig_gpus == static_cast<int>(devices.nvidia.size())) {
     out.gpus.resize(1);

@@ -57,9 +57,9 @@ TextReader below(const std::string& root) {
   };
 }
 
-// The NUMA nodes that the cpuset allows. None if we must leave the policy unchanged: a container
-// may forbid the system calls (Docker without CAP_SYS_NICE), and an inherited policy (numactl) is
-// intentional.
+// The NUMA nodes that the cpuset allows. Empty if we must not change the memory policy: either a
+// container forbids the system calls (Docker without CAP_SYS_NICE), or the process inherited a
+// policy that the user set intentionally (numactl).
 CpuSet settable_memory(const TextReader& read) {
   int mode = MPOL_DEFAULT;
   if (::syscall(SYS_get_mempolicy, &mode, nullptr, 0UL, nullptr, 0UL) != 0 ||
@@ -177,7 +177,7 @@ std::string LinuxMachine::working_folder() const {
   return problem ? "" : folder.string();
 }
 
-// The path that was passed to execve. A shell that found us in PATH passes the full path.
+// The path that was passed to execve. A shell that finds a program in PATH passes its full path.
 // /proc/self/exe would resolve links such as /venv/bin/torchrun.
 std::string LinuxMachine::own_path() const {
   const auto* path = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinuxMachine: implements Machine with /proc, /sys and /dev of this host. The root of those trees
-// is a parameter, so that tests can place other hosts in a directory.
+// is a parameter, so that tests can simulate other hosts in a directory.
 #pragma once
 
 #include "machine/machine.hpp"

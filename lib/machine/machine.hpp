@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine: the facts about this host that the configuration may need. Each is read only when it is
-// needed, so --help costs nothing. Called by resolve(). LinuxMachine is the real implementation;
-// tests have their own. Interface; used on the launcher's main thread.
+// needed, so --help costs nothing. Called by resolve(). LinuxMachine is the production
+// implementation; tests use fakes. Interface; used on the launcher's main thread.
 #pragma once
 
 #include "base/environ.hpp"
@@ -48,7 +48,7 @@ class Machine {
   [[nodiscard]] virtual Count usable_gpus(const Environ& environ) const = 0;
   // True if the host's GPUs are from AMD, regardless of visibility variables.
   [[nodiscard]] virtual bool has_amd_gpus() const = 0;
-  // If there are slices, runs nvidia-smi, which takes a while.
+  // Runs nvidia-smi, which is slow, if there are slices.
   [[nodiscard]] virtual MigSlices mig_slices() const = 0;
   // The CPUs and memory for each of `ranks` local ranks that are started with this environment.
   // Error: usage, as for bind_ranks.

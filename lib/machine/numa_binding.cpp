@@ -15,14 +15,13 @@
 namespace muster {
 namespace {
 
-// CPUs that belong together, and their memory: those of a NUMA node, or of a socket with all its
-// nodes.
+// A group of CPUs and their memory: one NUMA node, or one socket with all its nodes.
 struct Place {
   CpuSet cpus;    // only the usable ones
   CpuSet memory;  // IDs of its nodes
 };
 
-// The input of all steps.
+// The inputs of the functions in this file.
 struct Layout {
   const NumaRequest& request;
   const TextReader& read;
@@ -49,7 +48,7 @@ Place place_of(const Layout& layout, std::size_t index) {
 
 // -- with GPUs ---------------------------------------------------------------------------------
 
-// Fallback for a GPU whose node the kernel does not know: the first usable node. (torchrun uses
+// Fallback for a GPU whose node the kernel does not report: the first usable node. (torchrun uses
 // node 0.)
 std::size_t first_usable(const Layout& layout) {
   const auto found = std::ranges::find_if(layout.nodes, [&](const NumaNode& node) {
@@ -199,7 +198,7 @@ bool has_gpus(const NumaRequest& request) {
   return request.gpus.size() >= static_cast<std::size_t>(request.ranks);
 }
 
-// The reason why `auto` does not bind; none if it does.
+// The reason why `auto` does not bind the ranks; none if it binds them.
 std::optional<std::string> why_not(const Layout& layout) {
   const NumaRequest& request = layout.request;
   const auto usable_nodes = std::ranges::count_if(

@@ -12,7 +12,7 @@ constexpr std::size_t kGpusMax = 1024;
 constexpr std::size_t kSlicesMax = 64;  // per GPU; at most 7 exist today
 constexpr std::size_t kNameMax = 128;
 
-// X in "(UUID: X)", if X has the right prefix and is safe in a list.
+// X in "(UUID: X)", if X has the right prefix and contains no separators or quotes.
 std::string uuid_in(std::string_view line, std::string_view begin) {
   constexpr std::string_view kField = "(UUID: ";
   const auto at = line.rfind(kField);

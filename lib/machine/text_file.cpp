@@ -36,7 +36,7 @@ Result<std::string> read_text_file(const std::string& path) {
     }
     text.append(block.data(), static_cast<std::size_t>(got));
   }
-  return failure(Errc::usage, path + ": file is too large for a settings file");
+  return failure(Errc::usage, path + ": file is too large for a configuration file");
 }
 
 }  // namespace muster

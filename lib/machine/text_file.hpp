@@ -8,8 +8,8 @@
 
 namespace muster {
 
-// Errors: system; usage, for a file that is too large for settings (such as a mistyped
-// --config=/dev/zero).
+// Errors: system; usage, for a file that is too large to be a configuration file (such as a
+// mistyped --config=/dev/zero).
 [[nodiscard]] Result<std::string> read_text_file(const std::string& path);
 
 }  // namespace muster

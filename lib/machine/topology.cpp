@@ -49,7 +49,8 @@ std::optional<CpuSet> sharers_of_last_cache(const TextReader& read, int cpu) {
 }
 
 // Partitions `cpus`: `together` returns the part that contains the lowest remaining CPU. That CPU
-// is always added to its own part, because otherwise wrong files could cause an infinite loop.
+// is always added to its own part, because inconsistent files could otherwise cause an infinite
+// loop.
 template <class Together>
 std::vector<CpuSet> parts_of(CpuSet cpus, const Together& together) {
   std::vector<CpuSet> parts;

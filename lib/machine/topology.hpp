@@ -28,7 +28,7 @@ struct NumaNode {
 [[nodiscard]] CpuSet memory_nodes(const TextReader& read);
 
 // The physical cores in `cpus`, sorted by their lowest CPU; hyper-threads of one core stay
-// together. A CPU that the kernel's files do not list is a core of its own.
+// together. A CPU that the kernel's files do not list counts as a separate core.
 [[nodiscard]] std::vector<CpuSet> physical_cores(const TextReader& read, const CpuSet& cpus);
 
 // Groups `cpus` by last-level cache: the largest group first, then by lowest CPU. CPUs that the
@@ -38,7 +38,7 @@ struct NumaNode {
 // The socket of a CPU; none if the kernel does not report it.
 [[nodiscard]] std::optional<int> socket_of(const TextReader& read, int cpu);
 
-// The node of a PCI device ("0000:07:00.0"); none if the kernel does not know it (-1).
+// The node of a PCI device ("0000:07:00.0"); none if the kernel does not report it (-1).
 [[nodiscard]] std::optional<int> node_of_device(const TextReader& read, std::string_view address);
 
 // The index in `nodes` of the node with CPUs that is nearest to node `from`; the first such node if

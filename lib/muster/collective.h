@@ -25,7 +25,7 @@ extern "C" {
 
 MUSTER_API int muster_abi_version(void);
 
-/* Call this from the thread that is about to exit an interpreter process. The interpreter may then
+/* Call this from the thread that is about to shut down an interpreter (Python), which may then
  * unwind another thread through a noexcept C++ frame, which would call std::terminate without an
  * active exception. After this call, such a thread sleeps until the process exits instead. */
 MUSTER_API void muster_process_ends(void);
@@ -80,7 +80,8 @@ MUSTER_API void muster_abort(muster_comm* comm, const char* reason);
 /* 0 while the communicator is usable; otherwise the error that killed it, which also becomes the
  * last error. */
 MUSTER_API int muster_comm_error(const muster_comm* comm);
-/* Describes each rank on this host, one line each; n and result as in muster_last_error_text. */
+/* Describes each rank on this host, one line each; n and the result are as for
+ * muster_last_error_text. */
 MUSTER_API size_t muster_comm_dump(const muster_comm* comm, char* text, size_t n);
 
 /* The work functions accept null, which represents a completed operation. */

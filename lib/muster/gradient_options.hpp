@@ -38,7 +38,7 @@ struct GradientSyncOptions {
   bool has_unused = false;  // allow mark_unused(); costs a small operation per step
   bool reorder = true;      // after the first step, order buckets by when gradients become ready
   int device = kHost;       // CUDA ordinal: gradients live on that GPU
-  // Processes a bucket in place, instead of the all-reduce. mark_ready() calls it on its own
+  // Processes a bucket in place, instead of the all-reduce. Called by mark_ready() on the same
   // thread, in the same order on all ranks. It may start one operation and return its Work.
   std::function<Result<Work>(const GradientBucket&)> hook = {};
 };

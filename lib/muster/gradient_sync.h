@@ -17,11 +17,11 @@ extern "C" {
 
 typedef struct muster_gradients muster_gradients;
 
-/* Processes a bucket in place, instead of the all-reduce. mark_ready calls it on its own thread,
+/* Processes a bucket in place, instead of the all-reduce. Called by mark_ready on the same thread,
  * in the same order on all ranks. The hook may start one operation and store its work in *work
- * (initially null; the library frees it). It must not call muster_gradients functions. If it
- * returns a nonzero code, mark_ready returns that code, and the text of muster_last_error if its
- * code is the same. */
+ * (initially null; the library frees it). It must not call muster_gradients functions. If the hook
+ * returns a nonzero code, mark_ready fails with that code. The error text is that of
+ * muster_last_error if its code is the same. */
 typedef int (*muster_gradients_hook)(void* context,
                                      muster_comm* comm,
                                      const muster_buffer* bucket,
@@ -57,8 +57,8 @@ typedef struct {
   int32_t average;       /* on: average; off: sum. Default: on */
   int32_t owns_memory;   /* on: gradients live in buckets (grad); off: in the caller's memory
                             (bind), copied in and out. Default: on */
-  int32_t background;    /* on: the communicator's thread reduces buckets; off: mark_ready. Default:
-                            on */
+  int32_t background;    /* on: the communicator's thread reduces buckets; off: mark_ready does.
+                            Default: on */
   int32_t has_unused;    /* on: mark_unused may be called. Default: off */
   int32_t reorder;       /* on: after step 1, order buckets by readiness. Default: on */
   int32_t on_gpu;        /* 1 if buckets live on GPU `device`, 0 if on the host */
@@ -93,8 +93,8 @@ MUSTER_API int muster_gradients_finalize(muster_gradients* gradients);
 
 /* The gradient's memory in its bucket, initially zero; see muster_gradients_stats.moved. */
 MUSTER_API int muster_gradients_grad(muster_gradients* gradients, int id, void** memory);
-/* Memory on the gradients' device. On GPUs, it is read on the stream of mark_ready. The sum is
-   written on the stream of wait_stream, or before wait returns. */
+/* Sets the caller's memory for a gradient, on the same device. On GPUs, it is read on the stream of
+ * mark_ready. The sum is written on the stream of wait_stream, or before wait returns. */
 MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* memory);
 
 /* If synchronize is 0, this step only accumulates. */

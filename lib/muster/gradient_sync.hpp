@@ -63,7 +63,7 @@ class GradientSync {
     return detail::result_of(muster_gradients_bind(get(), id, memory));
   }
 
-  // false: this step only accumulates and sends nothing.
+  // If false, this step only accumulates and sends nothing.
   Result<void> begin(bool synchronize = true) {
     return detail::result_of(muster_gradients_begin(get(), synchronize ? 1 : 0));
   }

@@ -60,7 +60,7 @@ enum class NewsKind : std::int32_t {
 
 struct News {
   NewsKind kind = NewsKind::none;
-  int rank = 0;  // this worker's rank, in a round
+  int rank = 0;  // round: this worker's rank; gone: the first rank that exited
   int count = 0;
   int world_size = 0;
   std::uint64_t epoch = 0;

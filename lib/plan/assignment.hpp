@@ -24,11 +24,11 @@ struct Assignment {
   std::uint64_t epoch = 1;  // number of the round: equal on all nodes, increases with each round
   int restart_count = 0;    // number of times the job's workers were restarted
   int attempt = 0;  // number of times this node's workers were started; used in log directory names
-  std::string master_addr;  // the address that workers connect to, where the store listens
+  std::string master_addr;  // the store's address, to which workers connect
   std::uint16_t master_port = 0;
   std::string leader_addr;  // the node with rank 0, if master_addr is a local proxy; else empty
   std::string node_addr;    // this node, if master_addr is a local proxy; else empty
-  std::string interface;    // has this node's address in multi-node rounds; else empty
+  std::string interface;    // interface with this node's address; empty in single-node rounds
   bool agent_store = true;  // if false, rank 0's worker serves the store
   std::vector<std::uint16_t> ports;         // reserved on this node for its workers
   std::vector<std::uint16_t> leader_ports;  // reserved on rank 0's node; 0 if not known yet

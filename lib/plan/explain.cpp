@@ -59,7 +59,7 @@ std::string describe_ports(const LaunchConfig& config) {
              : "# reserved ports are chosen at startup; their macros are not expanded here\n";
 }
 
-// Describes a value that is not known before the start. Empty if the value is known.
+// Describes a value that is not known before startup. Empty if the value is known.
 std::string unknown_value(std::string_view name, std::string_view value) {
   const bool is_ports = value.starts_with('0');
   if (name == "MASTER_ADDR" && value.empty()) {

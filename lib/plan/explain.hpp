@@ -20,9 +20,9 @@ inline constexpr std::string_view kUnknownInterface = "?";
 // Placeholder for a socket that does not exist yet, in a PlanContext.
 inline constexpr std::string_view kUnknownSocket = "?";
 
-// An example: the first start of this node's workers, on a single node or on one of MAX equal
-// nodes. Its index is --node-rank, or 0 by default. Omits the store's address if it is not known in
-// advance.
+// An example assignment: the first start of this node's workers, on a single node or on one of MAX
+// equal nodes. The node's index is --node-rank, or 0 by default. Omits the store's address if it is
+// not known in advance.
 [[nodiscard]] Result<Assignment> example_assignment(const LaunchConfig& config);
 
 // A one-line comment that states which parts are only an example; empty for one node.

@@ -10,8 +10,8 @@
 namespace muster {
 namespace {
 
-// Open MPI 4 and 5. mpirun sets OMPI_MCA_ess to "^singleton", with which a program without a rank
-// cannot start.
+// Open MPI 4 and 5. mpirun sets OMPI_MCA_ess to "^singleton", which prevents a program without a
+// rank from starting.
 constexpr std::array<std::string_view, 11> kOpenMpi{"OMPI_APP_CTX_",
                                                     "OMPI_COMM_WORLD_",
                                                     "OMPI_FILE_LOCATION",

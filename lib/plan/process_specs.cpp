@@ -50,9 +50,9 @@ bool wants(const StdSpec& spec, int local_rank, Stream stream) {
 }
 
 // The plan for a stream without a file. stdout is inherited, which avoids a copy, unless lines of
-// several ranks could be mixed. muster copies stderr because a failure report needs its last lines,
-// even for a rank whose output is not shown. An interactive program, however, needs the terminal
-// itself.
+// several ranks could be interleaved. muster copies stderr because a failure report needs its last
+// lines, even for a rank whose output is not shown. An interactive program, however, needs the
+// terminal itself.
 OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
   if (!is_shown(place.config, place.local_rank)) {

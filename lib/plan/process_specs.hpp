@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a configuration and a round to the processes to start: argv, environment, streams. Pure:
-// accesses no files and no variables outside the given Environ.
+// Converts a launch configuration and an assignment to the processes to start: argv, environment,
+// streams. Pure: accesses no files and no variables outside the given Environ.
 #pragma once
 
 #include "base/environ.hpp"
@@ -19,8 +19,8 @@ struct PlanContext {
   std::string run_dir;   // <log_dir>/<run id>_<8 random letters>; empty if no files are written
   std::string hostname;  // for the prefix template
   bool stderr_is_terminal = false;
-  // stdout is a pipe, socket or file. Programs write to these in blocks, so lines of several ranks
-  // would be mixed.
+  // stdout is a pipe, socket or file. Programs buffer their output to these in blocks, so lines of
+  // several ranks would be interleaved.
   bool stdout_is_torn = false;
   bool one_sink = false;  // stdout and stderr are the same pipe, socket or file (2>&1)
   bool stdin_is_terminal = false;

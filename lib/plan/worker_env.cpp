@@ -95,8 +95,8 @@ void set_flights(Environ& out, const std::string& folder) {
   }
 }
 
-// An equal share of the CPUs, or the CPUs that a bound worker owns. Lower if a cgroup quota does
-// not allow that for all workers.
+// An equal share of the CPUs, or the CPUs that a bound worker owns. Lower if a cgroup quota allows
+// less than the total of all workers' shares.
 int share_of(const LaunchConfig& config, int local_rank) {
   const int equal = std::max(1, config.usable_cpus / config.nproc);
   const auto& ranks = config.numa_plan.ranks;
@@ -138,7 +138,7 @@ void set_ports(Environ& out, std::string_view name, const std::vector<std::uint1
   }
 }
 
-// An outer launcher's socket is not meant for these workers.
+// Removes the socket of an outer launcher, which is not meant for these workers.
 void set_agent(Environ& out, const std::string& socket) {
   if (socket.empty()) {
     out.erase("MUSTER_AGENT");
@@ -153,8 +153,7 @@ void set_defaults(Environ& out) {
   }
 }
 
-// Assigns one GPU to each worker, by its index in the inherited list.
-
+// Assigns the worker one GPU: the one at the index of its local rank in the inherited list.
 Result<void> set_virtual_gpu(Environ& out, int local_rank) {
   const auto hip = out.get("HIP_VISIBLE_DEVICES");
   const bool use_hip = hip && !hip->empty();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment of one worker: the launcher's environment plus the variables that PyTorch and its
-// users read. Only an MPI launcher's variables are removed (plan/mpi_place). Pure.
+// users read. The variables with which an MPI launcher or Slurm identifies the launcher itself are
+// removed or replaced (plan/mpi_place, plan/slurm_place). Pure.
 #pragma once
 
 #include "base/environ.hpp"

@@ -31,7 +31,8 @@ struct SageMakerHosts {
   std::string my_origin;  // origin of `me`
 };
 
-// AWS's toolkit sets SM_* inside the container. Containers without the toolkit have only the file.
+// AWS's toolkit sets SM_* inside the container. Containers without the toolkit have only the file
+// kSageMakerFile.
 SageMakerHosts sagemaker_hosts(const PlatformFacts& facts) {
   SageMakerHosts out;
   const auto hosts = facts.text("SM_HOSTS");

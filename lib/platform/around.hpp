@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The code that MPI launchers share: they report ranks instead of nodes, and the node list comes
+// Code shared by the MPI launchers. They report ranks instead of nodes, and the node list comes
 // from the surrounding scheduler. Pure.
 #pragma once
 
@@ -15,7 +15,8 @@ struct Ranks {
   Said<int> here;  // ranks on this node
 };
 
-// For one launcher per rank. If there are more ranks than nodes, each launcher has one worker.
+// Adds the launcher's rank and the number of ranks to the plan. If several ranks share a node, each
+// launcher has one worker.
 void add_ranks(const Ranks& ranks, const PlatformFacts& facts, PlatformPlan& plan);
 
 // The nodes of the whole Slurm, PBS, Cobalt, OAR, LSF or SGE job that an MPI launcher runs in.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variables that many clouds set without any marker: MASTER_ADDR and MASTER_PORT with WORLD_SIZE
-// and RANK, which count nodes, or with NNODES and NODE_RANK. A launcher sets variables with the
-// same names for its workers, but those count workers, not nodes. torchrun reads none of them.
+// Variables that many clouds set without identifying themselves: MASTER_ADDR and MASTER_PORT with
+// WORLD_SIZE and RANK, which count nodes, or with NNODES and NODE_RANK. A launcher sets variables
+// with the same names for its workers, but those count workers, not nodes. torchrun reads none of
+// them.
 #include "platform/platforms.hpp"
 
 #include <fmt/core.h>

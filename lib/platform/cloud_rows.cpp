@@ -104,7 +104,8 @@ std::optional<PlatformPlan> read_cloud(const CloudRow& row, const PlatformFacts&
       (!host && machines->value > 1)) {
     return std::nullopt;
   }
-  // Another program has set these variables, and its WORLD_SIZE counts workers.
+  // If the counts differ, another program has set these variables, and its WORLD_SIZE counts
+  // workers.
   const auto said = facts.machines();
   if (row.is_hint && said && said->value != machines->value) {
     return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CloudRow: a platform that provides all values in plain variables. To support it, one row in the
-// table in cloud_rows.cpp is enough. Read-only data and pure functions.
+// CloudRow: a platform that provides all values in plain variables. To support such a platform, add
+// one row to the table in cloud_rows.cpp. Read-only data and pure functions.
 #pragma once
 
 #include "platform/platforms.hpp"

@@ -84,8 +84,8 @@ std::optional<std::string> PlatformFacts::service_link() const {
 }
 
 bool PlatformFacts::is_me(std::string_view name) const {
-  // "NODE02" matches "node02.cluster". Two names with domains must match completely. An address is
-  // not a name.
+  // "NODE02" matches "node02.cluster". Two names with domains must match completely. Addresses are
+  // compared only with this host's own addresses.
   const bool numeric = std::ranges::all_of(
       name, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.' || c == ':'; });
   if (numeric) {

@@ -23,7 +23,7 @@ inline constexpr std::size_t kWordMax = 512;
 
 struct PlatformFacts {
   Environ environ;
-  std::string hostname;  // from the kernel, because under srun HOSTNAME is another host's name
+  std::string hostname;  // from the kernel; under srun, HOSTNAME may contain another host's name
   std::function<std::vector<std::string>()> addresses;  // this host's addresses, including loopback
   std::function<Result<std::string>(const std::string& path)> read_file;
   // Follow torchrun's rules: do not read variables without a platform's prefix (such as a bare

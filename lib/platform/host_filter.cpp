@@ -54,7 +54,7 @@ Result<std::set<int>> parse_slots(std::string_view text, std::string_view entry)
   return out;
 }
 
-// If a host is listed again, its slots are added. A whole host includes all of them.
+// If a host is listed again, its slots are added. An entry without slots selects the whole host.
 void add(std::string_view name, Slots slots, Choice& choice) {
   const auto [found, is_new] = choice.try_emplace(std::string(name), slots);
   if (is_new) {

@@ -216,7 +216,7 @@ bool is_port(std::string_view text) {
   return port && *port > 0 && *port <= kPortMax;
 }
 
-// Parses a word such as "slots=4"; ignores mpirun's words that do not matter here.
+// Parses a keyword such as "slots=4"; accepts mpirun's max_slots and ignores it.
 Result<void> take_word(std::string_view word, JobHost& host, Login& login) {
   const auto equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);

@@ -114,8 +114,8 @@ std::optional<PlatformPlan> read_volcano_hosts(const PlatformFacts& facts) {
   return plan;
 }
 
-// The environment does not contain the number of pods, and independent pods are as common as one
-// job across all pods.
+// The environment does not contain the number of pods. Independent pods are as common as one job
+// across all pods, so the user must choose.
 std::optional<PlatformPlan> read_indexed_job(const PlatformFacts& facts) {
   const auto index = facts.number("JOB_COMPLETION_INDEX");
   if (!index || !facts.has("KUBERNETES_SERVICE_HOST")) {

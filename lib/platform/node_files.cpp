@@ -61,7 +61,7 @@ void drop_launch_node(std::vector<std::string>& names) {
   }
 }
 
-// oarexecuser.sh exports the same path under several names; users read these three.
+// oarexecuser.sh exports the same path under several names; scripts commonly read these three.
 std::string_view node_file_of_oar(const PlatformFacts& facts) {
   for (const std::string_view variable : {"OAR_NODEFILE", "OAR_NODE_FILE", "OAR_FILE_NODES"}) {
     if (facts.has(variable)) {

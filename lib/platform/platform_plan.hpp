@@ -42,19 +42,19 @@ struct PlatformPlan {
   // because each replica numbers its pods from 0; the ranks then follow the pod names.
   std::optional<bool> is_first;
   std::vector<std::string> names;  // node names in order, if known
-  // Names or addresses, which other nodes can resolve, of all nodes that the job may use. None if
-  // the platform does not list them.
+  // Names or addresses of all nodes that the job may use, in a form that other nodes can resolve.
+  // None if the platform does not list them.
   std::optional<Said<std::vector<std::string>>> members;
   std::optional<TaskOfNode> task;
 
   std::optional<Said<int>> workers;  // for this launcher, set explicitly
   std::optional<Said<int>> gpus;     // GPUs allocated on this node; one worker per GPU
 
-  // The names or addresses of the launcher that hosts the rendezvous, and its candidate ports. It
-  // uses the first free port.
+  // The names or addresses of the launcher that hosts the rendezvous, and its candidate ports. The
+  // launcher uses the first free port.
   std::optional<Said<std::vector<std::string>>> hosts;
   std::optional<Said<std::vector<std::uint16_t>>> ports;
-  bool dialled_by_workers = false;  // it is at MASTER_ADDR:MASTER_PORT (--rdzv-backend=static)
+  bool dialled_by_workers = false;  // rendezvous at MASTER_ADDR:MASTER_PORT (--rdzv-backend=static)
   int host_node = 0;                // the index of the hosting launcher
 
   std::optional<Said<std::string>> run_id;

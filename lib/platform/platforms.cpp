@@ -68,8 +68,8 @@ const std::vector<PlatformRow>& platform_rows() {
                 {"hpc-pack", "HPC Pack", read_hpc_pack},
                 {"jobset", "Kubernetes JobSet", read_indexed_job},
                 {"indexed-job", "Kubernetes Indexed Job", read_indexed_job},
-                // Allocations without a process per node are checked last, because inner launchers
-                // are more specific.
+                // Allocations without a process per node are checked last, because a launcher
+                // inside an allocation is more specific.
                 {"slurm", "Slurm", read_slurm_allocation},
                 {"pbs", "PBS", read_pbs},
                 {"cobalt", "Cobalt", read_cobalt},
@@ -96,7 +96,7 @@ Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted)
     is_row = is_row || row.name == wanted;
     auto plan = any || row.name == wanted ? row.read(facts) : std::nullopt;
     if (plan && plan->name != row.name) {
-      continue;  // belongs to a sibling row
+      continue;  // belongs to another row that uses the same function
     }
     if (plan && plan->is_partial) {
       warnings = std::move(plan->warnings);

@@ -29,7 +29,7 @@ struct PlatformRow {
 [[nodiscard]] const std::vector<PlatformRow>& platform_rows();
 
 // `wanted` is "auto", "none" or a row's name. Error: usage, for an unknown name, or for a platform
-// that the environment does not indicate.
+// whose variables are missing or inconsistent.
 [[nodiscard]] Result<PlatformPlan> detect(const PlatformFacts& facts, std::string_view wanted);
 
 // The plan of another node of the same job. Error: usage, if the node does not exist.

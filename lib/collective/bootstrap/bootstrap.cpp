@@ -29,7 +29,7 @@ std::string exchanging(const BootstrapContext& context, std::string_view topic) 
       "rank {} of {}, exchanging '{}' through the store", context.rank, context.size, topic);
 }
 
-// Returns the timeout error, which lists the ranks that have not written their card.
+// Returns the timeout error, which lists the ranks that have not published their cards.
 Error missing_ranks(const BootstrapContext& context, std::string_view topic) {
   Error error{.code = Errc::timeout};
   std::string names;

@@ -20,7 +20,8 @@
 namespace muster::collective {
 namespace {
 
-// The launcher replies from its event loop. If it is stopped, do not block for longer than this.
+// The launcher replies from its event loop. If the launcher is stopped (SIGSTOP), do not block for
+// longer than this.
 constexpr timeval kTimeout{.tv_sec = 1, .tv_usec = 0};
 
 struct Offered {
@@ -62,8 +63,8 @@ RobustWord robust_word;
 std::atomic<std::uint32_t> held{0};
 std::atomic<LivenessPage*> shown{nullptr};  // never unmapped
 
-// The thread's function. Holds the liveness word until the process exits. The kernel then marks the
-// word, no matter how the process died.
+// The thread's entry point. Holds the liveness word until the process exits. The kernel then marks
+// the word, no matter how the process died.
 void* hold(void* offered) {
   auto& life = *static_cast<std::atomic<std::uint32_t>*>(offered);
   ::pthread_setname_np(::pthread_self(), "muster-life");

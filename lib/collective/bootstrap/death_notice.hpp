@@ -8,13 +8,13 @@
 
 namespace muster::collective {
 
-// Works once per process; later calls do nothing. The liveness word is held by a separate thread
-// that sleeps until the process exits, because a communicator's own threads end when the
+// Only the first call in a process has an effect. The liveness word is held by a separate thread
+// that sleeps until the process exits, because a communicator's own threads exit when the
 // communicator is destroyed.
 void request_death_notice();
 
-// Pid of the worker on this node that the launcher saw die first, before it killed the others. 0 if
-// there is none, or if no launcher reports deaths.
+// The pid of the worker on this node whose death the launcher detected first, before it killed the
+// others. 0 if no worker has died, or if no launcher reports deaths.
 [[nodiscard]] pid_t first_dead_worker();
 
 }  // namespace muster::collective

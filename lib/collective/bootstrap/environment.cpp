@@ -40,7 +40,7 @@ Result<std::int64_t> number_or_zero(const Environ& environ, const char* name) {
                            : Result<std::int64_t>(0);
 }
 
-// A server in this process must live as long as its client.
+// A store client, and the server in this process if it has one. The server must outlive the client.
 struct OwnStore {
   std::unique_ptr<ServedStore> server;
   std::unique_ptr<BlockingStore> client;

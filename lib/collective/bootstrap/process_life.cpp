@@ -34,8 +34,8 @@ void tell_listeners() {
 
 // Never destroyed: it is used until the process has exited.
 Listeners& listeners() {
-  // Register with atexit() before adding the first listener. Handlers registered later, such as
-  // the destructors of the program's own communicators, then run earlier.
+  // Register with atexit() before adding the first listener. Handlers registered later, such as the
+  // destructors of the program's own communicators, then run first.
   static auto* const kListeners = [] {
     static_cast<void>(std::atexit(tell_listeners));
     return new Listeners();

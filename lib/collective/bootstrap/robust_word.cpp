@@ -8,9 +8,9 @@
 
 namespace muster::collective {
 
-// Add the list entry before the word names its holder, so that the kernel marks the word whenever
-// the thread dies. In the opposite order, a thread killed between the two steps would look alive
-// forever. The kernel skips a word that does not name a thread yet.
+// Add the list entry before storing the thread's tid in the word, so that the kernel marks the word
+// whenever the thread dies. In the opposite order, a thread killed between the two steps would look
+// alive forever. The kernel skips a word that does not contain the dying thread's tid.
 void RobustWord::hold(std::atomic<std::uint32_t>& word) {
   head_.offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&node_);
   // Replaces the list that glibc registered for this thread. The kernel reads the list if the
@@ -20,8 +20,8 @@ void RobustWord::hold(std::atomic<std::uint32_t>& word) {
   node_.next = &head_.first;
   // Link the entry to the head before linking the head to the entry.
   head_.first.next = &node_;
-  // The kernel marks the word only if it names the dying thread, by its tid in that thread's pid
-  // namespace. It wakes a waiter only if kHasWaiters is set.
+  // The kernel marks the word only if it contains the dying thread's tid, as seen in that thread's
+  // pid namespace. It wakes a waiter only if kHasWaiters is set.
   word.store(static_cast<std::uint32_t>(::gettid()) | kHasWaiters);
 }
 

@@ -23,8 +23,8 @@ namespace {
 // of ranks, so that a large startup does not overload the store.
 constexpr Duration kSlice = std::chrono::milliseconds(50);
 constexpr Duration kSliceOfRank = std::chrono::microseconds(200);
-// How long reason() waits. When a process dies, its connections close slightly before its death
-// becomes visible.
+// How long reason() waits for a cause. When a process dies, its connections close slightly before
+// its death can be detected.
 constexpr Duration kReasonTimeout = std::chrono::milliseconds(200);
 constexpr int kLastErrorCode = 11;
 constexpr std::string_view kHostTopic = "hosts";
@@ -130,8 +130,8 @@ Duration StartWatch::slice() const {
   return kSlice + context_.size * kSliceOfRank;
 }
 
-// Until all cards have arrived, the set of ranks on this host is unknown. Adjacent ranks usually
-// share a host.
+// Until all cards have arrived, the set of ranks on this host is unknown. So watch the adjacent
+// ranks, which usually share a host.
 void StartWatch::look_for_neighbours() {
   for (const int rank : {context_.rank - 1, context_.rank + 1}) {
     if (rank < 0 || rank >= context_.size || processes_.contains(rank)) {

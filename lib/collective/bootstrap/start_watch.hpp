@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // StartWatch: detects deaths while a communicator is being created, before the ranks have shared
-// memory or connections. It watches the processes of ranks on this host. A rank that sees a death
-// or cannot start reports this through the store, and the other ranks poll the store while they
-// wait. One thread.
+// memory or connections. It watches the processes of ranks on this host. A rank that detects a
+// death or cannot start reports this through the store, and the other ranks poll the store while
+// they wait. One thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -40,15 +40,16 @@ class StartWatch {
   // Everything that the context refers to must outlive this object.
   StartWatch(const BootstrapContext& context, HostCard own);
 
-  // The cards of all ranks have arrived; starts watching the ranks on this host.
+  // Call once the cards of all ranks have arrived. Starts watching the ranks on this host.
   void know(const std::vector<HostCard>& cards);
 
-  // The ranks on this host now share memory, so use that instead of watching processes: a rank
-  // that has finished its part of the startup may exit.
+  // Call once the ranks on this host share memory. From then on, deaths are detected through that
+  // memory and not by watching processes, because a rank that has finished its part of the startup
+  // may exit.
   void rely_on(const PeerWatch& local);
 
-  // The ranks are a subset of a connected communicator. An error in that communicator also fails
-  // this startup. The communicator reports it to all ranks.
+  // Call if the ranks are a subset of a connected communicator. An error in that communicator,
+  // which it reports to all ranks, also fails this startup.
   void follow(const PeerWatch& parent) { parent_ = &parent; }
 
   // Interval between two checks.
@@ -88,7 +89,7 @@ class StartWatch {
 // out of memory or descriptors), the result is peer_failed with this rank, and the text names it.
 [[nodiscard]] Error start_failure(const Error& error, int rank);
 
-// Returns the host identifiers of all ranks, in rank order. After this call the watch knows the
+// Returns the host identifiers of all ranks, in rank order. From then on, `watch` monitors the
 // ranks on this host.
 [[nodiscard]] Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& context,
                                                                    const HostCard& own);

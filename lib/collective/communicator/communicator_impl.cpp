@@ -173,8 +173,8 @@ Result<void> Communicator::Impl::join_host(const BootstrapContext& context) {
   return {};
 }
 
-// Stored in memory that all ranks on the host share. The launcher also has a descriptor for this
-// memory, so it can read the records after the rank is killed.
+// Opens the flight recorder in memory that all ranks on the host share. The launcher also has a
+// descriptor for this memory, so it can read the records after the rank is killed.
 Result<void> Communicator::Impl::open_recorder() {
   const Membership& m = recipe.membership;
   const CommOptions& o = recipe.options;

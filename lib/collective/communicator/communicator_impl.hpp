@@ -83,8 +83,9 @@ class Communicator::Impl final : public GradientSupport {
 
  private:
   [[nodiscard]] Result<Work> submit_checked(Request& request, const OpOptions& options);
-  // Called when two threads are in a call at the same time. Ranks could disagree on the order of
-  // their operations and wait for each other forever, so this function aborts the communicator.
+  // Called when a second thread makes a call while one is in progress. Ranks could disagree on the
+  // order of their operations and wait for each other forever, so this function aborts the
+  // communicator.
   [[nodiscard]] Error refuse_second_thread(const Request& request);
   [[nodiscard]] Result<void> meet(const PeerWatch* parent);
   [[nodiscard]] Result<void> choose_prefix();

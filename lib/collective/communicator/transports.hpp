@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backends for host memory: a table that maps names to functions that open them. A new backend
-// needs its own folder, a row in this table and a number in Backend.
+// needs its own directory, a row in this table and a value in the enum Backend.
 #pragma once
 
 #include "base/environ.hpp"

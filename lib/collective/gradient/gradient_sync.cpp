@@ -166,7 +166,7 @@ Result<void> GradientSync::rebind(Communicator& communicator) {
   if (auto same = s.compare_with_others(); !same) {
     return same;
   }
-  // Start from the initial plan, because new ranks have no other.
+  // Start from the initial plan, because newly started ranks have no other plan.
   s.may_reorder = true;
   return s.move_to(
       *before,

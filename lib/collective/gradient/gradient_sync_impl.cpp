@@ -138,7 +138,7 @@ Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream
   return {};
 }
 
-// Launches buckets in order only, so that all ranks call the same operations in the same order.
+// Launches buckets strictly in order, so that all ranks call the same operations in the same order.
 Result<void> GradientSync::Impl::launch_ready(void* stream) {
   while (next < memory.size() && memory[next].missing == 0) {
     auto work = launch(next, stream);

@@ -16,7 +16,7 @@ namespace muster::collective {
 
 struct BucketMemory {
   void* data = nullptr;
-  void* wire = nullptr;  // send buffer, if the data itself is not sent
+  void* wire = nullptr;  // copy in the wire type to send; null if `data` is sent
   Work work;
   std::size_t missing = 0;  // gradients not yet marked
 };
@@ -45,7 +45,7 @@ class GradientSync::Impl {
                                         const Buffer& buffer,
                                         void* stream) const;
   using EndOfBucket = std::function<Result<void>(std::size_t bucket)>;
-  // `stream` waits for the sums. For a wait on the host, pass our own stream.
+  // Makes `stream` wait for the sums. To wait on the host, pass our own stream.
   [[nodiscard]] Result<GradientStats> end_step(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<GradientStats> end_sums(const EndOfBucket& end, void* stream);
   [[nodiscard]] Result<void> finish(std::size_t bucket, TimePoint until);
@@ -79,8 +79,8 @@ class GradientSync::Impl {
 
   [[nodiscard]] void* own_stream() const { return queue ? queue->own_stream() : nullptr; }
 
-  // Whether to widen right after each sum, during the backward pass. Not possible with a hook,
-  // because only the hook knows which work it started.
+  // Whether to widen each bucket right after its sum, during the backward pass. Not possible with a
+  // hook, because only the hook knows which work it started.
   [[nodiscard]] bool widens_at_launch() const { return queue && options.wire && !options.hook; }
 
   [[nodiscard]] char* at(const std::vector<BucketMemory>& where,
@@ -112,7 +112,7 @@ class GradientSync::Impl {
   bool synchronizes = false;
   std::vector<bool> marked;
   std::vector<bool> accumulated;     // accumulated in steps since the last sum
-  std::optional<void*> step_stream;  // GPU only: where the step's gradients are complete
+  std::optional<void*> step_stream;  // GPU only: stream on which gradients are complete
   std::vector<std::uint8_t> uses;
   std::vector<int> order;           // order of readiness
   std::size_t next = 0;             // next bucket to launch

@@ -10,8 +10,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
-// How many sequence numbers one operation uses on the host: two steps, run up to twice, plus parity
-// adjustments.
+// The number of sequence numbers that one operation uses on the host: two steps, run up to twice,
+// plus parity adjustments.
 constexpr std::uint64_t kSteps = 8;
 
 constexpr Duration kTimeToTell = std::chrono::seconds(3);
@@ -33,8 +33,8 @@ HierTransport::HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const
   segment_.number_steps(kSteps);
 }
 
-// Derived from the operation's own number, so that other ranks can report where this rank is.
-// Alternates between odd and even, because posts require it.
+// The number is derived from the operation's own number, so that other ranks can report where this
+// rank is. It alternates between odd and even, because posts require it.
 std::uint64_t HierTransport::next_step(const Step& request) {
   const std::uint64_t least = std::max(local_seq_ + 1, request.operation().seq * kSteps);
   local_seq_ = least + (least % 2 == local_seq_ % 2 ? 1 : 0);
@@ -81,7 +81,7 @@ Result<void> HierTransport::all_reduce(const Request& request) {
   const std::size_t each = segment_.size();
   const std::size_t width = size_of(request.dtype);
   const std::uint64_t over = request.count % each;
-  // For up to this much data, copying costs less than running the steps twice.
+  // Up to this amount of data, copying costs less than running the steps twice.
   const bool small = over != 0 && request.count * width <= kFillUp;
   const std::uint64_t whole = small ? 0 : request.count - over;
   if (whole != 0 || over == 0) {

@@ -36,7 +36,7 @@ class HierTransport final : public TcpTransport {
   Segment& segment_;
   Shm local_;
   std::optional<LaneCollectives>
-      across_;  // the ranks with our index on all hosts; empty if hosts differ in size
+      across_;  // the ranks with our index on each host; empty if rank counts differ
   // The next sequence number for operations on this host.
   [[nodiscard]] std::uint64_t next_step(const Step& request);
 

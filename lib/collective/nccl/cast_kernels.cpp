@@ -65,7 +65,7 @@ std::string addresses(unsigned source_shift, unsigned target_shift) {
 }
 
 // Converts %x<k> to %o<k>. Adds half a unit in the last place, minus one if the kept bits are even.
-// NaNs could become infinite that way, so they get their quiet bit set instead.
+// This could turn a NaN into an infinity, so a NaN gets its quiet bit set instead.
 std::string to_bf16(unsigned k) {
   return fmt::format(
       "  shr.u32 %t, %x{0}, 16;\n  and.b32 %t, %t, 1;\n  add.u32 %t, %t, 0x7fff;\n"
@@ -123,7 +123,8 @@ std::string widening(const char* name, Cast cast) {
 
 }  // namespace
 
-// The oldest PTX version and GPU with all features used here; newer drivers accept them too.
+// Targets the oldest PTX version and GPU that have all features used here; newer drivers accept
+// them too.
 std::string cast_kernels() {
   return ".version 6.0\n.target sm_53\n.address_size 64\n\n" + narrowing(kNarrowBf16, to_bf16) +
          narrowing(kNarrowF16, to_f16) + widening(kWidenBf16, from_bf16) +

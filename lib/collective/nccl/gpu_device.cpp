@@ -13,7 +13,7 @@
 namespace muster::collective::nccl {
 namespace {
 
-// Only tests use different drivers.
+// The driver's path and the device number. Only tests use more than one driver.
 using Key = std::pair<std::string, int>;
 
 struct Registry {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of events without timing, and the communicator's own high-priority stream. The caller
-// must make the device current first. Any thread may return events to the pool; everything else is
-// for one thread at a time.
+// A pool of events without timing, and the communicator's own high-priority stream. The caller must
+// make the device current first. Any thread may return events to the pool; only one thread at a
+// time may call the other functions.
 #pragma once
 
 #include "collective/nccl/gpu_device.hpp"
@@ -28,11 +28,11 @@ class GpuEvent {
 
   [[nodiscard]] CUevent get() const { return event_; }
 
-  // Marks the end of the work queued on the stream so far.
+  // Records the event after the work queued on the stream so far.
   [[nodiscard]] Result<void> record(CUstream stream) const;
-  // Makes later work on `stream` wait for the mark.
+  // Makes later work on `stream` wait for the event.
   [[nodiscard]] Result<void> hold(CUstream stream) const;
-  // Whether the GPU has passed the mark.
+  // Whether the GPU has reached the event.
   [[nodiscard]] Result<bool> passed() const;
 
  private:

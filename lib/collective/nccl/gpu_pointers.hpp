@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // GpuPointers: detects GPU memory that the caller passes as host memory. It queries the CUDA driver
-// if the process itself has loaded it; it does not load or start anything. Every operation makes
-// this query, so "host" results are cached per address region. That is safe because the driver
-// reserves its own address ranges, so a region never changes its kind. Thread-safe, because a query
-// runs before the check that rejects a second thread in a communicator.
+// only if the process has already loaded it; it never loads or starts the driver itself. Every
+// operation makes this query, so "host" results are cached per address region. That is safe because
+// the driver reserves its own address ranges, so a region never changes its kind. Thread-safe,
+// because a query runs before the check that rejects a second thread in a communicator.
 #pragma once
 
 #include "collective/types.hpp"
@@ -43,7 +43,7 @@ class GpuPointers {
   std::string driver_;
   // Cached regions; never the one that contains null.
   std::array<std::atomic<std::uintptr_t>, 64> host_{};
-  std::atomic<std::uint64_t> loads_ = 0;  // libraries loaded at the last search for the driver
+  std::atomic<std::uint64_t> loads_ = 0;  // libraries loaded when the driver was last searched for
   std::atomic<void*> asks_ = nullptr;     // the driver's function, once found
 };
 

@@ -23,8 +23,8 @@ struct Place {
 // Names (not paths) in a folder; empty if the folder does not exist.
 using FolderLister = std::function<std::vector<std::string>(const std::string& folder)>;
 
-// Properties of the process: its environment, the program name as invoked, and the file system.
-// The executable's path would not help, because the Python of a virtual environment is a symlink.
+// Properties of the process: its environment, the program name as invoked, and the file system. The
+// executable's path would not reveal the virtual environment, because its Python is a symlink.
 struct Surroundings {
   Environ environ;
   std::string program;

@@ -75,7 +75,7 @@ Result<void> NcclCommunicator::prepare() {
   MUSTER_RETURN_IF_ERROR(stream);
   stream_ = *std::move(stream);
   events_ = std::make_shared<EventPool>(device);
-  // Used by the barrier and to exchange the texts of all ranks (nccl_check).
+  // Used by the barrier, and by nccl_check to exchange the texts of all ranks.
   const std::size_t bytes = kTextBytes * static_cast<std::size_t>(1 + size());
   CUdeviceptr scratch = 0;
   if (const auto result = device->cuda().mem_alloc(&scratch, bytes); result != CUDA_SUCCESS) {
@@ -149,8 +149,8 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
                    .request = nullptr,
                    .deadline = steady_now() + options_.init_timeout,
                    .body = [&](ncclComm_t comm) {
-                     // Returns success while still in progress (NCCL 2.28 source); only the
-                     // parent's state shows whether it has finished.
+                     // ncclCommSplit returns success while still in progress (NCCL 2.28 source).
+                     // Only the parent's state shows whether it has finished.
                      auto result =
                          state_->nccl().split(comm, nccl_color, key, child.get(), &config);
                      if (result != ncclSuccess || planted("split is not polled")) {
@@ -178,7 +178,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::split(int color, int
   MUSTER_RETURN_IF_ERROR(asked);
   std::unique_ptr<NcclCommunicator> made(new NcclCommunicator(
       std::make_shared<NcclState>(std::move(setup), *child), options_, progress_));
-  made->state_->keep(state_);  // the name is in the parent's state
+  made->state_->keep(state_);  // the parent's state owns the name
   if (auto prepared = made->prepare(); !prepared) {
     return std::unexpected(made->state_->kill(prepared.error()));
   }

@@ -25,12 +25,12 @@ struct NcclOptions {
 
 class NcclCommunicator final : public Transport {
  public:
-  // All ranks must call it. `prefix` precedes the store's keys.
+  // All ranks must call it. `prefix` is prepended to the keys in the store.
   [[nodiscard]] static Result<std::unique_ptr<NcclCommunicator>> create(Setup setup,
                                                                         BootstrapContext context,
                                                                         NcclOptions options,
                                                                         Progress* progress);
-  // Waits for operations in progress and leaves. If that is not possible, aborts.
+  // Waits for operations in progress and leaves the group. If that is not possible, aborts.
   ~NcclCommunicator() override;
 
   // The new communicator contains the ranks of one color, ordered by key; null for a negative

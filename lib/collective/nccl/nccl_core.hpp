@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend's decisions, without NCCL and without a clock: how long to poll a background call,
-// which operation is overdue, which results are fatal. Pure.
+// The backend's decision logic, independent of NCCL and of the clock: how long to poll a background
+// call, which operation is overdue, which results are fatal. Pure.
 #pragma once
 
 #include "base/time.hpp"

@@ -39,7 +39,7 @@ namespace muster::collective::nccl {
   entry(user_rank, ncclCommUserRank)
 // clang-format on
 
-// Null if the library does not have the function yet.
+// Null if this version of the library does not have the function.
 // clang-format off
 #define MUSTER_NCCL_OPTIONAL(entry)                   \
   entry(init_rank_scalable, ncclCommInitRankScalable) \

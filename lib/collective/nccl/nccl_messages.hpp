@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Error messages for NCCL and CUDA failures. They contain the rank, the operation, the library's
-// report and its version. Used by NcclCommunicator. Pure, except for NCCL's last error, which is
-// in a process-wide buffer and therefore copied immediately.
+// own message and its version. Used by NcclCommunicator. Pure, except for NCCL's last error, which
+// is in a process-wide buffer and therefore copied immediately.
 #pragma once
 
 #include "collective/nccl/cuda_driver.hpp"

@@ -87,7 +87,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   // NCCL.
   void retire();
 
-  // The most recently queued operation, which an abort has to stop.
+  // Sets the most recently queued operation, which an abort has to stop.
   void newest(std::weak_ptr<const Underway> operation);
 
   // Keeps another object alive as long as this one exists.
@@ -104,8 +104,8 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   [[nodiscard]] Result<ncclResult_t> enter(const std::function<ncclResult_t(ncclComm_t)>& body);
   [[nodiscard]] Error failed(const Call& call, ncclResult_t result);
   [[nodiscard]] Error late(const Call& call) const;
-  // NCCL may see a broken connection before the peer's death is detected, so wait briefly for the
-  // death to be detected.
+  // NCCL may report a broken connection before the peer's death is detected, so wait briefly for
+  // that detection.
   [[nodiscard]] Error blame(Error error);
   void start_abort();
   void abort_now();

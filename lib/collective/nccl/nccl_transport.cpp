@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator's entry point: finds the libraries, checks the settings, starts the backend.
+// The communicator's entry point to the NCCL backend: finds the libraries, checks the settings,
+// starts the backend.
 #include "collective/nccl/nccl_transport.hpp"
 
 #include "base/environ.hpp"
@@ -40,8 +41,8 @@ bool is_set(const Environ& environ, const char* variable) {
 
 using Disagreement = decltype(TransportContext::disagreement);
 
-// With checks enabled, NcclCheck already compares collectives, under the same operation number. So
-// compare only transfers here.
+// With checks enabled, NcclCheck already compares collectives and uses the same operation number
+// for its own exchange. So compare only transfers here.
 Disagreement of_transfers(const Disagreement& all) {
   return [all](const Request& mine) {
     return all && is_transfer(mine.kind) ? all(mine) : std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors that tests inject into this folder's code, to show that the fake libnccl and libcuda
-// detect them. In all other builds planted() is false at compile time and generates no code.
+// Errors that tests inject into the code in this directory, to verify that the fake libnccl and
+// libcuda detect them. In all other builds planted() is false at compile time and generates no
+// code.
 #pragma once
 
 #include <string_view>

@@ -335,8 +335,8 @@ bool FlightRecorder::Ring::read_entries(int fd, off_t at, std::uint64_t from, st
   return ::pread(fd, raw.data() + had, bytes, place) == static_cast<ssize_t>(bytes);
 }
 
-// Returns false if no recorder starts there. The contents are untrusted, because programs write
-// this memory.
+// Returns false if no recorder starts there. The contents are untrusted, because user programs can
+// write to this memory.
 bool FlightRecorder::Ring::read(int fd, off_t at, off_t end, std::uint64_t newest) {
   if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
     return false;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // FlightRecorder: the last operations of one rank. Other processes can read it while the rank runs
 // or hangs, and after it was killed. Stored in a file in the job's folder, or in memory that is
-// shared by all ranks on the host and the launcher (hand_over.hpp). /proc/PID/fd shows that memory
-// while any of them is alive. Written with plain stores. Resource; any thread.
+// shared by all ranks on the host and the launcher (hand_over.hpp). That memory can be opened
+// through /proc/PID/fd while any of these processes is alive. Written with plain stores. Resource;
+// any thread.
 #pragma once
 
 #include "base/fd.hpp"

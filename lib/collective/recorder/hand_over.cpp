@@ -10,7 +10,7 @@
 namespace muster::collective {
 namespace {
 
-// If the launcher is stopped, do not block for longer than this.
+// If the launcher is stopped (SIGSTOP), do not block for longer than this.
 constexpr timeval kHandOverTimeout{.tv_sec = 1, .tv_usec = 0};
 
 }  // namespace

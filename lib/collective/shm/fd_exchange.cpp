@@ -45,7 +45,8 @@ bool readable(int fd, TimePoint deadline) {
   }
 }
 
-// Returns early when it is time to check for dead ranks.
+// Waits until the descriptor is readable, but returns early when it is time to check for dead
+// ranks.
 bool comes(int fd, const BootstrapContext& context) {
   return readable(fd,
                   context.watch == nullptr
@@ -124,7 +125,7 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
     error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
     return std::unexpected(std::move(error));
   }
-  // We compute with this memory, so accept it only from our own user.
+  // Operations compute on this memory, so accept it only from our own user.
   if (!same_user(from.get())) {
     return failure(Errc::peer_failed,
                    "the process that provides this host's shared memory belongs to another user");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Liveness: one thread per communicator, with the same lifetime. It holds the rank's word in the
-// kernel's robust list, so that other ranks see the rank's death before its memory is freed. This
-// takes 0.2 ms even if the rank uses gigabytes of memory; with sockets it takes half a second. The
-// thread sleeps on the other ranks' words. Resource type.
+// kernel's robust list, so that other ranks detect the rank's death before its memory is freed.
+// Detection takes 0.2 ms even if the rank uses gigabytes of memory; through sockets it takes half a
+// second. The thread sleeps on the other ranks' words. Resource type.
 #pragma once
 
 #include "collective/bootstrap/process_life.hpp"
@@ -26,7 +26,7 @@ class Liveness final : public ExitListener {
            std::function<void(std::size_t)> on_death);
   ~Liveness() override;
 
-  // All members have arrived; starts watching them.
+  // Call once all members have arrived. Starts watching them.
   void watch();
 
   // Leaves cleanly, so that other ranks see that we left and did not die. Later calls do nothing.

@@ -31,8 +31,8 @@ constexpr int kYieldRounds = 80;
 // that we wait for, sleeping is faster than sharing: the woken rank gets an idle CPU and keeps it.
 constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 
-// If the host's first rank has no memory to offer, it publishes this prefix and the reason instead
-// of the memory's identifier.
+// If the host's first rank cannot create the memory, it publishes this prefix and the reason
+// instead of the memory's identifier.
 constexpr std::string_view kNoMemory = "! ";
 
 // Memory for the segment, the arena of alloc() and the flight recorders.
@@ -151,7 +151,7 @@ Result<Segment::Shared> Segment::share_memory(const BootstrapContext& context,
   }
   const std::string word = random_word();
   auto giver = made ? FdGiver::open(word) : std::unexpected(made.error());
-  // Publish the word, or the error, immediately.
+  // Publish the identifier, or the error, immediately.
   const std::string answer = giver ? word : std::string(kNoMemory) + giver.error().text;
   if (auto set = context.store->set(memory_key(context, plan), answer); !set) {
     return std::unexpected(wrap(Errc::store, "cannot publish the shared memory", set.error()));
@@ -181,8 +181,8 @@ Segment::Joined Segment::join(const BootstrapContext& context, SegmentPlan plan,
   std::unique_ptr<Segment> segment(new Segment(std::move(plan), memories, *base));
   Segment& s = *segment;
   s.come();
-  // Wait for takers only after we have arrived ourselves, so that the others blame the rank that
-  // is actually missing.
+  // Wait for the receivers only after we have arrived ourselves, so that the others blame the rank
+  // that is actually missing.
   if (shared.giver) {
     const std::set<int> takers(s.plan_.ranks.begin() + 1, s.plan_.ranks.end());
     const std::vector<int> fds{memories[0].fd(), memories[1].fd(), memories[2].fd()};
@@ -214,7 +214,7 @@ Result<void> Segment::await_all(const BootstrapContext& context) {
     }
     return -1;
   };
-  // A rank that has not arrived does not hold its word yet, so words cannot show deaths here.
+  // A rank that has not arrived does not hold its word yet, so its death cannot be detected here.
   // Until all ranks have arrived, deaths are reported through the store (StartWatch).
   for (int round = 0; absent() >= 0; ++round) {
     if (auto error = look(joining, absent(), false); error && absent() >= 0) {
@@ -336,7 +336,7 @@ std::string Segment::where(std::size_t i) const {
 }
 
 std::optional<Error> Segment::failure() const {
-  // Pairs with the release at the end of report(): the fields next to the flag are complete.
+  // Pairs with the release at the end of report(), so the fields next to the flag are complete.
   if (header_->fault.load(std::memory_order_acquire) != kFaultWritten) {
     return std::nullopt;
   }
@@ -353,9 +353,9 @@ std::optional<Error> Segment::failure() const {
 void Segment::report(const Error& error) {
   std::uint32_t seen = 0;
   const std::uint32_t ours = kFaultWriting + static_cast<std::uint32_t>(self());
-  // There is only one writer: the exchange from 0 decides whose reason counts. The value names the
-  // writer, so that others can distinguish a report in progress from one that will never be
-  // finished.
+  // There is only one writer: the compare-exchange from 0 decides whose reason counts. The value
+  // names the writer, so that others can distinguish a report in progress from one that will never
+  // be finished.
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
   // process may still run for a few microseconds after the kernel has marked its word. In that case

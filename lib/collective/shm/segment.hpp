@@ -173,7 +173,7 @@ Result<void> Segment::wait(const Step& step, const Missing& missing) {
     const int still = missing();
     auto error = still < 0 ? std::nullopt : look(step, still, gone && still == who);
     if (error) {
-      // A rank may do its part after `still` was read, and die before look() runs.
+      // A rank may complete its part after `still` was read, and die before look() runs.
       return missing() < 0 ? Result<void>() : std::unexpected(std::move(*error));
     }
     rest(round, [&missing] { return missing() < 0; });

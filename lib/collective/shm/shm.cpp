@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kPostBytes = 8UL * 1024;
 constexpr std::size_t kLeastStaging = 576UL * 1024;
 constexpr std::size_t kMostStaging = 4608UL * 1024;
-constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // a part of the last-level cache
+constexpr std::size_t kStagingOfAll = 16UL * 1024 * 1024;  // fits in part of the last-level cache
 constexpr std::size_t kChannelBytes = 2UL * 1024 * 1024;
 constexpr std::size_t kMostPiece = 64UL * 1024;
 constexpr std::size_t kSegmentPage = 4096;
@@ -159,9 +159,9 @@ void Shm::post(const Step& request, const void* data, std::size_t bytes) {
     std::memcpy(segment_.post_data(self_, request.seq), data, bytes);
   }
   // Store the number last. The others load it first, with acquire, and then see the rest. This post
-  // was last used two operations ago, and all ranks have read it since: a rank posts only after it
-  // has seen the posts of all others for the previous operation, and they post for an operation
-  // only after reading the one before.
+  // was last used two operations ago, and all ranks have read it since. A rank posts only after it
+  // has seen all other ranks' posts for the previous operation, and each of those ranks had by then
+  // read the posts of the operation before.
   mine.seq.store(request.seq, std::memory_order_release);
 }
 

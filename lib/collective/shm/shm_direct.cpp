@@ -54,7 +54,7 @@ bool Shm::all_in_arena(const Step& request) {
       return std::ranges::all_of(places_,
                                  [&](const Places& p) { return inside(p.in) && p.in != p.out; });
     default:
-      // A rank writes its own output only, so outputs may be private memory.
+      // Each rank writes only its own output, so outputs may be private memory.
       return std::ranges::all_of(places_, [&](const Places& p) { return inside(p.in); });
   }
 }

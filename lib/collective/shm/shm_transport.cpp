@@ -47,8 +47,8 @@ class Send final : public Ring {
 
   [[nodiscard]] Result<Step> step() override {
     // Only the sender stores `written` and only the receiver stores `taken`, so each loads its own
-    // counter relaxed. The acquire load of the other's counter pairs with its release store. Here
-    // it means that the receiver has read the slot that we are about to write.
+    // counter relaxed. The acquire load of the other's counter pairs with its release store. After
+    // this load, the receiver has finished reading the slot that we are about to write.
     const std::uint64_t written = channel_.written.load(std::memory_order_relaxed);
     if (written - channel_.taken.load(std::memory_order_acquire) >= kChannelSlots) {
       return Step::stuck;
@@ -124,8 +124,8 @@ Result<std::unique_ptr<Transfer>> ShmTransport::begin(const Request& request) {
 }
 
 void ShmTransport::rest(int round) {
-  // No wake-up condition, because the queue may have many transfers. A piece that arrives after
-  // the last check but before the sleep is registered does not wake us. It waits for at most the
+  // No wake-up condition, because the queue may have many transfers. A piece that arrives after the
+  // last check but before the sleep is registered does not wake us, so it may be delayed by the
   // longest sleep.
   segment_.rest(round, [] { return false; });
 }

@@ -34,8 +34,8 @@ class ShmTransport final : public HostTransport {
   void rest(int round) override;
 
   [[nodiscard]] std::optional<Error> look(const Request& request) override {
-    // Step a transfer between two checks: if the peer had already left at the previous check, it
-    // will not complete the transfer.
+    // The caller steps the transfer between two checks. So if the peer had already left at the
+    // previous check, it will not complete the transfer.
     const bool gone = segment_.left(request.root) &&
                       !undone_.insert({request.kind, request.root, request.seq}).second;
     return segment_.look(Step(request), request.root, gone);

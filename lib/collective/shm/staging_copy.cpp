@@ -14,8 +14,8 @@
 namespace muster::collective {
 namespace {
 
-// ns per cache line. Nearby cache: 6 to 10, or below 16 if the source is in memory. Distant cache:
-// 36 and more (SPEED.md).
+// Threshold in ns per cache line. A line costs 6 to 10 in a nearby cache (below 16 if the source is
+// in memory), and 36 or more in a distant cache (SPEED.md).
 constexpr std::int64_t kDearLine = 18;
 
 }  // namespace

@@ -50,8 +50,8 @@ Mesh::Mesh(int rank, int size, PeerWatch& local)
 
 Mesh::~Mesh() {
   const std::scoped_lock lock(mutex_);
-  // Say goodbye. Otherwise the other ranks would mistake the end of stream for our death. After a
-  // failure they already know the reason.
+  // Send a goodbye. Otherwise the other ranks would mistake the end of stream for our death. After
+  // a failure they already have the reason.
   if (!fault_) {
     tell_all(Error{});
   }
@@ -169,7 +169,7 @@ Result<void> Mesh::accept_higher(const BootstrapContext& context, int listener) 
 }
 
 // connect() succeeds as soon as the peer's kernel has queued the connection. If that rank then
-// fails before accepting it, only the store can tell us why.
+// fails before accepting it, only the store contains the reason.
 Result<void> Mesh::await_welcomes(const BootstrapContext& context) {
   const Duration slice =
       context.watch != nullptr ? context.watch->slice() : left_until(context.deadline);
@@ -265,7 +265,7 @@ Error Mesh::not_come(const BootstrapContext& context) const {
 std::optional<Error> Mesh::failure() const {
   const std::scoped_lock lock(mutex_);
   if (!fault_) {
-    // Check this host first, because shared memory shows a death earlier than sockets do.
+    // Check this host first, because shared memory reveals a death earlier than sockets do.
     if (const auto local = local_.failure()) {
       settle(*local);
     } else {
@@ -286,7 +286,7 @@ void Mesh::report(const Error& error) {
   settle(error);
 }
 
-// The first reason becomes the reason on all ranks.
+// The first reported reason becomes the reason on all ranks.
 void Mesh::settle(const Error& error) const {
   if (!fault_) {
     fault_ = error;
@@ -325,14 +325,14 @@ void Mesh::listen_to(std::size_t rank) const {
     peer.messages.take({buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
   }
   const int why = errno;
-  // Process the data before the end of stream: a rank that leaves says goodbye and then closes.
+  // Process the data before the end of stream: a rank that leaves sends a goodbye and then closes.
   understand(rank);
   if (count == 0 || (count < 0 && why != EAGAIN && why != EINTR)) {
     peer.is_gone = true;
     // Otherwise every poll would report the end of stream again.
     static_cast<void>(::epoll_ctl(poller_.get(), EPOLL_CTL_DEL, control.get(), nullptr));
-    // A lower rank that closes before its welcome has not accepted us. This counts even if a
-    // failure in an operation is known, because ended() ignores failures in operations.
+    // A lower rank that closes before its welcome has not accepted us. Record this even if an
+    // operation has already failed, because ended() ignores failures in operations.
     const bool unwelcome =
         is_starting_ && std::cmp_less(rank, rank_) && !peer.messages.is_welcomed();
     if (unwelcome || (!peer.has_left && !fault_)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mesh: connections between every pair of ranks, with three lanes each: collective operations,
-// point-to-point messages, and control. On the control lane a rank reports its failure, or that it
-// is leaving. If a rank closes the lane silently, it has died. Resource type; any thread may call
+// point-to-point messages, and control. On the control lane a rank reports that it has failed or is
+// leaving. If a rank closes the lane silently, it has died. Resource type; any thread may call
 // failure() and report().
 #pragma once
 
@@ -28,7 +28,7 @@ inline constexpr std::size_t kLanes = 3;
 
 class Mesh final : public PeerWatch {
  public:
-  // Where a rank listens; other ranks connect to `address`.
+  // The address and ports on which a rank listens; other ranks connect to `address`.
   struct Place {
     std::string address;
     PortRange ports;

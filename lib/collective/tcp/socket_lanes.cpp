@@ -33,7 +33,7 @@ std::uint64_t SocketLanes::post(Direction& to, char* data, std::size_t bytes) {
 }
 
 std::uint64_t SocketLanes::post_send(int rank, const void* data, std::size_t bytes) {
-  // iovec has no const, but this memory is never written.
+  // iovec has no const pointer, but nothing writes to this memory.
   char* const readable = const_cast<char*>(static_cast<const char*>(data));
   return post(out_[static_cast<std::size_t>(rank)], readable, bytes);
 }

@@ -56,7 +56,7 @@ class Message final : public Transfer {
     }
     const std::size_t from = at_ < sizeof(head_) ? 0 : at_ - sizeof(head_);
     if (from < bytes_ - sizeof(head_)) {
-      // iovec has no const, but this memory is never written.
+      // iovec has no const pointer, but nothing writes to this memory.
       parts[count++] = {const_cast<char*>(static_cast<const char*>(request_.in)) + from,
                         bytes_ - sizeof(head_) - from};
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceQueue: work on a device that gradients need in addition to sums: fills, copies and type
-// conversions, queued on the caller's streams or on its own. The device's backend creates it; after
-// that it is independent of the backend. Private to the library. One thread at a time.
+// DeviceQueue: the device work that GradientSync needs in addition to reductions: fills, copies and
+// type conversions, queued on the caller's streams or on its own. The device's backend creates it;
+// after that it is independent of the backend. Private to the library. One thread at a time.
 #pragma once
 
 #include "collective/error.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GradientSupport: what GradientSync needs from a communicator in addition to user operations:
-// device queues and small internal operations. The communicator implements it. Private to the
-// library. One thread at a time, as with the communicator.
+// GradientSupport: the services that GradientSync needs from a communicator in addition to the
+// public operations: device queues and small internal operations. The communicator implements it.
+// Private to the library. One thread at a time, as with the communicator.
 #pragma once
 
 #include "collective/transport/device_queue.hpp"

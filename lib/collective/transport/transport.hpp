@@ -73,7 +73,7 @@ class Transport {
   [[nodiscard]] virtual Result<std::shared_ptr<Pending>> start(const Request& request) = 0;
 
   // Makes all current and future operations fail with this error, soon after the call. Any thread;
-  // the first call counts.
+  // only the first call has an effect.
   virtual void abort(const Error& why) = 0;
 
   // Memory on which operations need no copy; implements the communicator's alloc.
