@@ -13,7 +13,7 @@ from .answers import Answers
 from .messages import BadMessage, Inbox, Message, greeting
 from .worker import CHUNK, CONTEXT, HEADER, HELLO, JOB
 
-_PATH_MAX = 107  # bytes of a socket's path, sun_path of unix(7)
+_PATH_MAX = 107  # maximum length of a socket path in bytes (sun_path in unix(7))
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
