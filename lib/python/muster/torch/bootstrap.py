@@ -102,7 +102,7 @@ def _port_range() -> Tuple[int, int]:
 
 
 def _tcp_store(store: Any) -> Any:
-    """The TCPStore under any prefixes; None for any other kind of store."""
+    """The TCPStore inside any PrefixStores; None for any other kind of store."""
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     return store if isinstance(store, dist.TCPStore) else None
