@@ -66,7 +66,7 @@ def _serve(pipe, path, dump):
             with open(path, "wb") as file:
                 # Do not dump stacks: they need the GIL, and muster gets them in other ways.
                 file.write(dump(True, False, False))
-        except (OSError, RuntimeError, TypeError):  # muster reports ranks without a dump
+        except (OSError, RuntimeError, TypeError):  # muster then reports that the dump is missing
             pass
 
 

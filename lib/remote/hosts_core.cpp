@@ -67,7 +67,7 @@ void HostsCore::hello(TimePoint now,
     lost(now,
          host,
          fmt::format("{} has muster {}, but this host has {}. Use --rsh-muster=PATH to select "
-                     "another one",
+                     "a different binary",
                      settings_.names[host],
                      message.version,
                      settings_.version),
@@ -235,7 +235,7 @@ void HostsCore::signal(TimePoint now, int signo, HostsEffects& out) {
   }
 }
 
-// After the first stop request, workers get their grace period. After a second one they do not, so
+// After the first stop request, workers get their grace period. A second request cuts it short, so
 // that a hung remote shell cannot block the user's terminal.
 void HostsCore::hurry(TimePoint now, int signo) {
   interrupt_ = interrupt_.value_or(signo);

@@ -18,15 +18,16 @@ namespace muster {
 
 // If hosts have not answered for this long, a message is printed once.
 inline constexpr Duration kReachNotice = std::chrono::seconds(5);
-// If a remote shell neither exits nor answers for this long after the last attempts, it is
+// A remote shell that neither exits nor answers within this time after the retry period is
 // abandoned.
 inline constexpr Duration kReachTimeout = std::chrono::seconds(60);
 // How long to wait for further failures after the first unreachable host.
 inline constexpr Duration kMoreFailures = std::chrono::seconds(2);
 // The time between closing a remote shell's input and sending SIGKILL.
 inline constexpr Duration kCloseTimeout = std::chrono::seconds(5);
-// The same after a second Ctrl-C; launchers then have this long to kill their workers.
+// Replaces kCloseTimeout after a second Ctrl-C.
 inline constexpr Duration kHurriedCloseTimeout = std::chrono::milliseconds(300);
+// How long launchers have to kill their workers after a second Ctrl-C.
 inline constexpr Duration kHurriedEndTimeout = std::chrono::seconds(1);
 // Additional time after the workers' grace period.
 inline constexpr Duration kEndExtra = std::chrono::seconds(10);

@@ -21,7 +21,8 @@ inline constexpr const char* kSentToken = "/dev/stdin";
 // The hidden option that a remote shell uses to start this program.
 inline constexpr std::string_view kRemoteAgentFlag = "--remote-agent";
 
-// The hosts [head, end) of the list. The head is started from here and starts the others.
+// The hosts [head, end) of the list. This process starts the agent on the head, which starts the
+// others.
 struct Branch {
   std::size_t head = 0;
   std::size_t end = 0;

@@ -30,10 +30,10 @@ class MachineLines {
   // Takes bytes from `host` on stream 1 or 2. Appends the text to print to `out`.
   void feed(TimePoint now, std::size_t host, int stream, std::string_view bytes, std::string& out);
 
-  // This host will send no more output.
+  // Call when this host will send no more output.
   void finish(std::size_t host, std::string& out);
 
-  // Terminates an unfinished line that was printed, because other text follows.
+  // Call before other text is printed. Terminates an unfinished line that is on the console.
   void break_line(std::string& out);
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

@@ -194,7 +194,7 @@ void RemoteAgent::beat() {
   }
 }
 
-// Prints errors to standard error. The other end prints them if this process exits without an
+// Prints errors to standard error. The other end shows them if this process exits without an
 // answer.
 void RemoteAgent::fail(const std::string& why) {
   write_within(2, why + "\n", kMessageTimeout);
@@ -375,7 +375,7 @@ void RemoteAgent::watch_streams() {
 void RemoteAgent::read_stream(Stream& stream) {
   std::array<char, kReadBytes> bytes;
   if (credit_ == 0) {
-    return;  // all credit was used since the watch began
+    return;  // the other stream has used up the credit
   }
   const auto count = ::read(stream.fd.get(), bytes.data(), std::min(bytes.size(), credit_));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -391,8 +391,8 @@ void RemoteAgent::read_stream(Stream& stream) {
   stream.fd.reset();
 }
 
-// The launcher kills its descendants before it exits, so no other process writes to its pipes.
-// Their remaining content is limited in size and is sent without credit.
+// The launcher kills its descendants before it exits, so no process can write to its pipes any
+// more. What remains in the pipes is bounded by their size and is sent without credit.
 void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
   if (pid != launcher_ || ended_) {
     return;

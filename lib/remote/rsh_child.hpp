@@ -69,7 +69,7 @@ class RshChild {
 
   [[nodiscard]] RshEnd end() const;
 
-  // Describes how the process ended, for messages.
+  // Describes how the process exited, for messages.
   [[nodiscard]] std::string describe_end() const { return describe(end()); }
 
  private:

@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// How the remote shell of an agent ended.
+// How the remote shell of an agent exited.
 struct RshEnd {
   std::string name;  // host name
   std::vector<std::string>

@@ -77,7 +77,10 @@ void add_job(Text& text, const JobStatus& status, const MetricsExtra& extra) {
            "gauge",
            "Unix time at which this launcher started.",
            status.started);
-  text.one("job_age_seconds", "gauge", "Seconds since the start.", extra.now - status.started);
+  text.one("job_age_seconds",
+           "gauge",
+           "Seconds since this launcher started.",
+           extra.now - status.started);
   text.begin("phase", "gauge", "1 for the phase that this node is in, 0 for the others.");
   for (int i = 0; i < kPhases; ++i) {
     const auto phase = static_cast<JobPhase>(i);

@@ -18,7 +18,8 @@ Json or_null(double time) {
   return time == 0 ? Json() : Json(time);
 }
 
-// The state of a node's workers, as far as this node knows. It knows more about its own workers.
+// The state of the workers on any node, as far as this node can tell. The list of its own workers
+// contains more detail.
 std::string_view state_of_node(const JobStatus& status) {
   switch (status.phase) {
     case JobPhase::starting:

@@ -20,8 +20,8 @@ namespace muster::straggler {
 inline constexpr std::uint64_t kRecordsMax = 2048;
 
 // Slow ranks wait less than the others. Returns the share of this difference that the slow ranks
-// cause, or none if the operations do not show it. `ranks` maps the pids of the processes that
-// wrote the logs to ranks.
+// cause, or none if the recorded operations do not reveal it. `ranks` maps the pids of the
+// processes that wrote the logs to ranks.
 [[nodiscard]] std::optional<double> own_share(const std::vector<collective::FlightLog>& logs,
                                               const std::map<pid_t, int>& ranks,
                                               const std::vector<int>& slow);

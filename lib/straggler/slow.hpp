@@ -9,7 +9,7 @@
 
 namespace muster::straggler {
 
-// The node of some slow ranks, in a multi-node job.
+// A node that has slow ranks, in a multi-node job.
 struct SlowPlace {
   std::string node{};
   std::vector<int> ranks{};
@@ -27,8 +27,8 @@ struct Slow {
   bool operator==(const Slow&) const = default;
 };
 
-// The other ranks wait for these ranks. Reported once, until these ranks recover or different ranks
-// are slow.
+// The other ranks wait for these ranks. Not reported again until these ranks recover or different
+// ranks are slow.
 struct Named {
   Slow slow{};
   bool operator==(const Named&) const = default;

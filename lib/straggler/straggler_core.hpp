@@ -45,8 +45,8 @@ inline constexpr SlowRule kShortRule{std::chrono::milliseconds(90), 11, 11, 0.25
 // within these limits.
 inline constexpr Duration kLookMin = std::chrono::milliseconds(100);
 inline constexpr Duration kLookMax = std::chrono::seconds(1);
-// By this time most programs have created their communicators. Later, programs without
-// communicators are checked rarely.
+// Most programs have created their communicators by this time. After it, programs without
+// communicators are checked only every kLookMax.
 inline constexpr Duration kStart = std::chrono::seconds(10);
 
 // Ranks are no longer slow if they cost less than this share of the last long blocks, taken
@@ -62,8 +62,8 @@ using StragglerEffect = std::variant<Named, Over>;
 
 class StragglerCore {
  public:
-  // The workers of an attempt have started, or none is running any more. Discards all earlier
-  // observations.
+  // Call when the workers of an attempt have started, or when no worker is running any more.
+  // Discards all earlier observations.
   void begin();
 
   void looked(TimePoint now,

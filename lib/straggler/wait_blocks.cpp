@@ -6,8 +6,8 @@
 namespace muster::straggler {
 namespace {
 
-// A wait may have started before the block, so it can be longer than the block. More than this
-// factor is invalid.
+// A wait may have started before the block, so it can be longer than the block. The ratio is
+// clamped to this.
 constexpr double kWaitedMost = 2;
 
 // Sets of ranks that share operations. Each set is identified by its lowest rank.
@@ -68,9 +68,10 @@ Duration own_time(const RankWaits* before, const RankWaits& now, Duration looked
   return is_of_another_node(before, now) ? now.at - before->at : looked;
 }
 
-// All ranks of a communicator wait in the same operations. Which operations a block cuts off at its
-// start and end differs between nodes, so the number of waits shows better than the time how much
-// of the block a rank's readings cover. If the numbers differ by more than this, the ranks do not
+// All ranks of a communicator wait in the same operations. However, nodes take their readings at
+// different times, so a block starts and ends in the middle of different operations on each node.
+// The number of waits therefore indicates better than the elapsed time how much of the block a
+// rank's readings cover. If the numbers of two ranks differ by more than this, the ranks do not
 // share their operations.
 bool waited_as_often(std::uint64_t own, std::uint64_t most) {
   return own > 0 && most - own <= most / 3 + 1;

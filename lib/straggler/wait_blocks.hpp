@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kCountMax = 1'000'000'000;
 class WaitBlocks {
  public:
   struct Part {
-    int group = 0;  // lowest rank that shares operations with it, directly or not
+    int group = 0;  // lowest rank that shares operations with it, directly or indirectly
     Duration waited{};
     std::uint64_t waits = 0;
   };

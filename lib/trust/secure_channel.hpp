@@ -54,7 +54,7 @@ class SecureChannel {
   // the input. take_output() returns the bytes to send in response.
   State feed(std::string_view bytes, std::string& plain);
 
-  // Encrypts data. Only while the channel is open.
+  // Encrypts data. Call only while the channel is open.
   void seal(std::string_view plain);
 
   [[nodiscard]] std::string take_output();

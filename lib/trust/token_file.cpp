@@ -56,7 +56,7 @@ TokenFileFacts facts_of(const std::string& path, int fd) {
 }
 
 Result<std::string> read_all(const std::string& path, int fd) {
-  std::array<char, kMaxTokenBytes + 2> buffer;  // a line end, plus one byte to detect longer files
+  std::array<char, kMaxTokenBytes + 2> buffer;  // a newline, plus one byte to detect longer files
   std::size_t size = 0;
   while (size < buffer.size()) {
     const auto count = ::read(fd, buffer.data() + size, buffer.size() - size);

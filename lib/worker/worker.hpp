@@ -79,7 +79,7 @@ struct Stop {
 
 using News = std::variant<Round, Gone, Stop>;
 
-// Delivers the current round, then each Gone, Stop and Round when it happens. One thread at a
+// Delivers the current Round, then each further Gone, Stop and Round as it arrives. One thread at a
 // time.
 class Rounds {
  public:

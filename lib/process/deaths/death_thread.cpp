@@ -43,8 +43,8 @@ void* DeathThread::main(void* self) {
 }
 
 // If a word changes after it was read, the wait returns immediately, so no death is missed. The
-// thread exits if the kernel cannot wait for several words (before 5.16). Deaths are then detected
-// when workers are reaped.
+// thread exits if the kernel cannot wait on several futexes at once (before 5.16). Deaths are then
+// detected when workers are reaped.
 void DeathThread::watch() {
   std::vector<FutexWatch> watches;
   do {

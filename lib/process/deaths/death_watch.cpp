@@ -86,8 +86,9 @@ std::optional<Ending> ending_of(pid_t pid) {
              : std::nullopt;
 }
 
-// The kernel sets the exit status of the whole process before any of its threads releases its
-// words, and never changes it back. In a stopped process, the same field contains the stop signal.
+// The kernel sets the exit status of the whole process before it marks the liveness word of a dying
+// thread, and never changes the status back. In a stopped process, the same field contains the stop
+// signal.
 std::optional<ExitStatus> parse_dying(std::string_view stat) {
   const std::string_view state = from_field(stat, kStateField);
   // Also 0 if we lack permission: the kernel shows this field only to processes that may trace this
@@ -160,7 +161,7 @@ void DeathWatch::on_ready() {
       continue;
     }
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-      poller_.forget(asked_.get());  // no descriptors left: accept would fail in a busy loop
+      poller_.forget(asked_.get());  // out of descriptors: the loop would spin on accept()
       asked_.reset();
     }
     return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeathWatch: detects that a worker that uses the collective library is dying before it can be
 // reaped, because the kernel first frees the worker's memory (0.1 s per GiB). Workers request a
-// liveness word over a socket (base/liveness_page.hpp). The word is only a hint: only the kernel
-// can show whether and why a worker is dying. If the kernel, namespaces or limits do not allow
-// this, deaths are detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
+// liveness word over a socket (base/liveness_page.hpp). The word is only a hint: /proc shows
+// whether and why a worker is dying. If the kernel, namespaces or limits do not allow this, deaths
+// are detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"

@@ -44,9 +44,10 @@ struct DescendantEnd {
 };
 
 // True if the process failed. SIGKILL and crash signals (SIGSEGV, SIGABRT, ...) count at any age. A
-// nonzero exit code counts only if the process had settled, because programs often run short-lived
-// commands that fail. Signals and exit codes that follow a stop request do not count. If there is
-// no status, the parent reaped the process first, so the parent knows about its exit.
+// nonzero exit code counts only if the process was older than kDescendantSettled, because programs
+// often run short-lived commands that fail. Signals and exit codes that result from a stop request
+// do not count. A process without a status does not count either: its parent has reaped it and
+// knows about the exit.
 [[nodiscard]] bool is_failure(const std::optional<ExitStatus>& status, Duration age);
 
 class DescendantCore {

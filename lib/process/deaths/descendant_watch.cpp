@@ -88,8 +88,8 @@ std::string stat_of(pid_t pid) {
   return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kMemberStatBytesMax);
 }
 
-// Checks one of our children without reaping it. If a whole group was killed, this shows that its
-// members are dying before any of them has died.
+// Checks one of our children without reaping it. If a whole process group was killed, this reports
+// each member as dying, even before it has exited.
 bool is_ending(pid_t pid) {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -209,7 +209,7 @@ void DescendantWatch::Impl::take(TimePoint now, std::span<const ProcessRow> rows
   }
 }
 
-// Covers processes that were created and died since the last scan and whose parent is dead too.
+// Handles processes that were created and died since the last scan and whose parent is dead too.
 // Zombies whose parent is still running are found by the next scan.
 void DescendantWatch::Impl::take_dead_orphans() {
   std::vector<ProcessRow> rows;

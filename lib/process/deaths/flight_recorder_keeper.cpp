@@ -61,7 +61,7 @@ void FlightRecorderKeeper::admit() {
     UniqueFd guest(::accept4(asked_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!guest) {
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-        poller_.forget(asked_.get());  // no descriptors left: accept would fail in a busy loop
+        poller_.forget(asked_.get());  // out of descriptors: the loop would spin on accept()
         asked_.reset();
       }
       return;

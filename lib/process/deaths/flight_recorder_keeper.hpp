@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FlightRecorderKeeper: holds the flight recorders of workers that use the collective library
 // (base/liveness_page.hpp), so that `musterctl flights PID` can read them after all workers were
-// killed. Never reads them itself. Limited in number; part of LinuxRunner, on its thread. Resource.
+// killed. Never reads them itself. Part of LinuxRunner, on its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// Limit on the recorders kept, one for each communicator regardless of the number of workers.
-// Beyond it, the keeper drops the oldest one except that of the first communicator.
+// Maximum number of recorders. Each communicator has one, regardless of the number of workers.
+// Beyond the limit, the keeper drops the oldest recorder, but never that of the first communicator.
 inline constexpr std::size_t kMaxFlightRecorders = 16;
 
 class FlightRecorderKeeper final : public Watcher {

@@ -58,8 +58,8 @@ sigset_t relayed_signals(const std::vector<int>& more) {
 // then replaced itself with muster by exec.
 std::set<pid_t> earlier_children() {
   siginfo_t info{};
-  // Usually fails with ECHILD, so /proc need not be read. WNOWAIT leaves the status of a child that
-  // has exited.
+  // Usually fails with ECHILD, so /proc need not be read. WNOWAIT does not reap a child that has
+  // exited.
   if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     return {};
   }
@@ -78,8 +78,9 @@ int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
   // the EOF on the link. SIGCONT continues it even if SIGCONT is blocked.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   const int code = agent(std::move(link.read));
-  // The agent reads EOF on the link before that signal arrives. SIGCONT would cancel the stop with
-  // which a tracer attaches (LeakSanitizer does so at exit), and both would wait forever.
+  // If the guard dies, the agent reads EOF and may return before SIGCONT arrives. During exit,
+  // SIGCONT would cancel the stop with which a tracer attaches (LeakSanitizer does so at exit), and
+  // agent and tracer would wait for each other forever.
   ::prctl(PR_SET_PDEATHSIG, 0);
   return code;
 }
@@ -142,7 +143,7 @@ class Guard {
     }
   }
 
-  // Leaves children that existed before us alone.
+  // Children that existed before us are never killed.
   void spare(std::set<pid_t> children) { spared_ = std::move(children); }
 
   int watch() {

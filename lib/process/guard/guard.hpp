@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard: muster runs as two processes, so that no process outlives the job even if one of the
-// two is killed. The user starts the guard, which has the pid, receives the signals and returns the
-// exit code. The agent is its only child and does all the work. Both are child subreapers, so every
-// descendant is reparented to one of them. If the agent dies, the guard kills all descendants. If
-// the guard dies, the agent reads EOF from the link and does the same.
+// two is killed. The user starts the guard, which has the pid that the user sees, receives the
+// signals and returns the exit code. The agent is its only child and does all the work. Both are
+// child subreapers, so every descendant is reparented to one of them. If the agent dies, the guard
+// kills all descendants. If the guard dies, the agent reads EOF from the link and does the same.
 #pragma once
 
 #include "base/fd.hpp"
@@ -30,10 +30,10 @@ struct SignalNotice {
 // both processes the caller returns that value from main. `more_signals` are relayed in addition to
 // TERM, INT, HUP, QUIT, USR1 and USR2. Signals that were ignored at startup are not relayed. When
 // `lease` expires, all descendants of the agent are killed, but not the agent itself. If the agent
-// is killed, the remaining processes get a moment to exit, then SIGTERM, then `grace`. A second
-// signal or an expired lease shortens this. The guard closes none of the caller's descriptors. A
-// listening socket created earlier thus stays open in both processes, and connections are not
-// refused until the guard has finished the sweep and exited.
+// is killed, the remaining processes get a moment to exit on their own, then SIGTERM, and SIGKILL
+// after `grace`. A second signal or an expired lease shortens these waits. The guard closes none of
+// the caller's descriptors. A listening socket created earlier thus stays open in both processes,
+// and connections are not refused until the guard has finished the sweep and exited.
 [[nodiscard]] int run_guarded(const std::function<int(UniqueFd link)>& agent,
                               const std::vector<int>& more_signals = {},
                               const LeaseTimer* lease = nullptr,

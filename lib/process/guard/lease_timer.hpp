@@ -13,7 +13,7 @@ namespace muster {
 
 class LeaseTimer {
  public:
-  // `lease`: the silence after which the other nodes continue without this one.
+  // `lease`: how long this node may be silent before the other nodes continue without it.
   [[nodiscard]] static Result<LeaseTimer> make(Duration lease);
 
   // Agent: allows workers to run until `when`. Replaces the previous deadline, even one that has
@@ -26,7 +26,8 @@ class LeaseTimer {
   // Agent: true if the guard has killed workers since the last call.
   [[nodiscard]] bool take_fence() const;
 
-  // Guard: how often it must wake up to kill the workers in time even if it is stopped.
+  // Guard: the interval at which it must be woken, so that it kills the workers in time even if it
+  // was stopped.
   [[nodiscard]] Duration wake_interval() const { return lease_ / kWakesPerLease; }
 
   // Guard: readable once the timer has expired.
@@ -35,7 +36,7 @@ class LeaseTimer {
   // Guard: true if the timer has expired and was not rearmed. Returned once per expiry.
   [[nodiscard]] bool take_expired() const;
 
-  // Guard: true if the agent may run workers again. Any running workers are new ones.
+  // Guard: true if the agent has rearmed the timer. Any running workers are then new ones.
   [[nodiscard]] bool is_running() const;
 
   // Guard: call before killing, so that the agent does not treat the deaths as failures.

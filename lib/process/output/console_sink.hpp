@@ -2,10 +2,10 @@
 // ConsoleSink: muster's own standard output or error. It accepts whole lines and never blocks. If
 // the reader closes its end, the sink closes. Data that a stream refuses for another reason (such
 // as a full disk) is counted, and the sink still attempts later writes. A slow or stalled reader
-// fills a bounded queue. While `has_room` is false, the sources leave the workers' bytes in their
-// file or pipe; muster's own messages have a separate quota. Output that does not fit is dropped
-// and counted, and a line with the count is printed once the reader resumes. Owned by Console;
-// resource; lives on the loop's thread.
+// fills a bounded queue. While `has_room` is false, the workers' output stays in its file or pipe;
+// muster's own messages have a separate quota. Output that does not fit is dropped and counted, and
+// a line with the count is printed once the reader resumes. Owned by Console; resource; lives on
+// the loop's thread.
 #pragma once
 
 #include "base/stream_writer.hpp"

@@ -24,8 +24,8 @@ class LogSpace final : public Watcher {
   // Call when a worker starts writing to this file.
   void note_file(const std::string& path);
 
-  // A file has grown. Data that no longer fits does not change the file, so another check is
-  // scheduled.
+  // Call when a file has grown. A write that fails on a full disk does not change the file, so this
+  // schedules a check.
   void note_growth();
 
   void check();
@@ -38,7 +38,7 @@ class LogSpace final : public Watcher {
   Poller& poller_;
   std::function<void(const std::string&, int)> on_full_;
   std::string folder_;  // empty if no worker writes files
-  UniqueFd timer_;      // set while a check is due
+  UniqueFd timer_;      // set while a check is scheduled
   bool done_ = false;
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
-// The kernel lets a user have 64 MiB of pipe buffers before it shrinks new pipes, so 16 x 256 KiB
+// The kernel lets each user have 64 MiB of pipe buffers before it shrinks new pipes. 16 x 256 KiB
 // is a small part of that.
 constexpr std::size_t kWidePipesMax = 16;
 constexpr rlim_t kDescriptorsUsual = 1024;

@@ -97,12 +97,12 @@ class OutputSource final : public Watcher {
   // Like read(2); -1 if no data is available for now.
   [[nodiscard]] long read(char* buffer, std::size_t limit);
 
-  // No other source uses this sink, so bytes are passed on immediately, including unfinished
-  // prompts.
+  // Call if no other source uses this sink. Bytes are then passed on immediately, including prompts
+  // without a newline.
   void pass_everything() { raw_ = true; }
 
-  // The console accepts no more data. From now on, data is counted instead of shown, including the
-  // unfinished line.
+  // Call when the console accepts no more data. From then on, data is counted instead of shown,
+  // including the unfinished line.
   void hide();
 
   // True if the bytes are also needed elsewhere: for a filtered file, or for the tail of a pipe.

@@ -20,7 +20,7 @@ bool is_killed(const WorkerEnd& end) {
 }
 
 // A lower value means an earlier exit. If a worker was already exiting when another worker's
-// failure was reaped, it started to exit first; it only has more memory to free.
+// failure was reaped, it started to exit first and merely takes longer to free its memory.
 int order_of(const WorkerEnd& end) {
   const int kind = !has_failed(end) ? 2 : is_killed(end) ? 0 : 1;
   return 2 * kind + (end.reaped && !end.seen_ending ? 1 : 0);

@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// The first failure of an attempt is held at most this long for another worker whose exit status
-// the kernel does not show yet. The kernel frees 10 GiB per second.
+// The first failure of an attempt is held back for at most this long if another worker is exiting
+// and the kernel does not show its status yet. The kernel frees 10 GiB per second.
 inline constexpr Duration kUnknownEndTime = std::chrono::seconds(2);
 
 struct WorkerEnd {
@@ -34,11 +34,11 @@ class EndQueue {
   // other workers and adds those that are known to be dying from a failure.
   [[nodiscard]] bool needs_look() const;
 
-  // The exits to report now, in this order; empty while the first failure is held. `unknown`:
+  // The exits to report now, in this order; empty while the first failure is held back. `unknown`:
   // another worker is exiting, and the kernel does not show its status.
   [[nodiscard]] std::vector<WorkerEnd> take(TimePoint now, bool unknown);
 
-  // While the first failure is held: the deadline for calling take.
+  // While the first failure is held back: the deadline for calling take.
   [[nodiscard]] std::optional<TimePoint> held_until() const { return held_until_; }
 
  private:

@@ -39,7 +39,8 @@ class EndWatch {
 
   void note_reaped(pid_t pid, const LiveWorker& worker, ExitStatus status);
 
-  // Reports the known exits. False if the attempt's first failure is held for another worker.
+  // Reports the known exits. False if the attempt's first failure is held back because of another
+  // worker.
   bool tell(ProcessObserver& observer);
 
  private:

@@ -337,7 +337,7 @@ void LinuxRunner::Impl::end(KillScope how) {
   post_turn();
 }
 
-// The sweeper uses /proc to kill processes and to name them. Without /proc, only the groups are
+// The sweeper needs /proc to find processes and their names. Without /proc, only the groups are
 // known.
 void LinuxRunner::Impl::kill(KillScope what) {
   workers.mark_all_killed();

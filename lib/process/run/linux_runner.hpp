@@ -30,7 +30,7 @@ struct LinuxRunnerSettings {
   int interrupt_fd = -1;
   bool traceable = false;  // our other children may inspect workers' stacks
   // See terminal_watch.hpp. Called with SIGTSTP for the job. If empty, the terminal is not watched.
-  // Must be empty if the guard has a lease, because such a guard continues itself.
+  // Must be empty if the guard has a lease, because such a guard resumes itself.
   std::function<void(int)> signal_job = {};
   bool tell_unread_input = false;  // warn if our standard input has data
   // Called while exited children can still be inspected.

@@ -32,7 +32,7 @@ class TerminalWatch {
   // SIGCONT triggers a check.
   bool take_signal(int signo);
 
-  // Call at the start and after each SIGCONT for the job: only then can the job be in the
+  // Call at the start and after each SIGCONT for the job: only then can the job have moved to the
   // background.
   void check();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the paths that execvp would try for a program, and explains why a program could not be
-// started. spawn uses the paths before the child exists, and the explanation after a start has
-// failed. The report uses the paths to show which Python ran.
+// started. spawn looks up the paths before it creates the child, and asks for the explanation if
+// the start fails. The report uses the paths to show which Python ran.
 #pragma once
 
 #include "base/error.hpp"

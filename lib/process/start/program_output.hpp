@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a small program and waits for its output. For queries before the loop exists; later ones use
-// HelperProcess. Called by main. No state.
+// Runs a small program and waits for its output. For use before the loop runs; code on the loop
+// uses HelperProcess. Called by main. No state.
 #pragma once
 
 #include "base/error.hpp"

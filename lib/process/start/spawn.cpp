@@ -137,7 +137,7 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
   // A separate session and group: signals are sent to the group, and terminal signals do not reach
   // it.
   ::setsid();
-  // The order matters: if the agent dies before the prctl, no signal follows, but getppid()
+  // The order matters: if the agent dies before the prctl, the child gets no signal, but getppid()
   // changes.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != job.parent) {
     give_up(job, Step::death_signal);  // the agent died before the signal was set

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // spawn_process: the only exec in the project. The child shares our memory until exec (CLONE_VM and
-// CLONE_VFORK). The cost thus does not depend on our size, and errors are returned immediately.
-// Called by LinuxRunner on the loop's thread. The calling thread must outlive the child.
+// CLONE_VFORK). The cost thus does not depend on the size of our memory, and errors are returned
+// immediately. Called by LinuxRunner on the loop's thread. The calling thread must outlive the
+// child.
 #pragma once
 
 #include "base/error.hpp"

@@ -130,7 +130,8 @@ std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   return handle;
 }
 
-// Waits until all of them have exited, or until `until`. Without handles, only waits briefly.
+// Waits until all processes in `dying` have exited, or until `until`. Sleeps briefly for those that
+// have no handle.
 void wait_for_ends(const std::vector<UniqueFd>& dying, TimePoint until) {
   for (const UniqueFd& one : dying) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_now());

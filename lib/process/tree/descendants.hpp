@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists all descendants of a process, and kills them until none remains. Needs neither cgroups nor
-// privileges: descendants of a child subreaper cannot escape it by creating a session, so once no
-// child remains, no descendant does. Used by the guard (blocking) and LinuxRunner (event-driven).
-// Without a /proc of our own pid namespace, only our children can be listed. Their descendants
-// become our children when their parents are killed, so a sweep still kills all of them.
+// privileges: descendants of a child subreaper cannot escape it by creating a session, so a
+// subreaper without children has no descendants. Used by the guard (blocking) and LinuxRunner
+// (event-driven). Without a /proc of our own pid namespace, only our children can be listed. Their
+// descendants become our children when their parents are killed, so a sweep still kills all of
+// them.
 #pragma once
 
 #include "base/fd.hpp"
@@ -55,7 +56,7 @@ struct ProcessRow {
 // A handle that still refers to this process if its pid is reused; empty before Linux 5.3.
 [[nodiscard]] UniqueFd open_process(pid_t pid);
 
-// Sends through the handle, or by pid if the handle is empty.
+// Signals the process through the handle, or by pid if the handle is empty.
 void send_signal(const UniqueFd& handle, pid_t pid, int signo);
 
 // How a process handles a signal. Both fields are false if /proc does not show the process.
@@ -66,7 +67,7 @@ struct SignalMasks {
 
 [[nodiscard]] SignalMasks signal_masks(pid_t pid, int signo);
 
-// RANK in the environment that the process was started with: the rank of the worker that left it
+// RANK from the environment with which the process was started: the rank of the worker that left it
 // running.
 [[nodiscard]] std::optional<int> rank_in_environment(pid_t pid);
 
@@ -75,9 +76,9 @@ struct KilledBelow {
   std::vector<Survivor> left;  // still running when `timeout` expired
 };
 
-// Kills all descendants of `root`, which is our child. It may be stopped and thus reap nothing, so
-// killed descendants remain as zombies. Blocks for at most `timeout`. `may_kill` is called between
-// listing and killing. Once it returns false, no more processes are killed.
+// Kills all descendants of `root`, which is our child. `root` may be stopped and then reaps
+// nothing, so its killed descendants remain as zombies. Blocks for at most `timeout`. `may_kill` is
+// called between listing and killing. Once it returns false, no more processes are killed.
 [[nodiscard]] KilledBelow kill_all_below(
     pid_t root, Duration timeout, const std::function<bool()>& may_kill = [] { return true; });
 

@@ -23,8 +23,8 @@ class JobSockets {
   [[nodiscard]] Found find(std::uint64_t inode);
 
  private:
-  // Sockets that our descendants had open. The kernel reuses an inode number only after 2^32
-  // others.
+  // Sockets that our descendants had open. The kernel reuses an inode number only after it has
+  // allocated 2^32 others.
   std::set<std::uint64_t> seen_;
 };
 

@@ -2,8 +2,7 @@
 // Sweeper: stops the processes that workers leave running, with SIGTERM once, or with SIGKILL until
 // none remains. Our children keep their pids until we reap them, so they cannot be confused with
 // other processes. Every orphan becomes our child because we are a subreaper. Used by the guard
-// (blocking) and by LinuxRunner (after each SIGCHLD). Single-threaded; resource without
-// descriptors.
+// (blocking) and by LinuxRunner (after each SIGCHLD). Single-threaded. Holds no descriptors.
 #pragma once
 
 #include "base/time.hpp"
@@ -31,9 +30,9 @@ class Sweeper {
   // own once the processes that they serve have exited. Call again like kill_all.
   void kill_groups(const std::set<pid_t>& groups);
 
-  // Sends SIGTERM once, and SIGCONT to stopped processes, for all descendants except the spared
-  // ones. Processes that a signal handler starts to finish its work do not get it. Returns the
-  // processes that do not ignore it.
+  // Sends SIGTERM and SIGCONT once to all descendants except the spared ones. Processes that a
+  // SIGTERM handler starts later, to finish its work, do not get the signal. Returns the processes
+  // that do not ignore SIGTERM.
   std::vector<Leftover> ask_all();
 
   // Processes killed since the last call.
@@ -46,7 +45,7 @@ class Sweeper {
 
   [[nodiscard]] bool is_spared(pid_t pid) const { return spared_.contains(pid); }
 
-  // Leaves this child and its descendants alone from now on.
+  // From now on, spares this child and its descendants.
   void spare(pid_t pid) { spared_.insert(pid); }
 
   // All running descendants except the spared ones.

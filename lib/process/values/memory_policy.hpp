@@ -18,7 +18,7 @@ struct MemoryPolicy {
 };
 
 // The policy prefers nodes instead of binding to them (README.md explains why). It contains one
-// node, or several from Linux 5.15 on.
+// node, or several on Linux 5.15 and later.
 [[nodiscard]] MemoryPolicy memory_policy(const CpuSet& nodes);
 
 }  // namespace muster

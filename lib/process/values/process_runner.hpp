@@ -26,8 +26,8 @@ struct WorkerExit {
   ExitStatus status;
   bool out_of_memory = false;  // the memory cgroup counted an OOM kill during this worker's life
   std::string memory_usage;    // "limit 512 MiB, peak 512 MiB" if the cgroup reports it
-  // "process 123 (python3)": the descendant that died in this way, for which the worker was killed
-  // (--on-child-death). Empty if the worker itself died.
+  // "process 123 (python3)": the descendant that failed in this way; the worker was killed because
+  // of it (--on-child-death). Empty if the worker itself died.
   std::string lost_child = {};
 };
 
@@ -74,8 +74,8 @@ class ProcessRunner {
  public:
   virtual ~ProcessRunner() = default;
 
-  // Starts a worker in its own session and process group. Errors come from the child's last system
-  // call before exec: not_found (the program), not_possible, system.
+  // Starts a worker in its own session and process group. Also returns errors that occur in the
+  // child before or in exec: not_found (the program), not_possible, system.
   [[nodiscard]] virtual Result<pid_t> spawn(const ProcessSpec& spec) = 0;
 
   // Signals every process in the groups of all workers, including groups whose leader is dead.

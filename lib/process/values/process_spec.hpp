@@ -31,7 +31,7 @@ inline constexpr std::string_view kPidMark{"\0", 1};
 
 struct OutputPlan {
   OutputKind kind = OutputKind::inherit;
-  std::string path = {};  // file: created together with its directories, or truncated
+  std::string path = {};  // file: created with its directories, or truncated if it exists
   bool tee = false;       // file: each whole line also goes to our own stream, after `prefix`
   // For tee and capture: printed before each line, with each kPidMark replaced by the pid. May be
   // empty.

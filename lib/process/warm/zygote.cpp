@@ -94,7 +94,7 @@ Result<pid_t> pid_of(const std::string& answer) {
   }
   return failure(
       Errc::system,
-      "the --warm parent process " + (answer.empty() ? "has exited" : "answered '" + answer + "'"));
+      "the --warm parent process " + (answer.empty() ? "has exited" : "sent '" + answer + "'"));
 }
 
 Zygote::News news_of(const std::string& answer) {

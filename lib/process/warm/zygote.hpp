@@ -47,10 +47,10 @@ class Zygote final : public Watcher {
     std::string detail;
   };
 
-  // Called from the poller with the answer to each ask(), or with the reason why there is none.
+  // Called from the poller with the answer to each ask(), or with `ended` if the zygote has exited.
   using Sink = std::function<void(const News&)>;
 
-  // Sends the first answer once the imports are done. Errors: those of spawn_process, system.
+  // The first answer arrives when the imports are done. Errors: those of spawn_process, system.
   [[nodiscard]] static Result<std::unique_ptr<Zygote>> start(Poller& poller,
                                                              const ProcessSpec& spec,
                                                              const InheritedState& inherited,

@@ -19,7 +19,8 @@ import socket
 import sys
 import time
 
-# The clock of file timestamps, up to 10 ms behind time.time_ns(). linux/time.h; not in module time.
+# CLOCK_REALTIME_COARSE of linux/time.h, which the time module lacks. File timestamps use this
+# clock, which is up to 10 ms behind time.time_ns().
 REALTIME_COARSE = 5
 
 MESSAGE_BYTES = 64
@@ -197,7 +198,7 @@ class Imported:
         """Imports modules ahead of time, while the workers run. Returns None, or an answer to the
         launcher if another zygote must replace this one."""
         if self.changes.first():
-            return None  # the launcher learns of it before the next attempt
+            return None  # the check before the next attempt reports it
         return self.import_more(self.import_learned)
 
     def import_more(self, imports):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the imported modules still match the files on disk and would still be found there."""
+"""Checks that the imported modules match the files on disk, and that an import would still find
+them there."""
 
 import importlib.machinery
 import os

@@ -65,7 +65,7 @@ def import_all(names, *watching):
     try:
         for name, taken in names:
             try:
-                __import__(name, fromlist=taken)  # a name may be a module: from torch.utils import
+                __import__(name, fromlist=taken)  # a name may be a submodule
             except BaseException:  # including SystemExit
                 pass
             for each in watching:

@@ -11,7 +11,7 @@ import stat
 import sys
 
 NAMES_MAX = 4096
-UNSAFE_MAX = 16  # each requires a new zygote; above this, nothing is imported ahead of time
+UNSAFE_MAX = 16  # each costs a new zygote; beyond this, nothing is imported ahead of time
 RECORD_BYTES = 256 << 10  # also the size limit of a file; PyTorch's names need 25 KiB
 FILES_MAX = 256  # in the folder; the oldest are removed
 FIRST_PAUSE, LAST_PAUSE = 1, 64  # seconds between checks of the record

@@ -15,7 +15,7 @@ import os
 import pkgutil
 import types
 
-# The finders whose modules cannot be shadowed by a file.
+# Finders that take precedence over files, so that no file can shadow their modules.
 COME_FIRST = (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter)
 
 

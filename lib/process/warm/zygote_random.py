@@ -12,12 +12,12 @@ import weakref
 # Python's own wrappers for random bytes; the caller is further up the stack.
 PASSED_ON = ("random", "secrets")
 # Modules that may draw numbers, because their generators are reseeded or depend on the pid, or
-# because the numbers only distinguish objects of one process. UUIDs are drawn again.
+# because the numbers only distinguish objects of one process. UUIDs are regenerated.
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
          "sympy.core.symbol")
 TORCH_SEED = 67280421310721  # the seed of an unseeded torch.Generator()
 UUID_BYTES = 16  # of uuid4()
-DRAWN_SEED = 2 ** 32  # random seeds are larger, seeds typed by a user are smaller
+DRAWN_SEED = 2 ** 32  # random seeds are larger than this, seeds typed by a user are smaller
 
 
 def asker():
@@ -51,8 +51,9 @@ class Randomness:
             self.drawers.append(name)
 
     def note_temporary(self, drawn):
-        """Called by random.choices. Notes a name that tempfile draws for a file or a directory, but
-        not for its search for a writable directory. Python 3.9 does not call random.choices."""
+        """Called by random.choices. Records a name that tempfile draws for a file or a directory,
+        but not the names that it draws while it searches for a writable directory. Python 3.9 does
+        not call random.choices."""
         frame = sys._getframe(2)
         if frame.f_globals.get("__name__") == "tempfile" and frame.f_code.co_name == "__next__":
             folder = frame.f_back.f_locals.get("dir")
@@ -222,7 +223,7 @@ def torch_generator():
 
 def torch_was_seeded():
     """The reason not to fork if a module has seeded one of torch's other generators, else None.
-    Unseeded generators start with a fixed number."""
+    Unseeded generators start with a fixed seed."""
     kind = getattr(sys.modules.get("torch"), "Generator", None)
     if kind is None:
         return None

@@ -51,7 +51,7 @@ class Streams:
             try:
                 text.buffer
             except ValueError:
-                continue  # a module has detached it and wrapped `binary` in another stream
+                continue  # a module has detached `binary` and wrapped it in another stream
             mode = text.mode
             text.__init__(binary, text.encoding, text.errors, newline="\n",
                           line_buffering=text.line_buffering, write_through=text.write_through)

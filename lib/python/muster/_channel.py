@@ -114,7 +114,7 @@ class Connection:
             self._bytes = data
             hello = self.next(ANSWER_SECONDS)
             if not isinstance(hello, dict) or hello.get("type") != "hello":
-                raise OSError("the launcher refuses this process: %s" % hello)
+                raise OSError("the launcher refused this process: %s" % hello)
             return memoryview(mmap.mmap(fds[0], PAGE_BYTES)).cast("Q") if fds else None
         finally:
             for descriptor in fds:

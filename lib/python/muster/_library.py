@@ -142,8 +142,8 @@ def find() -> str:
 
 
 def load(path: str) -> ctypes.CDLL:
-    """The library with its prototypes. The ImportError contains the path and explains how to fix
-    the problem."""
+    """Loads the library and declares its prototypes. The ImportError contains the path and explains
+    how to fix the problem."""
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

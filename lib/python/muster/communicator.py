@@ -118,7 +118,8 @@ class Communicator(Operations):
                host: Optional[str] = None, address: Optional[str] = None,
                port_range: Optional[str] = None, arena_bytes: int = 0,
                recorder_entries: int = 2048) -> Self:
-        """Creates a communicator from the arguments alone; reads no variables. All ranks call it.
+        """Creates a communicator from the arguments alone; reads no environment variables. All
+        ranks call it.
 
         store: (host, port) of a running store (ServedStore, muster-store, or torchrun from PyTorch
         2.1 or later); None for a single rank. job: separates jobs that share a store. epoch:
@@ -137,7 +138,7 @@ class Communicator(Operations):
     def split(self: Self, color: int, key: int = 0) -> Optional[Self]:
         """Creates a communicator of the ranks that pass the same color, ordered by key, then by
         rank. Collective: all ranks call it; those with a negative color get None. It fails if this
-        communicator fails. Raises the errors of from_env and of an operation."""
+        communicator fails. Raises the same errors as from_env and as an operation."""
         part = c_void_p()
         check(lib.muster_comm_split(self._handle(), color, key, byref(part)))
         return type(self)(part.value) if part.value else None
@@ -145,8 +146,8 @@ class Communicator(Operations):
     def rebuild(self: Self, rank: int, size: int, epoch: int) -> Self:
         """Creates the next communicator after a failure: the surviving ranks (or a different
         set of ranks) connect through the same store under a new epoch. All of them call it with
-        their new ranks. This communicator does not change. Raises the errors of from_env; it may be
-        called again after an error."""
+        their new ranks. This communicator does not change. Raises the same errors as from_env; it
+        may be called again after an error."""
         made = c_void_p()
         check(lib.muster_comm_rebuild(self._handle(), rank, size, epoch, byref(made)))
         return type(self)(made.value)

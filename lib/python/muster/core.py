@@ -44,7 +44,7 @@ class Core:
 
     def __del__(self, getpid: Callable[[], int] = os.getpid,
                 c_library: ctypes.CDLL = lib) -> None:
-        """Runs if close() was not called because an exception unwinds or the process exits. Aborts
+        """If close() was not called, for example because of an exception or at process exit, aborts
         the pending operations instead of waiting, because other ranks may never join them, and
         their buffers are about to be freed. The default arguments keep these globals alive: the
         interpreter may clear module globals before it calls this function at shutdown."""

@@ -132,9 +132,9 @@ class GradientSync:
         self._owner = Owner(handle.value, core)
 
     def add(self, name: str, shape: Shape, dtype: DType = "f32") -> int:
-        """Adds a gradient of this shape (in elements) and dtype; call it before finalize().
-        Returns the gradient's id, counting from 0. InvalidArgument: not f32, although a wire type
-        is set."""
+        """Adds a gradient of this shape (in elements) and dtype; call it before finalize(). Returns
+        the gradient's id, counting from 0. InvalidArgument: dtype is not f32 although `wire` is
+        set."""
         shape, dtype = extents(shape), dtypes.require(dtype)
         id = ctypes.c_int()
         check(lib.muster_gradients_add(self._handle(), name.encode(), dtypes.TYPES[dtype][0],
@@ -189,8 +189,9 @@ class GradientSync:
         self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
     def mark_unused(self, id: int, stream: Optional[Stream] = None) -> None:
-        """Marks the gradient as unused on this rank in this step. It counts as zeros, which on GPUs
-        are written on this CUDA stream (None: torch's current stream). Any thread may call it."""
+        """Marks the gradient as unused on this rank in this step. It counts as zeros. On a GPU,
+        they are written on this CUDA stream (None: torch's current stream). Any thread may call
+        it."""
         self._check(lib.muster_gradients_mark_unused_on(self._handle(), id, self._stream(stream)))
 
     def wait(self) -> GradientStats:
@@ -236,13 +237,13 @@ class GradientSync:
     def _stream(self, stream: Optional[Stream]) -> Optional[int]:
         torch = sys.modules.get("torch")
         if stream is None and self._device != c.HOST and torch and torch.cuda.is_initialized():
-            stream = torch.cuda.current_stream(self._device)  # else gradients are not torch tensors
+            stream = torch.cuda.current_stream(self._device)  # otherwise no torch work is queued
         return address_of(stream)
 
     def rebind(self, comm: Communicator) -> None:
         """Continues with another communicator, after a failure or with other ranks. Collective:
         all ranks of comm call it. Gradients on the host keep their values but have new addresses;
-        call grad() again. Mismatch: the same as in finalize()."""
+        call grad() again. Mismatch: as in finalize()."""
         core = comm.core()
         former = self._owner.core  # stays alive during the call
         code = lib.muster_gradients_rebind(self._handle(), core.handle)
@@ -253,7 +254,7 @@ class GradientSync:
 
     def close(self) -> None:
         """Frees the buckets; do not use arrays from grad() after that. A second call does nothing.
-        Without close(), the buckets live as long as this object or an array on them."""
+        Without close(), the buckets live as long as this object or an array that uses them."""
         self._owner.close()
 
     @property

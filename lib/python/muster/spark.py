@@ -109,8 +109,8 @@ def task(work: Work, ranks: int, use_gpu: bool,
 
 
 def merge(outcomes: Sequence[bytes]) -> List[Any]:
-    """The results of all tasks, in task order. If a rank failed, raises the error of the first
-    one, with the exception as __cause__. Only the node of that rank has the exception."""
+    """The results of all tasks, in task order. If a rank failed, raises the error of the rank that
+    failed first, with its exception as __cause__. Only that rank's node has the exception."""
     found: List[Outcome] = [pickle.loads(each) for each in outcomes]
     errors = [error for error, _ in found if error is not None]
     if not errors:

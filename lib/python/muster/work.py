@@ -49,7 +49,7 @@ class PendingOperation:
 
         def call(handle: int) -> bool:
             codes.append(lib.muster_work_wait_stream(handle, stream))
-            return False  # completion is not known on the host
+            return False  # the host cannot tell whether the GPU has finished
         if self.handle is not None:
             self._use(call)
         if codes and codes[0] != 0:
@@ -123,8 +123,8 @@ class Work:
 
         timeout: in seconds; None waits until the operation's own timeout. Every call raises the
         operation's error. TimedOut with rank None means that only this wait timed out and the
-        operation continues. Other Python threads can run during the call. Ctrl-C ends the wait,
-        not the operation.
+        operation continues. Other Python threads can run during the call. Ctrl-C interrupts the
+        wait, not the operation.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         seconds = WAIT_SLICE

@@ -15,8 +15,8 @@ Programs other than trainers (servers, RL loops) can follow the members of the j
         if isinstance(news, worker.Gone):
             ...  # news.rank has exited
 
-No function waits for the launcher or raises an error because of it. Without muster, all functions
-are no-ops: stopping() is False, epoch() is 0, rounds() is empty.
+No function waits for the launcher, and none raises an error if the launcher fails. Without muster,
+all functions are no-ops: stopping() is False, epoch() is 0, rounds() is empty.
 """
 from __future__ import annotations
 
@@ -237,8 +237,8 @@ def stopping() -> bool:
 
 
 def rounds(timeout: Optional[float] = None) -> Iterator[News]:
-    """Yields the current round, then each Gone, Stop and Round when it happens. Blocks until the
-    next one. Ends with the job, or after `timeout` seconds without news."""
+    """Yields the current Round, then each further Gone, Stop and Round as it arrives. Blocks until
+    the next one. Ends with the job, or after `timeout` seconds without news."""
     try:
         connection = _channel.Connection()
     except (OSError, ValueError):

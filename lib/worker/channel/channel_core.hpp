@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ChannelCore: the agent's side of the channel to its workers. Its inputs are connections, bytes
 // and membership changes. It decides what to send, close and report. The connecting process
-// determines which worker a frame belongs to, never the frame's content. Named limits ensure that
-// one worker cannot harm the others. Pure: no I/O, time is an argument, effects go to the caller's
+// determines which worker a frame belongs to, never the frame's content. Limits ensure that one
+// worker cannot harm the others. Pure: no I/O, time is an argument, effects go to the caller's
 // list.
 #pragma once
 

@@ -110,7 +110,7 @@ TEST_CASE("zygote: an answer that does not name a process is an error") {
     CHECK(bench.news().what == Zygote::News::What::ready);
     const auto pid = bench.zygote->fork({}, {});
     REQUIRE_FALSE(pid);
-    CHECK(pid.error().message == "the --warm parent process answered '" + text + "'");
+    CHECK(pid.error().message == "the --warm parent process sent '" + text + "'");
   }
 }
 

@@ -234,7 +234,7 @@ TEST_CASE("hosts core: rejects another version and names both") {
   t.hello(0, "2");
   CHECK(t.take() ==
         Words{"error: a has muster 2, but this host has 1. Use --rsh-muster=PATH to select "
-              "another one",
+              "a different binary",
               "close"});
 }
 

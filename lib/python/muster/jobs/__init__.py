@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions as jobs: muster.launch and muster.notebook_launcher."""
+"""Runs functions as jobs: muster.launch and muster.notebook_launcher."""
 from .errors import JobError, WorkerError
 from .launching import launch
 from .notebook import notebook_launcher

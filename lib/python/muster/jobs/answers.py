@@ -16,8 +16,8 @@ _ROOT_CAUSE = re.compile(r"^muster: .*?: rank (\d+) .*", re.MULTILINE)
 
 
 def root_cause(text: str) -> Optional[Tuple[int, str]]:
-    """The rank that the launcher blames, and the report starting with the line that names this
-    rank; None if it blames no rank."""
+    """The rank that the launcher's report names as the root cause, and the report from that line
+    on; None if the report names no rank."""
     found = None
     for found in _ROOT_CAUSE.finditer(text):
         pass
@@ -68,8 +68,8 @@ class Answers:
                               code) from error
 
     def _failure(self, blamed: Optional[int]) -> Optional[int]:
-        """The rank whose exception is shown: the rank that the launcher blames, or else the first
-        rank that raised an exception."""
+        """The rank whose exception is shown: the root cause in the launcher's report, or else the
+        first rank that raised an exception."""
         failed = [rank for rank in self._order if (self._by_rank[rank] or (RESULT,))[0] != RESULT]
         if blamed in failed:
             return blamed

@@ -9,7 +9,7 @@ Options = Mapping[str, Any]
 # The line prefix of a rank's output if the caller passes no log_line_prefix_template.
 PREFIX = "[rank ${rank}]: "
 
-# Options that imply several machines, or that read a scheduler's description of them.
+# Options that imply several machines, or that take the machines from a scheduler.
 SEVERAL_MACHINES = ("nnodes", "hosts", "hostfile", "platform", "srun", "node_rank", "rdzv_backend",
                     "rdzv_endpoint")
 

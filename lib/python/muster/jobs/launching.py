@@ -84,8 +84,8 @@ def launch_function(job: Tuple[bytes, bytes], nproc: Union[int, str],
     for name in ("hosts", "hostfile"):
         if options.get(name):
             raise ValueError(f"muster.launch: {name}= works only with programs: functions and "
-                             "their results stay within one machine. Pass the path of a program, "
-                             "or call muster.launch with nnodes= on every machine")
+                             "their results are not sent to other machines. Pass the path of a "
+                             "program, or call muster.launch with nnodes= on every machine")
     answers = Answers()
     with Logs(options) as logs:
         listener = Listener(job, answers)

@@ -13,13 +13,13 @@ from .answers import Answers
 from .messages import BadMessage, Inbox, Message, greeting
 from .worker import CHUNK, CONTEXT, HEADER, HELLO, JOB
 
-_PATH_MAX = 107  # bytes of a socket's path, sun_path of unix(7)
+_PATH_MAX = 107  # maximum length of a socket path in bytes (sun_path in unix(7))
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 class Connection:
     """The connection to one worker. The worker sends HELLO, receives the job, and sends its answer.
-    The socket never blocks."""
+    The socket is non-blocking."""
 
     def __init__(self, link: socket.socket, job: Sequence[bytes], answers: Answers) -> None:
         link.setblocking(False)
@@ -58,7 +58,7 @@ class Connection:
         return bool(data)
 
     def refuse(self, why: str) -> None:
-        """Records that this worker sent invalid data, for the caller."""
+        """Records for the caller that this worker sent invalid data."""
         self._answers.wrong = why
 
     def _take(self, messages: List[Message]) -> None:

@@ -77,8 +77,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _named_modules(function: Any, seen: Set[int]) -> Iterator[str]:
-    """Modules that the function imports or has among its globals. Includes those of functions that
-    it calls in its own module."""
+    """Modules that the function imports or refers to through its globals. Includes the modules of
+    functions that it calls in its own module."""
     code = getattr(function, "__code__", None)
     if code is None or id(code) in seen:
         return

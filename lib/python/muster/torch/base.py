@@ -39,7 +39,7 @@ class Meeting:
     seconds: float  # the group's timeout, in seconds
     make_channel: Callable[[int], Communicator]
     address_of: Callable[[int], Tuple[str, int]]
-    # Makes a group of a subset of the ranks: store, rank, size, timeout.
+    # Creates a group of a subset of the ranks. Arguments: store, rank, size, timeout.
     create: Callable[[Any, int, int, timedelta], Any]
 
 

@@ -63,8 +63,8 @@ def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> P
     address = options.get("address") or _own_address(below)
     port = control.serve(address, _port_range())
     store.set(f"{KEY}/{rank}", json.dumps([address, port]))
-    # If the group does not have its own store, each rank uses PyTorch's store and names the group
-    # itself.
+    # If rank 0 serves no separate store, each rank uses PyTorch's store at the address that it
+    # already uses.
     host, at_port = group["store"] or (below.host, below.port)
     at = (host, at_port)
 
@@ -102,7 +102,7 @@ def _port_range() -> Tuple[int, int]:
 
 
 def _tcp_store(store: Any) -> Any:
-    """The TCPStore under any prefixes; None for any other kind of store."""
+    """The TCPStore inside any PrefixStores; None for any other kind of store."""
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     return store if isinstance(store, dist.TCPStore) else None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control connections, which announce messages between ranks. A rank connects to each rank that it
-receives from. The sender announces its messages on that connection, and receives GO when it may
-send."""
+"""Control connections, on which ranks announce messages to each other. A rank connects to each rank
+that it receives from. The sender announces its messages on that connection, and receives GO when it
+may send."""
 from __future__ import annotations
 
 import hmac

@@ -48,8 +48,9 @@ class Completer:
         _completers.add(self)
 
     def add(self, operation: Operation, trigger: Any) -> None:
-        """Sets the trigger when the operation is over. A thread does this. After close(), and in a
-        forked child, which has no threads, this call waits and sets it itself."""
+        """Sets the trigger when the operation is over, normally in a thread. After close(), and in
+        a forked child (which has no threads), this call waits for the operation and sets the
+        trigger itself."""
         if self._pid == os.getpid() and self._add((operation, trigger)):
             return
         while not operation.over_within(WAIT_SLICE):

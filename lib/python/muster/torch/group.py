@@ -375,7 +375,7 @@ class ProcessGroup(Base):
 
 
 def _counts(rows: Sequence[int], tensor: torch.Tensor) -> List[int]:
-    """Elements of each block; rows are counted along the first dimension."""
+    """Converts the number of rows in each block to a number of elements."""
     row = tensor[0].numel() if tensor.shape[0] else 0
     return [count * row for count in rows]
 

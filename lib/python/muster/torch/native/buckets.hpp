@@ -9,7 +9,7 @@
 
 namespace muster::torch_backend {
 
-constexpr std::size_t kLeastBucket = 64UL * 1024;  // bytes: below this, copying is as fast
+constexpr std::size_t kLeastBucket = 64UL * 1024;  // bytes; below this, copying is as fast
 
 // Whether a Python object wraps the tensor. The accessor's name differs between versions of
 // PyTorch; if a version has neither, assume yes.

@@ -104,8 +104,8 @@ class Communicator {
 
   void abort(const char* why) { library().abort(handle_, why); }
 
-  // Memory on which operations need no copy; null if there is none left. All ranks must allocate
-  // in the same order; otherwise operations copy.
+  // Allocates memory that operations use without a copy; null if none is left. All ranks must
+  // allocate in the same order; otherwise operations copy.
   [[nodiscard]] void* alloc(std::size_t bytes) {
     const std::scoped_lock lock(lock_);
     {
