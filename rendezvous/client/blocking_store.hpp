@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockingStore: a client of a TCPStore server (ours, or PyTorch's since 2.1) for code that may
-// block: workers and the setup of collectives. One connection, used by one thread at a time. It
-// prefixes keys with '/' like PyTorch's clients, so that both see the same keys. Resource type.
+// block, such as workers and the setup of collectives. It has one connection, which only one thread
+// at a time may use. Like PyTorch's clients, it prefixes keys with '/', so that both see the same
+// keys. Resource type.
 #pragma once
 
 #include "rendezvous/client/store.hpp"

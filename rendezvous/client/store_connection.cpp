@@ -58,7 +58,8 @@ Result<StoreConnection> StoreConnection::open(const std::string& host,
       return connection;
     }
     if (connection.error().code == Errc::closed) {
-      // PyTorch 2.1 to 2.4 do not support PING and close the connection, so alternate.
+      // Servers from PyTorch 2.1 to 2.4 do not support PING and close the connection, so every
+      // second attempt omits it.
       with_ping = !with_ping;
     }
     const TimePoint again = steady_now() + backoff.next();

@@ -194,7 +194,7 @@ void StoreCarrier::write(const StreamPtr& stream, std::string_view bytes) {
   }
 }
 
-// The local side is writable.
+// Called when the local side is writable.
 void StoreCarrier::go_on(const StreamPtr& stream) {
   if (stream->connecting) {
     const int error = finish_connect(stream->local.native_handle());

@@ -40,7 +40,7 @@ std::string RoundCore::check_counts() const {
   const auto in = [&](State state) {
     return count([&](const Node& node) { return node.state == state; });
   };
-  // Outside of a proposal, accepts_ has no meaning, so it is compared with itself.
+  // accepts_ has a meaning only during a proposal. In all other phases, this check always passes.
   const std::size_t accepts = phase_ != Phase::proposing ? accepts_ : count([&](const Node& node) {
     return node.accepted && is_in(*proposal_, node.info.id);
   });

@@ -75,8 +75,9 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   }
 }
 
-// A proposal that we have recorded but not accepted has not started and never will, because its
-// leader abandons it when it loses us. There are three exceptions:
+// True if the proposal that we recorded may be withdrawn. A proposal that we have not accepted has
+// not started and never will, because its leader abandons it when it loses us. There are three
+// exceptions:
 // - Our own proposal: its number must not be used twice.
 // - The first proposal of the job: other nodes may form the first round with a quorum of it.
 // - The only proposal that we know, if we are a member of its base, because we could then lead.

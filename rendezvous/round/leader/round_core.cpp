@@ -73,8 +73,8 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
 
 void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
   MUSTER_MARK("a leader yields to a stronger one");
-  // A follower that its own leader redirects need not wait for a lease before it follows the other
-  // one (LinkCore::released).
+  // A follower that is redirected by its own leader need not wait for a lease before it follows the
+  // other leader (LinkCore::released).
   for (const auto& [link, id] : links_) {
     if (link != 0) {
       send(link, Redirect{other}, out);
@@ -176,8 +176,8 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  // A node without workers that the next round may omit gets no lease: see leaves_out_granted. A
-  // member that returns while a round without it is proposed gets none either.
+  // A node without workers gets no lease if the next round may omit it (leaves_out_granted). A
+  // member that returns while a round without it is being proposed gets none either.
   const NodeId id = node.info.id;
   const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
   const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);
@@ -264,10 +264,10 @@ void RoundCore::forget(NodeId id) {
   }
 }
 
-// Proof that a node is dead does not show what it did before. It counts for a quorum only if the
-// node cannot have accepted a round that is unknown to us. That is the case if the node was still
-// bound to follow us, if no round can have been formed without us so far, or if this was true when
-// we queried the node as a follower.
+// Proof of a node's death does not show what the node did before it died. The proof counts for a
+// quorum only if the node cannot have accepted a round that is unknown to us. That is the case if
+// the node was still bound to follow us, if no round can have been formed without us so far, or if
+// we proved the death in time while we were a follower.
 bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
   const auto node = nodes_.find(gone);
   const bool followed = node != nodes_.end() && node->second.knows_past && node->second.evidence &&
@@ -286,7 +286,7 @@ void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
   if (found != nodes_.end() && found->second.attached) {
     out.emplace_back(CloseLink{found->second.link});
     lose(now, id, out);
-    // lose() has just requested queries again.
+    // lose() has just added the node to the queries again.
     asker_.forget(id, out);
   }
   forget(id);
