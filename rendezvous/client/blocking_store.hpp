@@ -43,7 +43,7 @@ class BlockingStore final : public Store {
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> queue_len(std::string_view key) override;
-  // Uses generic_barrier if the server is too old for BARRIER requests.
+  // Uses generic_barrier if the server is too old to support BARRIER.
   [[nodiscard]] Result<void> barrier(std::string_view key,
                                      std::int64_t world_size,
                                      Duration timeout) override;

@@ -138,7 +138,7 @@ Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN) {
       if (!wait_ready(fd_.get(), POLLOUT, deadline)) {
-        return failure(Errc::timed_out, "the store accepts no more requests");
+        return failure(Errc::timed_out, "the store stopped reading requests");
       }
     } else if (errno != EINTR) {
       return std::unexpected(closed_by_server(errno));

@@ -60,7 +60,7 @@ class EndpointBinder {
   // has not been resolved yet.
   [[nodiscard]] bool may_have_first() const;
 
-  // True if at least one name has been resolved. Otherwise trouble() has the reason.
+  // True if at least one name has been resolved. Otherwise trouble() returns the reason.
   [[nodiscard]] bool any_known() const;
   [[nodiscard]] std::string trouble() const;
 

@@ -235,9 +235,8 @@ void LinkSockets::note_input(Link& link) {
   held_ += link.input.size();
   held_ -= std::exchange(link.held, link.input.size());
   if (held_ > limits_.held_bytes) {
-    fail(link,
-         LinkEnd::broken,
-         "all connections together hold too many bytes of incomplete messages");
+    fail(
+        link, LinkEnd::broken, "too many bytes of incomplete messages on all connections together");
   }
 }
 
@@ -407,7 +406,7 @@ void LinkSockets::expire(Link& link) {
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
-    keys_.munge_fault.clear();  // try all proofs again, one after another
+    keys_.munge_fault.clear();  // start again with all proofs
     keys_.failed.erase(peer_address(link.fd.get()).host());
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;

@@ -76,8 +76,7 @@ class LinkSockets {
   // Tries the addresses in turn, for `timeout` in total. LinkOpened or LinkClosed follows.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // Allow long texts from a follower after its Welcome, and member lists after ShowRounds was sent
-  // to it.
+  // Allow texts from a follower after its Welcome, and member lists after it was sent ShowRounds.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
   // A paused link is not read. A relay uses this to limit its buffers.

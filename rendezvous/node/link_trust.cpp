@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trust between the nodes of LinkSockets: introductions and TLS handshakes.
+// How LinkSockets authenticates nodes: introductions and TLS handshakes.
 #include "io/connect.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 

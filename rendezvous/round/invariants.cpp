@@ -88,7 +88,7 @@ std::string RoundCore::check_losses() const {
   const auto are_placed = [&](const RoundPtr& round) {
     return std::ranges::all_of(round->members, is_placed);
   };
-  // Such a member would be awaited, but never queried, so no round could be formed.
+  // A member that is neither would be awaited but never queried, so no round could be formed.
   if (!are_placed(base_) || !std::ranges::all_of(accepted_, are_placed)) {
     return "a member is neither attached nor lost";
   }
@@ -212,7 +212,7 @@ std::string NodeCore::check_invariants() const {
   if (!link_.has_ended() && link_.owns(0) != round_.leads()) {
     return "leading and following itself are inconsistent";
   }
-  // settle() attaches them as soon as this node leads.
+  // settle() attaches parked nodes as soon as this node leads.
   if (!parked_.empty() && round_.leads()) {
     return "leads but has nodes parked";
   }

@@ -61,8 +61,7 @@ struct TokenRefused {
 
 // The first event, except that ListenerKnown precedes it if the listener is already known. `hosts`:
 // this node has bound the first endpoint, so it may found the job. `may_host`: the endpoint is not
-// bound but may belong to this host, because another program listens there or its name has not been
-// resolved.
+// bound but may be on this host, because another program listens there or its name is unresolved.
 struct NodeStarted {
   bool hosts = false;
   bool may_host = false;

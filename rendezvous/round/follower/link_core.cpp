@@ -67,7 +67,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // otherwise Dismiss crossed a Regroup, which takes precedence
+    if (work_ == Work::finished) {  // otherwise a Regroup crossed it and takes precedence
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -180,7 +180,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   if (!is_ours || work_ != Work::none || leaving_) {
     return;
   }
-  // The round has started for the other members, even if the order comes too late for us.
+  // The round has started for the other members, even if Start arrives too late for us.
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
   replaced_.reset();

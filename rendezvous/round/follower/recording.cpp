@@ -11,7 +11,7 @@
 namespace muster {
 
 // Acts like a node that has just lost its coordinator. That coordinator counted the previous agent
-// as a follower, so it may have granted leases until a moment ago.
+// as a follower, so it may have granted leases very recently.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;

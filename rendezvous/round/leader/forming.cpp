@@ -70,14 +70,14 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
   set_state(node, State::ready);
   if (phase_ == Phase::running && ran) {
     MUSTER_MARK("a member stopped its workers by itself");
-    regroup(
-        now,
-        {fmt::format("node '{}' {}",
-                     node.info.name,
-                     ready.lost_touch ? "was out of contact for a while" : "stopped its workers"),
-         ranks_of(*base_, node.info.id)},
-        true,
-        out);
+    regroup(now,
+            {fmt::format(
+                 "node '{}' {}",
+                 node.info.name,
+                 ready.lost_touch ? "lost contact and killed its workers" : "stopped its workers"),
+             ranks_of(*base_, node.info.id)},
+            true,
+            out);
   } else if (phase_ == Phase::stopping && ready.lost_touch) {
     membership_changed_ = true;
   }

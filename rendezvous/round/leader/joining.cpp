@@ -190,7 +190,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     links_.erase(node.link);
     out.emplace_back(CloseLink{node.link});
   }
-  // Its last coordinator may have granted leases to other nodes until a moment ago.
+  // Its last coordinator may have granted leases to other nodes very recently.
   if (is_new && id != self_.id && !hello.waited && hello.lost != self_.id) {
     quiet_since_ = std::max(quiet_since_, now);
   }

@@ -240,8 +240,8 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   if (!is_member(id)) {
     forget(id);
   } else if (!losses_.contains(id)) {
-    const bool was_told_the_end = phase_ == Phase::closed;  // the job has ended, so do not wait
-                                                            // for it
+    // If the job has ended, do not wait for the node.
+    const bool was_told_the_end = phase_ == Phase::closed;
     // The lease expires one lease after the node's last message, not after its connection was lost.
     losses_[id] = Loss{false, node.heard, was_told_the_end, false};
     if (!was_told_the_end) {
@@ -308,7 +308,7 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
 }
 
 // A healthy node answers Regroup immediately. A node that sends heartbeats but no answer is broken
-// or does not belong to this job. The other nodes wait no longer for it than for a silent node.
+// or does not belong to this job. We wait for it no longer than for a silent node.
 void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
   if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
     return;

@@ -134,7 +134,7 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
                                nodes_, [](const auto& entry) { return is_eligible(entry.second); })
                          : nodes_.end();
   if (found == nodes_.end()) {
-    newcomer_since_.reset();  // it may have left, and its deadline would stay in the past
+    newcomer_since_.reset();  // a newcomer that has left must not leave its deadline behind
     return;
   }
   // Further newcomers within `join_delay` join with the same regroup.
