@@ -285,7 +285,7 @@ void StoreCore::assign(KeyMap::value_type& node, std::string_view value, Turn& t
   }
   const WatchNotice notice = entry.exists ? WatchNotice::updated : WatchNotice::created;
   const std::string old_value = entry.extras->watchers.empty() ? std::string() : entry.value;
-  // Store the value at once, although waking many waiters may take several turns.
+  // Store the value immediately, although waking many waiters may take several turns.
   assign_silently(entry, value);
   waits_.wake_all(*entry.extras, budget_, turn.pushes);
   tell_watchers(node, notice, old_value, turn);

@@ -57,8 +57,8 @@ bool WaitBook::seal(WaitId id, TurnBudget& budget) {
 
 void WaitBook::wake_all(Extras& extras, TurnBudget& budget, std::vector<Push>& out) {
   if (!extras.waiters.empty()) {
-    // The waiters leave the entry at once, so the entry may change or disappear before they are
-    // woken.
+    // Remove the waiters from the entry immediately, because it may change or disappear before they
+    // are woken.
     waking_.push_back(std::exchange(extras.waiters, {}));
     wake_more(budget, out);
   }

@@ -73,7 +73,7 @@ void EndpointDialler::fail(TimePoint now,
 void EndpointDialler::drop(NodeEffects& out) {
   for (Attempt& attempt : attempts_) {
     if (attempt.link != 0) {
-      // This attempt has not failed, so the endpoint is due at once in the next search.
+      // This attempt has not failed, so the endpoint is due immediately in the next search.
       out.emplace_back(CloseLink{std::exchange(attempt.link, 0)});
       attempt.due = TimePoint::min();
     }

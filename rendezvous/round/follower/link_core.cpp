@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kBeatsMax = 16;  // the leases of older heartbeats have expired
 
-// Limits on the failures of one round, and on their details, that this node keeps. A leader keeps
-// no more details than this either.
+// Limits on the number of failures, and of failure details, that this node keeps for one round. A
+// leader keeps no more details either.
 constexpr std::size_t kFailuresKept = 4096;
 constexpr std::size_t kDetailsKept = kOtherFailuresMax;
 

@@ -34,8 +34,8 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   record(out);  // so that a restarted agent can recover this state
 }
 
-// Forgets the job in our record if the proposal is for another job. None of the nodes that we have
-// reached knows the recorded job.
+// Forgets the job in our record if the proposal is for another job. In that case, none of the nodes
+// that we have reached knows the recorded job.
 void LinkCore::forget_other_job(const Round& proposed) {
   if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
     started_ = std::make_shared<const Round>();

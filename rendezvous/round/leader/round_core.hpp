@@ -35,7 +35,7 @@ class RoundCore {
   void set_self(const NodeInfo& self);
 
   void lead(TimePoint now, const Lead& lead, NodeEffects& out);
-  // Redirects all followers to `other`; idle afterwards.
+  // Redirects all followers to `other` and becomes idle.
   void yield_to(const NodeInfo& other, NodeEffects& out);
 
   // A node of this job was refused. Before the first round, this ends the job if the job needs that
