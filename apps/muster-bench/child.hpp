@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program under measurement. It is spawned with vfork (posix_spawn) and awaited with a blocking
-// wait, because polling would distort the time. Called by the tool `time`. Resource type.
+// A program whose run time is measured. It is started with vfork (posix_spawn) and reaped with a
+// blocking wait, because polling would distort the time. Called by the tool `time`. Resource type.
 #pragma once
 
 #include "base/error.hpp"

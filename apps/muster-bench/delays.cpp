@@ -19,10 +19,11 @@ namespace {
 // The server reads at most this many bytes at a time, so each chunk is served in one turn.
 constexpr std::size_t kChunk = 128UL * 1024;
 
-// The cleanup after a closed session sends no reply, but takes less time than this.
+// The server sends no reply for the cleanup after a closed session. It takes less time than this.
 constexpr Duration kCleanup = std::chrono::milliseconds(500);
 
-// The keys that all waits have in common. No SET completes a wait that includes kNever.
+// The keys for which all waits of a phase wait. A SET completes the waits for kCommon; kNever is
+// never set.
 constexpr auto kCommon = "/delays/all";
 constexpr auto kNever = "/delays/never";
 

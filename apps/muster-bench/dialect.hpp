@@ -34,8 +34,7 @@ struct Exchange {
 // echo, the lengths of each request and answer.
 [[nodiscard]] Exchange greeting(Protocol protocol, const Exchange& announced);
 
-// Prepares the key for `operation`. Ends with a request that has an answer, which confirms
-// completion.
+// Prepares the key for `operation`. The last request has an answer, which confirms completion.
 [[nodiscard]] Exchange prepare(Protocol protocol, Operation operation, std::size_t key);
 
 // One measured request. In TCPStore, SET has no answer, so SET and CHECK are sent in one segment.

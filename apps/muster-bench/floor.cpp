@@ -38,7 +38,7 @@ const char* variable(const char* name) {
 
 int spawn(int count, char** argv) {
   for (int i = 0; i < count; ++i) {
-    // The measurement is the bare vfork, and the child does nothing but exec.
+    // This measures vfork itself. The child does nothing but exec.
     // NOLINTNEXTLINE(bugprone-unsafe-functions,clang-analyzer-security.insecureAPI.vfork)
     const pid_t pid = vfork();
     if (pid == 0) {

@@ -29,7 +29,8 @@ struct Storm {
 };
 
 // Maximum number of connects in progress. If clients overflow the accept queue
-// (net.core.somaxconn), they lose their SYN and wait for a second, regardless of the server.
+// (net.core.somaxconn), the kernel drops their SYNs, and they wait a second to retry, regardless of
+// the server.
 inline constexpr std::size_t kStormPace = 512;
 
 [[nodiscard]] Result<Storm> raise_storm(const StormPlan& plan);

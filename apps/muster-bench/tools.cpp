@@ -117,7 +117,7 @@ int run_storm(const Options& options) {
                 });
 }
 
-// Holds greeted connections until its standard input is closed.
+// Keeps connections open that have completed the greeting, until standard input is closed.
 int run_hold(const Options& options) {
   const auto held = open_idle({options.port, *parse_protocol(options.protocol), options.clients});
   const int code = report(held, [](const std::vector<UniqueFd>& connections) {
@@ -129,7 +129,7 @@ int run_hold(const Options& options) {
   return code;
 }
 
-// "a 1 ::: b 2": two programs.
+// "a 1 ::: b 2" means two programs.
 TimingPlan timing_plan(const Options& options) {
   TimingPlan plan{{{}}, options.timeout_seconds * 1000, options.drain};
   for (const auto& word : options.command) {

@@ -78,7 +78,7 @@ int terminal_width(int fd) {
   return kWidthWithoutTerminal;
 }
 
-// True if programs write to this descriptor in blocks instead of lines.
+// True for a pipe, socket or regular file. Programs usually write blocks to these, not lines.
 bool is_torn(int fd) {
   struct stat facts {};
 

@@ -17,7 +17,7 @@ struct FoundJob {
   JobSource source;
   std::string status;      // JSON; empty if no complete response arrived in time
   pid_t launcher_pid = 0;  // for a silent job: the agent's parent; 0 if in another pid namespace
-  pid_t agent_pid = 0;     // as the kernel reports it
+  pid_t agent_pid = 0;     // as reported by the kernel
 
   [[nodiscard]] bool is_silent() const { return status.empty(); }
 };

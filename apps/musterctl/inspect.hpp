@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inspects the workers of a running job once, as --hang-timeout does in a hang (lib/hang). Does not
-// pause any process for longer than a few milliseconds. Blocking; stateless.
+// Inspects the workers of a running job once, as --hang-timeout does when it hangs (lib/hang). Does
+// not pause any process for longer than a few milliseconds. Blocking; stateless.
 #pragma once
 
 #include "hang/evidence.hpp"

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kGenerationsMax = 64;
 
-// The status is untrusted, so only descendants of the process that the kernel reported count.
+// The status is untrusted, so a process counts only if it descends from the agent process, whose
+// pid the kernel reported.
 bool is_below(pid_t process, pid_t agent) {
   for (int i = 0; i < kGenerationsMax && process > 1; ++i) {
     const auto row = read_process(process);

@@ -7,7 +7,7 @@
 namespace muster {
 
 Duration Backoff::next() {
-  // One step of splitmix64, for which any seed works, including 0.
+  // One step of splitmix64. Any seed works, including 0.
   state_ += 0x9E3779B97F4A7C15ULL;
   std::uint64_t mixed = state_;
   mixed = (mixed ^ (mixed >> 30U)) * 0xBF58476D1CE4E5B9ULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backoff: delays between connection attempts. Each is 50% longer than the one before, up to a
-// limit, with jitter so that a thousand workers do not reconnect at the same moment. Pure.
+// Backoff: the delays between connection attempts. The mean delay grows by 50% with each attempt,
+// up to a limit. Jitter prevents a thousand workers from reconnecting at the same moment. Pure.
 #pragma once
 
 #include "base/time.hpp"
@@ -14,10 +14,10 @@ class Backoff {
   static constexpr Duration kFirst = std::chrono::milliseconds(20);
   static constexpr Duration kMost = std::chrono::seconds(2);
 
-  // Different seeds produce different delays.
+  // The seed of the jitter. Each client needs a different one.
   explicit Backoff(std::uint64_t seed) : state_(seed) {}
 
-  // A delay between 0.5 and 1.5 times the mean, which grows with each call.
+  // Returns a delay between 0.5 and 1.5 times the mean. Each call increases the mean.
   [[nodiscard]] Duration next();
 
  private:

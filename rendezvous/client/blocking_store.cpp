@@ -232,7 +232,8 @@ Result<std::string> BlockingStore::queue_pop(std::string_view key, Duration time
     if (*length > 0) {
       return read_bytes();
     }
-    // Another client was faster, or the key has a value, in which case WAIT returns immediately.
+    // Another client popped the element first, or the key also has a value, so WAIT returned
+    // immediately.
     if (steady_now() >= deadline) {
       return failure(Errc::timed_out, "the queue " + std::string(key) + " is empty");
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockingStore: a client of a TCPStore server (ours, or PyTorch's since 2.1) for code that may
-// block: workers and the setup of collectives. One connection, used by one thread at a time. It
-// prefixes keys with '/' like PyTorch's clients, so that both see the same keys. Resource type.
+// block, such as workers and the setup of collectives. It has one connection, which only one thread
+// at a time may use. Like PyTorch's clients, it prefixes keys with '/', so that both see the same
+// keys. Resource type.
 #pragma once
 
 #include "rendezvous/client/store.hpp"
@@ -42,7 +43,7 @@ class BlockingStore final : public Store {
   [[nodiscard]] Result<void> queue_push(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> queue_pop(std::string_view key, Duration timeout) override;
   [[nodiscard]] Result<std::int64_t> queue_len(std::string_view key) override;
-  // Uses generic_barrier if the server is too old for BARRIER requests.
+  // Uses generic_barrier if the server is too old to support BARRIER.
   [[nodiscard]] Result<void> barrier(std::string_view key,
                                      std::int64_t world_size,
                                      Duration timeout) override;

@@ -58,7 +58,8 @@ Result<StoreConnection> StoreConnection::open(const std::string& host,
       return connection;
     }
     if (connection.error().code == Errc::closed) {
-      // PyTorch 2.1 to 2.4 do not support PING and close the connection, so alternate.
+      // Servers from PyTorch 2.1 to 2.4 do not support PING and close the connection, so every
+      // second attempt omits it.
       with_ping = !with_ping;
     }
     const TimePoint again = steady_now() + backoff.next();
@@ -137,7 +138,7 @@ Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
       bytes.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN) {
       if (!wait_ready(fd_.get(), POLLOUT, deadline)) {
-        return failure(Errc::timed_out, "the store accepts no more requests");
+        return failure(Errc::timed_out, "the store stopped reading requests");
       }
     } else if (errno != EINTR) {
       return std::unexpected(closed_by_server(errno));

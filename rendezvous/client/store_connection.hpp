@@ -30,7 +30,7 @@ class StoreConnection {
   // closed.
   [[nodiscard]] Result<bool> await(std::size_t size, TimePoint deadline);
 
-  // After this, all calls fail with closed.
+  // After this, all calls fail with Errc::closed.
   void close() { fd_.reset(); }
 
  private:

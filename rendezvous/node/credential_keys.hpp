@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CredentialKeys: connection keys for nodes that have no common token but have a service such as
-// MUNGE, whose credentials only one user can decode, on any host. Each node has its own random
-// secret, which is the key of all connections that it accepts. Connecting nodes receive it in a
-// credential. So a node that joins or becomes the leader later needs no earlier state. Used by
-// LinkSockets. Resource; one thread.
+// CredentialKeys: connection keys for nodes that share no token but can use a service such as
+// MUNGE, whose credentials can be decoded on any host, but only by one user. Each node has its own
+// random secret, which is the key of all connections that it accepts. A node that connects to it
+// receives the secret in a credential. Therefore a node needs no earlier state to join late or to
+// become the leader. Used by LinkSockets. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -31,9 +31,9 @@ class CredentialKeys {
   // The key for accepted connections.
   [[nodiscard]] const JobTrust& own() const { return *own_; }
 
-  // Provides a credential that contains own(): the last one, or a new one if the last one is more
-  // than a minute old. After a failure, the service is not called again for one second. So requests
-  // from strangers are cheap. `done` is called once, immediately or later.
+  // Provides a credential that contains the secret of own(). A credential is reused for a minute.
+  // After a failure, the service is not called again for one second, so that requests from
+  // strangers stay cheap. `done` is called once, immediately or later.
   void tell(TimePoint now, std::function<void(const Result<std::string>&)> done);
 
   // Extracts the key from the credential of a node to which we connected. Recent keys are cached.

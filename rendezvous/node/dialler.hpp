@@ -23,11 +23,12 @@ namespace muster {
 
 class Dialler {
  public:
-  // `turn` runs work in a turn of the sockets; `failed` receives lookup failures.
+  // `turn` runs a callback in one iteration of the event loop; the sockets send their output at the
+  // end of it. `failed` receives lookup failures.
   using Turn = std::function<void(const std::function<void(TimePoint)>&)>;
   using Failed = std::function<void(LinkClosed)>;
 
-  // `typed` must outlive this object.
+  // `typed` contains the endpoints as typed by the user. It must outlive this object.
   Dialler(asio::io_context& loop, const std::vector<Endpoint>& typed, Turn turn, Failed failed);
 
   void use(LinkSockets& sockets) { sockets_ = &sockets; }

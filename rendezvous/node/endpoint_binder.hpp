@@ -34,13 +34,13 @@ class EndpointBinder {
   // Tries all endpoints that are not bound yet. `done` is called once, never synchronously.
   void try_all(std::function<void()> done);
 
-  // Like try_all, but calls `done` as soon as the first endpoint is decided and either another
-  // endpoint can be dialled or all have been tried. If the first endpoint remains undecided, `done`
-  // is called shortly after any name has been resolved.
+  // Like try_all, but calls `done` early: as soon as the first endpoint has been tried and the name
+  // of any endpoint has been resolved. If the lookup for the first endpoint takes longer than the
+  // one for another endpoint, `done` is called after a short grace period.
   void try_enough(std::function<void()> done);
 
-  // Like try_all, but never calls `done` before the first endpoint is decided. For the node that
-  // hosts this endpoint.
+  // Like try_enough, but without the grace period, so `done` is never called before the first
+  // endpoint has been tried. For the node that hosts this endpoint.
   void try_first(std::function<void()> done);
 
   // Retries in the background until every endpoint on this host is bound.
@@ -49,8 +49,8 @@ class EndpointBinder {
   // Listens on all addresses, on the port of the first endpoint.
   [[nodiscard]] Result<void> host_first_everywhere();
 
-  // Returns `show`. Adds a hint if this node is the host but the first endpoint is not an address
-  // of this host. This usually means that two hosts were started with --node-rank=0 and wait for
+  // Returns `show`, with a hint if this node is the host but the first endpoint is not an address
+  // of this host. In that case, two hosts were probably started with --node-rank=0 and wait for
   // each other.
   [[nodiscard]] ShowRollCall with_place(ShowRollCall show) const;
 
@@ -60,7 +60,7 @@ class EndpointBinder {
   // has not been resolved yet.
   [[nodiscard]] bool may_have_first() const;
 
-  // True if at least one name has been resolved. Otherwise trouble() has the reason.
+  // True if at least one name has been resolved. Otherwise trouble() returns the reason.
   [[nodiscard]] bool any_known() const;
   [[nodiscard]] std::string trouble() const;
 

@@ -30,7 +30,8 @@ class FirstUse {
   // The job's own key. It is generated here, and replaced if we receive another node's key.
   [[nodiscard]] const std::shared_ptr<const JobTrust>& job_key() const { return job_key_; }
 
-  // share() and with_key() provide the key for Welcome. A follower calls learn() with it.
+  // A coordinator puts the key into Welcome with share() or with_key(). A follower passes the key
+  // that it received to learn().
   [[nodiscard]] const std::string& share();
   using Message = std::shared_ptr<const RoundMessage>;
   [[nodiscard]] Message with_key(const Message& message);
@@ -50,10 +51,10 @@ class FirstUse {
   [[nodiscard]] bool admits(const std::string& peer) const;
 
   // From now on, only hosts with these addresses may connect with the meeting key. `origin` is the
-  // name of the list.
+  // name of the host list, for messages.
   void limit_to(std::set<std::string> addresses, const std::string& origin);
 
-  // Call if the platform names the hosts but their addresses could not be resolved.
+  // Call if the platform lists the hosts but their addresses could not be resolved.
   void note_unknown(const std::string& why) { why_unlimited_ = why; }
 
   // True if the address is in the list, if there is no list, or if the address belongs to this

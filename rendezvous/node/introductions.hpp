@@ -35,7 +35,7 @@ namespace muster {
 // A warning about a node that can be reached from other hosts and has no token.
 [[nodiscard]] std::string without_token(const std::string& address, const std::string& why);
 
-// The coordinator's warning that it trusted these addresses without a secret while the job formed.
+// The coordinator's warning that it admitted nodes without a shared secret while the job formed.
 [[nodiscard]] std::string trusted_at_first(const std::string& address, const FirstUse& first_use);
 
 // Log lines about refused peers: at most one per minute and reason, because strangers may connect

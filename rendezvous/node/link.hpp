@@ -83,7 +83,7 @@ struct Link {
   std::uint32_t armed = 0;                  // the registered epoll events
   bool paused = false;                      // reading is paused
   bool touched = false;                     // has new output in this turn
-  std::optional<TimePoint> deadline;        // in the states connecting, stranger, lingering
+  std::optional<TimePoint> deadline;        // of the current state, if it has one
   std::vector<SocketAddress> alternatives;  // addresses not tried yet; the last one is next
   Duration timeout{};                       // timeout for all addresses together
   TimePoint timeout_ends{};

@@ -19,7 +19,7 @@ struct LinkKeys {
   FirstUse* first_use = nullptr;
   std::string munge_fault;  // why the last credential was unusable; the token is tried next
   bool met = false;         // a peer has proved to us that it has the key
-  std::map<std::string, Proofs> failed{};  // with first_use: proofs that failed, by peer
+  std::map<std::string, Proofs> failed{};  // for first_use: the proofs that failed, per peer
 
   [[nodiscard]] bool any() const {
     return token != nullptr || munge != nullptr || first_use != nullptr;

@@ -19,7 +19,7 @@ struct LinkLimits {
   std::size_t handshakes = 64;  // concurrent incoming TLS handshakes; others wait
   Duration handshake = std::chrono::seconds(2);
   Duration user_timeout = std::chrono::seconds(9);
-  std::size_t unsent_bytes = 64UL * 1024 * 1024;  // per link, before the peer counts as not reading
+  std::size_t unsent_bytes = 64UL * 1024 * 1024;  // per link; above it, the link is closed
   std::size_t held_bytes = 256UL * 1024 * 1024;   // partial frames of all links together
   std::uint32_t list_body = kMaxListsBody;        // body size of Propose and Rounds
 };

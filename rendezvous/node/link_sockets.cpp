@@ -130,12 +130,12 @@ void LinkSockets::handle(const epoll_event& event) {
     if (link.admitted) {
       begin_admitted(link);
     } else {
-      bury(link);  // its socket is watched only for hangups
+      bury(link);  // the socket is watched only for hangups, so this is one
     }
     return;
   }
   if (link.awaits_turn) {
-    bury(link);  // its socket is watched only for hangups
+    bury(link);  // the socket is watched only for hangups, so this is one
     return;
   }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -235,15 +235,14 @@ void LinkSockets::note_input(Link& link) {
   held_ += link.input.size();
   held_ -= std::exchange(link.held, link.input.size());
   if (held_ > limits_.held_bytes) {
-    fail(link,
-         LinkEnd::broken,
-         "all connections together hold too many bytes of incomplete messages");
+    fail(
+        link, LinkEnd::broken, "too many bytes of incomplete messages on all connections together");
   }
 }
 
 void LinkSockets::take_message(Link& link, RoundMessage message) {
-  // A plaintext message is a Refuse. A node that has authenticated another node ignores it, because
-  // a stranger may now be listening at the address of a former node.
+  // A plaintext message can only be a Refuse. A node that has authenticated another node ignores
+  // it, because a stranger may now be listening at the address of a former node.
   if (keys_.any() && !link.sealed && keys_.met) {
     fail(link, LinkEnd::broken, "refused by a peer that did not prove that it has the job's token");
     return;
@@ -266,8 +265,7 @@ void LinkSockets::refuse_version_of(Link& link) {
   dismiss(link);
 }
 
-// All output for a stranger is queued. The link closes when the output is sent, or after a short
-// timeout.
+// Closes a stranger's link as soon as the queued output is sent, or after a short timeout.
 void LinkSockets::dismiss(Link& link) {
   strangers_.erase(link.id);
   end_handshake(link);
@@ -408,7 +406,7 @@ void LinkSockets::expire(Link& link) {
 
 void LinkSockets::fail(Link& link, LinkEnd how, std::string text) {
   if (how == LinkEnd::broken && !link.greeted && link.state == LinkState::open) {
-    keys_.munge_fault.clear();  // try all proofs again, one after another
+    keys_.munge_fault.clear();  // start again with all proofs
     keys_.failed.erase(peer_address(link.fd.get()).host());
   }
   const bool known = link.state == LinkState::open || link.state == LinkState::connecting;

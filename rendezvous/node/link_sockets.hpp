@@ -76,10 +76,10 @@ class LinkSockets {
   // Tries the addresses in turn, for `timeout` in total. LinkOpened or LinkClosed follows.
   void connect(LinkId id, std::vector<SocketAddress> addresses, Duration timeout);
   void send(LinkId id, SharedFrame frame);
-  // Allow texts from a welcomed follower, and lists from one that was asked for them.
+  // Allow texts from a follower after its Welcome, and member lists after it was sent ShowRounds.
   void allow_texts(LinkId id);
   void allow_lists(LinkId id);
-  // A paused link is not read. For a relay, to limit what it buffers.
+  // A paused link is not read. A relay uses this to limit its buffers.
   void pause(LinkId id, bool paused);
   // The number of unsent bytes. The callback runs when this number falls to `mark`.
   [[nodiscard]] std::size_t unsent(LinkId id) const;

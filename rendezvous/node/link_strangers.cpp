@@ -173,8 +173,8 @@ void LinkSockets::ask(Link& link, std::string_view bytes) {
   });
 }
 
-// May be called at any time, even outside serve, so the input is decoded by the next serve. To
-// trigger that, the socket is polled for writability, which epoll reports immediately.
+// This may run at any time, even outside serve(), so it leaves the decoding to the next serve(). To
+// trigger that call, arm() polls the socket for writability, which epoll reports immediately.
 void LinkSockets::take_answer(LinkId id, const Result<void>& answer) {
   Link& link = *links_.at(id);
   if (answer) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trust between the nodes of LinkSockets: introductions and TLS handshakes.
+// How LinkSockets authenticates nodes: introductions and TLS handshakes.
 #include "io/connect.hpp"
 #include "rendezvous/node/link_sockets.hpp"
 
@@ -196,7 +196,8 @@ void LinkSockets::take_credential(LinkId id, const Result<CredentialKeys::Key>& 
   begin_tls(*link);
 }
 
-// A node that also has a token offers only the token next time, and both again after that.
+// A node that also has a token offers only the token on its next connection, and both proofs after
+// that.
 void LinkSockets::lose_credential(Link& link, const std::string& why) {
   if (keys_.token == nullptr && !keys_.met) {
     link.output.push(std::make_shared<const std::string>(kAccessDenied));
@@ -225,8 +226,8 @@ void LinkSockets::greet(Link& link) {
   touch(link);
 }
 
-// A node of this job with a different token may end the job, but a host that is not in the list may
-// not.
+// A refusal for a wrong token may end the job, because the peer may be a node of this job. A
+// refusal of a host that is not in the platform's list may not (`may_end_job` is false).
 void LinkSockets::turn_away(Link& link, const Refuse& why, bool may_end_job) {
   dismiss(link);
   const std::string from = peer_address(link.fd.get()).host();
@@ -285,9 +286,9 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
 }
 
-// Allocates nothing for a stranger until its first TLS record is complete. A stranger has no reason
-// to send more before our reply arrives, and any data that it sent while waiting for a handshake
-// slot would have to be buffered.
+// Allocates nothing for a stranger until its first TLS record is complete. A peer that sends more
+// than the largest record is turned away. A client has no reason to send more before our reply
+// arrives, and we would have to buffer the data while the link waits for a handshake slot.
 bool LinkSockets::begin_handshake(Link& link) {
   const FirstRecord first =
       link.input.size() > kMaxRecordBytes ? FirstRecord::foreign : look_at_first_record(link.input);
@@ -309,8 +310,8 @@ bool LinkSockets::begin_handshake(Link& link) {
   return true;
 }
 
-// A node of the job sends this TLS alert if it cannot use our credential. A peer that sends any
-// other data is not a node.
+// A node of the job sends this TLS alert if it cannot use our credential. A peer that sends
+// anything else instead of a ClientHello is not a node of the job.
 void LinkSockets::turn_away_foreign(Link& link) {
   if (keys_.is_own_munge(link.trust) && link.input == kAccessDenied) {
     turn_away(link, left_munge());

@@ -16,8 +16,7 @@
 
 namespace muster {
 
-// Sockets that are not bound yet, because the address becomes known only later. One of the two will
-// listen.
+// Sockets that are bound later, when the address is known. Only one of the two will listen.
 struct NodeSockets {
   UniqueFd v4;
   UniqueFd v6;  // not set on a host without IPv6

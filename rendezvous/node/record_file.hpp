@@ -24,7 +24,8 @@ namespace muster {
 
 inline constexpr std::string_view kLockSuffix = ".lock";
 
-// Creates the file if it does not exist. Error: exhausted, if another process holds the lock.
+// Opens and locks the file, and creates it if it does not exist. Error: exhausted, if another
+// process holds the lock.
 [[nodiscard]] Result<UniqueFd> lock_state_file(const std::string& path);
 
 struct StateFile {

@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-constexpr const char* kNoMemory = "after a restart this node will not remember its rounds";
+constexpr const char* kNoMemory = "after a restart this node cannot recover its rounds";
 
 }  // namespace
 

@@ -35,7 +35,7 @@ class RecordKeeper {
 
   [[nodiscard]] bool is_on() const;
 
-  // Returns the memory of previous agents. From now on the record is kept fresh.
+  // Returns what previous agents recorded. From now on, the record is kept fresh.
   [[nodiscard]] std::optional<Memory> recall();
 
   // Returns RoundRecorded or RecordFailed.

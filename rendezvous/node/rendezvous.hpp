@@ -51,8 +51,8 @@ class Rendezvous {
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
 
-  // Declares a lost member with this name dead (ForgetNode). The error explains why this has no
-  // effect on this node.
+  // Declares a lost member with this name dead (ForgetNode). Returns an error with the reason if
+  // this has no effect on this node.
   [[nodiscard]] virtual Result<void> forget(const std::string& name) = 0;
 
   // For --store-via=proxy; null in some tests.

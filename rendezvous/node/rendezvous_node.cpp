@@ -176,7 +176,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
   }
 
   // Does not restart a timer that fires before the deadline, because most deadlines are extended
-  // before they expire. Such a timer only checks again.
+  // before they expire. When such a timer fires, it only checks the deadlines.
   void arm() {
     if (!open) {
       return;
@@ -443,7 +443,7 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   impl->sockets->set_job(
       ours.core.terms.job_id, ours.trust.get(), impl->keys.get(), ours.first_use.get());
   impl->sockets->set_notice([raw = impl.get()](const std::string& text) {
-    if (!raw->core.is_closing() && !raw->end) {  // otherwise the final error includes it
+    if (!raw->core.is_closing() && !raw->end) {  // otherwise the final error contains the text
       raw->owner.say(text);
     }
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RoundRecord: the file in which a node records accepted rounds, and the file's lock. There is one
-// for each job, host and local address. It is created before guard and agent split, so the guard
-// keeps the lock until the workers of a dead agent have exited. Resource; one thread.
+// for each job, host and local address. main opens it before it splits into guard and agent, so the
+// guard keeps the lock until the workers of a dead agent have exited. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"

@@ -21,10 +21,10 @@ namespace {
 // The IDs of our own connections start here. No other IDs use this bit.
 constexpr LinkId kFirstLink = 1ULL << 62U;
 
-// While more bytes than this are queued for the other agent, the worker or store is not read.
+// While more bytes than this are queued for the other agent, we do not read from the local socket.
 constexpr std::size_t kUnsentMost = 256UL * 1024;
 
-// Maximum number of reads from one worker or store in a row.
+// Maximum number of consecutive reads from one local socket.
 constexpr int kReadsAtOnce = 4;
 
 constexpr Duration kStoreConnectTimeout = std::chrono::seconds(20);
@@ -194,7 +194,7 @@ void StoreCarrier::write(const StreamPtr& stream, std::string_view bytes) {
   }
 }
 
-// The local side is writable.
+// Called when the local side is writable.
 void StoreCarrier::go_on(const StreamPtr& stream) {
   if (stream->connecting) {
     const int error = finish_connect(stream->local.native_handle());

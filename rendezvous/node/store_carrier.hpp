@@ -40,7 +40,7 @@ struct CarriedStore {
 
 class StoreCarrier {
  public:
-  // Runs work in a turn of the node, which sends the resulting output when the turn ends.
+  // Runs a callback in one iteration of the node's event loop. The output is sent at the end of it.
   using Turn = std::function<void(const std::function<void()>&)>;
 
   StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn);
@@ -55,7 +55,7 @@ class StoreCarrier {
   // Must be called once, before any other function.
   void use(LinkSockets& sockets);
 
-  // Connects carried connections to this store from now on. If it is nullopt, they are refused.
+  // From now on, connects carried connections to this store, or refuses them if it is nullopt.
   // Existing streams are closed.
   void set_store(std::optional<CarriedStore> store);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// FailureProof: decides which failures of this node's workers may have ended the round. These are
-// the first failure and all failures before this node was asked to stop. Later failures are
-// consequences, unless an error file proves that the exception was raised earlier. After a stop
-// request, a worker that had lost its connection to another worker always counts as a consequence.
-// It is the cause only if no other failure is reported. NodeCore calls this for every
-// WorkerFailedHere. Pure; value-like.
+// FailureProof: decides whether the failure of a worker on this node may have ended the round. Only
+// the first failure may, and only if this node had not been asked to stop. Later failures are
+// consequences, unless an error file proves that the exception was raised earlier. A worker that
+// had lost its connection to another worker has no such proof. Its failure is the cause only if no
+// other failure is reported. NodeCore calls this for every WorkerFailedHere. Pure; value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -17,10 +16,10 @@ namespace muster {
 
 class FailureProof {
  public:
-  // The workers of a round are being started.
+  // Call when the workers of a round are started.
   void begin(TimePoint now);
 
-  // The workers are being stopped, for any reason.
+  // Call when the workers are stopped, for any reason.
   void stop(TimePoint now);
 
   // Sets `seen_at` to the time of the failure, and sets `message.consequence`. Returns false if the
@@ -32,7 +31,7 @@ class FailureProof {
 
  private:
   TimePoint began_at_{};
-  std::optional<TimePoint> stopped_at_;  // first failure or stop request
+  std::optional<TimePoint> stopped_at_;  // time of the first failure or stop request
   std::set<std::int32_t> reported_;      // ranks whose details may be sent
 };
 

@@ -40,7 +40,7 @@ std::string RoundCore::check_counts() const {
   const auto in = [&](State state) {
     return count([&](const Node& node) { return node.state == state; });
   };
-  // Outside of a proposal, accepts_ has no meaning, so it is compared with itself.
+  // accepts_ has a meaning only during a proposal. In all other phases, this check always passes.
   const std::size_t accepts = phase_ != Phase::proposing ? accepts_ : count([&](const Node& node) {
     return node.accepted && is_in(*proposal_, node.info.id);
   });
@@ -88,7 +88,7 @@ std::string RoundCore::check_losses() const {
   const auto are_placed = [&](const RoundPtr& round) {
     return std::ranges::all_of(round->members, is_placed);
   };
-  // Such a member would be awaited, but never queried, so no round could be formed.
+  // A member that is neither would be awaited but never queried, so no round could be formed.
   if (!are_placed(base_) || !std::ranges::all_of(accepted_, are_placed)) {
     return "a member is neither attached nor lost";
   }
@@ -212,7 +212,7 @@ std::string NodeCore::check_invariants() const {
   if (!link_.has_ended() && link_.owns(0) != round_.leads()) {
     return "leading and following itself are inconsistent";
   }
-  // settle() attaches them as soon as this node leads.
+  // settle() attaches parked nodes as soon as this node leads.
   if (!parked_.empty() && round_.leads()) {
     return "leads but has nodes parked";
   }

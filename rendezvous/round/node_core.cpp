@@ -168,8 +168,8 @@ void NodeCore::greet(TimePoint now,
   if (hello.purpose == Purpose::ask) {
     answer_question(now, link, hello, from_link, from_round);
   } else if (hello.node.id == link_.self().id || hello.purpose == Purpose::carry) {
-    // The connection is either our own, through our own endpoint, or comes from a peer that uses
-    // our ID. Connections that carry worker data are handled by the shell.
+    // Either this node has connected to itself through its own endpoint, or a peer uses our ID.
+    // Connections that carry worker data are handled by the shell.
     from_round.emplace_back(CloseLink{link});
   } else if (round_.leads()) {
     attach(now, link, hello, from_round);
@@ -177,7 +177,7 @@ void NodeCore::greet(TimePoint now,
     redirect(link, from_round);
   } else if (parked_.size() < kParkedMax) {
     // We may soon become the leader, or learn which node leads. If we answered now, the node would
-    // only go away.
+    // only have to try again.
     parked_.emplace(link, hello);
   } else {
     from_round.emplace_back(CloseLink{link});
@@ -225,7 +225,7 @@ void NodeCore::answer_question(TimePoint now,
   from_round.emplace_back(
       SendMessage{link, std::make_shared<const RoundMessage>(std::move(answer))});
   from_round.emplace_back(CloseLink{link});
-  // A query from a leader also contains information for us.
+  // A query from a leader also announces that leader to us.
   if (!same_job || !hello.coordinates || hello.node.id == link_.self().id) {
     return;
   }

@@ -97,7 +97,7 @@ struct ShowRollCall {
   std::string trouble;  // "cannot reach h1:29400: connection refused"; empty if none
 };
 
-// Another node asks if this connection belongs to one of our processes. Reply: OwnerFound.
+// Another node asks whether this connection belongs to one of our processes. Reply: OwnerFound.
 struct FindOwner {
   Vouch question;
 };
@@ -142,7 +142,7 @@ struct HearVerdict {
   Judged said;
 };
 
-// We lead: how long this member's ranks have waited.
+// Sent to the agent of the leader: how long this member's ranks have waited for other ranks.
 struct HearWaits {
   std::string node;
   RankSpan ranks{};

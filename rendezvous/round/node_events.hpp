@@ -61,11 +61,12 @@ struct TokenRefused {
 
 // The first event, except that ListenerKnown precedes it if the listener is already known. `hosts`:
 // this node has bound the first endpoint, so it may found the job. `may_host`: the endpoint is not
-// bound but may belong to this host, because another program listens there or its name is unknown.
+// bound but may be on this host, because another program listens there or its name is unresolved.
 struct NodeStarted {
   bool hosts = false;
   bool may_host = false;
-  // From previous agents. Unset if there is no record, or if a previous agent may still be running.
+  // Recorded by previous agents. Unset if there is no record, or if a previous agent may still be
+  // running.
   std::optional<Memory> memory{};
 };
 
@@ -110,8 +111,8 @@ struct StoreFailed {
   Error error;
 };
 
-// A worker failed. The core sets `message.age` and `message.consequence`, because it decides if
-// this failure may be the cause of the round's end (failure_proof.hpp).
+// A worker failed. The core sets `message.age` and `message.consequence`, because it decides
+// whether this failure may be the cause of the round's end (failure_proof.hpp).
 struct WorkerFailedHere {
   Failed message;
   TimePoint seen_at{};                 // time of its exit
@@ -167,7 +168,7 @@ struct WaitedHere {
   Waited message;
 };
 
-// next_deadline() has passed.
+// The deadline from next_deadline() has passed.
 struct NodeTick {};
 
 using NodeEvent = std::variant<LinkOpened,

@@ -49,7 +49,7 @@ bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link)
     return false;
   }
   const std::uint64_t before = inquiry_heard();
-  // The order to start may have come too late for this node.
+  // Start may have arrived too late for this node to run the round's workers.
   const bool is_ours = said->round == link_.started() && link_.has_workers();
   if (is_ours && said->inquiry > before) {
     inquiry_heard_ = {link_.coordinator().id, said->inquiry};
@@ -58,7 +58,7 @@ bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link)
   return true;
 }
 
-// Each coordinator has its own numbering.
+// Each coordinator numbers its inquiries separately.
 std::uint64_t NodeCore::inquiry_heard() const {
   return inquiry_heard_.first == link_.coordinator().id ? inquiry_heard_.second : 0;
 }

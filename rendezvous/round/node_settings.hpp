@@ -23,7 +23,7 @@ struct NodeSettings {
   std::optional<Duration> join_delay = Duration{};  // if unset, newcomers wait for a regroup
   bool allow_split_brain = false;
   bool records = false;                 // the shell executes RecordRound
-  bool nodes_are_numbered = false;      // a platform assigns them; a duplicate is an error
+  bool nodes_are_numbered = false;      // the platform assigns node ranks; duplicates are errors
   std::vector<std::string> rank_order;  // names; if empty, natural order
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
   int quick_failures = kQuickFailures;  // set on the coordinator's command line
@@ -47,7 +47,7 @@ struct NodeSettings {
 // A coordinator grants leases only while it knows that a quorum followed it within this time. The
 // sum of this and fence_after is less than a lease. Nodes that abandon a coordinator do so a whole
 // lease after its last message, so the last granted lease has expired before they can start
-// anything.
+// workers.
 [[nodiscard]] constexpr Duration quorum_after(Duration lease) {
   return lease / 2;
 }

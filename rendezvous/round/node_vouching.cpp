@@ -94,7 +94,7 @@ void NodeCore::pass_question(LinkId asker, const Vouch& question, NodeEffects& f
   passed.asked = static_cast<std::uint32_t>(nodes.size());
   Vouched by_us{
       passed.asker, passed.sequence, passed.asked, VouchAnswer::unknown_address, link_.self().name};
-  // Answer immediately, because no node will.
+  // No node has this address, so answer here.
   if (nodes.empty()) {
     send_to(asker, by_us, from_round);
   }

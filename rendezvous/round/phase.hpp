@@ -37,15 +37,15 @@ inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
 // How long a founder waits for a leader that claims the job but does not respond. The first limit
-// counts from the leader's last claim, the second one from its first claim. A lost connection
-// request costs kConnectTimeout on each side.
+// counts from the leader's last claim, the second one from its first claim. If a connection request
+// is lost, each side loses kConnectTimeout.
 inline constexpr Duration kClaimHolds = 2 * kConnectTimeout;
 inline constexpr Duration kClaimsHoldMost = 12 * kClaimHolds;
 
 // The minimum interval between roll calls to waiting nodes. They are sent only after changes.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 
-// After this time, the other nodes no longer wait until a newcomer accepts.
+// How long the other nodes wait for a newcomer to accept.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 
 // How long a failed job waits for evidence of its root cause, and how long a finished job waits
@@ -61,8 +61,8 @@ enum class Phase : std::uint8_t {
   gathering,  // waits for enough ready nodes
   proposing,  // waits until all members accept
   running,    // the workers of `base` run
-  stopping,   // the round must end; waits until all nodes know it
-  closed,     // the job is over; waits until all nodes know it
+  stopping,   // the round must end; waits until all nodes have answered
+  closed,     // the job is over; waits until all nodes have the result
 };
 
 }  // namespace muster

@@ -24,7 +24,7 @@ class AdmissionQueue {
   // Increases with each connection, so the lowest ticket belongs to the oldest connection.
   using Ticket = std::uint64_t;
 
-  // The admission must outlive the queue. If it is not set, nothing is queried.
+  // The admission must outlive the queue. If it is null, asks() returns false.
   void set_admission(Admission* admission, const AdmissionLimits& limits);
 
   [[nodiscard]] bool asks() const { return admission_ != nullptr; }

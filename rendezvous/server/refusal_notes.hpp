@@ -13,7 +13,7 @@
 
 namespace muster {
 
-// Limits the rate of a repeated message: the first time, then once per minute.
+// Limits the rate of a repeated message. The first one is logged, then at most one per minute.
 class Seldom {
  public:
   // The number of messages suppressed since the last one; nullopt if this one is to be suppressed.

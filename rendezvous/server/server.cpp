@@ -26,7 +26,7 @@ struct StoreServer::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void await_ready() {
-    // The token detects that a queued handler runs after this object was destroyed.
+    // The token lets a queued handler detect that this object has been destroyed.
     watch.async_wait(asio::posix::stream_descriptor::wait_read,
                      [this, token = std::weak_ptr(alive)](const asio::error_code& error) {
                        if (!error && !token.expired()) {

@@ -65,7 +65,7 @@ void ServerCore::receive(SessionId id, std::string_view bytes) {
   note_step();
 }
 
-// `used`: the number of bytes at the start that are already served.
+// `used` is the number of bytes at the start that are already served.
 void ServerCore::serve_input(SessionId id, std::size_t used) {
   Session& session = sessions_[id];
   if (session.closing.empty()) {
@@ -113,7 +113,7 @@ std::size_t ServerCore::pause(SessionId id, std::size_t used, std::string_view i
   return used;
 }
 
-// `whole`: all bytes of the request.
+// `whole` contains all bytes of the request.
 ServerCore::Next ServerCore::answer(SessionId id, Request& request, std::string_view whole) {
   Session& session = sessions_[id];
   const auto done = store_.handle(id, request, session.unsent, pushes_);
@@ -134,7 +134,7 @@ ServerCore::Next ServerCore::answer(SessionId id, Request& request, std::string_
   if (request.count > 0) {
     rest.items_at = static_cast<std::size_t>(request.items.data() - whole.data());
   }
-  // A QUEUE_PUSH is served in one turn, so a later turn decodes it again.
+  // A QUEUE_PUSH is never served in parts, so a later turn decodes it again.
   if (request.opcode != Opcode::queue_push) {
     rest.end = whole.size();
   }

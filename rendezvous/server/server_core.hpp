@@ -101,8 +101,8 @@ class ServerCore {
     std::size_t end = 0;
   };
 
-  // What follows a request: the session's next request, or a pause before or after the request.
-  // After a pause before it, its bytes must stay at the start of the session's input.
+  // What follows a request: the session's next request, or a pause before or after this one. If the
+  // pause comes before the request, its bytes must stay at the start of the session's input.
   enum class Next : std::uint8_t { request, pause_before, pause_after };
 
   [[nodiscard]] std::size_t serve(SessionId id, std::string_view input);
@@ -132,8 +132,8 @@ class ServerCore {
   std::vector<SessionId> touched_;
   std::deque<Unfinished> unfinished_;  // served in turn
   std::vector<Push> pushes_;
-  // Pushes for sessions with an unfinished request. They must not interrupt its reply, so they
-  // follow it.
+  // Pushes for sessions with an unfinished request. They must not interrupt the reply to that
+  // request, so they are sent after it.
   std::unordered_map<SessionId, std::string> late_pushes_;
   std::string spare_;  // the reply buffer, lent to the session being served
   std::uint64_t held_ = 0;

@@ -165,7 +165,7 @@ void SessionSockets::handle(const epoll_event& event) {
     return;
   }
   if (connections_[id].standing == Standing::asking) {
-    drop(id);  // only hangups are watched for
+    drop(id);  // only hangups are watched, so this is one
     return;
   }
   if (core_.wants_input(id) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -299,7 +299,7 @@ void SessionSockets::take_first_bytes(SessionId id, std::string_view bytes) {
 }
 
 // While the query is pending, the socket is not read and nothing is sent; further data stays in the
-// kernel. Only a hangup is watched for, so that the connection can be dropped.
+// kernel. Only hangups are watched, so that the connection can be dropped.
 void SessionSockets::ask(SessionId id, std::string_view bytes) {
   Connection& connection = connections_[id];
   set_standing(id, Standing::asking);

@@ -80,7 +80,7 @@ class SessionSockets {
   enum class Standing : std::uint8_t {
     silent,    // nothing has been read yet
     asking,    // has sent its first bytes; admission is pending
-    admitted,  // not yet clear from its first bytes if it is a client
+    admitted,  // its first bytes do not show yet whether it is a client
     client,
   };
 

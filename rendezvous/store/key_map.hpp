@@ -86,7 +86,8 @@ class KeyMap {
   [[nodiscard]] static std::size_t shard_of(std::string_view key) { return shard_of(Hash{}(key)); }
 
  private:
-  // The bucket is the remainder of a division by a prime number, and so depends on all bits.
+  // The shard depends on the top bits of the hash. Its table takes the hash modulo a prime number,
+  // which depends on all bits.
   [[nodiscard]] static std::size_t shard_of(std::size_t hash) {
     constexpr unsigned kShift = 8 * sizeof(hash) - 8;
     static_assert(kShards == 256);

@@ -88,7 +88,7 @@ Result<void> StoreCore::handle_rare(Request& request, Turn& turn) {
 }
 
 Result<void> StoreCore::set(std::string_view key, std::string_view value, Turn& turn) {
-  // An upper bound: an old value that is replaced, or an existing entry, is not subtracted.
+  // This is an upper bound: the size of a replaced value or of an existing entry is not subtracted.
   if (auto room = fits(key.size() + value.size() + kEntryCost); !room) {
     return room;
   }
@@ -165,7 +165,7 @@ Result<void> StoreCore::append(const Request& request, Turn& turn) {
 }
 
 Result<void> StoreCore::multi_get(Request& request, Turn& turn) {
-  // If the request is refused, the reply is cut back to this size: an error appends nothing.
+  // A refused request appends nothing, so the reply is then cut back to this size.
   const std::size_t start = turn.reply.size();
   const auto before = partial_.find(turn.session);
   // The limit applies to the whole reply. Earlier turns may have sent a part of it.
@@ -285,7 +285,7 @@ void StoreCore::assign(KeyMap::value_type& node, std::string_view value, Turn& t
   }
   const WatchNotice notice = entry.exists ? WatchNotice::updated : WatchNotice::created;
   const std::string old_value = entry.extras->watchers.empty() ? std::string() : entry.value;
-  // Store the value at once, although waking many waiters may take several turns.
+  // Store the value immediately, although waking many waiters may take several turns.
   assign_silently(entry, value);
   waits_.wake_all(*entry.extras, budget_, turn.pushes);
   tell_watchers(node, notice, old_value, turn);

@@ -131,7 +131,7 @@ class StoreCore {
 
   // Returns the entry of a key, which is created if it does not exist.
   [[nodiscard]] KeyMap::value_type& node_for(std::string_view key, Turn& turn);
-  // For work that many small requests in one read could repeat.
+  // Charges the budget for work that a client could repeat with many small requests in one read.
   void spend(std::uint64_t units, Turn& turn);
   void drop_if_empty(KeyMap::value_type& node);
   // Sets the key's value, and notifies waiters and watchers.

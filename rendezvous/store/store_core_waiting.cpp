@@ -123,7 +123,7 @@ void StoreCore::clean() {
   }
 }
 
-// The counter is never reset, so a reused key lets callers pass at once, as in the reference
+// The counter is never reset, so callers that reuse a key pass immediately, as in the reference
 // implementation.
 Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
   const auto* const at = keys_.find(request.key);

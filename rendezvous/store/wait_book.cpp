@@ -18,8 +18,8 @@ std::uint64_t cost_of(const std::string& key) {
 WaitId WaitBook::open(SessionId session) {
   const WaitId id = next_id_++;
   Mine& mine = by_session_[session];
-  // The session begins to wait, and may be a new client with the id of an earlier one. A new number
-  // tells their waits apart (is_cancelled).
+  // The session has no other waits, and may be a new client that reuses the id of an earlier one. A
+  // new number distinguishes their waits (is_cancelled).
   if (mine.waits.empty()) {
     mine.number = next_number_++;
   }
@@ -57,8 +57,8 @@ bool WaitBook::seal(WaitId id, TurnBudget& budget) {
 
 void WaitBook::wake_all(Extras& extras, TurnBudget& budget, std::vector<Push>& out) {
   if (!extras.waiters.empty()) {
-    // The waiters leave the entry at once, so the entry may change or disappear before they are
-    // woken.
+    // Remove the waiters from the entry immediately, because it may change or disappear before they
+    // are woken.
     waking_.push_back(std::exchange(extras.waiters, {}));
     wake_more(budget, out);
   }
@@ -104,7 +104,7 @@ void WaitBook::wake_first(Extras& extras, TurnBudget& budget, std::vector<Push>&
   }
 }
 
-// By now, the session's number may belong to a new client, which must not be woken by the previous
+// By now, the session's id may belong to a new client, which must not be woken by the previous
 // client's waits.
 bool WaitBook::is_cancelled(const Wait& wait) const {
   const auto mine = by_session_.find(wait.session);
@@ -182,7 +182,7 @@ void WaitBook::cancel(SessionId session) {
 void WaitBook::cancel(SessionId session, WaitId id) {
   const auto at = waits_.find(id);
   MUSTER_CHECK(at != waits_.end() && at->second.session == session);
-  // The session may have other waits that remain valid, so this one needs a mark.
+  // The session may have other waits that remain valid, so only this one is marked.
   at->second.cancelled = true;
   unlist(at->second, id);
   cancelled_.push_back({id});

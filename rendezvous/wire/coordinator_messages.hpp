@@ -81,8 +81,8 @@ struct RollCall {
 
 inline constexpr std::size_t kRollCallNamesMax = 16;
 
-// Asks the node to join a round. `base` is the last round that was started. Accepting nodes know
-// both rounds, because a successor needs a quorum of each.
+// Asks the node to join a round. `base` is the last round that was started. A node that accepts
+// learns both rounds, because a later leader needs a quorum of each.
 struct Propose {
   RoundPtr round;
   RoundPtr base;
@@ -137,7 +137,7 @@ struct Close {
 
 inline constexpr std::size_t kOtherFailuresMax = 32;
 
-// Requests Rounds, because the sender does not know the rounds in the Hello.
+// Requests Rounds, because the Hello contains rounds that the sender does not know.
 struct ShowRounds {
   bool operator==(const ShowRounds&) const = default;
 };

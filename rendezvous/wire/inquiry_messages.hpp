@@ -30,8 +30,8 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
-// The findings. Like the verdict, they are opaque to the rendezvous. Empty if the sender does not
-// detect hangs.
+// The findings of one node. Like the verdict, they are opaque to the rendezvous. Empty if the
+// sender does not detect hangs.
 struct Looked {
   RoundId round;
   std::uint64_t inquiry = 0;

@@ -28,7 +28,7 @@ struct FrameKind;
 
 class RoundDecoder {
  public:
-  // The side that opened the connection. The first message on an accepted one must be a Hello.
+  // Which side opened the connection. The first message on an accepted connection must be a Hello.
   enum class Side : std::uint8_t { dialled, accepted };
   enum class Status : std::uint8_t { message, introduced, need_more, foreign, broken };
 
@@ -48,7 +48,8 @@ class RoundDecoder {
   // True if the peer has shown that it uses this protocol.
   [[nodiscard]] bool greeted() const { return version_ != 0; }
 
-  // From the peer, after introduced: introduction() if we accepted, reply() if we dialled.
+  // What the peer sent before `introduced` was returned: introduction() if we accepted the
+  // connection, reply() if we dialled it.
   [[nodiscard]] const Introduction& introduction() const { return introduction_; }
 
   [[nodiscard]] RoundReply reply() const { return reply_; }

@@ -21,8 +21,8 @@ inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
 inline constexpr std::uint16_t kRoundVersion = 8;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
-// After the preamble, both sides send in plaintext: the connecting side its proofs and the job ID,
-// the accepting side one byte.
+// After the preamble, the connecting side sends its proofs and the job ID in plaintext, and the
+// accepting side replies with one byte.
 inline constexpr std::size_t kReplyBytes = 1;
 
 // The length and kind before the body of each frame.
@@ -65,7 +65,7 @@ inline constexpr std::int32_t kMaxNodesNamed = 1'000'000'000;
 // Limit on the number of ports that the node with rank 0 reserves for all workers.
 inline constexpr std::int32_t kMaxLeaderPorts = 256;
 
-// Limits on durations. With the maximum, calculations cannot overflow. A lease shorter than the
+// Limits on durations. The maximum prevents overflow in calculations. A lease shorter than the
 // minimum would cause continuous heartbeats.
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366);
 inline constexpr Duration kMinLease = std::chrono::milliseconds(1);

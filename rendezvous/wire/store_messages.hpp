@@ -62,8 +62,9 @@ struct Request {
 // Removes the first length-prefixed string from `items`, which the decoder has already validated.
 [[nodiscard]] std::string_view take_item(std::string_view& items);
 
-// The fields after an opcode, in this order: the number of items if `counted`, the strings (for
-// each item, if counted; the first is a key, the others are values), and a trailing integer.
+// The fields after an opcode, in this order: the number of items, if `counted`; the strings (once
+// per item, if `counted`), of which the first is a key and the others are values; a trailing
+// integer.
 struct RequestShape {
   bool counted = false;
   std::uint8_t strings = 0;

@@ -38,7 +38,7 @@ enum class VouchAnswer : std::uint8_t {
   other_process,    // it belongs to our user, but not to this job
   cannot_tell,      // the kernel does not report the owner
   unknown_address,  // from the coordinator: no member of the round has this address
-  out_of_touch,     // from the coordinator: the only such member is not connected
+  out_of_touch,     // from the coordinator: a member with this address is not connected
 };
 
 struct Vouched {

@@ -122,7 +122,7 @@ class Restarted(NodesCase):
         job.round(2)
         job.finish(first, second)
         self.assertIn("info: cannot create /proc/none/rounds: No such file or directory; after a "
-                      "restart this node will not remember its rounds\n", first.err())
+                      "restart this node cannot recover its rounds\n", first.err())
         self.assertNotIn("/proc/none", second.err())
 
     def test_a_job_that_gives_up_leaves_no_record(self):

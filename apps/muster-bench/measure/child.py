@@ -79,7 +79,7 @@ class Child(subprocess.Popen):
 
 
 def output_of(command, environ, timeout=HUNG_S):
-    """The output of a program, which must succeed before the timeout."""
+    """Returns the output of a program. The program must succeed before the timeout."""
     with Child(command, environ, stdout=subprocess.PIPE) as child:
         try:
             text, _ = child.communicate(timeout=timeout)
@@ -91,7 +91,7 @@ def output_of(command, environ, timeout=HUNG_S):
 
 
 def tool(peers, *command, timeout=HUNG_S):
-    """The output of a muster-bench tool: one JSON object on the last line."""
+    """Returns the output of a muster-bench tool, which is a JSON object on the last line."""
     return json.loads(output_of([peers.tools, *command], peers.environ, timeout).split('\n')[-2])
 
 

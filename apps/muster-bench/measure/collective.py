@@ -14,7 +14,7 @@ from .tables import Cell, Table
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 BUCKET = 25 * MIB  # bucket size of PyTorch's DDP
-BUSY = 1.43  # maximum ratio of a copy's time to the best one: 30 % slower
+BUSY = 1.43  # maximum time of a copy relative to the best one (70 % of its rate)
 IN_A_ROW = 50  # repetitions of sums that are too short to time alone
 WIDTHS = {'f32': 4, 'bf16': 2, 'f16': 2, 'f64': 8, 'i32': 4, 'i64': 8, 'i8': 1}
 

@@ -48,7 +48,7 @@ def fill(table, column, what, job):
 
 
 def ratios_of(table):
-    """The time of each variant over gloo's in the same round."""
+    """The ratio of each variant's time to gloo's in the same round."""
     made = Table(table.id + '-ratios', table.title + ": over gloo's", '×', table.columns)
     for name, cells in table.rows.items():
         if name != n.GLOO:

@@ -50,7 +50,7 @@ def start_by_pdsh(peers, hosts):
 
 
 def measure_hosts(peers, effort):
-    """2, 32, 256 hosts × true, from one shell."""
+    """Measures `true` on 2, 32 and 256 hosts, started from one shell."""
     table = Table('hosts', 'N hosts from one shell, 1 × true each, start to last exit', 'ms',
                   ['2', '32', '256'],
                   'The remote shell runs its command locally. pdsh only starts a command on each '

@@ -266,7 +266,7 @@ def trees_table(peers, effort):
 
 
 def measure_insight(peers, effort):
-    """Measures the cost of monitoring, and how soon a death is known."""
+    """Measures the cost of monitoring, and the time until a death is detected."""
     steps = steps_table(peers, effort)
     return [scrapes_table(peers, effort), steps, ratios_table(steps),
             progress_table(peers, effort), feed_table(peers, effort), trees_table(peers, effort)]

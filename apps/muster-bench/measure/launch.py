@@ -119,8 +119,8 @@ def memory_table(peers, effort):
 
 
 def measure_launch(peers, effort):
-    """Measures 1, 2, 8, 64 × true from start to exit; --help; and the launcher's memory with two
-    workers."""
+    """Measures 1, 2, 8 and 64 copies of `true` from start to exit, --help, and the launcher's
+    memory with two workers."""
     return [launch_table(peers, effort), help_table(peers, effort), memory_table(peers, effort)]
 
 
@@ -138,7 +138,7 @@ def crash_under(peers, launcher, seed):
 
 
 def measure_restart(peers, effort):
-    """From a worker's death until all workers of the group run again."""
+    """Measures the time from a worker's death until all workers of the group run again."""
     table = Table('restart', "From a worker's crash until all workers run again", 'ms',
                   [f'{CRASHING} workers'],
                   f'{CRASHES} crashes in each launch, at varied phases of any polling interval; no '

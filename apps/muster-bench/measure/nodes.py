@@ -141,7 +141,7 @@ def recovery_table(peers, effort):
 
 
 def record_table(peers, effort):
-    """Writes to the disk of the current directory."""
+    """Measures the recording of a round on the disk of the current directory."""
     table = Table('nodes-record', 'Recording a round on a node before accepting it', 'ms',
                   ['2 nodes', '64 nodes', '1024 nodes'],
                   'Encoding, write, fsync and rename, on the disk that holds this checkout.')

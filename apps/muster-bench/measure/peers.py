@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of the programs to compare with and of tools. '' if a program is not installed; its row
-then stays and is marked "not installed"."""
+"""Paths of tools and of the programs to compare with. The path of a program that is not installed
+is ''. Its row stays in the table, marked "not installed"."""
 import os
 import shutil
 from dataclasses import dataclass, field

@@ -14,7 +14,7 @@ def matplotlib_is_there():
     except ImportError:
         return False
     matplotlib.use('svg')
-    # Equal figures give identical files; text stays text instead of paths.
+    # With these settings, equal figures produce identical files, and text is not drawn as paths.
     matplotlib.rcParams.update({'svg.hashsalt': 'muster', 'svg.fonttype': 'none', 'font.size': 9})
     return True
 

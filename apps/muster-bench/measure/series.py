@@ -28,7 +28,7 @@ class Effort:
     deaths: int = 40  # killed workers per job
 
     def once(self):
-        """For figures that other programs do not affect."""
+        """The effort for figures that other programs do not affect."""
         return replace(self, rounds=1, repeats=0)
 
 

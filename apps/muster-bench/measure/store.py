@@ -102,8 +102,8 @@ def rate(peers, server, effort, *options, pinned=True):
 
 @contextmanager
 def idle_connections(peers, server, count):
-    """Holds `count` open connections, with the greeting done, in a separate process during the
-    block."""
+    """Keeps `count` idle connections open in a separate process during the block. Each has
+    completed the greeting."""
     command = [peers.tools, 'hold', '--port', server.port, '--protocol', server.protocol,
              '--clients', count, '--cpu', CLIENT_CPU]
     with Child(command, peers.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
@@ -189,8 +189,8 @@ def storm_memory_table(peers, servers, effort):
 
 
 def measure_store(peers, effort):
-    """Measures one request in flight, with idle connections, pipelined, streamed, and the
-    storm."""
+    """Measures one request in flight per client, also with many idle connections; pipelined and
+    streamed requests; and the storm."""
     with running_servers(peers, SERVER_CPU) as servers:
         tables = [storm_memory_table(peers, servers, effort), storm_table(peers, servers, effort)]
         tables += [rate_table(peers, servers, operation, effort)

@@ -39,7 +39,7 @@ class Launch:
 
 def measure_warm(peers, effort):
     """Creates four tables from the jobs that import PyTorch, and four from those that also take a
-    step of DDP. A job of the latter has run before, so its imports have been learned."""
+    step of DDP. One DDP job runs before these, so that muster has learned its imports."""
     with Scratch() as cache:
         tables = measure(peers, effort, 'warm', 'imported PyTorch', WORKERS, cache)
         if peers.muster and peers.torch_python:

@@ -20,7 +20,7 @@ constexpr std::array kTypes{
 constexpr std::array<std::string_view, 5> kOperations{
     "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"};
 constexpr std::size_t kPeriod = 4;              // elements
-constexpr std::size_t kPatternBytes = 1 << 15;  // repeated whole, so a multiple of every width
+constexpr std::size_t kPatternBytes = 1 << 15;  // copied as one block, so a multiple of every width
 constexpr int kFirstExponent = -100;            // for f32, bf16 and f64
 constexpr int kFirstHalfExponent = -12;
 constexpr int kHalfDoublings = 20;

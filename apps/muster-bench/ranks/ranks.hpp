@@ -29,8 +29,9 @@ using Arguments = std::vector<std::string>;
 // transfers as many bytes as a ring all-reduce, that is, 2(n−1)/n of the cell's bytes.
 [[nodiscard]] int time_bare_tcp(collective::Communicator& comm, const Arguments& cells);
 
-// How much communication GradientSync hides behind a backward pass that takes twice as long. One
-// backward pass computes on all CPUs; the other runs on a device and leaves the CPUs idle.
+// How much communication GradientSync hides behind a backward pass that takes twice as long as the
+// communication. One backward pass computes on all CPUs; the other runs on a device and leaves the
+// CPUs idle.
 [[nodiscard]] int time_overlap(collective::Communicator& comm);
 
 // Sums until a rank dies. The last rank allocates `mib` MiB. Writes "up" to `reports`, then the

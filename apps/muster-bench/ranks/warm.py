@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that needs PyTorch: warm.py FOLDER CRASHES [ddp]. It records when it reaches user
-code, or has taken a step of DistributedDataParallel, in the format of measure/notes.py. In the
-first CRASHES attempts rank 0 then crashes. It alternates between exit code 1 and SIGKILL, because
-the shutdown of Python itself takes long. In the last attempt each rank records its share of the
-memory."""
+code, or has taken a step of DistributedDataParallel, in the format of measure/notes.py. In each of
+the first CRASHES attempts, rank 0 then crashes. It alternates between exit code 1 and SIGKILL,
+because the shutdown of Python itself takes a long time. In the last attempt, each rank records its
+share of the memory."""
 import os
 import signal
 import sys

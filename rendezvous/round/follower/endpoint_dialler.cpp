@@ -52,7 +52,7 @@ std::optional<std::size_t> EndpointDialler::index_of(LinkId link) const {
              : std::optional(static_cast<std::size_t>(found - attempts_.begin()));
 }
 
-// Also ends the stagger: the other endpoints no longer wait for their turn.
+// Also cancels the stagger: endpoints that have not been tried yet become due immediately.
 void EndpointDialler::fail(TimePoint now,
                            std::size_t index,
                            const std::string& why,
@@ -73,7 +73,7 @@ void EndpointDialler::fail(TimePoint now,
 void EndpointDialler::drop(NodeEffects& out) {
   for (Attempt& attempt : attempts_) {
     if (attempt.link != 0) {
-      // This attempt has not failed, so the endpoint is due at once in the next search.
+      // This attempt has not failed, so the endpoint is due immediately in the next search.
       out.emplace_back(CloseLink{std::exchange(attempt.link, 0)});
       attempt.due = TimePoint::min();
     }

@@ -23,7 +23,7 @@ class EndpointDialler {
  public:
   explicit EndpointDialler(const std::vector<Endpoint>& endpoints);
 
-  // Starts a search: all endpoints become due, except those in the pause after a failure.
+  // Starts a search. All endpoints become due one after another, except those in a retry delay.
   void begin(TimePoint now);
 
   // Opens the connections that are due, with link ids from `next_link`.
@@ -33,10 +33,10 @@ class EndpointDialler {
   // The endpoint of this connection, if it is one of ours.
   [[nodiscard]] std::optional<std::size_t> index_of(LinkId link) const;
 
-  // The connection is open. The caller owns it from now on.
+  // Call when the connection is open. The caller then owns it.
   void take(std::size_t index) { attempts_[index].link = 0; }
 
-  // An attempt has failed. The endpoint is due again at `again`.
+  // Call when an attempt has failed. The endpoint is tried again at `again`.
   void fail(TimePoint now, std::size_t index, const std::string& why, TimePoint again);
 
   [[nodiscard]] Duration pause_of(std::size_t index) const { return attempts_[index].pause; }
@@ -44,7 +44,7 @@ class EndpointDialler {
   // Closes pending attempts.
   void drop(NodeEffects& out);
 
-  // A leader has answered: the next search starts without pauses.
+  // Call when a leader has answered. The next search then starts without retry delays.
   void forget_failures();
 
   // "n1:29400: connection refused; n2:29400: no answer". Empty if no attempt has failed.

@@ -255,8 +255,8 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.started = started_->id;
   hello.accepted = MUSTER_MUTATE("proposals forgotten") ? RoundId{} : accepted_->id;
   hello.lost = lost_.id;
-  // After a release, or if the death was proven within the lease, we have not waited: the last
-  // coordinator may have granted leases to other nodes a moment ago.
+  // After a release, or if the death was proven within the lease, we have not waited for a whole
+  // lease. The last coordinator may have granted leases to other nodes just before.
   const bool has_waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
   hello.waited = has_waited && now >= quiet_at_;
   hello.running = work_ == Work::running || work_ == Work::ending;
@@ -295,7 +295,7 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
     return;
   }
   if (how == LinkEnd::closed && target_.id != 0) {
-    // The node or its guard is alive: retry the same one after a short pause.
+    // The node or its guard is alive. Retry the same node after a short pause.
     walked_ = walked_ > 0 && walk_[walked_ - 1].id == target_.id ? walked_ - 1 : walked_;
     pause(now, jitter(kFollowPause));
     return;

@@ -27,8 +27,8 @@ class GoneNodes {
   // `members` is the size of the node's round.
   void add(TimePoint now, NodeId node, std::size_t members) {
     all_.insert(node);
-    // In such a small round, the other members are too few to form a later round without us that
-    // the coordinator could then join.
+    // In such a small round, at most one member remains besides us and the coordinator. It cannot
+    // have formed a later round without us that the coordinator then accepted.
     constexpr std::size_t kFew = 3;
     const bool stays = node == granted_by_ && members <= kFew;
     if (now < granted_ + (stays ? stays_for(lease_) : fence_after(lease_))) {
@@ -43,10 +43,10 @@ class GoneNodes {
   // No round can have been formed without us before this time.
   [[nodiscard]] TimePoint in_touch_until() const { return granted_ + fence_after(lease_); }
 
-  // We follow a coordinator again. Nodes that seemed dead will be tried again.
+  // Call when we follow a coordinator again. Nodes that were found dead will be tried again.
   void forget() { all_.clear(); }
 
-  // The members of a new round are alive.
+  // Call when a round starts, because all of its members are alive.
   void begin_round() { in_time_.clear(); }
 
  private:

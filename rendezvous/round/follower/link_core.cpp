@@ -16,10 +16,10 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kBeatsMax = 16;  // older heartbeats would no longer grant anything
+constexpr std::size_t kBeatsMax = 16;  // the leases of older heartbeats have expired
 
-// Limits on how many failures of one round this node keeps, and how many details. A leader keeps no
-// more details than that either.
+// Limits on the number of failures, and of failure details, that this node keeps for one round. A
+// leader keeps no more details either.
 constexpr std::size_t kFailuresKept = 4096;
 constexpr std::size_t kDetailsKept = kOtherFailuresMax;
 
@@ -67,7 +67,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // otherwise Dismiss crossed a Regroup, which takes precedence
+    if (work_ == Work::finished) {  // otherwise a Regroup crossed it and takes precedence
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -180,7 +180,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   if (!is_ours || work_ != Work::none || leaving_) {
     return;
   }
-  // The round has started for the other members, even if the order comes too late for us.
+  // The round has started for the other members, even if Start arrives too late for us.
   started_ = std::exchange(accepted_, std::make_shared<const Round>());
   accepted_base_ = accepted_;
   replaced_.reset();
@@ -229,8 +229,8 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     return;
   }
   if (std::holds_alternative<WorkersGone>(event)) {
-    // The reply to a repeated stop request is redundant. A Ready after the Accept of the next round
-    // would be read as the end of that round.
+    // WorkersGone is also the reply to a repeated stop request. Ignore it then, because a Ready
+    // after the Accept of the next round would be read as the end of that round.
     if (work_ != Work::none) {
       workers_gone(now, out);
     }
@@ -296,8 +296,9 @@ void LinkCore::send_failure(TimePoint now, const WorkerFailedHere& failed, NodeE
   send(std::move(message), out);
 }
 
-// No lease is needed from now on, because no local worker can run alongside another round. A report
-// that arrives after WorkersGone is ignored, because the node is already ready for the next round.
+// The workers have exited and cannot run at the same time as another round, so they need no lease
+// any more. A report that arrives after WorkersGone is ignored, because the node is already ready
+// for the next round.
 void LinkCore::finish(TimePoint now, NodeEffects& out) {
   if (work_ == Work::none) {
     return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LinkCore: the follower side of one node. It finds a coordinator, follows it, keeps the lease,
-// switches to another coordinator when the rule allows it, and requests to lead when it is its
-// turn. Part of NodeCore; pure, value-like. finding_leader.cpp has the search, link_core.cpp the
-// rest.
+// switches to another coordinator when the rule allows it, and asks to lead when its turn comes.
+// Part of NodeCore; pure, value-like. The search is in finding_leader.cpp, the record in
+// recording.cpp, and the rest in link_core.cpp.
 #pragma once
 
 #include "rendezvous/round/follower/endpoint_dialler.hpp"
@@ -33,7 +33,8 @@ class LinkCore {
   void received(TimePoint now, const RoundMessage& message, NodeEffects& out);
   void closed(TimePoint now, const LinkClosed& ended, NodeEffects& out);
 
-  // From the agent. NodeCore handles VouchWanted and OwnerFound.
+  // Handles the agent's events about workers, the store, the record and leaving. NodeCore handles
+  // the agent's other events.
   void take(TimePoint now, const NodeEvent& event, NodeEffects& out);
 
   // Called when a leader announces itself while we search for one.
@@ -49,8 +50,8 @@ class LinkCore {
 
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
-  // True if we follow a different coordinator from the one that the sender lost, or the same one
-  // but still receive its messages.
+  // True if we follow a coordinator other than the one that the sender lost, or if we still receive
+  // messages from that one.
   [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
     return is_attached() &&
            (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));
@@ -65,7 +66,7 @@ class LinkCore {
 
   [[nodiscard]] RoundId started() const { return started_->id; }
 
-  // True from the start of the workers of started() until they are gone.
+  // True from the start of the workers of started() until WorkersGone.
   [[nodiscard]] bool has_workers() const { return work_ != Work::none; }
 
   [[nodiscard]] bool is_granted(TimePoint now) const { return fence_at_ && now < *fence_at_; }
@@ -115,7 +116,7 @@ class LinkCore {
   [[nodiscard]] bool needs_proof() const;
   [[nodiscard]] bool is_finding_leader() const;
 
-  // True while it retries the coordinator that it has lost.
+  // True while we try to reconnect to the lost coordinator.
   [[nodiscard]] bool is_reconnecting() const {
     return lost_.id != 0 && target_.id == lost_.id && walk_.empty();
   }
@@ -186,10 +187,10 @@ class LinkCore {
   RoundPtr replaced_;  // the round before `accepted_`; null once the Accept for `accepted_` is sent
   RoundPtr replaced_base_;
   std::int32_t accepted_rank_ = 0;  // our group rank in `accepted_`, also after it has started
-  RoundPtr heard_of_;               // the running round of a job in which we are not a member
+  RoundPtr heard_of_;               // the job's running round if we are not a member of it
   RoundId recording_;               // the round to accept as soon as it is recorded
   Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else
-  TimePoint quiet_at_{};            // until then, their leases may still be valid
+  TimePoint quiet_at_{};            // until then, the leases of these agents may still be valid
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;

@@ -11,7 +11,7 @@
 namespace muster {
 
 // Acts like a node that has just lost its coordinator. That coordinator counted the previous agent
-// as a follower, so it may have granted leases until a moment ago.
+// as a follower, so it may have granted leases very recently.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;
@@ -34,8 +34,8 @@ void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   record(out);  // so that a restarted agent can recover this state
 }
 
-// Forgets the job in our record if the proposal is for another job. None of the nodes that we have
-// reached knows the recorded job.
+// Forgets the job in our record if the proposal is for another job. In that case, none of the nodes
+// that we have reached knows the recorded job.
 void LinkCore::forget_other_job(const Round& proposed) {
   if (inherits_.unconfirmed && work_ == Work::none && proposed.job != inherits_.job) {
     started_ = std::make_shared<const Round>();
@@ -75,8 +75,9 @@ void LinkCore::take_proposal(TimePoint now, const Propose& propose, NodeEffects&
   }
 }
 
-// A proposal that we have recorded but not accepted has not started and never will, because its
-// leader abandons it when it loses us. There are three exceptions:
+// True if the proposal that we recorded may be withdrawn. A proposal that we have not accepted has
+// not started and never will, because its leader abandons it when it loses us. There are three
+// exceptions:
 // - Our own proposal: its number must not be used twice.
 // - The first proposal of the job: other nodes may form the first round with a quorum of it.
 // - The only proposal that we know, if we are a member of its base, because we could then lead.

@@ -70,14 +70,14 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
   set_state(node, State::ready);
   if (phase_ == Phase::running && ran) {
     MUSTER_MARK("a member stopped its workers by itself");
-    regroup(
-        now,
-        {fmt::format("node '{}' {}",
-                     node.info.name,
-                     ready.lost_touch ? "was out of contact for a while" : "stopped its workers"),
-         ranks_of(*base_, node.info.id)},
-        true,
-        out);
+    regroup(now,
+            {fmt::format(
+                 "node '{}' {}",
+                 node.info.name,
+                 ready.lost_touch ? "lost contact and killed its workers" : "stopped its workers"),
+             ranks_of(*base_, node.info.id)},
+            true,
+            out);
   } else if (phase_ == Phase::stopping && ready.lost_touch) {
     membership_changed_ = true;
   }
@@ -127,7 +127,7 @@ bool RoundCore::enough_ready(TimePoint now) {
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
-  enough_since_.reset();  // a founded job has no last call; do not keep a stale one
+  enough_since_.reset();  // the last call precedes only the first round; drop a stale one
   return all_expected_ready(now) && quorum_is_ready();
 }
 
@@ -139,7 +139,7 @@ bool RoundCore::is_claimed(TimePoint now) const {
 }
 
 // True if the first round of the job can be formed: the maximum number of nodes is present, or the
-// minimum number is and the last call is over. A claim delays both.
+// minimum is present and the last call is over. A claim delays both.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
     return !is_claimed(now);
@@ -211,9 +211,9 @@ std::vector<NodeInfo> RoundCore::choose() const {
   return rank_nodes(std::move(members), settings_.rank_order, base_->members);
 }
 
-// True if `chosen` omits a node with a valid lease, which relies on no round being formed without
-// it. This can happen if members of several rounds have joined and exceed the maximum number of
-// nodes.
+// True if `chosen` omits a node whose lease is valid. Such a node relies on no round being formed
+// without it. This can happen if members of several rounds have joined and exceed the maximum
+// number of nodes.
 bool RoundCore::leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const {
   return std::ranges::any_of(nodes_, [&](const auto& entry) {
     const Node& node = entry.second;
@@ -319,7 +319,7 @@ void RoundCore::accept(TimePoint now, Node& node, const Accept& accepting, NodeE
 }
 
 // Starting a round grants leases, so it needs a current quorum. A node that accepted may have
-// abandoned us since, a lease after our last message, and may run another round by now. This can
+// abandoned us one lease after our last message, and may be in another round by now. This can
 // happen if the store opens late or if this coordinator was stopped for a while.
 bool RoundCore::may_start(TimePoint now) const {
   const auto heard = quorum_time(evidence_of(now, *proposal_));

@@ -58,7 +58,7 @@ void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
   heirs_.insert_or_assign(hello.node.id, hello.inherits.until);
   std::vector<NodeId> ids = hello.inherits.ids;
   for (const NodeId gone : hello.inherits.ids) {
-    // This was an earlier agent with the same record. It accepted nothing beyond that record.
+    // This was an earlier agent with the same record. It accepted nothing that the record lacks.
     if (const auto before = predecessors_.find(gone); before != predecessors_.end()) {
       ids.push_back(before->second.id);
     }

@@ -83,7 +83,8 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
 }
 
 // Each node needs its own node_rank if the backend is static or the platform numbers the nodes. In
-// the latter case, silent holders do not count: they may be the same node before a restart.
+// the latter case, a silent holder does not count, because it may be the same node before a
+// restart.
 const RoundCore::Node* RoundCore::holder_of_place(TimePoint now, const Hello& hello) const {
   const NodeInfo& comes = hello.node;
   const bool is_static = settings_.terms.backend == "static";
@@ -189,7 +190,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     links_.erase(node.link);
     out.emplace_back(CloseLink{node.link});
   }
-  // Its last coordinator may have granted leases to other nodes until a moment ago.
+  // Its last coordinator may have granted leases to other nodes very recently.
   if (is_new && id != self_.id && !hello.waited && hello.lost != self_.id) {
     quiet_since_ = std::max(quiet_since_, now);
   }
@@ -197,7 +198,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.link = link;
   node.attached = true;
   // The node counts as soon as its first heartbeat arrives. That heartbeat acknowledges number 0,
-  // so the Welcome is evidence like a Pong.
+  // which is the Welcome, so the Welcome is evidence like a Pong.
   node.live = id == self_.id;
   node.heard = now;
   node.pongs = {{0, now}};
@@ -216,8 +217,9 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
       hello.accepted <= base_->id || std::ranges::any_of(accepted_, [&](const auto& known) {
         return known->id == hello.accepted;
       });
-  // The first proposal makes a node drop a record of another job. If this node has run a proposal,
-  // that proposal becomes the last round (learn_rounds).
+  // A record of another job does not matter, because our first proposal makes the node drop it. If
+  // the node has started a round that we know only as a proposal, we request its rounds, and that
+  // round becomes the last one (learn_rounds).
   node.knows_past =
       is_of_other_job(hello.inherits) || (hello.started <= base_->id && is_accepted_known);
   confirmed_ = confirmed_ || (!hello.inherits.unconfirmed && hello.started.number > 0);
@@ -261,7 +263,8 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {
-        // The node's Ready is in transit. If a Start crossed it, the node would run alone.
+        // The node missed Start and is sending Ready. If another Start crossed it, the node would
+        // run alone.
         MUSTER_MARK("the order to start was lost with its connection");
         set_state(node, State::unknown);
         regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);

@@ -35,13 +35,13 @@ std::optional<TimePoint> quorum_time(const std::vector<MemberEvidence>& members)
     }
     all_heard = all_heard && (member.gone || member.heard);
   }
-  // In this order, heard[k - 1] is the latest time since which k members are known to have followed
-  // us.
+  // After this sort, heard[k - 1] is the latest time for which k members are known to have followed
+  // us then or later.
   std::ranges::sort(heard, std::greater());
   std::optional<TimePoint> best;
   const auto improve = [&best](TimePoint when) { best = best ? std::max(*best, when) : when; };
   const std::size_t half = members.size() / 2;
-  // No time is later than `lasting`, because heirs alone are no quorum.
+  // A majority counts no later than `lasting`, because heirs alone are not a quorum.
   if (heard.size() > half && lasting) {
     improve(std::min(heard[half], *lasting));
   }

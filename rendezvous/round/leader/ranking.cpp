@@ -27,7 +27,8 @@ bool is_same_place(const NodeInfo& a, const NodeInfo& b) {
   return a.name == b.name && a.address == b.address;
 }
 
-// Slots of one host: first those of the previous round, in its order, then new ones.
+// Orders the nodes on one host. Nodes of the previous round keep their order, and new nodes fill
+// the gaps.
 void keep_order(Nodes& same_place, const Nodes& previous) {
   std::vector<NodeId> slots;
   for (const NodeInfo& node : previous) {
@@ -60,7 +61,7 @@ void keep_order(Nodes& same_place, const Nodes& previous) {
 }
 
 void sort_by_name(Nodes& nodes, const std::vector<std::string>& order, const Nodes& previous) {
-  // The list of names is searched once for each node, and not for each comparison.
+  // Search the list of names once per node instead of once per comparison.
   std::vector<std::pair<std::size_t, NodeInfo>> keyed;
   keyed.reserve(nodes.size());
   for (NodeInfo& node : nodes) {
@@ -118,7 +119,7 @@ Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const 
   std::ranges::stable_partition(others, [](const NodeInfo& node) { return node.node_rank < 0; });
   Nodes ranked;
   auto next = others.begin();
-  // There are as many nodes as places, so `next` does not pass the end.
+  // There are as many nodes as places, so `next` never runs past the end.
   for (auto& place : places) {
     ranked.push_back(place ? std::move(*place) : std::move(*next++));
   }

@@ -9,12 +9,12 @@
 
 namespace muster {
 
-// A node with a valid node_rank (less than the number of nodes) gets it. If several request the
-// same rank, the first in the order below gets it, and the others go last. The other nodes fill the
-// remaining ranks: first those listed in `rank_order`, in its order, then by natural order of name,
-// then of address. Nodes that are equal in all of these (agents on one host) keep their order from
-// `previous`, and a newcomer among them replaces the one that is missing. Otherwise they stay in
-// the given order.
+// A node that requests a valid node_rank (less than the number of nodes) gets it. If several nodes
+// request the same rank, the first in the order below gets it, and the others come last. The other
+// nodes fill the remaining ranks: first those listed in `rank_order`, in its order, then by natural
+// order of name, then of address. Nodes that are equal in all of these (agents on one host) keep
+// their order from `previous`, and a newcomer among them replaces the one that is missing.
+// Otherwise they stay in the given order.
 [[nodiscard]] std::vector<NodeInfo> rank_nodes(std::vector<NodeInfo> nodes,
                                                const std::vector<std::string>& rank_order,
                                                const std::vector<NodeInfo>& previous);

@@ -39,7 +39,7 @@ struct Follower {
 struct Loss {
   bool gone = false;
   TimePoint silent_since{};  // its lease expires one lease period after this
-  bool over = false;         // the lease expiry has been reported, or `forgotten`
+  bool over = false;         // the lease expiry has been reported, or the node is forgotten
   bool given_up = false;     // RoundCore no longer waits for it
   bool late = false;         // proven dead, but it may have been in a round unknown to us
   bool forgotten = false;    // declared dead by the user

@@ -73,8 +73,8 @@ void RoundCore::lead(TimePoint now, const Lead& lead, NodeEffects& out) {
 
 void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
   MUSTER_MARK("a leader yields to a stronger one");
-  // A follower that its own leader redirects need not wait for a lease before it follows the other
-  // one (LinkCore::released).
+  // A follower that is redirected by its own leader need not wait for a lease before it follows the
+  // other leader (LinkCore::released).
   for (const auto& [link, id] : links_) {
     if (link != 0) {
       send(link, Redirect{other}, out);
@@ -176,8 +176,8 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.evidence = std::max(node.evidence.value_or(TimePoint::min()), node.pongs.front().second);
     node.pongs.pop_front();
   }
-  // A node without workers that the next round may omit gets no lease: see leaves_out_granted. A
-  // member that returns while a round without it is proposed gets none either.
+  // A node without workers gets no lease if the next round may omit it (leaves_out_granted). A
+  // member that returns while a round without it is being proposed gets none either.
   const NodeId id = node.info.id;
   const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
   const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);
@@ -240,8 +240,8 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   if (!is_member(id)) {
     forget(id);
   } else if (!losses_.contains(id)) {
-    const bool was_told_the_end = phase_ == Phase::closed;  // the job has ended, so do not wait
-                                                            // for it
+    // If the job has ended, do not wait for the node.
+    const bool was_told_the_end = phase_ == Phase::closed;
     // The lease expires one lease after the node's last message, not after its connection was lost.
     losses_[id] = Loss{false, node.heard, was_told_the_end, false};
     if (!was_told_the_end) {
@@ -264,10 +264,10 @@ void RoundCore::forget(NodeId id) {
   }
 }
 
-// Proof that a node is dead does not show what it did before. It counts for a quorum only if the
-// node cannot have accepted a round that is unknown to us. That is the case if the node was still
-// bound to follow us, if no round can have been formed without us so far, or if this was true when
-// we queried the node as a follower.
+// Proof of a node's death does not show what the node did before it died. The proof counts for a
+// quorum only if the node cannot have accepted a round that is unknown to us. That is the case if
+// the node was still bound to follow us, if no round can have been formed without us so far, or if
+// we proved the death in time while we were a follower.
 bool RoundCore::is_in_time(TimePoint now, NodeId gone) const {
   const auto node = nodes_.find(gone);
   const bool followed = node != nodes_.end() && node->second.knows_past && node->second.evidence &&
@@ -286,7 +286,7 @@ void RoundCore::bury(TimePoint now, NodeId id, NodeEffects& out) {
   if (found != nodes_.end() && found->second.attached) {
     out.emplace_back(CloseLink{found->second.link});
     lose(now, id, out);
-    // lose() has just requested queries again.
+    // lose() has just added the node to the queries again.
     asker_.forget(id, out);
   }
   forget(id);
@@ -308,7 +308,7 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
 }
 
 // A healthy node answers Regroup immediately. A node that sends heartbeats but no answer is broken
-// or does not belong to this job. The other nodes wait no longer for it than for a silent node.
+// or does not belong to this job. We wait for it no longer than for a silent node.
 void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
   if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
     return;

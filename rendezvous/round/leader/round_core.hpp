@@ -35,7 +35,7 @@ class RoundCore {
   void set_self(const NodeInfo& self);
 
   void lead(TimePoint now, const Lead& lead, NodeEffects& out);
-  // Redirects all followers to `other`; idle afterwards.
+  // Redirects all followers to `other` and becomes idle.
   void yield_to(const NodeInfo& other, NodeEffects& out);
 
   // A node of this job was refused. Before the first round, this ends the job if the job needs that
@@ -76,7 +76,7 @@ class RoundCore {
   [[nodiscard]] std::string why_not_forget(const std::string& name) const;
   void forget_node(TimePoint now, const std::string& name, NodeEffects& out);
 
-  // The basis of our claim to lead.
+  // What we inherit from previous agents. It is part of our claim to lead.
   [[nodiscard]] Inheritance inheritance() const;
 
   // The last round started or, before that, the first one proposed. Never null.
@@ -134,8 +134,8 @@ class RoundCore {
   [[nodiscard]] bool is_heir(NodeId id, const Round& round) const;
   [[nodiscard]] bool is_forgotten(NodeId id) const;
 
-  // All knowledge of earlier rounds comes from records. A leader that founded the job, or that
-  // remembers it, takes precedence.
+  // True if all knowledge of earlier rounds comes from records. A leader that founded the job, or
+  // that remembers it, takes precedence.
   [[nodiscard]] bool is_recalled() const { return !confirmed_ && !founder_; }
 
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
@@ -270,7 +270,7 @@ class RoundCore {
   Regroup regroup_;        // the last one
   std::set<NodeId> deaf_;  // alive, but did not answer Regroup
   std::optional<TimePoint> newcomer_since_;
-  std::optional<TimePoint> enough_since_;  // start of the last call: the minimum is reached
+  std::optional<TimePoint> enough_since_;  // start of the last call, when the minimum was reached
   std::vector<Failure> failures_;
   std::set<std::pair<NodeId, std::int32_t>> failed_ranks_;
   std::map<std::int32_t, std::string> details_;
@@ -290,8 +290,8 @@ class RoundCore {
   Asker asker_;
   std::optional<NodeInfo> stronger_;
   std::optional<TimePoint> claims_since_;      // time of the first claim that takes precedence
-  TimePoint claimed_at_{};                     // the last one
-  std::set<NodeId> claimants_;                 // their nodes, until they answer or join
+  TimePoint claimed_at_{};                     // time of the last such claim
+  std::set<NodeId> claimants_;                 // the claiming nodes, until they answer or join
   std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
 };
 

@@ -122,7 +122,8 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
   }
 }
 
-// Nodes that become ready while a round runs join it if there is room, or wait as spares.
+// Regroups if nodes became ready while the round was running and there is room for them. Otherwise
+// these nodes wait as spares.
 void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   // Once a member has finished, there is no regroup for newcomers, because dismissed members would
   // be missing from the next round.
@@ -133,7 +134,7 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
                                nodes_, [](const auto& entry) { return is_eligible(entry.second); })
                          : nodes_.end();
   if (found == nodes_.end()) {
-    newcomer_since_.reset();  // it may have left, and its deadline would stay in the past
+    newcomer_since_.reset();  // a newcomer that has left must not leave its deadline behind
     return;
   }
   // Further newcomers within `join_delay` join with the same regroup.
@@ -256,7 +257,7 @@ void RoundCore::close(TimePoint now, Close ending, NodeEffects& out) {
 }
 
 void RoundCore::end_closed(TimePoint /*now*/, NodeEffects& out) {
-  // Our own follower is the last one, because Close ends this node.
+  // Close our own follower last, because its Close ends this node.
   if (const auto self = links_.find(0); self != links_.end()) {
     links_.erase(self);
     send(0, *close_, out);

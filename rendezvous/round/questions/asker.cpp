@@ -19,7 +19,7 @@ void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endp
 void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
   Target& target =
       targets_.try_emplace(key, Target{.host = host, .port = port, .due = now}).first->second;
-  target.once = false;  // a claim may have added it before
+  target.once = false;  // a claim may have added it to be queried once
 }
 
 // Used for nodes that are named in strangers' claims. Limited in number, and never replaces our own
@@ -65,8 +65,8 @@ void Asker::forget_all(NodeEffects& out) {
   }
 }
 
-// Drops connections to nodes that accepted them but send nothing. Such a node is stopped, or was
-// lost after it accepted.
+// Drops connections to nodes that accepted them but send nothing. Such a node has been suspended,
+// or was lost after it accepted the connection.
 void Asker::drop_silent(TimePoint now, NodeEffects& out) {
   for (auto at = targets_.begin(); at != targets_.end();) {
     auto& [key, target] = *at;

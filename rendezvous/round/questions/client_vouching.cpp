@@ -19,8 +19,8 @@ std::string_view without_zone(std::string_view address) {
   return address.substr(0, address.find('%'));
 }
 
-// Used if several nodes share an address. A refusal from a node that knows the connection is more
-// informative than a refusal from a node that does not.
+// Used if several nodes share an address. A refusal from the node that has the connection is more
+// informative than a refusal from a node that does not have it.
 bool says_more(VouchAnswer left, VouchAnswer right) {
   const auto weight = [](VouchAnswer answer) {
     return answer == VouchAnswer::other_user || answer == VouchAnswer::other_process;

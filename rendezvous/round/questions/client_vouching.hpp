@@ -23,8 +23,8 @@ namespace muster {
 inline constexpr std::size_t kVouchesMax = 65536;
 
 // An unanswered query is repeated after a sixth of a lease, because the node or the coordinator may
-// have lost its connection. It is abandoned after a whole lease, because the round has been judged
-// by then.
+// have lost its connection. It is abandoned after a whole lease, because a node that has been out
+// of contact for that long counts as lost.
 [[nodiscard]] constexpr Duration vouch_again_after(Duration lease) {
   return lease / 6;
 }

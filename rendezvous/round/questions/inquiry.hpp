@@ -63,20 +63,20 @@ class Inquiry {
  public:
   explicit Inquiry(Duration lease) : lease_(lease) {}
 
-  // A member reports that its workers make no progress.
+  // Handles a member's report that its workers make no progress.
   void stalled(TimePoint now,
                LinkId from,
                const Stalled& said,
                const InquiryMembers& members,
                NodeEffects& out);
-  // A member has sent its findings.
+  // Stores the findings of a member.
   void take(NodeId from, const Looked& said, NodeEffects& out);
-  // A member has reconnected and may have missed the query.
+  // Repeats the query to a member that has reconnected, because it may have missed the query.
   void attached(NodeId id, const InquiryMembers& members, NodeEffects& out);
-  // Our agent has judged the findings.
+  // Sends the verdict of our agent to all members.
   void judged(TimePoint now, const Judged& said, const InquiryMembers& members, NodeEffects& out);
   void tick(TimePoint now, const InquiryMembers& members, NodeEffects& out);
-  // The round has ended, or this node no longer leads.
+  // Call when the round has ended or this node no longer leads.
   void drop();
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;

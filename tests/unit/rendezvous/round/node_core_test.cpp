@@ -288,10 +288,10 @@ TEST_CASE(
   CHECK_FALSE(world.nodes[0].close->succeeded);
   CHECK(world.nodes[0].close->exit_code == 1);
   CHECK(world.nodes[0].close->root_rank == -1);
-  CHECK(world.nodes[0].close->reason ==
-        "node 'n0' was out of contact for a while, and too few nodes remain for another round: 1 "
-        "of 3 have succeeded and left, missing: n2 (silent; may still be running without "
-        "us)");
+  CHECK(
+      world.nodes[0].close->reason ==
+      "node 'n0' lost contact and killed its workers, and too few nodes remain for another round: "
+      "1 of 3 have succeeded and left, missing: n2 (silent; may still be running without us)");
 }
 
 TEST_CASE(
