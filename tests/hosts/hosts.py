@@ -82,6 +82,12 @@ class Host(Space):
             target = {"resolv": "resolv.conf"}.get(name, name)
             self.run("mount", "--bind", path, os.path.realpath(f"/etc/{target}"))
 
+    def own_etc(self, name, text):
+        """Adds /etc/NAME, which other hosts do not have."""
+        script = f"""set -e; own=$(mktemp -d); mount -t tmpfs tmpfs $own; cp -a /etc/. $own
+            mkdir -p $(dirname $own/{name}); cat > $own/{name}; mount --move $own /etc"""
+        self.run("sh", "-c", script, given=text)
+
     # -- cuts ---------------------------------------------------------------------------------
 
     def unplug(self):

@@ -2,16 +2,20 @@
 """Machines with separate home directories, such as virtual machines: torchrun's command line works,
 and once the job has formed, only its nodes can return."""
 
+import os
 import pathlib
+import shlex
 import shutil
 import tempfile
 
 from harness import free_port
 from hosts import HostsCase
 from nodes import WORKER
+from recording import Recorder
 from test_platforms import captured
 
 MEMORY = "/dev/shm"  # a home on a container's own layer would not be used
+SECRET = "0123456789abcdef0123456789abcdef\n"
 WARNING = "have no shared secret"
 
 
@@ -22,10 +26,10 @@ class FirstUse(HostsCase):
         self.homes = pathlib.Path(tempfile.mkdtemp(prefix="muster_test_", dir=MEMORY))
         self.addCleanup(shutil.rmtree, self.homes)
 
-    def start(self, job, number, label=None, **variables):
+    def start(self, job, number, *, label=None, how=None, **variables):
         home = self.homes / str(number)
         home.mkdir(exist_ok=True)
-        return job.start(number, label=label,
+        return job.start(number, label=label, **(how or {}),
                          env={"HOME": str(home), "XDG_CONFIG_HOME": "", **variables})
 
     def test_two_machines_with_a_home_each(self):
@@ -80,6 +84,24 @@ class FirstUse(HostsCase):
         self.assertEqual(job.round(3).restarts, 0)
         job.finish(*nodes)
 
+    def heard_at_endpoint(self, **variables):
+        """What a program on the first host records while a job of two nodes forms."""
+        job = self.cluster("2")
+        recorder = Recorder(self.net.hosts[0], int(job.endpoint.rpartition(":")[2]))
+        nodes = [self.start(job, number, **variables) for number in (1, 2)]
+        job.round(2)
+        job.finish(*nodes)
+        return b"".join(map(bytes.fromhex, recorder.end()["to"]))
+
+    def test_connections_are_encrypted(self):
+        """All bytes except the greeting, which contains the id of the job."""
+        contents = [pathlib.Path(WORKER).name.encode(), b"node2"]
+        heard = self.heard_at_endpoint(MUSTER_TOKEN="none")
+        self.assertEqual([text for text in contents if text in heard], contents)
+        heard = self.heard_at_endpoint()
+        self.assertIn(b"\x16\x03", heard, "a TLS handshake")
+        self.assertEqual([text for text in contents if text in heard], [])
+
     def in_slurm(self, nodes):
         """A two-node job in a step with this node list."""
         job = self.cluster("2")
@@ -128,6 +150,63 @@ class FirstUse(HostsCase):
             ended = node.end()
             self.assertEqual(ended.code, 2, ended.err)
             self.assertIn("the tokens differ", ended.err)
+
+    def test_an_administrator_forbids_it_in_the_file_of_the_site(self):
+        for host in self.net.hosts[:2]:
+            host.own_etc("muster/config.toml", 'token = "require"\n')
+        job = self.cluster("2")
+        nodes = [self.start(job, number) for number in (1, 2)]
+        for node in nodes:
+            ended = node.end()
+            self.assertEqual(ended.code, 2, ended.err)
+            self.assertIn("the tokens differ", ended.err)
+
+    def test_a_token_file_admits_only_nodes_with_its_secret(self):
+        """Although no two hosts share a home, and although the job has not formed."""
+        for secret, why in ((None, "this job needs a token"), (SECRET[::-1], "the tokens differ")):
+            with self.subTest(why):
+                job = self.cluster("2")
+                first = self.start_with_token(job, 1, SECRET)
+                first.wait_for_text("1 of 2")
+                stranger = self.start_with_token(job, 3, secret)
+                for ended in job.ends(stranger, first, code=2):
+                    self.assertIn(why, ended.err)
+                self.assertEqual(job.story.events(), [])
+        job = self.cluster("2")
+        nodes = [self.start_with_token(job, number, SECRET) for number in (1, 2)]
+        job.round(2)
+        for ended in job.finish(*nodes):
+            self.assertEqual(ended.err, "")
+
+    def start_with_token(self, job, number, secret):
+        if secret is None:
+            return self.start(job, number)
+        path = self.homes / f"token{number}"
+        path.write_text(secret.strip() + "\n")
+        path.chmod(0o600)
+        return self.start(job, number, how={"options": [f"--token-file={path}"]})
+
+    def test_hosts_admits_only_the_agents_that_it_has_started(self):
+        """Each of them receives the job's token over ssh, here over nsenter."""
+        rsh = self.folder / "rsh"
+        rsh.write_text("#!/bin/sh\nwhile test $# -gt 2; do shift; done\n"
+                       "test $1 = node1 && exec sh -c \"$2\"\n"
+                       f"exec {shlex.join(self.net.hosts[1].prefix)} sh -c \"$2\"\n")
+        rsh.chmod(0o755)
+        job = self.cluster("2")
+        by_hosts = ["--hosts=node1,node2", f"--rsh={rsh}", f"--rdzv-id={job.name}", "-x",
+                    "NODE_DIR", "-x", "NODE_LABEL", "--nproc-per-node=1", WORKER]
+        by_hand, job.launcher_args = job.launcher_args, lambda *_, **__: by_hosts
+        first = self.start(job, 1)
+        job.round(2)
+        leader = next(line.split()[3] for line in self.net.hosts[0].run("ss", "-Hltn").splitlines()
+                      if self.net.hosts[0].address in line)
+        job.launcher_args = by_hand
+        stranger = self.start(job, 3, how={"endpoint": leader}).end()
+        self.assertEqual(stranger.code, 2, stranger.err)
+        self.assertIn("this job needs a token", stranger.err)
+        ended, = job.finish(first)
+        self.assertNotIn(WARNING, ended.err)
 
     def test_one_that_demands_a_secret_trusts_nobody(self):
         for strict in (1, 2):

@@ -145,6 +145,16 @@ class ByMunge(HostsCase):
         job.round(2)
         job.finish()
 
+    def test_chosen_by_muster_it_admits_no_host_without_it(self):
+        """Homes are separate, but the first node has MUNGE, so it does not trust on first use."""
+        key = os.urandom(128)
+        job = self.cluster_of("node1", "node2", "stranger", nnodes="2", keys=(key, key, None))
+        first = self.start(job, 1)
+        first.wait_for_text("1 of 2")
+        for ended in job.ends(self.start(job, 3), first, code=2):
+            self.assertIn("token", ended.err)
+        self.assertEqual(job.story.events(), [])
+
     # -- different settings on the nodes ------------------------------------------------------
 
     def share_home(self):

@@ -12,6 +12,7 @@ import sys
 
 from harness import eventually, free_port, read, spawn
 from hosts import HostsCase
+from recording import Recorder
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "attacker"))
 from attacker import doors_of  # noqa: E402
@@ -24,18 +25,6 @@ PER_SESSION = 15  # and for each connection recorded there
 PER_STORE = 49
 ATTACKS_WITHIN = 240
 GREETINGS = 8  # from the rogue
-
-
-class Recorder:
-    def __init__(self, host, port):
-        self.process = subprocess.Popen(
-            [*host.prefix, sys.executable, str(ATTACKER / "recorder.py"), str(port)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-    def end(self):
-        out, _ = self.process.communicate("", timeout=60)
-        return json.loads(out)
 
 
 class Trust(HostsCase):

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import unittest
 
 from harness import JobCase
 
@@ -38,6 +39,43 @@ class Restarts(JobCase):
                 self.assertEqual(ended.out, place + "\n", ended)
                 if temporary.exists():
                     self.assertEqual(list(temporary.iterdir()), [])
+
+    def lose_folders(self, how):
+        """Runs a job in its own mount namespace. Its worker does this to the temporary folders and
+        fails once. Returns the job and what its second attempt prints: the error file, and what
+        the temporary folder contains."""
+        small = self.folder / "small"
+        small.mkdir()
+        mounts = f'mount -t tmpfs -o nr_inodes=200 tmpfs {small} && exec "$@"'
+        ended = self.run_job(
+            *self.by_rank(
+                f"if test $TORCHELASTIC_RESTART_COUNT = 0; then {how}; exit 3; fi; "
+                f"echo ${{TORCHELASTIC_ERROR_FILE:-none}}; ls -A {small}",
+                options=["--max-restarts", "1"]),
+            code=0, env=dict(os.environ, TMPDIR=str(small)),
+            prefix=["unshare", "--mount", "--propagation=private", "sh", "-c", mounts, "sh"])
+        file, *left = ended.out.split()
+        return ended, file, left
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: mounts file systems")
+    def test_a_temporary_folder_without_free_inodes_is_replaced(self):
+        ended, file, left = self.lose_folders(
+            "i=0; while mkdir $TMPDIR/filler$i 2>&-; do i=$((i + 1)); done")
+        self.assertTrue(file.startswith("/tmp/muster_"), ended)
+        self.assertFalse(pathlib.Path(file).parents[2].exists(), "removed at the end")
+        self.assertRegex(ended.err, r"lost the run directory '.*/small/.*': cannot create directory"
+                                    r" '.*': No space left on device; files of this attempt are in "
+                                    r"'/tmp/muster_")
+        self.assertEqual([name for name in left if "muster" in name], [], "the old one is removed")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: mounts file systems")
+    def test_without_any_writable_folder_the_job_restarts_without_files(self):
+        ended, file, _ = self.lose_folders(
+            "for each in /tmp /dev/shm; do mount --rbind $each $each; "
+            "mount -o remount,bind,ro $each; done; mount -o remount,ro $TMPDIR")
+        self.assertEqual(file, "none", ended)
+        self.assertRegex(ended.err, "Read-only file system; workers continue without log files and "
+                                    "error files\n")
 
     def test_a_log_folder_that_was_removed_is_made_again(self):
         logs = self.folder / "logs"

@@ -65,7 +65,11 @@ Result<void> AgentRunFolder::make(int attempt) {
 // The directory contains only optional files, so losing it must not end the job.
 void AgentRunFolder::make_again(int attempt, const Error& why) {
   const std::string lost = run_dir_.path();
-  run_dir_ = RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt);
+  RunDir before = std::exchange(
+      run_dir_, RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt));
+  if (run_dir_.path() != lost && setup_.config.log_dir.empty()) {
+    before.clean_up(true);  // it exists if its file system is full
+  }
   if (run_dir_.path().empty()) {
     notice_(LogLevel::warning,
             why.message + "; workers continue without log files and error files");

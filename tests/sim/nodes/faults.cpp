@@ -185,7 +185,9 @@ void Faults::lose_machine() {
   const Duration down = length();
   world_.post(down, Kind::boot, machine);
   for (std::uint32_t place = 0; options_.disks_percent > 0 && place < options_.nodes; ++place) {
-    if (world_.places()[place].machine == machine && remembers(place)) {
+    // In a shared home, another agent may take the founder's record before the founder is back.
+    const bool keeps_record = !options_.shared_home || machine != 0;
+    if (world_.places()[place].machine == machine && keeps_record && remembers(place)) {
       world_.post(down + milliseconds(1), Kind::start_place, place);
     }
   }
@@ -250,16 +252,14 @@ bool Faults::may_found(std::uint32_t place) const {
   }
   const std::size_t lives = static_cast<std::size_t>(std::ranges::count_if(
       world_.agents(), [&](const Agent& a) { return world_.knows_a_round(a); }));
-  const bool is_record_away = std::ranges::any_of(
-      world_.places(), [](const Place& there) { return there.disk && there.agent == kNobody; });
-  return world_.network().whole() && world_.awake() && !is_record_away &&
+  return world_.network().whole() && world_.awake() && !world_.is_record_away() &&
          options_.nodes - lives < static_cast<std::size_t>(options_.max);
 }
 
 // An agent that starts there now has the memory of the previous one.
 bool Faults::remembers(std::uint32_t place) const {
-  const Place& there = world_.places()[place];
-  return there.disk && there.holder == kNobody;
+  const std::uint32_t file = world_.free_file(place);
+  return file != kNobody && world_.files()[file].content;
 }
 
 bool Faults::founder_is_blank() const {

@@ -67,7 +67,7 @@ struct Agent {
   VirtualTime guard_wakes{};    // if stopped: the first of its periodic wakeups
   VirtualTime excused_until{};  // its workers do not count until then, as after a thaw
   Workers workers;
-  bool records = false;          // its place has a disk, and no previous agent holds the file
+  std::uint32_t file = kNobody;  // its record, unless every one is locked
   std::deque<Memory> recording;  // being written to disk
   RoundId recalled{};            // the last round that it or a previous agent started
   std::set<NodeId> formerly;     // agents for which it testifies
@@ -93,9 +93,13 @@ struct Place {
   std::uint32_t agent = kNobody;  // the live one
   std::uint32_t started = 0;
   bool has_disk = false;
-  std::optional<Memory> disk;
-  std::uint32_t holder = kNobody;  // the agent that, itself or through its guard, holds the file's
-                                   // lock
+};
+
+// The record file of one place. If all places share a home and a host name, as some containers do,
+// an agent takes any file that is not locked.
+struct RecordFile {
+  std::optional<Memory> content;
+  std::uint32_t holder = kNobody;  // the agent that locks it, itself or through its guard
 };
 
 struct MachineState {

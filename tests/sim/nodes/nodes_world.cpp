@@ -53,6 +53,7 @@ void NodesWorld::make_machines() {
       state.clock.ppm = random_.between(-options_.ppm_max, options_.ppm_max);
       network_.add_machine(fmt::format("n{}", machine), state.address);
     }
+    files_.emplace_back();
     Place& place = places_.emplace_back();
     place.machine = i / each;
     place.name = fmt::format("n{}", i / each);
@@ -111,7 +112,7 @@ bool NodesWorld::is_sweeping() const {
 }
 
 bool NodesWorld::is_any_round_known() const {
-  return std::ranges::any_of(places_, [](const Place& place) { return place.disk.has_value(); }) ||
+  return std::ranges::any_of(files_, [](const auto& file) { return file.content.has_value(); }) ||
          std::ranges::any_of(agents_, [this](const Agent& agent) { return knows_a_round(agent); });
 }
 
@@ -291,7 +292,7 @@ void NodesWorld::start(std::uint32_t number) {
   made.stranger = place.machine != 0 && random_.chance(options_.stranger_percent);
   take_file(agent);
   NodeSettings chosen = settings(made.stranger);
-  chosen.records = made.records;
+  chosen.records = made.file != kNobody;
   made.core = std::make_unique<NodeCore>(chosen, made.info, random_.next());
   host_endpoints(agent);
   note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
@@ -300,9 +301,9 @@ void NodesWorld::start(std::uint32_t number) {
     know_listener(agent);
   }
   NodeStarted started{made.hosts, !made.hosts && made.machine == 0};
-  if (made.records) {
-    started.memory = place.disk;
-    made.recalled = place.disk ? place.disk->started->id : RoundId{};
+  if (made.file != kNobody) {
+    started.memory = files_[made.file].content;
+    made.recalled = started.memory ? started.memory->started->id : RoundId{};
   }
   to_agent(agent, std::move(started));
 }
@@ -311,19 +312,50 @@ void NodesWorld::start(std::uint32_t number) {
 // machine. An agent without a record still creates one.
 void NodesWorld::take_file(std::uint32_t number) {
   Agent& agent = agents_[number];
-  Place& place = places_[agent.place];
-  if (!place.has_disk || place.holder != kNobody || agent.stranger) {
+  agent.file = agent.stranger ? kNobody : free_file(agent.place);
+  if (agent.file == kNobody) {
     return;
   }
-  agent.records = true;
-  place.holder = number;
-  if (place.disk) {
-    agent.formerly = {place.disk->ids.begin(), place.disk->ids.end()};
-    agent.inherited = std::max(place.disk->started->id, place.disk->accepted->id);
-    const bool has_accepted = place.disk->accepted->id.number > 0;
-    agent.accepted = has_accepted ? place.disk->accepted : place.disk->started;
-    agent.accepted_base = place.disk->base;
+  RecordFile& file = files_[agent.file];
+  file.holder = number;
+  if (file.content) {
+    if (agent.file != agent.place) {
+      MUSTER_MARK("a record of another machine is taken");
+    }
+    agent.formerly = {file.content->ids.begin(), file.content->ids.end()};
+    agent.inherited = std::max(file.content->started->id, file.content->accepted->id);
+    const bool has_accepted = file.content->accepted->id.number > 0;
+    agent.accepted = has_accepted ? file.content->accepted : file.content->started;
+    agent.accepted_base = file.content->base;
   }
+}
+
+// As in RoundRecord, a file with a record comes first.
+std::uint32_t NodesWorld::free_file(std::uint32_t place) const {
+  const auto is_free = [this](std::uint32_t file) { return files_[file].holder == kNobody; };
+  if (!places_[place].has_disk) {
+    return kNobody;
+  }
+  if (!options_.shared_home) {
+    return is_free(place) ? place : kNobody;
+  }
+  std::uint32_t found = kNobody;
+  for (std::uint32_t file = 0; file < files_.size(); ++file) {
+    const bool better = found == kNobody || (files_[file].content && !files_[found].content);
+    found = is_free(file) && better ? file : found;
+  }
+  return found;
+}
+
+bool NodesWorld::is_record_away() const {
+  return std::ranges::any_of(files_, [this](const RecordFile& file) {
+    return file.content && (file.holder == kNobody || !agents_[file.holder].process);
+  });
+}
+
+bool NodesWorld::holds_file(std::uint32_t number) const {
+  const std::uint32_t file = agents_[number].file;
+  return file != kNobody && files_[file].holder == number;
 }
 
 void NodesWorld::record(std::uint32_t number, const Memory& memory) {
@@ -338,9 +370,8 @@ void NodesWorld::on_recorded(std::uint32_t number) {
   }
   const Memory memory = std::move(agent.recording.front());
   agent.recording.pop_front();
-  Place& place = places_[agent.place];
-  if (agent.process && place.holder == number) {
-    place.disk = memory;
+  if (agent.process && holds_file(number)) {
+    files_[agent.file].content = memory;
     to_agent(number, RoundRecorded{memory.accepted->id});
   }
 }
@@ -348,25 +379,24 @@ void NodesWorld::on_recorded(std::uint32_t number) {
 // The record being written is on disk or not, or the whole file is destroyed.
 void NodesWorld::lose_file(std::uint32_t number) {
   Agent& agent = agents_[number];
-  Place& place = places_[agent.place];
-  if (place.holder != number) {
+  if (!holds_file(number)) {
     return;
   }
-  place.holder = kNobody;
+  RecordFile& file = files_[agent.file];
+  file.holder = kNobody;
   if (!agent.recording.empty() && random_.chance(options_.torn_percent)) {
     MUSTER_MARK("a file is torn");
-    place.disk.reset();
+    file.content.reset();
   } else if (!agent.recording.empty() && random_.chance(50)) {
-    place.disk = agent.recording.front();
+    file.content = agent.recording.front();
   }
   agent.recording.clear();
 }
 
 // An agent that exits normally removes its file.
 void NodesWorld::remove_file(std::uint32_t number) {
-  Place& place = places_[agents_[number].place];
-  if (place.holder == number) {
-    place.disk.reset();
+  if (holds_file(number)) {
+    files_[agents_[number].file].content.reset();
   }
 }
 

@@ -63,6 +63,8 @@ class NodesWorld final : public NetworkUser {
 
   [[nodiscard]] const std::vector<Place>& places() const { return places_; }
 
+  [[nodiscard]] const std::vector<RecordFile>& files() const { return files_; }
+
   [[nodiscard]] const std::vector<MachineState>& machines() const { return machines_; }
 
   [[nodiscard]] const Checkers& checkers() const { return checkers_; }
@@ -88,6 +90,10 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool is_sweeping() const;
   // True for any live node.
   [[nodiscard]] bool is_any_round_known() const;
+  // The file that an agent would lock if it started there now, or kNobody.
+  [[nodiscard]] std::uint32_t free_file(std::uint32_t place) const;
+  // True if the agent that wrote a record is dead.
+  [[nodiscard]] bool is_record_away() const;
 
   // True if the dead members died almost at once and in sight of the live ones.
   [[nodiscard]] bool died_in_sight(const Round& round) const;
@@ -129,6 +135,7 @@ class NodesWorld final : public NetworkUser {
   void bind_endpoint(std::uint32_t agent);
   void on_endpoint_bound(std::uint32_t agent);
   void take_file(std::uint32_t agent);
+  [[nodiscard]] bool holds_file(std::uint32_t agent) const;
   void record(std::uint32_t agent, const Memory& memory);
   void on_recorded(std::uint32_t agent);
   void lose_file(std::uint32_t agent);
@@ -189,6 +196,7 @@ class NodesWorld final : public NetworkUser {
   Disturbances disturbances_;
   std::vector<MachineState> machines_;
   std::vector<Place> places_;
+  std::vector<RecordFile> files_;
   std::deque<Agent> agents_;
   std::map<RoundId, RoundPlan> plans_;
   NodeEffects effects_;

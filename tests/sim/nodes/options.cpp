@@ -107,6 +107,7 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
     const Duration slow = std::min<Duration>(options.lease / 4, std::chrono::milliseconds(300));
     options.disk_slowest = of_disks.chance(70) ? options.disk_slowest : slow;
   }
+  options.shared_home = options.disks_percent == 100 && Random(apart.next() ^ 0x503e).chance(30);
   options.calm_network = options.only_workers_fail();
   return options;
 }
@@ -130,7 +131,8 @@ bool NodesOptions::only_workers_fail() const {
 std::string NodesOptions::describe() const {
   return fmt::format(
       "nodes={} min={} max={} max_restarts={} lease={} last_call={} join_timeout={} join_delay={} "
-      "endpoints={} taken={} disks={}% torn={}% disk_slowest={} ranked={} per_machine={} "
+      "endpoints={} taken={} disks={}% torn={}% disk_slowest={} shared_home={} ranked={} "
+      "per_machine={} "
       "latency={} ppm={} "
       "tcp_timeout={} "
       "dial_lost={}% "
@@ -151,6 +153,7 @@ std::string NodesOptions::describe() const {
       disks_percent,
       torn_percent,
       muster::describe(disk_slowest),
+      shared_home,
       ranked,
       agents_per_machine,
       muster::describe(latency_max),

@@ -43,8 +43,9 @@ struct NodesOptions {
   Duration join_timeout = std::chrono::seconds(3600);
   std::optional<Duration> join_delay = Duration{};
   int endpoints = 1;
-  int disks_percent = 0;  // nodes that record their promises
-  int torn_percent = 0;   // files destroyed when power is lost during a write
+  int disks_percent = 0;     // nodes that record their promises
+  int torn_percent = 0;      // files destroyed when power is lost during a write
+  bool shared_home = false;  // all nodes have one home and one host name
   Duration disk_slowest = std::chrono::milliseconds(2);  // until a record is on disk
   Duration endpoint_taken{};                             // how long another program has its port
   bool ranked = false;                                   // every node requests its rank

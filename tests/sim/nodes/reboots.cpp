@@ -19,6 +19,7 @@ NodesOptions reboot_options(std::uint32_t nodes, Random& random) {
   options.min = static_cast<std::int32_t>(random.between(1, nodes));
   options.endpoints = static_cast<int>(random.between(1, std::min<std::int64_t>(nodes, 3)));
   options.disks_percent = 100;
+  options.shared_home = random.chance(30);
   return options;
 }
 

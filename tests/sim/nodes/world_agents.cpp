@@ -294,8 +294,9 @@ void NodesWorld::on_swept(std::uint32_t number) {
     on_workers_die(number, false, false);
   }
   network_.stop_listening(number);
-  Place& place = places_[agent.place];
-  place.holder = place.holder == number ? kNobody : place.holder;
+  if (holds_file(number)) {
+    files_[agent.file].holder = kNobody;
+  }
 }
 
 void NodesWorld::lose_machine(std::uint32_t number) {
