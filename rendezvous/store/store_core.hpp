@@ -51,7 +51,8 @@ class StoreCore {
   // Renews the budget (ServerLimits::turn_units) for the work of the following calls.
   void begin_turn() { budget_ = TurnBudget(limits_.turn_units); }
 
-  // Wakes more waiters, and frees more of the cancelled waits.
+  // Works off the backlog within the turn's budget: wakes pending waiters and frees cancelled
+  // waits.
   void advance(std::vector<Push>& pushes);
 
   [[nodiscard]] bool has_backlog() const { return waits_.has_backlog(); }

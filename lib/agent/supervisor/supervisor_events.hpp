@@ -110,7 +110,7 @@ struct ReportSuccess {};
 
 struct ReportFinished {};
 
-// TellGone follows unless the answer arrives first.
+// Followed by TellGone, unless RoundClosed arrives first.
 struct LeaveRound {
   std::string reason;
 };

@@ -44,7 +44,7 @@ class GpuPointers {
   // Cached regions; never the one that contains null.
   std::array<std::atomic<std::uintptr_t>, 64> host_{};
   std::atomic<std::uint64_t> loads_ = 0;  // libraries loaded when the driver was last searched for
-  std::atomic<void*> asks_ = nullptr;     // the driver's function, once found
+  std::atomic<void*> asks_ = nullptr;     // the driver's cuPointerGetAttribute; null until found
 };
 
 }  // namespace muster::collective

@@ -76,17 +76,17 @@ of workers. Hosts may be ranges (rack[01\-16]:8), include a user (me@b), or be I
 ([::1]:4). A host file has one host per line, such as "a slots=4" or "a:4". Names may be repeated,
 as in a PBS node file. A line may also set devices=0,1, user=NAME and port=N. \-\-hosts
 \(aqa:2@0,1;b:2@2,3\(aq selects GPUs on each host; \-\-devices selects the same ones on all hosts.
-The local host is started without ssh. \-\-include=\(aqa@b:0,2\(aq keeps host a and GPUs 0 and 2 on
-b; \-\-exclude=\(aqb:0\(aq keeps everything except GPU 0 on b, like DeepSpeed\(aqs launcher. Each
-remaining GPU gets one worker. No worker starts before all hosts have responded. For each
-unreachable host muster prints one line with the last message of the remote shell, and exits with
-status 69. Transient failures, such as a host that is still booting or a refused connection, are
-retried for \-\-hosts\-timeout seconds (30). If a host is lost later, the job fails with the same
-status unless \-\-nnodes=MIN:MAX allows fewer nodes. ssh must be able to log in without a prompt.
-\-\-rsh=COMMAND selects another remote shell, or ssh with other options. It replaces the default
-command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. muster also passes
-ControlMaster=no to ssh, unless COMMAND sets ControlMaster. Signals are forwarded to all hosts. When
-muster exits or a connection breaks, the remote processes are killed.
+On the local host, muster starts the workers without ssh. \-\-include=\(aqa@b:0,2\(aq keeps host a
+and GPUs 0 and 2 on b; \-\-exclude=\(aqb:0\(aq keeps everything except GPU 0 on b, like
+DeepSpeed\(aqs launcher. Each remaining GPU gets one worker. No worker starts before all hosts have
+responded. For each unreachable host muster prints one line with the last message of the remote
+shell, and exits with status 69. Transient failures, such as a host that is still booting or a
+refused connection, are retried for \-\-hosts\-timeout seconds (30). If a host is lost later, the
+job fails with the same status unless \-\-nnodes=MIN:MAX allows fewer nodes. ssh must be able to log
+in without a prompt. \-\-rsh=COMMAND selects another remote shell, or ssh with other options. It
+replaces the default command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval.
+muster also passes ControlMaster=no to ssh, unless COMMAND sets ControlMaster. Signals are forwarded
+to all hosts. When muster exits or a connection breaks, the remote processes are killed.
 .PP
 All settings are forwarded. So are the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
 PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
@@ -192,9 +192,10 @@ worker that is killed by a stop signal does not count as failed if muster also r
 signal within 1 s. auto, the default, does this in a Slurm step for signals from Slurm itself
 (scancel, \-\-signal=USR1@30, the time limit, preemption), and forwards signals that other programs
 send only to muster (timeout, a shell). In such a step muster waits for the workers until
-SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-timeout was set,
-only that time applies. Slurm may kill the workers earlier. \-\-signal\-delivery=leader forwards
-every signal; use it with Slurm's ProctrackType=proctrack/pgid, which does not signal the workers.
+SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-timeout is given
+explicitly, muster waits only that long and ignores SLURM_JOB_END_TIME. Slurm may kill the workers
+earlier. \-\-signal\-delivery=leader forwards every signal; use it with Slurm's
+ProctrackType=proctrack/pgid, which does not signal the workers.
 .SH CONFIG FILE
 The file is in TOML, with one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as
 arrays. Flags are true or false.
@@ -230,11 +231,12 @@ three times the longest of the last 64 intervals between steps, and at least 10 
 step it is 30 minutes.
 .PP
 \-\-on\-hang=report only reports the hang. restart kills that rank, which counts as a failure and
-uses one of \-\-max\-restarts. stop also kills it and stops the job with exit code 124; the report
-then states that the rank "made no progress and was killed" and names \-\-on\-hang=stop. hang/N in
-the log directory contains verdict.json, evidence.json and one file per rank. In a multi\-node job
-all nodes are inspected at the same time. All of them print one verdict with the rank and its node;
-the leader prints it in full, and its \-\-on\-hang applies to the whole job.
+uses up one of the restarts that \-\-max\-restarts allows. stop also kills it and stops the job with
+exit code 124; the report then states that the rank "made no progress and was killed" and names
+\-\-on\-hang=stop. hang/N in the log directory contains verdict.json, evidence.json and one file per
+rank. In a multi\-node job all nodes are inspected at the same time. All of them print one verdict
+with the rank and its node; the leader prints it in full, and its \-\-on\-hang applies to the whole
+job.
 .SH FAILURE REPORT
 After a failure, and with \-\-log\-dir, the run's log directory contains report.json; "musterctl
 report DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code,

@@ -118,8 +118,8 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
      "How long a running job collects new nodes before it regroups to admit them; never: they "
      "wait until the job regroups for another reason"},
     {"is_host", "", true, false, check_flag, store_flag<&Config::is_host>,
-     "true: this node hosts the rendezvous; false: it never does. By default the node that has "
-     "the endpoint's address hosts it"},
+     "If true, this node hosts the rendezvous; if false, it never does. By default the node that "
+     "has the endpoint's address hosts the rendezvous"},
     {"allow_split_brain", "false", true, true, check_flag, store_flag<&Config::allow_split_brain>,
      "If true, after a network partition, continue even without a majority of the nodes. Both "
      "sides may then run and write the same files. Intended for two-node jobs that must not wait"},

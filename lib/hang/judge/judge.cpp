@@ -77,7 +77,8 @@ const Suspect* find(const Suspects& suspects, int rank) {
 
 // -- which rank waits for which ---------------------------------------------------------------
 
-// All ranks that are in no collective operation, or only those without a flight recorder.
+// All ranks that are in no collective operation; if `unrecorded`, only those without a flight
+// recorder.
 std::vector<int> not_in_collective(const Suspects& suspects, bool unrecorded) {
   std::vector<int> out;
   for (const Suspect& one : suspects) {

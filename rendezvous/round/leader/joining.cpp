@@ -147,7 +147,8 @@ void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEf
 
 // A node with the same program and arguments belongs to this job, but was started with other
 // options or another version of muster. A node with another program may belong to another job, and
-// a node whose node_rank is taken may be a restarted node. Such nodes do not end the job.
+// a node whose node_rank is taken may be a restarted node. Refusing a node of the last two kinds
+// does not end the job.
 void RoundCore::refuse(
     TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
   MUSTER_MARK("a node is refused");
