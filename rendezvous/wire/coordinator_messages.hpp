@@ -97,7 +97,7 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-// Tells a node to stop its workers. It answers Stopping immediately, and Ready once they have
+// Tells a node to stop its workers. The node answers Stopping immediately, and Ready once they have
 // exited. `gone` contains the ranks whose exit is the reason.
 struct Regroup {
   std::string reason;

@@ -51,7 +51,7 @@ class LinkCore {
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
   // True if we follow a coordinator other than the one that the sender lost, or if we still receive
-  // messages from that one.
+  // messages from that lost coordinator.
   [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
     return is_attached() &&
            (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));

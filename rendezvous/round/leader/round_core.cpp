@@ -136,8 +136,8 @@ void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message,
   evaluate(now, out);
 }
 
-// While a quorum of the running round follows us, no other node can have formed a later one. So if
-// a non-member claims to know one, the claim is false.
+// While a quorum of the running round follows us, no other node can have formed a later round. So
+// if a non-member claims to know a later round, the claim is false.
 bool RoundCore::is_outsider(TimePoint now, NodeId id) {
   return phase_ == Phase::running && !settings_.allow_split_brain && !is_member(id) &&
          has_quorum(now);
