@@ -97,7 +97,7 @@ Result<void> StoreCore::add_key(std::string_view key, WaitId& id, Turn& turn) {
     return room;
   }
   if (id == 0) {
-    // Open the wait only now, so that a refused request opens none.
+    // Open the wait only now, so that a refused request opens no wait.
     id = waits_.open(turn.session);
   }
   waits_.add_key(id, node_for(key, turn));

@@ -36,7 +36,7 @@ class ZygoteKeeper {
   // See LinuxRunner::prepare_zygote.
   void prepare(const ProcessSpec& spec, ZygoteObserver& observer);
 
-  // 0 if there is none.
+  // The zygote's pid; 0 if no zygote is running.
   [[nodiscard]] pid_t pid() const { return zygote_ ? zygote_->pid() : 0; }
 
   void note_reaped(pid_t pid);

@@ -177,7 +177,7 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.pongs.pop_front();
   }
   // A node without workers gets no lease if the next round may omit it (leaves_out_granted). A
-  // member that returns while a round without it is being proposed gets none either.
+  // member that returns while a round without it is being proposed gets no lease either.
   const NodeId id = node.info.id;
   const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
   const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);
