@@ -15,7 +15,7 @@ struct CrowdPlan {
   std::size_t nodes = 1000;  // connections, not counting the coordinator
   Duration lease = std::chrono::seconds(9);
   Duration idle = std::chrono::seconds(5);  // how long to observe the idle coordinator
-  bool sealed = false;                      // with a token
+  bool sealed = false;                      // connections use TLS with a job token
 };
 
 struct Crowd {

@@ -19,7 +19,8 @@ namespace {
 // The server reads at most this many bytes at a time, so each chunk is served in one turn.
 constexpr std::size_t kChunk = 128UL * 1024;
 
-// The server sends no reply for the cleanup after a closed session. It takes less time than this.
+// How long to wait for the cleanup after a closed session, for which the server sends no reply. The
+// cleanup takes less time.
 constexpr Duration kCleanup = std::chrono::milliseconds(500);
 
 // The keys for which all waits of a phase wait. A SET completes the waits for kCommon; kNever is
@@ -110,7 +111,7 @@ class Probe {
     return receive_all(replies);
   }
 
-  // The pinging client sets the key for which the other one waits.
+  // The pinging client sets the key for which the other client waits.
   [[nodiscard]] Result<Duration> wake(const std::string& key, std::size_t replies) {
     longest_ = {};
     MUSTER_RETURN_IF_ERROR(send_all(pinger_.get(), set_one(key)));

@@ -30,7 +30,7 @@ struct StreamPlan {
   std::uint16_t port = 0;
   Protocol protocol = Protocol::tcpstore;
   std::size_t clients = 1;
-  std::size_t requests = 0;  // for each client
+  std::size_t requests = 0;  // requests per client
 };
 
 // SETs per second. All clients send without waiting and discard answers, if the protocol has any.

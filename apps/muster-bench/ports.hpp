@@ -12,9 +12,9 @@ namespace muster::bench {
 
 struct PortsPlan {
   std::uint64_t jobs = 100'000;
-  int at_once = 64;     // processes; each runs one job after the other
+  int at_once = 64;     // concurrent processes; each runs its jobs one after another
   PortRange range{};    // must have more ports than concurrent jobs
-  bool probed = false;  // find a free port, release it, listen later (as most launchers do)
+  bool probed = false;  // as most launchers do: find a free port, release it, listen later
 };
 
 struct PortsFound {

@@ -22,7 +22,7 @@ struct ScrapePlan {
 };
 
 struct Scrapes {
-  std::size_t answered = 0;  // with status 200
+  std::size_t answered = 0;  // responses with status 200
   double seconds = 0;        // from the first request's due time to the last response
   // Latency, from the time when a request is due to the end of its response.
   Duration median{};

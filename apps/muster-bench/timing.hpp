@@ -13,7 +13,7 @@ namespace muster::bench {
 struct TimingPlan {
   std::vector<std::vector<std::string>> programs;  // started at the same time
   int timeout_ms = 120'000;                        // per program; a hung one is killed
-  bool drain = false;                              // one program: read its stdout and count lines
+  bool drain = false;                              // read the single program's stdout, count lines
 };
 
 struct Timing {

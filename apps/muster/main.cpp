@@ -196,7 +196,7 @@ int replace_by(std::vector<std::string> words) {
                       "cannot run " + words.front() + ": " + errno_text(why)});
 }
 
-// The secret to send to the hosts in --hosts, which might not share a home directory.
+// The secret to send to the hosts in --hosts. They might not share a home directory.
 Result<std::string> token_to_send(const HostsRequest& request) {
   if (!request.sends_token) {
     return "";

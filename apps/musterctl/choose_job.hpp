@@ -13,7 +13,7 @@ namespace muster {
 
 struct ChosenJobs {
   std::vector<FoundJob> answered;
-  std::vector<FoundJob> silent;  // possible matches; with --run-id, all silent jobs
+  std::vector<FoundJob> silent;  // no answer, but may match; with --run-id, all silent jobs
 };
 
 [[nodiscard]] ChosenJobs chosen_jobs(const ControlOptions& options);

@@ -128,10 +128,10 @@ void add_places(const std::vector<std::string>& places, Flights& out) {
 }
 
 constexpr const char* kNothing =
-    "no flight recorder found: jobs need muster's collective library, or PyTorch under muster with "
-    "--hang-timeout. For other jobs specify a directory (MUSTER_COLLECTIVE_FLIGHT_DIR, or one with "
-    "PyTorch's dumps) or the pid of a rank or its launcher, and run musterctl as the job's "
-    "user";
+    "no flight recorder found. A job has one only if it uses muster's collective library, or "
+    "PyTorch under muster with --hang-timeout. If muster did not find the job itself, pass a "
+    "directory (the value of MUSTER_COLLECTIVE_FLIGHT_DIR, or a directory with PyTorch's dumps) or "
+    "the pid of a rank or of its launcher, and run musterctl as the job's user";
 
 }  // namespace
 

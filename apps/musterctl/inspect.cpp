@@ -85,7 +85,7 @@ hang::Evidence inspect(const LocalJob& job) {
   loop.run();
   if (!may_trace()) {
     evidence.gaps.emplace_back(
-        "kernel.yama.ptrace_scope allows only root to read stacks. Use sudo musterctl stacks");
+        "kernel.yama.ptrace_scope allows only root to read stacks. Run 'sudo musterctl stacks'");
   }
   return evidence;
 }

@@ -39,14 +39,14 @@ In a multi-node job, each node's launcher reports what that node sees. stop stop
 this node; whether the other nodes continue depends on --nnodes. drain does the same, but only if
 there are other nodes. To drain a node on another host, run drain on that host.
 Use forget if the job waits for a node that died while disconnected and was restarted without
-its saved state (--state-dir). Run it on the node that leads the job. If NODE is still running, two
-copies of the job then run, so make sure that its host was rebooted or is off.
+its saved state (--state-dir). Run forget on the node that leads the job. If NODE is still running,
+two copies of the job then run, so make sure that its host was rebooted or is off.
 
-stacks needs py-spy (Python) and eu-stack (other code), and root or kernel.yama.ptrace_scope=0. It
-pauses a process for at most a few milliseconds. flights reads the flight recorders of muster's
-collective library and, for jobs with --hang-timeout, those of PyTorch. Its DIR is the directory in
-MUSTER_COLLECTIVE_FLIGHT_DIR, or one with PyTorch's dumps. It also accepts the pids of ranks or of
-their launchers.
+stacks needs py-spy (Python) and eu-stack (other code), and root or kernel.yama.ptrace_scope=0.
+stacks pauses a process for at most a few milliseconds. flights reads the flight recorders of
+muster's collective library and, for jobs with --hang-timeout, those of PyTorch. For flights, DIR is
+the directory that MUSTER_COLLECTIVE_FLIGHT_DIR names, or a directory with PyTorch's dumps. flights
+also accepts the pids of ranks or of their launchers.
 
   --pid PID            select the job by the pid of its launcher (or of its child job-agent)
   --run-id ID          select the job by its --rdzv-id

@@ -43,9 +43,9 @@ inline constexpr Duration kFindTimeout = std::chrono::seconds(1);
 
 struct ControlOptions {
   Command command = Command::print;
-  std::string text;               // print
-  std::string name;               // resolve: the name; report, status …: the directory, or empty
-  Endpoint store;                 // store commands
+  std::string text;  // for Command::print
+  std::string name;  // host name for resolve; directory for report, status …, or empty
+  Endpoint store;    // server address for the store commands
   std::vector<std::string> args;  // store commands: key, value; flights: directories, pids
   Duration timeout = std::chrono::seconds(5);
   bool timeout_given = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockedSignals: blocks all signals in the calling thread for the lifetime of the object. Threads
-// created during that time inherit the mask, so only the program's own threads handle signals.
-// RAII.
+// BlockedSignals: blocks all signals in the calling thread for the lifetime of the object. Used
+// while starting muster's helper threads: they inherit the mask, so signals are handled only by the
+// application's threads. RAII.
 #pragma once
 
 #include <csignal>

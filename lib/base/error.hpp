@@ -41,7 +41,7 @@ using Result = std::expected<T, Error>;
 [[nodiscard]] std::unexpected<Error> failure(Errc code, std::string message);
 
 // An error for a failed system call: "<what>: <strerror(errno_value)>". If the process is out of
-// descriptors, the code is exhausted and the message includes the limit.
+// descriptors, the code is Errc::exhausted and the message includes the limit.
 [[nodiscard]] Error system_error(std::string_view what, int errno_value);
 
 // The message for an errno value. Does not use strerror's static buffer.

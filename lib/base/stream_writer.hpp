@@ -35,7 +35,7 @@ class StreamWriter {
  private:
   enum class Method {
     plain,            // a regular file: never blocks
-    own_description,  // reopened, non-blocking
+    own_description,  // the stream, reopened with O_NONBLOCK
     socket,           // cannot be reopened; each send is non-blocking
     interrupted,      // none of the above: a timer signal interrupts a blocking write
   };

@@ -137,9 +137,9 @@ class Communicator {
   // Allocates zeroed memory, aligned to 4 KiB, that operations read and write without a copy. Valid
   // until it is freed or the communicator is destroyed. alloc() does not wait for other ranks, but
   // an operation avoids copies only if the buffers of all ranks come from alloc(). So all ranks
-  // must call it with the same size in the same order. Errors: unsupported (the total exceeds
+  // must call alloc() with the same size in the same order. Errors: unsupported (the total exceeds
   // arena_bytes), system (out of memory, reported by alloc() and not at first use). free() returns
-  // invalid_argument for an unknown pointer. When it is called, no operation may be using the
+  // invalid_argument for an unknown pointer. When free() is called, no operation may be using the
   // memory.
   [[nodiscard]] Result<void*> alloc(std::size_t bytes, int device = kHost);
   [[nodiscard]] Result<void> free(void* memory);

@@ -38,7 +38,7 @@ class AnswerOutput {
  private:
   struct Rank {
     std::uint64_t last = 0;
-    std::uint64_t answers = 0;  // bytes of answers, which are not signs of life
+    std::uint64_t answers = 0;  // bytes printed while answering queries; they are no sign of life
     TimePoint until{};
   };
 

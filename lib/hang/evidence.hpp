@@ -24,7 +24,7 @@ enum class WaitKind {
   open,
   file_lock,
   sync,
-  poll,  // poll, select, epoll: one of several descriptors
+  poll,  // poll, select or epoll: waits for one of several descriptors
   socket,
   child,
   sleep,

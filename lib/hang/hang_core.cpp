@@ -276,8 +276,8 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
   // A stopped process makes no progress until it is resumed, so earlier signs of life do not
   // matter.
   const bool certain = verdict.cause == Cause::stopped;
-  // Without steps and operations, muster does not know which rank waits for which. Any rank that is
-  // alive may then be the one that stalls the others.
+  // If no rank reported steps or operations, muster does not know which rank waits for which. Any
+  // live rank may then be the one that stalls the others.
   const bool slow =
       strong_ ? std::ranges::any_of(verdict.ranks, [&](int rank) { return is_slow(rank, now); })
               : std::ranges::any_of(ranks_,

@@ -158,7 +158,8 @@ class HangCore {
   TimePoint began_{};
   TimePoint looked_at_{};
   std::optional<TimePoint> next_look_{};
-  TimePoint progressed_{};          // of any rank; output counts only if no rank has another source
+  // The last progress of any rank. Output counts only if no rank has another source.
+  TimePoint progressed_{};
   std::deque<Duration> intervals_;  // between steps of the first rank
   std::uint64_t steps_seen_ = 0;    // steps of the first rank seen so far
   TimePoint last_step_{};

@@ -30,8 +30,8 @@ enum class PeerVerdict {
   unknowable,  // on this host, but the kernel cannot determine socket owners
   unanswered,  // the query failed, for example for lack of resources
   elsewhere,   // on another host
-  stranger,    // belongs to another user
-  closed,      // closed before the query
+  stranger,    // the connection belongs to another user
+  closed,      // the peer closed the connection before the query
 };
 
 // How to treat another user's connections on this host. A program that forwards connections from

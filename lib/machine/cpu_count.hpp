@@ -14,8 +14,8 @@ namespace muster {
 using TextReader = std::function<std::optional<std::string>(const std::string& path)>;
 
 // The quota of one cgroup in CPUs, rounded up to a whole number.
-[[nodiscard]] std::optional<int> quota_from_cpu_max(std::string_view cpu_max);  // version 2
-[[nodiscard]] std::optional<int> quota_from_cfs(std::string_view quota_us,      // version 1
+[[nodiscard]] std::optional<int> quota_from_cpu_max(std::string_view cpu_max);  // cgroup v2
+[[nodiscard]] std::optional<int> quota_from_cfs(std::string_view quota_us,      // cgroup v1
                                                 std::string_view period_us);
 
 // The lowest quota among our cgroup and those of its ancestors that this mount exposes. `cgroups`

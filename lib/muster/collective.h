@@ -25,9 +25,10 @@ extern "C" {
 
 MUSTER_API int muster_abi_version(void);
 
-/* Call this from the thread that is about to shut down an interpreter (Python), which may then
- * unwind another thread through a noexcept C++ frame, which would call std::terminate without an
- * active exception. After this call, such a thread sleeps until the process exits instead. */
+/* Call this from the thread that is about to shut down an interpreter (Python). The interpreter may
+ * then unwind another thread through a noexcept C++ frame, which would end in std::terminate
+ * without an active exception. After this call, such a thread sleeps until the process exits
+ * instead. */
 MUSTER_API void muster_process_ends(void);
 
 /* Returns the error of this thread's last failed call. Set error->size first. */
@@ -59,8 +60,8 @@ MUSTER_API int muster_comm_backend(const muster_comm* comm);
  * otherwise free it. If `work` itself is null, the call waits for completion. */
 MUSTER_API int muster_run(muster_comm* comm, const muster_call* call, muster_work** work);
 
-/* Collective. *part receives a communicator for the ranks with the same color, ordered by key,
- * then by rank. It is null for a negative color. */
+/* Collective. *part receives a communicator for the ranks with the same color, ordered by key, then
+ * by rank. *part is null for a negative color. */
 MUSTER_API int muster_comm_split(muster_comm* comm, int color, int key, muster_comm** part);
 /* After a failure: creates a communicator over the same store with another epoch. Collective among
  * the ranks of the new communicator. The caller must still destroy the old one. */

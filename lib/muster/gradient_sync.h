@@ -20,8 +20,9 @@ typedef struct muster_gradients muster_gradients;
 /* Processes a bucket in place, instead of the all-reduce. Called by mark_ready on the same thread,
  * in the same order on all ranks. The hook may start one operation and store its work in *work
  * (initially null; the library frees it). It must not call muster_gradients functions. If the hook
- * returns a nonzero code, mark_ready fails with that code. The error text is that of
- * muster_last_error if its code is the same. */
+ * returns a nonzero code, mark_ready fails with that code. If the code stored by muster_last_error
+ * equals the hook's return value, its message becomes mark_ready's error text. Otherwise the text
+ * is "GradientSync: the hook returned CODE". */
 typedef int (*muster_gradients_hook)(void* context,
                                      muster_comm* comm,
                                      const muster_buffer* bucket,

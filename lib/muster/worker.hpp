@@ -51,7 +51,7 @@ inline bool ready() {
 }
 
 enum class NewsKind : std::int32_t {
-  none = MUSTER_NEWS_NONE,    // timeout
+  none = MUSTER_NEWS_NONE,    // the wait timed out
   round = MUSTER_NEWS_ROUND,  // the members of a new round; always sent first
   gone = MUSTER_NEWS_GONE,    // `count` ranks starting at `rank` have exited
   stop = MUSTER_NEWS_STOP,    // this node's workers must stop; they are killed after `seconds`

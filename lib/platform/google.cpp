@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kTitle = "Google Cloud AI Platform or Vertex AI";
 
-// The nodes of the training pools, "host:2222", and the index of this one.
+// The nodes of the training pools, "host:2222", and the index of this node.
 struct Cluster {
   std::vector<std::string> machines;
   int place = -1;

@@ -90,7 +90,7 @@ class HostsCore {
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return deadline_; }
 
-  // True if the job is stopping, so that unread output must not block it.
+  // True if the job is stopping. Unread output must not delay the stop.
   [[nodiscard]] bool is_ending() const { return ending_ || phase_ >= Phase::closing; }
 
  private:

@@ -324,7 +324,7 @@ void HostsLauncher::pass(const hosts_effect::PassSignal& signal) {
     messages_.hide_interruption(signal_name(signal.signo));
   }
   children_.send_all(RemoteFrameKind::signal, std::to_string(signal.signo));
-  grant_all();  // the job may be stopping now
+  grant_all();  // once the job is stopping, hosts get credit even if the console is blocked
 }
 
 void HostsLauncher::on_retry(RshChild& child) {

@@ -37,7 +37,7 @@ class RshObserver {
 class RshChild {
  public:
   struct Place {
-    Branch branch;  // the hosts behind it
+    Branch branch;  // the hosts that are reached through this remote shell
     std::string name;
     std::vector<std::string> argv;
     std::vector<std::string> environment;

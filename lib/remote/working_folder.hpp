@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Returns the working directory under a path that also works on other hosts.
+// Returns a path to the working directory that is also valid on other hosts.
 #pragma once
 
 #include "base/environ.hpp"

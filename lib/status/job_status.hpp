@@ -88,7 +88,7 @@ inline constexpr std::array<double, 11> kRegroupBounds{
 
 struct RegroupTimes {
   std::array<std::uint64_t, kRegroupBounds.size() + 1>
-      counts{};  // the last one is for times above all bounds
+      counts{};  // the last count is for times above all bounds
   double sum = 0;
 };
 

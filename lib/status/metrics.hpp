@@ -15,7 +15,7 @@ struct MetricsExtra {
   double now = 0;  // Unix time
   std::optional<std::uint64_t> output_bytes;
   std::uint64_t http_requests = 0;
-  std::uint64_t http_refused = 0;  // connections and requests
+  std::uint64_t http_refused = 0;  // rejected connections and requests
 };
 
 [[nodiscard]] std::string metrics_text(const JobStatus& status, const MetricsExtra& extra);

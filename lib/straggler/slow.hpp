@@ -20,7 +20,7 @@ struct SlowPlace {
 struct Slow {
   std::vector<int> ranks{};  // ascending
   double share = 0;          // fraction of the job's time that the slowdown costs
-  // Seconds per step and the lost part of them, if the ranks report steps.
+  // The duration of a step and the lost part of it, in seconds; set if the ranks report steps.
   std::optional<double> step_seconds{};
   std::optional<double> lost_seconds{};
   std::vector<SlowPlace> places{};  // empty in a single-node job

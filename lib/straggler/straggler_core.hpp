@@ -87,7 +87,7 @@ class StragglerCore {
   WaitBlocks long_{kLongRule.block_min, kLongRule.kept};
   WaitBlocks short_{kShortRule.block_min, kShortRule.kept};
   std::optional<Slow> named_{};
-  std::size_t since_named_ = 0;  // number of long blocks
+  std::size_t since_named_ = 0;  // number of long blocks since named_ was set
   std::vector<int> last_named_{};
   std::optional<TimePoint> last_time_{};
 };

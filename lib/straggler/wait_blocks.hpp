@@ -55,7 +55,7 @@ class WaitBlocks {
   // The rank of a communicator that waited most often in a block.
   struct Busiest {
     std::uint64_t waits = 0;
-    Duration own{};  // between its two readings
+    Duration own{};  // time between the rank's two readings
   };
 
   // `least` is the minimum time of a block, `kept` the number of blocks to keep.

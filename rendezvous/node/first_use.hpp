@@ -79,7 +79,7 @@ class FirstUse {
   std::set<std::string> members_;
   std::set<std::string> guests_;
   std::set<std::string> named_;
-  std::string named_by_;  // if empty, any host may connect
+  std::string named_by_;  // the source of named_; if empty, any host may connect
   std::string why_unlimited_;
   bool is_shared_ = false;
   bool is_closed_ = false;

@@ -83,8 +83,8 @@ std::string trusted_at_first(const std::string& address, const FirstUse& first_u
           : fmt::format("any host that reached {}{}", address, why.empty() ? "" : " (" + why + ")");
   return fmt::format(
       "the nodes of this job have no shared secret. Until the job formed, {} could join. These "
-      "joined: {}. From now on, only these can. To keep others out from the start, copy one token "
-      "file to all nodes and set MUSTER_TOKEN_FILE or --token-file",
+      "joined: {}. From now on, only these nodes can join. To keep others out from the start, copy "
+      "one token file to all nodes and set MUSTER_TOKEN_FILE or --token-file",
       who,
       fmt::join(first_use.guests(), ", "));
 }

@@ -68,22 +68,22 @@ struct Link {
   bool greeted = false;                     // both sides agree on the protocol: frames may be sent
   LinkOutput waiting;                       // output held back until the handshakes complete
   Proofs offered = Proofs::none;            // the proofs in our introduction
-  Proofs proof = Proofs::none;              // the offered proof that its TLS uses
+  Proofs proof = Proofs::none;              // the offered proof that the link's TLS session uses
   bool comes_again = false;                 // a stranger that retries with another key if this one
                                             // fails
-  const JobTrust* trust = nullptr;          // the key of its TLS, once agreed
+  const JobTrust* trust = nullptr;          // the key of the link's TLS session, once agreed
   std::shared_ptr<const JobTrust> learned;  // owns that key if it is shared
   std::unique_ptr<SecureChannel> channel;   // null for plaintext and before the handshake
   bool sealed = false;                      // all further input is TLS
   bool awaits_turn = false;                 // waits for a handshake slot
   bool refused = false;
-  std::string input;     // a partial frame
-  std::size_t held = 0;  // how many of its bytes count toward the limit for all links
+  std::string input;     // received bytes of an incomplete frame
+  std::size_t held = 0;  // bytes of `input` that count toward the limit for all links
   LinkOutput output;
   std::uint32_t armed = 0;                  // the registered epoll events
   bool paused = false;                      // reading is paused
   bool touched = false;                     // has new output in this turn
-  std::optional<TimePoint> deadline;        // of the current state, if it has one
+  std::optional<TimePoint> deadline;        // deadline of the current state, if any
   std::vector<SocketAddress> alternatives;  // addresses not tried yet; the last one is next
   Duration timeout{};                       // timeout for all addresses together
   TimePoint timeout_ends{};

@@ -30,7 +30,7 @@ class RoundRecord {
 
   // Uses the first file `folder`/`name`.N that no agent or guard has locked, preferably one with a
   // record. A record that was not touched for `fresh_for` is ignored, because the other nodes no
-  // longer wait for this one. On a network file system, a record is ignored after a week. The
+  // longer wait for this node. On a network file system, a record is ignored after a week. The
   // result is disabled if the folder cannot be used.
   [[nodiscard]] static RoundRecord open(const std::string& folder,
                                         const std::string& name,

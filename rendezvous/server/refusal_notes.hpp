@@ -16,7 +16,8 @@ namespace muster {
 // Limits the rate of a repeated message. The first one is logged, then at most one per minute.
 class Seldom {
  public:
-  // The number of messages suppressed since the last one; nullopt if this one is to be suppressed.
+  // The number of messages suppressed since the last printed message; nullopt if this message is to
+  // be suppressed.
   [[nodiscard]] std::optional<std::uint64_t> add(TimePoint now);
 
  private:

@@ -317,8 +317,8 @@ void ServerCore::enforce_held_limit() {
       const auto id = static_cast<SessionId>(most - sessions_.begin());
       close(id,
             "all sessions together hold " + std::to_string(held_) +
-                " bytes of partial requests and unread replies, and this one holds the most; the "
-                "limit is " +
+                " bytes of partial requests and unread replies, and this session holds the most; "
+                "the limit is " +
                 std::to_string(limits_.held_bytes));
       release(most->input);
       release(most->unsent);

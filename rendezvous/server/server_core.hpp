@@ -101,8 +101,8 @@ class ServerCore {
     std::size_t end = 0;
   };
 
-  // What follows a request: the session's next request, or a pause before or after this one. If the
-  // pause comes before the request, its bytes must stay at the start of the session's input.
+  // What follows a request: the session's next request, or a pause before or after this request. If
+  // the pause comes before the request, its bytes must stay at the start of the session's input.
   enum class Next : std::uint8_t { request, pause_before, pause_after };
 
   [[nodiscard]] std::size_t serve(SessionId id, std::string_view input);

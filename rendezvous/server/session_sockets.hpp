@@ -134,7 +134,7 @@ class SessionSockets {
   TimePoint went_idle_{};
   TimePoint crowded_until_{};
   std::uint64_t unchecked_turns_ = 0;
-  std::uint64_t stored_most_ = 0;  // maximum since memory was last returned
+  std::uint64_t stored_most_ = 0;  // maximum since memory was last returned to the system
   bool may_spin_ = false;
   bool spin_pays_ = false;
 };

@@ -28,7 +28,7 @@ class SortedNames {
   // The total size of the names that were added.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
-  // For sorted names: the smallest one that has not been taken yet.
+  // The smallest name that has not been taken yet. The names must be sorted.
   [[nodiscard]] bool empty() const { return merge_.empty(); }
 
   [[nodiscard]] std::string_view front() const { return merge_.front()->names.back(); }

@@ -51,12 +51,13 @@ class StoreCore {
   // Renews the budget (ServerLimits::turn_units) for the work of the following calls.
   void begin_turn() { budget_ = TurnBudget(limits_.turn_units); }
 
-  // Wakes more waiters, and frees more of the cancelled waits.
+  // Works off the backlog within the turn's budget: wakes pending waiters and frees cancelled
+  // waits.
   void advance(std::vector<Push>& pushes);
 
   [[nodiscard]] bool has_backlog() const { return waits_.has_backlog(); }
 
-  // True if a LIST_KEYS of this session has to wait for that of another session.
+  // True if a LIST_KEYS of this session has to wait for a LIST_KEYS of another session.
   [[nodiscard]] bool must_wait_to_list(SessionId session) const {
     return listing_ && listing_->session != session;
   }
@@ -89,7 +90,7 @@ class StoreCore {
   };
 
   // A LIST_KEYS that takes several turns. Its reply contains the keys that existed when it began.
-  // There is only one at a time, because it copies all names, and each DELETE_KEY checks it.
+  // Only one LIST_KEYS runs at a time, because it copies all names, and each DELETE_KEY checks it.
   struct Listing {
     SessionId session = 0;
     std::size_t next_shard = 0;  // the names in lower shards have been collected

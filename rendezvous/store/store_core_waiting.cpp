@@ -67,7 +67,7 @@ Result<void> StoreCore::wait(Request& request, Turn& turn) {
   return {};
 }
 
-// Adds the missing keys to the wait, which is opened for the first of them.
+// Adds the missing keys to the wait. Opens the wait at the first missing key.
 Result<void> StoreCore::wait_for(Request& request, WaitId& id, Turn& turn) {
   for (; request.count > 0 && !budget_.used_up(); --request.count) {
     const std::string_view key = take_item(request.items);
@@ -97,7 +97,7 @@ Result<void> StoreCore::add_key(std::string_view key, WaitId& id, Turn& turn) {
     return room;
   }
   if (id == 0) {
-    // Open the wait only now, so that a refused request opens none.
+    // Open the wait only now, so that a refused request opens no wait.
     id = waits_.open(turn.session);
   }
   waits_.add_key(id, node_for(key, turn));
@@ -162,7 +162,7 @@ Result<void> StoreCore::queue_push(const Request& request, Turn& turn) {
   if (auto room = fits(cost + request.key.size() + kEntryCost + kExtrasCost); !room) {
     return room;
   }
-  // One element wakes one waiter, which must not be a cancelled one.
+  // One element wakes one waiter that is not cancelled.
   const auto* const at = keys_.find(request.key);
   if (at != nullptr && at->second.extras && !waits_.prune_first(*at->second.extras, budget_))
       [[unlikely]] {

@@ -73,7 +73,7 @@ struct Pong {
 struct RollCall {
   std::int32_t present = 0;
   std::int32_t needed = 0;           // number of nodes at which the round forms without a last call
-  std::vector<std::string> names;    // present, at most kRollCallNamesMax
+  std::vector<std::string> names;    // nodes that are present, at most kRollCallNamesMax
   std::vector<std::string> awaited;  // "node3 (silent for 4 s)", "1 more node"
   std::vector<std::string> refused;  // "node9: another job ('b', this one is 'a')"
   bool operator==(const RollCall&) const = default;
@@ -97,7 +97,7 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
-// Tells a node to stop its workers. It answers Stopping immediately, and Ready once they have
+// Tells a node to stop its workers. The node answers Stopping immediately, and Ready once they have
 // exited. `gone` contains the ranks whose exit is the reason.
 struct Regroup {
   std::string reason;

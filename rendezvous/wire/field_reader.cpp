@@ -40,8 +40,8 @@ void FieldReader::prefixed(std::string& value, std::string_view before, std::siz
   number(shared);
   number(length);
   if (shared > before.size()) {
-    fail("a name that shares " + std::to_string(shared) + " bytes with a name of " +
-         std::to_string(before.size()) + " bytes");
+    fail("a name whose shared prefix (" + std::to_string(shared) +
+         " bytes) is longer than the previous name (" + std::to_string(before.size()) + " bytes)");
     return;
   }
   if (shared + std::size_t{length} > most) {

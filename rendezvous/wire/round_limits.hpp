@@ -82,7 +82,8 @@ inline constexpr std::uint64_t kMaxNodeBytes =
     8 + (2 + kMaxNameBytes) + (2 + kMaxAddressBytes) + (2 + kMaxNameBytes) + 2 + 4 + 4;
 inline constexpr std::uint64_t kRoundHeadBytes = 8 + 8 + 8 + 4 + 4;
 
-// The largest body with member lists in a job of this size. This is Rounds, which has three lists.
+// The largest body with member lists in a job of this size. Rounds has the largest body, with three
+// lists.
 [[nodiscard]] constexpr std::uint32_t max_lists_body(std::int32_t nodes_max) {
   const auto members = static_cast<std::uint64_t>(std::max(nodes_max, 0));
   const std::uint64_t body = 3 * (kRoundHeadBytes + members * kMaxNodeBytes);

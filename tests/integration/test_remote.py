@@ -254,7 +254,7 @@ for number in range(0, 2000, 2):
                            (["--hosts", "-oProxyCommand=x"], "needs a value"),
                            (["--hosts=-oProxyCommand=x"], "not a host name"),
                            (["--hosts", "a,b", "--nnodes=3"], "--hosts lists 2"),
-                           (["--hosts", "a", "--standalone"], "is for one node"),
+                           (["--hosts", "a", "--standalone"], "starts a single-node job"),
                            (["--hosts", "a", "--node-rank=1"], "is set by the order of --hosts"),
                            (["--hosts", "a:4", "--nproc-per-node=2"], "a has 4 slots"),
                            (["--hosts", "a", "-x", "NO_SUCH_VARIABLE"], "is not set here"),

@@ -85,7 +85,7 @@ class Usage(JobCase):
         for args, said in ((["--nnodes=2", "--rdzv-backend=c10d"], "needs --rdzv-endpoint="),
                             (["--nnodes=2"], "needs a rendezvous"),
                             (["--nnodes=2", "--master-addr=::1"], "needs --node-rank on every"),
-                            (["--nnodes=2", "--standalone"], "is for one node"),
+                            (["--nnodes=2", "--standalone"], "starts a single-node job"),
                             ([*MANY, "--iface=none0"], "127.0.0.1")):
             ended = self.run_job(*args, "/bin/true")
             self.assertEqual((ended.code, ended.out), (2, ""), ended)

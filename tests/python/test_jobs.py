@@ -326,9 +326,9 @@ class Spark(unittest.TestCase):
                 self.assertEqual(spark.visible(owned, len(owned)), gpus)
 
     def test_what_is_no_index_and_too_few_are_told(self):
-        for given, owned, wanted, told in (("4,5", ["2"], 1, "GPU 2 .* not an index into .*=4,5"),
+        for given, owned, wanted, told in (("4,5", ["2"], 1, "GPU 2 .* not a valid index .*=4,5"),
                                            ("4,5", ["GPU-a"], 1, "GPU GPU-a"),
-                                           ("", ["0"], 1, "not an index"),
+                                           ("", ["0"], 1, "not a valid index"),
                                            ("4,5", ["0"], 2, "2 GPUs are needed, .* assigned 1")):
             with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=given):
                 with self.assertRaisesRegex(RuntimeError, told):

@@ -34,7 +34,7 @@ struct SwarmOptions {
   int lost_connection_percent = 0;    // failures that report a lost connection
   int library_percent = 0;            // workers whose death is noticed before they are reaped
   int children_percent = 0;           // workers that leave children and daemons
-  int signals = 0;                    // number sent to the launcher
+  int signals = 0;                    // number of signals sent to the launcher
   int signal_after_exit_percent = 0;  // a signal within moments of a worker's exit
   int regroups = 0;
   bool guard_dies = false;

@@ -22,7 +22,7 @@ enum class Timed : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scat
 struct TimedCell {
   collective::DType dtype = collective::DType::f32;
   std::size_t bytes = 0;
-  int in_a_row = 1;  // without a pause; each sum multiplies values by the number of ranks
+  int in_a_row = 1;  // without a pause; each all_reduce multiplies values by the number of ranks
   int batches = 1;
   Timed operation = Timed::all_reduce;
 

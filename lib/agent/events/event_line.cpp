@@ -57,8 +57,8 @@ EventLine round_line(std::uint64_t number, const event::RoundBegun& begun) {
                       store)};
 }
 
-// Losing or gaining a node is a warning. The failure of a rank is not, because the leader already
-// warns of it. A planned departure is not a warning because the node that leaves prints its own
+// Losing or gaining a node is a warning. The failure of a rank is not a warning, because the leader
+// already warns of it. Nor is a planned departure, because the node that leaves prints its own
 // message, and because all nodes leave when the whole job is stopped.
 EventLine regroup_line(const event::RegroupAsked& asked) {
   const bool is_failure = asked.reason.starts_with("rank ");

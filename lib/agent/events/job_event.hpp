@@ -56,7 +56,7 @@ struct RollCallHeard {
 // A round has begun. Its workers have not been started yet.
 struct RoundBegun {
   Assignment assignment;
-  bool shared = false;     // with other nodes
+  bool shared = false;     // the round includes other nodes
   std::string run_folder;  // empty if it does not exist
   std::string logs;        // run_folder if it is kept after the job, else empty
   MembershipChange change = {};
@@ -139,7 +139,7 @@ struct LeftoversFound {
 
   Fate fate = Fate::awaited;
   std::vector<Leftover> processes;
-  Duration time_left{};  // if awaited: the time until they get SIGTERM
+  Duration time_left{};  // for Fate::awaited: the time until the processes get SIGTERM
 };
 
 // The workers make no progress: which ranks block the job, and why. Emitted before any process is

@@ -70,12 +70,12 @@ std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures
   return root;
 }
 
-// A restart cannot help a program that cannot be executed.
 Failed failed_message(const WorkerFailure& failure) {
   Failed message;
   message.rank = failure.rank;
   message.exit_code = exit_code_of(failure);
   message.run_time = failure.run_time;
+  // If the program cannot be executed, restarting it will not help.
   message.permanent =
       failure.ends_job || (failure.spawn_error && failure.spawn_error->code != Errc::system);
   message.exited = !failure.spawn_error && failure.status.is_own_exit();

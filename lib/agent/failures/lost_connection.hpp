@@ -15,7 +15,7 @@ namespace muster {
 
 // Checks the error file and the end of stderr. False if any exception of the worker reports another
 // problem. Such an exception is the cause even if the last one reports a lost connection: a
-// `finally` block that closes a process group may raise that one afterwards.
+// `finally` block that closes a process group may raise a lost-connection exception afterwards.
 [[nodiscard]] bool is_lost_connection(const WorkerFailure& failure);
 
 }  // namespace muster

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SharedRounds: one node's part in a multi-node job. It is the supervisor's round source and
-// connects it to the rendezvous, which decides when to run and when to stop. Opens the workers'
-// store if this node has rank 0, reports failures with their evidence, and renews the guard's
-// lease. Owned by the agent; lives on its loop. Resource.
+// connects the supervisor to the rendezvous, which decides when to run and when to stop. Opens the
+// workers' store if this node has rank 0, reports failures with their evidence, and renews the
+// guard's lease. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/agent_setup.hpp"

@@ -22,7 +22,7 @@ inline constexpr Duration kRollCallQuiet = std::chrono::seconds(1);
 inline constexpr Duration kRollCallRepeat = std::chrono::seconds(30);
 
 struct RollCallStyle {
-  bool live = false;         // a terminal
+  bool live = false;         // the output is a terminal
   std::size_t columns = 80;  // width of the terminal
   bool silent = false;       // --log-level=error
   Duration give_up{};        // how long a node without workers waits for a round

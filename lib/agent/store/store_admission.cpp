@@ -15,8 +15,8 @@ namespace {
 // is used for waiting clients.
 constexpr std::size_t kWaitingClients = 16384;
 
-// Added to the vouching timeout, so that the queried node's reply can still arrive. It contains the
-// reason for a refusal.
+// Added to the vouching timeout, so that the queried node's reply, which contains the reason for a
+// refusal, can still arrive.
 constexpr Duration kAnswerAfterAll = std::chrono::seconds(1);
 
 }  // namespace

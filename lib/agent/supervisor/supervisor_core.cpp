@@ -390,7 +390,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
     result_.survivors.push_back(Survivor{pid, '?', fmt::format("local rank {}", local_rank)});
   }
   turn.out.emplace_back(NameSurvivors{});
-  // There is no restart while processes of the last attempt exist.
+  // Do not restart while processes of the previous attempt still exist.
   if (why_ == Why::regroup) {
     result_.verdict = "not restarted: processes of the last attempt could not be killed";
     why_ = Why::give_up;

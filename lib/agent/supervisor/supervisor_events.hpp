@@ -40,7 +40,7 @@ struct Fenced {
 struct RoundClosed {
   Outcome outcome = Outcome::succeeded;
   std::optional<Close> close;  // multi-node: set if the whole job has ended
-  std::optional<Error> error;  // not_started
+  std::optional<Error> error;  // set if the outcome is not_started
   std::string verdict;         // if failed: why there is no further restart; may be empty
 };
 
@@ -110,7 +110,7 @@ struct ReportSuccess {};
 
 struct ReportFinished {};
 
-// TellGone follows unless the answer arrives first.
+// Followed by TellGone, unless RoundClosed arrives first.
 struct LeaveRound {
   std::string reason;
 };
@@ -142,7 +142,7 @@ struct NameLeftovers {
   Duration left{};
 };
 
-struct AskLeftovers {};  // sends SIGTERM
+struct AskLeftovers {};  // sends SIGTERM to the leftover processes
 
 struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
 

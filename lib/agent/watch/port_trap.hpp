@@ -21,7 +21,7 @@ struct StoreFacts {
   std::string address;
   std::uint16_t port = 0;
   int seconds = 0;      // seconds without a client
-  bool is_here = true;  // this launcher serves it; if false, only local processes can be checked
+  bool is_here = true;  // this launcher serves the store; if not, check local sockets only
 };
 
 // A process in a worker's process tree, with its current environment.

@@ -66,16 +66,16 @@ class StragglerWatch final : public EventSink, public WaitListener {
   StragglerWatchParts parts_;
   asio::steady_timer timer_;
   straggler::StragglerCore core_;
-  std::map<pid_t, int> ranks_;      // running workers
-  std::map<int, int> local_ranks_;  // by rank
-  std::map<int, double> waited_;    // seconds, by rank
+  std::map<pid_t, int> ranks_;      // rank of each running worker, by pid
+  std::map<int, int> local_ranks_;  // local rank of each worker, by rank
+  std::map<int, double> waited_;    // total wait time in seconds, by rank
   std::size_t expected_ = 0;
   int world_size_ = 0;
   TimePoint begun_{};  // when the last worker was started
 
   // for multi-node jobs
   bool is_shared_ = false;             // the round has other nodes
-  std::map<int, std::string> labels_;  // labels of its nodes, by first rank
+  std::map<int, std::string> labels_;  // labels of the nodes in the round, by first rank
   RoundId heard_of_;                   // the round that the received times belong to
   RoundId over_;                       // a round whose workers this node is stopping
   straggler::JobWaits job_waits_;      // used if this node is the leader

@@ -84,7 +84,7 @@ class WorkerChannel final : public EventSink {
   asio::posix::stream_descriptor listener_;
   asio::steady_timer accept_later_;
   channel::Pacer accepts_{kChannelAcceptsBurst, kChannelAcceptsPerSecond};
-  bool is_short_ = false;  // no descriptor or memory for another connection
+  bool is_short_ = false;  // accept failed for lack of descriptors or memory
   channel::ChannelCore core_;
   std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
   channel::ConnectionId last_id_ = 0;

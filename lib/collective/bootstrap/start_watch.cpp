@@ -225,7 +225,7 @@ Result<std::vector<std::string>> exchange_host_cards(const BootstrapContext& con
   for (const auto& text : *texts) {
     auto card = HostCard::decode(text);
     if (!card) {
-      return failure(Errc::store, "the entry of a rank's host in the store is malformed");
+      return failure(Errc::store, "the store contains a malformed host entry for one of the ranks");
     }
     names.push_back(card->host);
     cards.push_back(std::move(*card));

@@ -54,8 +54,7 @@ int give(Result<GradientStats> stats, muster_gradients_stats* to) {
   return 0;
 }
 
-// Converts a hook's error code to an Error. Includes the stored error text if its code is the
-// same.
+// Converts a hook's error code to an Error. Returns the stored error if it has this code.
 Error error_of_hook(int code) {
   const Error& kept = kept_error();
   if (-static_cast<int>(kept.code) == code) {

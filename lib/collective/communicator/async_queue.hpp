@@ -51,7 +51,7 @@ class HostPending final : public Pending {
 struct AsyncJob {
   Request request;
   Duration timeout{};
-  std::uint64_t ticket = 0;  // from the recorder
+  std::uint64_t ticket = 0;  // identifies the entry in the flight recorder
   std::shared_ptr<HostPending> pending;
   std::optional<CallerMoment> called{};  // set for collective operations
 };
@@ -86,7 +86,7 @@ class CollectiveQueue {
   std::deque<AsyncJob> jobs_;
   std::atomic<std::size_t> open_{0};
   bool stopping_ = false;
-  std::optional<CallerMoment> counted_;  // end of the wait time counted so far; thread only
+  std::optional<CallerMoment> counted_;  // end of the counted wait time; used only by thread_
   std::thread thread_;
 };
 

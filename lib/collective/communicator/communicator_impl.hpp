@@ -76,8 +76,8 @@ class Communicator::Impl final : public GradientSupport {
   std::unique_ptr<CollectiveQueue> collectives;
   std::unique_ptr<TransferQueue> transfers;
   std::unique_ptr<Transport> device;
-  std::uint64_t seq = 0;         // collective host operations
-  std::uint64_t device_seq = 0;  // GPU operations
+  std::uint64_t seq = 0;         // number of collective operations on host buffers
+  std::uint64_t device_seq = 0;  // number of operations on GPU buffers
   std::uint64_t splits = 0;
   std::uint32_t generation = fork_generation();
 

@@ -131,7 +131,7 @@ Result<void> GradientSync::Impl::take_stream(std::size_t parameter, void* stream
     return failure(
         Errc::invalid_argument,
         fmt::format("GradientSync: '{}' was marked on a different stream from earlier gradients "
-                    "of this step. Mark all on one stream that waits for the others",
+                    "of this step. Mark all gradients on one stream that waits for the others",
                     parameters[parameter].name));
   }
   step_stream = stream;

@@ -71,7 +71,7 @@ struct AvgOf : SumOf<T> {
     const auto divisor = static_cast<typename T::Compared>(by);
     if constexpr (T::kFloating) {
       if ((by & (by - 1)) == 0) {
-        return x * (1 / divisor);  // as exact as a division, and faster
+        return x * (1 / divisor);  // faster than a division, and exact for powers of two
       }
     }
     return same_bits<V>(same_bits<C>(x) / divisor);

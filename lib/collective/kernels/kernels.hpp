@@ -33,7 +33,7 @@ struct ReduceTask {
   const void* const* sources = nullptr;
   std::size_t source_count = 0;  // number of ranks, at least 1
   std::size_t count = 0;         // elements
-  std::size_t divisor = 0;       // for avg; 0 for source_count
+  std::size_t divisor = 0;       // for avg; 0 means source_count
 };
 
 // `out` may be one of the sources; other overlaps are not allowed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled for CPUs with these instructions (CMakeLists.txt). Called only on such CPUs.
+// Compiled for CPUs with AVX-512 (CMakeLists.txt). Called only on such CPUs.
 #include "collective/kernels/kernel_table.hpp"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)

@@ -59,7 +59,7 @@ class LaneCollectives {
   std::vector<Head> theirs_;
   std::vector<char> scratch_;  // data from other ranks, to be combined
   std::vector<const void*> sources_;
-  std::vector<std::vector<std::uint64_t>> received_marks_;  // one per member, for two rounds
+  std::vector<std::vector<std::uint64_t>> received_marks_;  // for two rounds: one mark per member
   std::vector<std::vector<std::uint64_t>> sent_marks_;
 };
 

@@ -41,10 +41,10 @@ class GpuPointers {
   [[nodiscard]] int ask(const void* data);
 
   std::string driver_;
-  // Cached regions; never the one that contains null.
+  // Cached regions. The region that contains null is never cached.
   std::array<std::atomic<std::uintptr_t>, 64> host_{};
   std::atomic<std::uint64_t> loads_ = 0;  // libraries loaded when the driver was last searched for
-  std::atomic<void*> asks_ = nullptr;     // the driver's function, once found
+  std::atomic<void*> asks_ = nullptr;     // the driver's cuPointerGetAttribute; null until found
 };
 
 }  // namespace muster::collective

@@ -43,7 +43,7 @@ struct Target {
 // whole_part_of_one_rank.
 [[nodiscard]] ncclRedOp_t built_in_operator(Op op, int size);
 
-// Queues the request with one library call or a group of them. `op` is the reduction operator.
+// Queues the request with one NCCL call or one group of NCCL calls. `op` is the reduction operator.
 [[nodiscard]] ncclResult_t enqueue(const Target& target,
                                    const Request& request,
                                    ncclRedOp_t op,

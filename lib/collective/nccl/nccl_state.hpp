@@ -35,7 +35,7 @@ struct Setup {
 // The GPU's progress on an operation. Any thread that has made the device current.
 class Underway {
  public:
-  enum class At { caller, operation, end };  // caller: still executing the caller's earlier work
+  enum class At { caller, operation, end };  // caller: the caller's earlier work is still running
 
   Underway() = default;
   Underway(const Underway&) = delete;

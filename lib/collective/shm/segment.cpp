@@ -43,7 +43,7 @@ bool has_processor_each(std::size_t ranks) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   // The call fails on hosts with more CPUs than cpu_set_t can hold. Such hosts are assumed to have
-  // enough.
+  // enough CPUs.
   const bool known = ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
   return !known || static_cast<std::size_t>(CPU_COUNT(&cpus)) >= ranks;
 }

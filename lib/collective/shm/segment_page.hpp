@@ -38,7 +38,7 @@ struct Member {
   // before it frees the process's memory.
   alignas(kLine) std::atomic<std::uint32_t> life;
   std::atomic<std::uint32_t> state;  // kAbsent, kHere, kLeft
-  std::int32_t rank;                 // in the communicator
+  std::int32_t rank;                 // rank in the communicator
   std::int32_t pid;
   // Counts the steps completed by this rank, over all operations: pieces copied into its staging
   // memory, slices combined, and pieces taken from others. Also holds the number of the last
@@ -64,8 +64,8 @@ static_assert(sizeof(Post) == 32);
 
 // A channel from one rank to another: a ring of pieces. Each slot starts with a PieceHead.
 struct Channel {
-  alignas(kLine) std::atomic<std::uint64_t> written;  // number of pieces that the sender wrote
-  alignas(kLine) std::atomic<std::uint64_t> taken;    // number that the receiver read
+  alignas(kLine) std::atomic<std::uint64_t> written;  // number of pieces written by the sender
+  alignas(kLine) std::atomic<std::uint64_t> taken;    // number of pieces read by the receiver
 };
 
 struct PieceHead {

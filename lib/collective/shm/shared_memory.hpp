@@ -20,7 +20,7 @@ class SharedMemory {
  public:
   // Zeroed. Uses no memory until touched or reserved. `name` appears in /proc/PID/fd.
   [[nodiscard]] static Result<SharedMemory> create(const std::string& name, std::size_t bytes);
-  // Opens memory that another process created, in its full size.
+  // Opens the memory behind a descriptor from another process, with the memory's full size.
   [[nodiscard]] static Result<SharedMemory> attach(UniqueFd fd);
 
   [[nodiscard]] int fd() const;

@@ -161,7 +161,7 @@ void Shm::post(const Step& request, const void* data, std::size_t bytes) {
   // Store the number last. The others load it first, with acquire, and then see the rest. This post
   // was last used two operations ago, and all ranks have read it since. A rank posts only after it
   // has seen all other ranks' posts for the previous operation, and each of those ranks had by then
-  // read the posts of the operation before.
+  // read the posts of the operation before that.
   mine.seq.store(request.seq, std::memory_order_release);
 }
 

@@ -49,7 +49,7 @@ class Shm {
     std::uint64_t out = 0;
   };
 
-  // The rounds of an operation.
+  // How many rounds an operation consists of, and whether each round has a combining step.
   struct Rounds {
     std::size_t count = 0;
     std::size_t combined = 0;  // 1 if a combining step follows the filling step

@@ -124,9 +124,9 @@ Result<std::unique_ptr<Transfer>> ShmTransport::begin(const Request& request) {
 }
 
 void ShmTransport::rest(int round) {
-  // No wake-up condition, because the queue may have many transfers. A piece that arrives after the
-  // last check but before the sleep is registered does not wake us, so it may be delayed by the
-  // longest sleep.
+  // There is no wake-up condition, because the queue may have many transfers. A piece that arrives
+  // after the last check but before the sleep is registered does not wake us, so it may be delayed
+  // by the longest sleep.
   segment_.rest(round, [] { return false; });
 }
 

@@ -46,7 +46,8 @@ class ShmTransport final : public HostTransport {
  private:
   Segment& segment_;
   Shm shm_;
-  std::set<std::tuple<Kind, int, std::uint64_t>> undone_;  // transfers with ranks that have left
+  // Transfers that were still incomplete at the last check and whose peer has left.
+  std::set<std::tuple<Kind, int, std::uint64_t>> undone_;
 };
 
 }  // namespace muster::collective

@@ -25,8 +25,8 @@ namespace {
 
 // Limit per rank and poll, so that a rank that keeps sending does not starve the others.
 constexpr int kMostReads = 16;
-// How long to wait for data from a rank that has left. It may have completed its part, and its data
-// arrive on other connections, before their end of stream. If a forked child keeps those
+// How long to wait for data from a rank that has left. The rank may have completed its part. Its
+// data then arrive on other connections, before their end of stream. If a forked child keeps those
 // connections open, the end of stream never arrives.
 constexpr Duration kLeftTimeout = std::chrono::seconds(1);
 

@@ -40,7 +40,8 @@ Result<std::shared_ptr<Pending>> TcpTransport::start(const Request& request) {
 }
 
 Result<void*> TcpTransport::alloc(std::size_t bytes) {
-  // mmap() rejects a length of 0. Its memory is zeroed and page-aligned, as alloc() guarantees.
+  // mmap() rejects a length of 0. The memory that mmap() returns is zeroed and page-aligned, as
+  // alloc() guarantees.
   const std::size_t size = std::max<std::size_t>(bytes, 1);
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

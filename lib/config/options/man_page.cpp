@@ -75,18 +75,18 @@ directory and the path to muster are the same on every host. The number after a 
 of workers. Hosts may be ranges (rack[01\-16]:8), include a user (me@b), or be IPv6 addresses
 ([::1]:4). A host file has one host per line, such as "a slots=4" or "a:4". Names may be repeated,
 as in a PBS node file. A line may also set devices=0,1, user=NAME and port=N. \-\-hosts
-\(aqa:2@0,1;b:2@2,3\(aq selects GPUs on each host; \-\-devices selects the same ones on all hosts.
-The local host is started without ssh. \-\-include=\(aqa@b:0,2\(aq keeps host a and GPUs 0 and 2 on
-b; \-\-exclude=\(aqb:0\(aq keeps everything except GPU 0 on b, like DeepSpeed\(aqs launcher. Each
-remaining GPU gets one worker. No worker starts before all hosts have responded. For each
-unreachable host muster prints one line with the last message of the remote shell, and exits with
-status 69. Transient failures, such as a host that is still booting or a refused connection, are
-retried for \-\-hosts\-timeout seconds (30). If a host is lost later, the job fails with the same
-status unless \-\-nnodes=MIN:MAX allows fewer nodes. ssh must be able to log in without a prompt.
-\-\-rsh=COMMAND selects another remote shell, or ssh with other options. It replaces the default
-command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval. muster also passes
-ControlMaster=no to ssh, unless COMMAND sets ControlMaster. Signals are forwarded to all hosts. When
-muster exits or a connection breaks, the remote processes are killed.
+\(aqa:2@0,1;b:2@2,3\(aq selects GPUs on each host; \-\-devices selects the same GPUs on all hosts.
+On the local host, muster starts the workers without ssh. \-\-include=\(aqa@b:0,2\(aq keeps host a
+and GPUs 0 and 2 on b; \-\-exclude=\(aqb:0\(aq keeps everything except GPU 0 on b, like
+DeepSpeed\(aqs launcher. Each remaining GPU gets one worker. No worker starts before all hosts have
+responded. For each unreachable host muster prints one line with the last message of the remote
+shell, and exits with status 69. Transient failures, such as a host that is still booting or a
+refused connection, are retried for \-\-hosts\-timeout seconds (30). If a host is lost later, the
+job fails with the same status unless \-\-nnodes=MIN:MAX allows fewer nodes. ssh must be able to log
+in without a prompt. \-\-rsh=COMMAND selects another remote shell, or ssh with other options. It
+replaces the default command, ssh \-T \-x with BatchMode, ConnectTimeout and ServerAliveInterval.
+muster also passes ControlMaster=no to ssh, unless COMMAND sets ControlMaster. Signals are forwarded
+to all hosts. When muster exits or a connection breaks, the remote processes are killed.
 .PP
 All settings are forwarded. So are the variables PATH, LD_LIBRARY_PATH, VIRTUAL_ENV, CONDA_PREFIX,
 PYTHON_EXEC and those whose names begin with MUSTER_, PET_, NCCL_, GLOO_, UCX_, FI_, HF_, OMP_,
@@ -104,8 +104,8 @@ constexpr std::string_view kDevices = R"(.SH GPUS AND CPUS
 \-\-devices=2,4,7 assigns these GPUs to the workers; with \-\-nproc\-per\-node=gpu or auto it starts
 one worker per GPU. Numbers index CUDA_VISIBLE_DEVICES (or HIP_VISIBLE_DEVICES) if set, else the
 GPUs of this node. GPU\- and MIG\- names are used unchanged. \-\-virtual\-local\-rank shows each
-worker only its own GPU, with LOCAL_RANK=0. Set it if the workers use several MIG slices, because a
-process can use only one.
+worker only its own GPU, with LOCAL_RANK=0. Set this option if the workers use several MIG slices,
+because a process can use only one.
 .PP
 \-\-numa\-binding selects each worker's CPUs based on the NUMA node of its GPU, which is the GPU
 whose index is the worker's local rank. Without GPUs, or with fewer GPUs than workers, the workers
@@ -189,12 +189,13 @@ Some schedulers signal every process of a job directly, including the workers. W
 \-\-signal\-delivery=group muster forwards only signals from the terminal, so that each worker gets
 each signal only once. A second SIGTERM then has no effect, because such schedulers send several. A
 worker that is killed by a stop signal does not count as failed if muster also receives a stop
-signal within 1 s. auto, the default, does this in a Slurm step for signals from Slurm itself
+signal within 1 s. auto, the default, works like group in a Slurm step for signals from Slurm itself
 (scancel, \-\-signal=USR1@30, the time limit, preemption), and forwards signals that other programs
 send only to muster (timeout, a shell). In such a step muster waits for the workers until
-SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-timeout was set,
-only that time applies. Slurm may kill the workers earlier. \-\-signal\-delivery=leader forwards
-every signal; use it with Slurm's ProctrackType=proctrack/pgid, which does not signal the workers.
+SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-timeout is given
+explicitly, muster waits only that long and ignores SLURM_JOB_END_TIME. Slurm may kill the workers
+earlier. \-\-signal\-delivery=leader forwards every signal; use it with Slurm's
+ProctrackType=proctrack/pgid, which does not signal the workers.
 .SH CONFIG FILE
 The file is in TOML, with one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as
 arrays. Flags are true or false.
@@ -214,10 +215,10 @@ Read by muster: PYTHON_EXEC, VIRTUAL_ENV, PATH, LOGLEVEL, TORCH_ELASTIC_SHUTDOWN
 TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, TORCH_DISABLE_SHARE_RDZV_TCP_STORE, CUDA_VISIBLE_DEVICES,
 HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
-0: all workers succeeded. If a worker failed: the exit code of the first one, or 128+n if signal n
-killed it. 2: usage error. 69: a host or service was unreachable or timed out. 70: internal error in
-muster. 124: stopped by \-\-on\-hang=stop. 126: the program cannot be executed. 127: the program
-does not exist. 128+n: muster was interrupted by signal n.
+0: all workers succeeded. If a worker failed: the exit code of the first worker that failed, or
+128+n if signal n killed it. 2: usage error. 69: a host or service was unreachable or timed out. 70:
+internal error in muster. 124: stopped by \-\-on\-hang=stop. 126: the program cannot be executed.
+127: the program does not exist. 128+n: muster was interrupted by signal n.
 .SH HANGS
 With \-\-hang\-timeout=SECONDS muster polls the workers once a second. Progress is a step
 (muster.worker.progress in Python) or an operation of muster's collective library. If a job reports
@@ -230,11 +231,12 @@ three times the longest of the last 64 intervals between steps, and at least 10 
 step it is 30 minutes.
 .PP
 \-\-on\-hang=report only reports the hang. restart kills that rank, which counts as a failure and
-uses one of \-\-max\-restarts. stop also kills it and stops the job with exit code 124; the report
-then states that the rank "made no progress and was killed" and names \-\-on\-hang=stop. hang/N in
-the log directory contains verdict.json, evidence.json and one file per rank. In a multi\-node job
-all nodes are inspected at the same time. All of them print one verdict with the rank and its node;
-the leader prints it in full, and its \-\-on\-hang applies to the whole job.
+uses up one of the restarts that \-\-max\-restarts allows. stop also kills it and stops the job with
+exit code 124; the report then states that the rank "made no progress and was killed" and names
+\-\-on\-hang=stop. hang/N in the log directory contains verdict.json, evidence.json and one file per
+rank. In a multi\-node job all nodes are inspected at the same time. All of them print one verdict
+with the rank and its node; the leader prints it in full, and its \-\-on\-hang applies to the whole
+job.
 .SH FAILURE REPORT
 After a failure, and with \-\-log\-dir, the run's log directory contains report.json; "musterctl
 report DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code,

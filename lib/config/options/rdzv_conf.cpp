@@ -106,7 +106,8 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
      "How long to wait for all nodes before giving up"},
     {"last_call_timeout", "30", true, false, check_positive,
      store_seconds<&Config::last_call_timeout>,
-     "With MIN but fewer than MAX nodes: how long to wait for more before the job starts"},
+     "Once MIN but fewer than MAX nodes have joined, how long to wait for more before the job "
+     "starts"},
     {"lease", "9", true, true, check_lease, store_seconds<&Config::lease>,
      "A node that is silent for this long is considered lost; at least 0.2"},
     {"keep_alive_interval", "5", true, false, check_positive, nullptr,
@@ -115,11 +116,11 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
     {"keep_alive_max_attempt", "3", true, false, check_attempts, nullptr,
      "See keep_alive_interval"},
     {"join_delay", "0", true, true, check_delay, store_delay,
-     "How long a running job collects new nodes before it regroups to admit them; never: they "
-     "wait until the job regroups for another reason"},
+     "How long a running job collects new nodes before it regroups to admit them; with never, "
+     "they wait until the job regroups for another reason"},
     {"is_host", "", true, false, check_flag, store_flag<&Config::is_host>,
-     "true: this node hosts the rendezvous; false: it never does. By default the node that has "
-     "the endpoint's address hosts it"},
+     "If true, this node hosts the rendezvous; if false, it never does. By default the node that "
+     "has the endpoint's address hosts the rendezvous"},
     {"allow_split_brain", "false", true, true, check_flag, store_flag<&Config::allow_split_brain>,
      "If true, after a network partition, continue even without a majority of the nodes. Both "
      "sides may then run and write the same files. Intended for two-node jobs that must not wait"},

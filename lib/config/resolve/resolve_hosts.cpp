@@ -24,11 +24,11 @@ using enum OptionId;
 
 // Settings that --hosts determines, or that apply only to a single node.
 constexpr auto kDecided = std::to_array<std::pair<OptionId, std::string_view>>({
-    {standalone, "is for one node; omit it with --hosts"},
+    {standalone, "starts a single-node job and cannot be combined with --hosts; omit it"},
     {node_rank, "is set by the order of --hosts; omit it"},
     {master_addr, "is chosen by --hosts; use --rdzv-endpoint to set the rendezvous address"},
     {master_port, "is chosen by --hosts; use --rdzv-endpoint to set the rendezvous address"},
-    {local_addr, "is for one node, but --hosts starts several; use --iface=NAME for all of them"},
+    {local_addr, "applies to a single node; with --hosts use --iface=NAME, for all nodes"},
     {srun, "conflicts with --hosts; use only one of them"},
     {as_node, "is not needed: --explain shows all nodes in --hosts"},
 });

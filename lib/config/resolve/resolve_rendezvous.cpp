@@ -98,7 +98,7 @@ Result<void> resolve_standalone(const Resolution& r) {
   const bool many = many_nodes(r.config());
   if (r.layers.is_on(OptionId::standalone) && many) {
     return r.layers.refuse(OptionId::nnodes,
-                           "--standalone is for one node; use --rdzv-backend=c10d "
+                           "--standalone starts a single-node job; use --rdzv-backend=c10d "
                            "--rdzv-endpoint=HOST[:PORT] instead");
   }
   if (r.layers.is_on(OptionId::standalone)) {

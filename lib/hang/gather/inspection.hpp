@@ -51,7 +51,7 @@ class Inspection {
   // Ranks that log lines because begin() has queried them.
   [[nodiscard]] const std::set<int>& loud() const { return torch_recorders_.loud(); }
 
-  // No callback is called afterwards.
+  // Stops the inspection without calling its callback.
   void cancel();
 
  private:

@@ -28,7 +28,7 @@ struct Used {
 [[nodiscard]] std::vector<ProcessFacts> read_processes(pid_t root);
 
 struct ThreadUse {
-  double cpu = 0;  // seconds so far
+  double cpu = 0;  // CPU time so far, in seconds
   char state = '?';
 };
 

@@ -38,7 +38,7 @@ class StackCollector {
   // Messages about missing stacks, with advice on how to get them.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
-  // No callback is called afterwards.
+  // Kills the stack dumpers without calling the callback.
   void cancel();
 
  private:

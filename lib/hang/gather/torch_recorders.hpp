@@ -46,7 +46,7 @@ class TorchRecorders {
   // Messages about missing dumps.
   [[nodiscard]] std::vector<std::string> gaps() const;
 
-  // No callback is called afterwards.
+  // Drops the open queries without calling the callback.
   void cancel();
 
  private:

@@ -77,7 +77,8 @@ const Suspect* find(const Suspects& suspects, int rank) {
 
 // -- which rank waits for which ---------------------------------------------------------------
 
-// All ranks that are in no collective operation, or only those without a flight recorder.
+// All ranks that are in no collective operation; if `unrecorded`, only those without a flight
+// recorder.
 std::vector<int> not_in_collective(const Suspects& suspects, bool unrecorded) {
   std::vector<int> out;
   for (const Suspect& one : suspects) {
@@ -319,8 +320,8 @@ Verdict blame(const Evidence& evidence, const Suspects& suspects) {
   // These states do not explain the hang, but the place where the other ranks wait does.
   const bool elsewhere = culprit->own.cause == Cause::waits_for_socket ||
                          culprit->own.cause == Cause::unknown || culprit->evidence->ended;
-  // Empty if the others wait for a lock or a pipe that the culprit holds, because it has then
-  // skipped nothing.
+  // Empty if the others wait for a lock or a pipe that the culprit holds, because the culprit has
+  // then skipped nothing.
   const std::string theirs = place_of_waiting(suspects, culprit->rank);
   if (elsewhere && !theirs.empty()) {
     return skipped(*culprit, theirs);

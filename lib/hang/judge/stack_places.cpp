@@ -79,8 +79,8 @@ bool is_interpreter(const Frame& native) {
       names, [&](std::string_view name) { return native.function.starts_with(name); });
 }
 
-// muster's own frames, which are ignored because its flight recorder already shows what it waits
-// for.
+// muster's own frames. They are ignored, because the flight recorder already shows in which
+// operation the thread waits.
 bool is_ours(const Frame& native) {
   return native.function.find("muster::") != std::string::npos ||
          native.function.starts_with("muster_");

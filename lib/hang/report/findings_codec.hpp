@@ -16,8 +16,8 @@ namespace muster::hang {
 // Levels of detail, tried in order until a message fits. If the last one is too large, ranks are
 // dropped.
 struct FindingsDetail {
-  std::size_t operations = 0;  // operations per list of a position
-  std::size_t stack = 0;       // stack lines
+  std::size_t operations = 0;  // operations in each list of a position
+  std::size_t stack = 0;       // lines of each stack
 };
 
 inline constexpr FindingsDetail kFindingsDetails[] = {{16, 12}, {4, 4}, {1, 0}};

@@ -155,7 +155,8 @@ bool counts(const Evidence& evidence, const Verdict& verdict) {
   const bool hangs = std::ranges::any_of(
       seen, [&](const RankEvidence* rank) { return rank->quiet >= evidence.limit; });
   const bool strong = std::ranges::any_of(seen, &RankEvidence::strong);
-  // Without steps and operations, any rank that is alive may be the one that stalls the others.
+  // If no rank reported steps or collective operations, any live rank may be the one that stalls
+  // the others, so all of them are checked.
   const bool slow = std::ranges::any_of(seen, [&](const RankEvidence* rank) {
     const bool matters =
         !strong || std::ranges::find(verdict.ranks, rank->rank) != verdict.ranks.end();

@@ -44,7 +44,7 @@ class FlightRecorderKeeper final : public Watcher {
   Poller& poller_;
   std::function<bool(pid_t)> is_worker_;
   UniqueFd asked_;
-  std::vector<UniqueFd> guests_;  // workers that have not sent anything yet
+  std::vector<UniqueFd> guests_;  // connections of workers that have not sent anything yet
   std::vector<UniqueFd> kept_;
 };
 

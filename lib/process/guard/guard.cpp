@@ -231,8 +231,8 @@ class Guard {
                               .code = info.ssi_code,
                               .sender_pid = static_cast<pid_t>(info.ssi_pid),
                               .sender_uid = info.ssi_uid};
-    // Send SIGCONT first: once the agent has read the notice it may exit immediately, and a tracer
-    // may be about to stop it (see run_agent).
+    // Send SIGCONT before the notice. After reading the notice the agent may exit at once, and a
+    // SIGCONT during exit would cancel a tracer's stop and hang both (see run_agent).
     if (asks_to_end_or_go_on(notice.signo) && !agent_is_done()) {
       ::kill(agent_, SIGCONT);  // a stopped agent cannot handle signals
     }

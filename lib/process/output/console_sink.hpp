@@ -115,7 +115,7 @@ class ConsoleSink final : public Watcher {
   StreamWriter writer_;
   bool closed_ = false;
   bool watched_ = false;
-  bool stalled_ = false;  // the last wait for it timed out
+  bool stalled_ = false;  // the last wait for the stream timed out
   Poller& poller_;
   std::function<void()> on_room_;
   std::string pending_;

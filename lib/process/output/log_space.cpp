@@ -43,7 +43,7 @@ int full_disk_error(const std::string& folder) {
   if (!probe) {
     return is_full(errno) ? errno : 0;
   }
-  // Not zeros, because a file system may store them as a hole.
+  // Write nonzero bytes, because a file system may store zeros as a hole.
   std::array<char, kProbeBytes> page;
   page.fill('x');
   int why = ::write(probe.get(), page.data(), page.size()) < 0 ? errno : 0;

@@ -316,7 +316,7 @@ void OutputPump::tell_lost() {
   if (const auto lost = std::exchange(lost_bytes_, 0); lost > 0) {
     log_warning(
         fmt::format("'{}' was truncated before muster had read it all: at least {} bytes of the "
-                    "workers' output are missing on the console. Rotate logs by renaming them",
+                    "workers' output are missing from the console. Rotate logs by renaming them",
                     printable(lost_file_),
                     lost));
   }

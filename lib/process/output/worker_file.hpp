@@ -67,7 +67,7 @@ class WorkerFile {
   bool sparing_ = false;
   off_t offset_ = 0;  // offset of the next byte to read
   off_t size_ = 0;    // at the last check
-  std::string mark_;  // the bytes before offset_, which change only if the file is truncated
+  std::string mark_;  // up to kMarkBytes bytes before offset_; a difference means truncation
   std::uint64_t truncated_ = 0;  // total of the sizes before truncations
   std::uint64_t lost_ = 0;
 };

@@ -21,7 +21,7 @@ inline constexpr Duration kUnknownEndTime = std::chrono::seconds(2);
 struct WorkerEnd {
   WorkerExit exit;
   bool reaped = false;       // if false, its memory is still being freed
-  bool seen_ending = false;  // before another worker's failure was reaped
+  bool seen_ending = false;  // it was seen exiting before another worker's failure was reaped
 };
 
 class EndQueue {

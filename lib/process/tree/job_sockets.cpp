@@ -21,7 +21,7 @@ constexpr std::size_t kSeenMax = 65536;
 
 constexpr std::string_view kSocket = "socket:[";
 
-// 0 if it is not a socket.
+// The inode of the socket behind a /proc/PID/fd link; 0 if the link is not a socket.
 std::uint64_t inode_at(int folder, const char* name) {
   std::array<char, 64> target{};
   const auto size = ::readlinkat(folder, name, target.data(), target.size());

@@ -170,7 +170,8 @@ def serve(control, imported, *of_launcher):
 
 
 class Imported:
-    """The state of the imports that a worker needs."""
+    """Imports modules ahead of the workers, and records the process state that a forked worker must
+    restore."""
 
     def __init__(self, program, listed):
         self.program, self.listed = program, listed

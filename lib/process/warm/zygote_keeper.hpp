@@ -36,7 +36,7 @@ class ZygoteKeeper {
   // See LinuxRunner::prepare_zygote.
   void prepare(const ProcessSpec& spec, ZygoteObserver& observer);
 
-  // 0 if there is none.
+  // The zygote's pid; 0 if no zygote is running.
   [[nodiscard]] pid_t pid() const { return zygote_ ? zygote_->pid() : 0; }
 
   void note_reaped(pid_t pid);
@@ -56,7 +56,7 @@ class ZygoteKeeper {
   std::unique_ptr<Zygote> zygote_;
   ProcessSpec spec_;
   ZygoteObserver* observer_ = nullptr;
-  bool is_asked_ = false;  // a second answer would be mistaken for the answer to a fork
+  bool is_asked_ = false;  // a query is pending; do not send a second one
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards against a late timer
 };
 

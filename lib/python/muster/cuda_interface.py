@@ -25,8 +25,8 @@ class Contents(NamedTuple):
 
 
 def read(x: Any, writable: bool) -> Contents:
-    """Reads the array's interface. InvalidArgument: the array is not contiguous, or is read-only
-    and must be written. Unsupported: there is no driver."""
+    """Reads the array's interface. InvalidArgument: the array is not contiguous, or `writable` is
+    true and the array is read-only. Unsupported: there is no driver."""
     about = x.__cuda_array_interface__
     data, read_only = about["data"]
     shape, size = tuple(about["shape"]), int(about["typestr"][2:])

@@ -44,9 +44,9 @@ def visible(owned: Sequence[str], wanted: int) -> str:
         shown = [gpu.strip() for gpu in given.split(",") if gpu.strip()]
         wrong = [each for each in owned if not each.isdecimal() or int(each) >= len(shown)]
         if wrong:
-            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, which is not "
-                               f"an index into {DEVICES}={given}; unset it, or let Spark's "
-                               "discovery script report only the GPUs in that list")
+            raise RuntimeError(f"Spark assigned GPU {wrong[0]} to this process, but {wrong[0]} is "
+                               f"not a valid index into {DEVICES}={given}; unset {DEVICES}, or "
+                               "have Spark's discovery script report only the GPUs in that list")
         gpus = [shown[int(each)] for each in owned]
     if len(gpus) < wanted:
         raise RuntimeError(f"{wanted} GPUs are needed, but Spark assigned {len(gpus)} to this "

@@ -151,7 +151,7 @@ void ChannelCore::opened(ConnectionId id, std::optional<int> local_rank, Effects
       connections_, [&](const auto& entry) { return entry.second.local_rank == *local_rank; });
   if (static_cast<std::size_t>(of_this_worker) >= kConnectionsPerWorker) {
     warn(*local_rank,
-         fmt::format("has more than {} connections to muster; further ones are closed",
+         fmt::format("has more than {} connections to muster; additional connections are closed",
                      kConnectionsPerWorker),
          out);
     out.emplace_back(Close{id, encode(Refused{"too many connections from this worker"})});
@@ -306,7 +306,7 @@ void ChannelCore::note(int local_rank, std::size_t bytes, const Said& said, Effe
     out.emplace_back(said);
   } else if (!std::exchange(speaker.events_ended, true)) {
     out.emplace_back(
-        Warn{fmt::format("rank {} has sent muster {} KiB of events; further ones are "
+        Warn{fmt::format("rank {} has sent muster {} KiB of events; further events are "
                          "dropped",
                          rank_of(local_rank),
                          kEventBytesPerWorker >> 10)});

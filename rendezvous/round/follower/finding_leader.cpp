@@ -24,7 +24,7 @@ constexpr std::size_t kStrangersMax = 8;
 constexpr Duration kTroubleAfter = std::chrono::seconds(1);
 
 // True if the endpoint list contains the same host with another port. The host may be listening on
-// that port, because another job may be using this one.
+// that other port, because another job may be using `port`.
 bool is_candidate(const std::vector<Endpoint>& endpoints,
                   const std::string& host,
                   std::uint16_t port) {

@@ -40,7 +40,7 @@ class GoneNodes {
 
   [[nodiscard]] const std::set<NodeId>& in_time() const { return in_time_; }
 
-  // No round can have been formed without us before this time.
+  // The time until which no round can have been formed without us.
   [[nodiscard]] TimePoint in_touch_until() const { return granted_ + fence_after(lease_); }
 
   // Call when we follow a coordinator again. Nodes that were found dead will be tried again.

@@ -51,7 +51,7 @@ class LinkCore {
   [[nodiscard]] bool is_attached() const { return state_ == State::attached; }
 
   // True if we follow a coordinator other than the one that the sender lost, or if we still receive
-  // messages from that one.
+  // messages from that lost coordinator.
   [[nodiscard]] bool knows_better(TimePoint now, NodeId lost) const {
     return is_attached() &&
            (coordinator_.id != lost || now - last_word_ < 2 * beat_interval(settings_.lease));
@@ -190,19 +190,19 @@ class LinkCore {
   RoundPtr heard_of_;               // the job's running round if we are not a member of it
   RoundId recording_;               // the round to accept as soon as it is recorded
   Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else
-  TimePoint quiet_at_{};            // until then, the leases of these agents may still be valid
+  TimePoint quiet_at_{};            // until then, those agents' leases may still be valid
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;
   std::string leave_reason_;
-  std::vector<WorkerFailedHere> failures_;  // of the started round, sent after each Welcome
-  std::vector<Details> details_;            // of these failures
+  std::vector<WorkerFailedHere> failures_;  // in the started round; sent after each Welcome
+  std::vector<Details> details_;            // details of failures_
 
   // following
   NodeInfo coordinator_;
   TimePoint last_word_{};
   TimePoint accept_sent_{};
-  std::deque<std::pair<std::uint64_t, TimePoint>> beats_;  // sequence, sent; unanswered
+  std::deque<std::pair<std::uint64_t, TimePoint>> beats_;  // unanswered: sequence, time sent
   std::optional<TimePoint> answered_;  // the sending time of the last answered heartbeat
   std::uint64_t beat_ = 0;
   std::uint64_t heard_ = 0;

@@ -25,7 +25,7 @@ Inheritance RoundCore::inheritance() const {
 
 // True if the predecessor of this node accepted the round.
 bool RoundCore::is_heir(NodeId id, const Round& round) const {
-  // The agent accepted rounds after `until` itself, so it is an ordinary member of those.
+  // The agent accepted rounds after `until` itself, so it is an ordinary member of those rounds.
   const auto found = heirs_.find(id);
   return found != heirs_.end() && round.id <= found->second && !MUSTER_MUTATE("heirs found jobs");
 }

@@ -147,7 +147,8 @@ void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEf
 
 // A node with the same program and arguments belongs to this job, but was started with other
 // options or another version of muster. A node with another program may belong to another job, and
-// a node whose node_rank is taken may be a restarted node. Such nodes do not end the job.
+// a node whose node_rank is taken may be a restarted node. Refusing a node of the last two kinds
+// does not end the job.
 void RoundCore::refuse(
     TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
   MUSTER_MARK("a node is refused");
@@ -190,7 +191,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     links_.erase(node.link);
     out.emplace_back(CloseLink{node.link});
   }
-  // Its last coordinator may have granted leases to other nodes very recently.
+  // The node's last coordinator may have granted leases to other nodes very recently.
   if (is_new && id != self_.id && !hello.waited && hello.lost != self_.id) {
     quiet_since_ = std::max(quiet_since_, now);
   }
@@ -291,7 +292,7 @@ void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
   for (const RoundPtr& round : {rounds.started, rounds.base}) {
     if (round && round->id > base_->id) {
       set_base(inherited(round));
-      // A failure counted in the previous round does not belong to this one.
+      // A failure counted in the previous round does not belong to this round.
       restart_count_ = round->restart_count;
     }
   }

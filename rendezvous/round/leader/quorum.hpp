@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule that prevents both halves of a split network from running (rendezvous/README.md, "The
+// The rule that lets at most one side of a partitioned network run (rendezvous/README.md, "The
 // rule"). Pure.
 #pragma once
 

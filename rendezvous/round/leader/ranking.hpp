@@ -13,7 +13,7 @@ namespace muster {
 // request the same rank, the first in the order below gets it, and the others come last. The other
 // nodes fill the remaining ranks: first those listed in `rank_order`, in its order, then by natural
 // order of name, then of address. Nodes that are equal in all of these (agents on one host) keep
-// their order from `previous`, and a newcomer among them replaces the one that is missing.
+// their order from `previous`, and a newcomer among them takes the place of a missing node.
 // Otherwise they stay in the given order.
 [[nodiscard]] std::vector<NodeInfo> rank_nodes(std::vector<NodeInfo> nodes,
                                                const std::vector<std::string>& rank_order,

@@ -32,13 +32,13 @@ struct Follower {
   std::uint64_t order = 0;            // order of arrival
   TimePoint heard{};                  // last message received
   std::optional<TimePoint> evidence;  // sending time of the last Pong that it received
-  std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // sequence, sent
+  std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // unacknowledged: sequence, time sent
   std::optional<TimePoint> granted;                       // time of the last grant
 };
 
 struct Loss {
   bool gone = false;
-  TimePoint silent_since{};  // its lease expires one lease period after this
+  TimePoint silent_since{};  // the node's lease expires one lease period later
   bool over = false;         // the lease expiry has been reported, or the node is forgotten
   bool given_up = false;     // RoundCore no longer waits for it
   bool late = false;         // proven dead, but it may have been in a round unknown to us

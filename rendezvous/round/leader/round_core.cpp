@@ -136,8 +136,8 @@ void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message,
   evaluate(now, out);
 }
 
-// While a quorum of the running round follows us, no other node can have formed a later one. So if
-// a non-member claims to know one, the claim is false.
+// While a quorum of the running round follows us, no other node can have formed a later round. So
+// if a non-member claims to know a later round, the claim is false.
 bool RoundCore::is_outsider(TimePoint now, NodeId id) {
   return phase_ == Phase::running && !settings_.allow_split_brain && !is_member(id) &&
          has_quorum(now);
@@ -177,7 +177,7 @@ void RoundCore::beat(TimePoint now, Node& node, const Beat& said, NodeEffects& o
     node.pongs.pop_front();
   }
   // A node without workers gets no lease if the next round may omit it (leaves_out_granted). A
-  // member that returns while a round without it is being proposed gets none either.
+  // member that returns while a round without it is being proposed gets no lease either.
   const NodeId id = node.info.id;
   const bool stays = is_in_base(id) || (node.state != State::ready && is_member(id));
   const bool is_omitted = phase_ == Phase::proposing && !is_in(*proposal_, id);

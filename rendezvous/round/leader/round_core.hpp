@@ -250,9 +250,9 @@ class RoundCore {
   std::set<LinkId> dismissed_;                   // links to dismissed nodes, until they close
   std::map<NodeId, Loss> losses_;                // lost members of base_ and accepted_
   TimePoint quiet_since_ = TimePoint::min();     // no former coordinator granted a lease after this
-  TimePoint in_touch_until_ = TimePoint::min();  // from Lead, like gone_in_time_
+  TimePoint in_touch_until_ = TimePoint::min();  // copied from Lead, as is gone_in_time_
   std::set<NodeId> gone_in_time_;
-  Inheritance inherits_;                     // our own inheritance
+  Inheritance inherits_;                     // what this node inherited from earlier agents
   bool confirmed_ = false;                   // an attached node remembers a round
   std::map<NodeId, RoundId> heirs_;          // restarted agents and the last round in their record
   std::map<NodeId, NodeInfo> predecessors_;  // dead agents and the node that has their record
@@ -267,7 +267,7 @@ class RoundCore {
   std::size_t running_ = 0;    // nodes in state running or finished
   std::size_t expected_ = 0;   // members awaited while gathering
   bool membership_changed_ = false;
-  Regroup regroup_;        // the last one
+  Regroup regroup_;        // the last Regroup sent
   std::set<NodeId> deaf_;  // alive, but did not answer Regroup
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // start of the last call, when the minimum was reached
@@ -282,7 +282,7 @@ class RoundCore {
   std::string store_addr_;
   std::uint16_t store_port_ = 0;
   LeaderOffer offer_;
-  std::map<std::string, std::string> refused_;  // name and text
+  std::map<std::string, std::string> refused_;  // name of each refused node → reason
   std::map<NodeId, TimePoint> rivals_;          // nodes that request a taken rank, and since when
   std::optional<RollCall> roll_call_;           // the last roll call sent
   TimePoint roll_call_due_{};
@@ -292,7 +292,7 @@ class RoundCore {
   std::optional<TimePoint> claims_since_;      // time of the first claim that takes precedence
   TimePoint claimed_at_{};                     // time of the last such claim
   std::set<NodeId> claimants_;                 // the claiming nodes, until they answer or join
-  std::set<std::size_t> unchecked_endpoints_;  // another leader may answer there
+  std::set<std::size_t> unchecked_endpoints_;  // endpoints where another leader may answer
 };
 
 }  // namespace muster

@@ -100,7 +100,7 @@ class Inquiry {
   std::uint64_t number_ = 0;               // number of the last inquiry
   std::vector<NodeAnswer> answers_;        // in group rank order
   std::map<NodeId, std::size_t> awaited_;  // members that have not answered, with their indices
-  bool wanted_ = false;                    // another inquiry is to start as soon as allowed
+  bool wanted_ = false;                    // start another inquiry as soon as allowed
   TimePoint asked_at_{};
   TimePoint scan_due_{};
   TimePoint not_before_ = TimePoint::min();

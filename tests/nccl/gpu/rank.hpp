@@ -56,7 +56,7 @@ class Rank {
   std::shared_ptr<const nccl::CudaDriver> driver;
   std::shared_ptr<const nccl::NcclLibrary> library;
   std::shared_ptr<nccl::GpuDevice> device;
-  bool over_fakes = false;  // they are slow, so do less of everything
+  bool over_fakes = false;  // run smaller tests, because the fakes are slow
 };
 
 class Memory {

@@ -8,7 +8,7 @@
 namespace muster::testing {
 
 struct Ended {
-  int status = -1;  // of waitpid
+  int status = -1;  // as set by waitpid
   std::string output;
 
   // -1: killed by a signal.

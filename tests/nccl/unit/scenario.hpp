@@ -17,7 +17,7 @@ using Scenario = int (*)();
 
 struct Misuse {
   void (*run)();
-  const char* sentence;  // of the broken rule
+  const char* sentence;  // the message that names the broken rule
 };
 
 [[nodiscard]] const std::map<std::string, Misuse>& misuse_scenarios();

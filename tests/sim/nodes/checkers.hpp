@@ -32,8 +32,8 @@ class Checkers {
 
   // What live nodes know about earlier rounds; number 0 if nothing.
   struct Known {
-    RoundId remembered{};  // the latest that one of them was told to run
-    RoundId recalled{};    // the latest that one of them knows from a record
+    RoundId remembered{};  // the latest round that one of them was told to run
+    RoundId recalled{};    // the latest round that one of them knows from a record
   };
 
   // A node was told to run a round.
@@ -71,7 +71,7 @@ class Checkers {
     std::uint16_t master_port = 0;
     LeaderOffer offer;
     std::optional<VirtualTime> first_failure;
-    std::optional<VirtualTime> first_loss;  // loss of a member
+    std::optional<VirtualTime> first_loss;  // time of the first loss of a member
   };
 
   void check_new(const Round& round, const Known& known);
@@ -80,7 +80,7 @@ class Checkers {
   const NodesOptions& options_;
   std::map<RoundId, Record> rounds_;
   std::map<RoundId, std::uint16_t> stores_;
-  std::map<NodeId, RoundId> last_;  // for each node that ever ran
+  std::map<NodeId, RoundId> last_;  // last round of each node that ever ran
   std::map<NodeId, VirtualTime> gone_;
   std::vector<std::pair<RoundId, std::uint32_t>> running_;
   std::optional<Close> close_;

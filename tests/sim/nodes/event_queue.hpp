@@ -26,19 +26,19 @@ inline constexpr std::uint32_t kNobody = 0xffffffff;
 enum class Kind : std::uint8_t {
   // network
   syn,        // a connection request reaches the remote kernel
-  opened,     // its acceptance has returned
-  refused,    // its refusal has returned
+  opened,     // the acceptance has reached the caller
+  refused,    // the refusal has reached the caller
   dial_over,  // the caller's connect timeout has expired
   arrival,    // data, or the end of the connection, reaches `side`
   flush,      // data delayed by a cut or freeze is resent
-  overdue,    // TCP gives up
+  overdue,    // TCP gives up on unacknowledged data
   // agents and their workers
   tick,
   worker_fails,
   workers_die,
   workers_finish,
   noticed,  // the agent learns that its workers have exited
-  guard,    // checks whether the agent has renewed its lease
+  guard,    // the guard checks whether the agent has renewed its lease
   guard_goes_on,
   guard_dies,
   orphaned,  // the agent learns that its guard is dead
@@ -52,8 +52,8 @@ enum class Kind : std::uint8_t {
   client_connects,
   owner_found,  // an agent has determined the owner of a connection
   stalls,       // an agent's hang limit expires without progress
-  looked,       // it has inspected its workers
-  waits_due,    // it reports their wait times
+  looked,       // the agent has inspected its workers
+  waits_due,    // the agent reports its workers' wait times
   // the world
   start_place,
   thaw_agent,
@@ -65,11 +65,11 @@ enum class Kind : std::uint8_t {
 
 struct Happening {
   Kind kind = Kind::tick;
-  std::uint8_t side = 0;      // of a connection; or a small number that depends on the kind
-  std::uint32_t subject = 0;  // connection, agent, place, machine
-  std::uint64_t detail = 0;   // generation, length, …
+  std::uint8_t side = 0;      // side of a connection, or a small number that depends on the kind
+  std::uint32_t subject = 0;  // index of a connection, agent, place or machine
+  std::uint64_t detail = 0;   // depends on the kind: generation, length, …
   std::shared_ptr<const RoundMessage> message;
-  std::shared_ptr<const std::string> bytes;  // level B, instead of the message
+  std::shared_ptr<const std::string> bytes;  // level B: bytes instead of the message
 };
 
 class EventQueue {

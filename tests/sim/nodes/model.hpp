@@ -21,10 +21,10 @@ namespace muster::sim {
 struct Workers {
   bool alive = false;
   bool stopping = false;
-  bool finished = false;         // all exited successfully
-  bool counted = false;          // by the checkers
-  bool failed = false;           // at least one
-  std::uint64_t generation = 0;  // distinguishes events of an earlier set from this one's
+  bool finished = false;         // all of them exited successfully
+  bool counted = false;          // the checkers count these workers as running
+  bool failed = false;           // at least one of them failed
+  std::uint64_t generation = 0;  // identifies events of an earlier set of workers
   RoundPtr round;
   std::int32_t group_rank = 0;
   VirtualTime since{};
@@ -47,7 +47,7 @@ struct Agent {
   std::uint32_t place = 0;
   std::uint32_t machine = 0;
   NodeInfo info;
-  std::string label;  // in traces
+  std::string label;  // name of the agent in traces
   std::unique_ptr<NodeCore> core;
   bool process = true;    // false if dead or exited
   bool frozen = false;    // SIGSTOP
@@ -57,9 +57,9 @@ struct Agent {
   bool listener_known = false;
   Ending ending = Ending::none;
   VirtualTime ended_at{};
-  std::optional<VirtualTime> killed_at;  // while all other nodes ran the same round
+  std::optional<VirtualTime> killed_at;  // set if all other nodes ran the same round at that time
   VirtualTime swept_at{};
-  std::string reason;  // for a failed ending
+  std::string reason;  // reason for a failed ending
   std::optional<VirtualTime> armed;
   std::optional<VirtualTime> guard_at;  // its workers die at this time unless the lease is renewed
   bool guard_posted = false;
@@ -68,10 +68,10 @@ struct Agent {
   VirtualTime excused_until{};  // its workers do not count until then, as after a thaw
   Workers workers;
   std::uint32_t file = kNobody;  // its record, unless every one is locked
-  std::deque<Memory> recording;  // being written to disk
+  std::deque<Memory> recording;  // records being written to disk
   RoundId recalled{};            // the last round that it or a previous agent started
   std::set<NodeId> formerly;     // agents for which it testifies
-  RoundId inherited{};           // the last round in their record
+  RoundId inherited{};           // the last round in the record of those agents
   RoundId told;                  // the last round that it was told to run
   RoundId store_asked;
   RoundPtr proposed;       // the last proposal that it received
@@ -80,17 +80,17 @@ struct Agent {
   RoundPtr accepted_base;
   NodeId follows = 0;         // the node that welcomed it last
   VirtualTime heard{};        // last message from its coordinator
-  bool out_of_touch = false;  // when the job was closed elsewhere
+  bool out_of_touch = false;  // it was out of touch when the job was closed elsewhere
   std::size_t unchecked_steps = 0;
   std::set<std::string> verdicts;  // verdicts on hangs that it has received
-  std::deque<NodeEvent> deferred;  // delivered when it continues
+  std::deque<NodeEvent> deferred;  // events to deliver when the agent continues
 };
 
 struct Place {
   std::uint32_t machine = 0;
   std::string name;
   std::int32_t node_rank = -1;
-  std::uint32_t agent = kNobody;  // the live one
+  std::uint32_t agent = kNobody;  // the live agent of this place
   std::uint32_t started = 0;
   bool has_disk = false;
 };
@@ -112,7 +112,7 @@ struct MachineState {
 
 // The workers' behaviour in a round, decided when it first runs.
 struct RoundPlan {
-  std::int32_t failing = -1;  // group rank
+  std::int32_t failing = -1;  // group rank of the node whose worker fails
   Duration fails_after{};
   bool permanent = false;
   bool finishes = false;

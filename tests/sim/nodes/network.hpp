@@ -94,8 +94,8 @@ class Network {
     std::uint32_t agent = kNobody;
     LinkId link = 0;
     bool open = false;
-    bool dropped = false;   // by its agent
-    VirtualTime arrival{};  // of the last item in flight to this end
+    bool dropped = false;   // the agent has dropped the connection
+    VirtualTime arrival{};  // arrival time of the last item in flight to this end
     std::vector<Happening> held;
     VirtualTime held_since{};
     std::unique_ptr<ByteSide> bytes;

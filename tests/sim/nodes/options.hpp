@@ -14,18 +14,18 @@
 namespace muster::sim {
 
 enum class Fault : std::uint8_t {
-  kill_agent,      // SIGKILL: its kernel closes its sockets
-  lose_machine,    // power lost: silence; returns empty, or never
+  kill_agent,      // SIGKILL: the kernel closes the agent's sockets
+  lose_machine,    // the machine loses power; it returns without its state, or never
   freeze_agent,    // SIGSTOP, or a very busy machine; guard and workers keep running
   freeze_machine,  // everything on it stops
   cut,             // some machines cannot reach the others
   cut_one_way,
-  reset,       // of one connection
-  stall,       // of one direction of one connection
+  reset,       // resets one connection
+  stall,       // stalls one direction of one connection
   black_hole,  // a connection that delivers nothing any more
   leave,       // SIGTERM to an agent
   join,        // an additional node, or one that had left
-  fail,        // of a worker, in addition to those planned for the round
+  fail,        // a worker fails, in addition to the failures planned for the round
   stop_guard,  // SIGSTOP, repeatedly, usually while its agent is frozen
   kill_guard,  // SIGKILL, usually while its agent is frozen
 };

@@ -33,7 +33,7 @@ class ByteSide {
  private:
   RoundDecoder decoder_;
   std::string rest_;
-  std::string waiting_;  // our preamble, or frames
+  std::string waiting_;  // bytes to send: our preamble, or frames
   bool greeted_ = false;
 };
 

@@ -17,7 +17,7 @@ struct Operation {
   Request request;  // without pointers
   std::size_t ranks = 1;
   bool in_place = false;
-  int hosts = 0;  // of a multi-step all-reduce
+  int hosts = 0;  // number of hosts in a multi-step all-reduce
   std::vector<Bytes> inputs;
 
   Operation(Request r, std::size_t n, std::uint64_t seed, bool place = false)

@@ -140,7 +140,7 @@ inline bool less(std::uint64_t a, std::uint64_t b, DType dtype) {
 struct Fold {
   Op op = Op::sum;
   DType dtype = DType::f32;
-  double scale = 1;  // of premul_sum
+  double scale = 1;  // factor of premul_sum
   // The number of hosts whose f16 and bf16 results are rounded on the way; 0: rounded only once.
   int hosts = 0;
 };

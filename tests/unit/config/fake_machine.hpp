@@ -28,7 +28,7 @@ struct FakeMachine : Machine {
   MigSlices slices;
   Result<NumaPlan> numa = NumaPlan{};
   mutable NumaRequest asked{};
-  mutable int questions = 0;  // about devices
+  mutable int questions = 0;  // number of queries about devices
 
   [[nodiscard]] std::string hostname() const override { return name; }
 

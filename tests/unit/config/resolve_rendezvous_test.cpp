@@ -164,10 +164,10 @@ TEST_CASE("resolve: many nodes without a place to meet are refused with what to 
 }
 
 TEST_CASE("resolve: several nodes never become a standalone job") {
-  CHECK(error({"--nnodes=2", "--standalone"}).find("--standalone is for one node") !=
+  CHECK(error({"--nnodes=2", "--standalone"}).find("--standalone starts a single-node job") !=
         std::string::npos);
   CHECK(error({"--nnodes=1:2", "--standalone", "--rdzv-endpoint=h:1"})
-            .find("--standalone is for one node") != std::string::npos);
+            .find("--standalone starts a single-node job") != std::string::npos);
   CHECK(config({"--nnodes=1", "--standalone"}).standalone);
 }
 

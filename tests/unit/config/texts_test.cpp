@@ -154,7 +154,7 @@ TEST_CASE("help: one group, verbatim") {
         "  --quick-failures N|off      give up after N startup failures in a row [3]\n"
         "  --shutdown-timeout SECONDS  time from SIGTERM to SIGKILL, for workers and\n"
         "                              leftover processes; 0: kill at once [30]\n"
-        "  --signals-to-handle NAMES   forward these to the workers, then stop the job\n"
+        "  --signals-to-handle NAMES   signals to forward before muster stops the job\n"
         "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]\n"
         "  --signal-delivery HOW       group: workers get signals directly; leader:\n"
         "                              muster forwards them [auto]\n"

@@ -21,13 +21,13 @@ namespace muster::straggler {
 struct JobShape {
   int ranks = 4;
   double step = 0.1;         // seconds of compute time per step
-  int operations = 1;        // per step
+  int operations = 1;        // operations per step
   double exchange = 0.01;    // an operation's own share of its part of the step
   double noise = 0;          // standard deviation of the work per step
-  double drift = 0;          // the same for a lasting disturbance
+  double drift = 0;          // standard deviation of a lasting disturbance
   double drift_lasts = 0.1;  // duration of a disturbance
   bool tells_steps = false;
-  bool keeps_calls = false;        // for logs()
+  bool keeps_calls = false;        // keep the calls that logs() returns
   std::vector<double> extra = {};  // by rank: additional work, as a fraction of the others'
 };
 
@@ -160,7 +160,7 @@ inline double seconds(Duration time) {
 
 struct Seen {
   std::vector<StragglerEffect> effects;
-  double at = 0;            // time of the first one
+  double at = 0;            // time of the first effect
   std::uint64_t steps = 0;  // number of steps by then
 };
 

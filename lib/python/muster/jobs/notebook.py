@@ -8,7 +8,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from .launching import launch
 
 _PRECISIONS = ("no", "fp16", "bf16", "fp8")
-_ANY_PORT = ("0", "29500")  # Accelerate's default: on one machine it means any free port
+# 29500 is Accelerate's default. On one machine, both values mean any free port.
+_ANY_PORT = ("0", "29500")
 
 
 def gpus() -> int:

@@ -54,7 +54,7 @@ class Order {
 
   std::vector<Clock> streams_;
   Clock host_;
-  std::vector<Use> uses_;  // that the host does not know to have completed
+  std::vector<Use> uses_;  // uses that may not have completed, as far as the host knows
 };
 
 }  // namespace muster::fake

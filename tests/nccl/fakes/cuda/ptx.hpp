@@ -46,7 +46,7 @@ enum class SlotKind : char {
 struct Slot {
   std::string name;
   SlotKind kind = SlotKind::constant;
-  std::uint64_t value = 0;  // of a constant
+  std::uint64_t value = 0;  // value of a constant
 
   [[nodiscard]] bool is_register() const {
     return kind != SlotKind::special && kind != SlotKind::parameter && kind != SlotKind::constant;
@@ -62,11 +62,11 @@ inline constexpr std::array kSpecialNames = {"%tid.x", "%ntid.x", "%ctaid.x", "%
 
 struct Instruction {
   Op op = Op::end;
-  std::uint8_t bytes = 0;               // of one element in memory
+  std::uint8_t bytes = 0;               // size of one element in memory
   std::uint8_t sources = 0;             // number of entries in `from`
   std::uint8_t targets = 0;             // number of entries in `to`
   std::uint32_t next = 0;               // target of a branch
-  std::uint32_t line = 0;               // in the text
+  std::uint32_t line = 0;               // line number in the PTX text
   std::uint64_t mask = 0;               // the bits that a result keeps
   std::array<SlotNumber, 4> to = {};    //
   std::array<SlotNumber, 5> from = {};  // for memory: the address, then the values to store

@@ -17,8 +17,8 @@ struct Form {
   // lower-case letter also permits an integer constant, and s also a special register. For load and
   // store: the letter of the data.
   std::string_view operands;
-  std::uint8_t bytes = 0;  // for load and store: per element
-  std::uint8_t count = 0;  // and their number
+  std::uint8_t bytes = 0;  // for load and store: bytes per element
+  std::uint8_t count = 0;  // for load and store: number of elements
 };
 
 [[nodiscard]] std::span<const Form> all_forms();

@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kInstructionsMax = std::uint64_t{1} << 22;
 
 struct Launch {
   std::uint32_t blocks = 1;
-  std::uint32_t threads = 1;  // of a block
+  std::uint32_t threads = 1;  // threads per block
   std::vector<std::uint64_t> parameters;
 };
 

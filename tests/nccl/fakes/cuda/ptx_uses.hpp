@@ -11,8 +11,8 @@ namespace muster::fake {
 
 struct ThreadUse {
   std::uint64_t begin = 0;
-  std::uint64_t thread = 0;  // number in the whole grid
-  std::uint32_t line = 0;    // of the instruction
+  std::uint64_t thread = 0;  // thread number in the whole grid
+  std::uint32_t line = 0;    // line of the instruction in the PTX text
   std::uint16_t bytes = 0;
   bool write = false;
 

@@ -24,15 +24,15 @@ struct Context {
 };
 
 struct Stream {
-  int number = 0;  // in Order
+  int number = 0;  // number of the stream in Order
   int device = 0;
   std::deque<std::function<void()>> tasks;
-  std::uint64_t given = 0;  // number of tasks so far
+  std::uint64_t given = 0;  // number of tasks queued so far
   std::uint64_t done = 0;
   bool closing = false;
   bool legacy = false;  // the default stream
   bool captures = false;
-  std::string held;  // the reason why it must not be used now; empty if it may
+  std::string held;  // why the stream must not be used now; empty if it may be
 };
 
 struct Event {

@@ -36,16 +36,16 @@ struct Comm {
   std::unique_ptr<Segment> segment;  // after the startup job has created it
   std::atomic<Life> life{Life::alive};
 
-  std::atomic<int> result{ncclSuccess};  // its asynchronous error
-  std::atomic<bool> job_runs{false};     // starting, splitting, finalizing
+  std::atomic<int> result{ncclSuccess};  // the communicator's asynchronous error
+  std::atomic<bool> job_runs{false};     // true while starting, splitting or finalizing
   std::thread job;
   std::atomic<long> polls_left{0};  // an operation remains in progress for this many polls
   std::atomic<bool> aborting{false};
 
-  std::atomic<const char*> inside{nullptr};  // the name of that call
-  std::atomic<int> kernels{0};               // queued or running
+  std::atomic<const char*> inside{nullptr};  // the NCCL call that a thread is in
+  std::atomic<int> kernels{0};               // number of queued or running kernels
   CUstream stream = nullptr;
-  std::set<std::size_t> connected;  // for these collectives
+  std::set<std::size_t> connected;  // kinds of collectives whose ranks are connected
   std::uint64_t operations = 0;
   int splits = 0;
   int next_scalar = ncclNumOps;

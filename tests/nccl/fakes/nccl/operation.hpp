@@ -25,7 +25,7 @@ struct Operation {
   std::size_t count;  // as counted by NCCL for this call
   ncclDataType_t type;
   Reduction reduction;
-  int root;  // or the peer
+  int root;  // root, or the peer of a transfer
   std::uint64_t number = 0;
 };
 

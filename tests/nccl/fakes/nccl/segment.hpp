@@ -24,7 +24,7 @@ struct Member {
   int color;
   int key;
   std::array<char, 64> host;
-  std::array<char, 128> call;  // its current operation
+  std::array<char, 128> call;  // current operation of the member
   std::array<unsigned char, kChunk> data;
 };
 
