@@ -5,6 +5,7 @@ import inspect
 import io
 import multiprocessing
 import os
+import select
 import signal
 import socket
 import stat
@@ -19,7 +20,7 @@ from unittest import mock
 import muster
 from muster.jobs.listener import Answers, Listener
 from support import DEADLINE, ROOT, FolderCase, free_port
-from cases import eventually, find_pids
+from cases import environment_without, eventually, find_pids, spawn
 
 HERE = os.path.abspath(__file__)
 TOKEN = "MUSTER_TEST_TOKEN"
@@ -204,6 +205,29 @@ class Results(LaunchCase):
                                  [text])
             self.assertEqual(err.getvalue(), text)
 
+    def test_dots_reach_a_pipe_and_a_terminal_while_the_rank_waits(self):
+        """Python buffers output to a pipe, and to a terminal until the end of the line."""
+        for stream_ends in (os.pipe, os.openpty):
+            folder = os.path.join(self.folder, stream_ends.__name__)
+            os.mkdir(folder)
+            (out, caller_out), (err, caller_err) = stream_ends(), stream_ends()
+            for end in (out, err):
+                self.addCleanup(os.close, end)
+            caller = spawn(self, [sys.executable, HERE, "dotting", folder],
+                           env=environment_without("PYTHONUNBUFFERED"), stdin=subprocess.DEVNULL,
+                           stdout=caller_out, stderr=caller_err)
+            os.close(caller_out)
+            os.close(caller_err)
+            for end in (out, err):
+                shown = b""
+                while shown != b"...":
+                    self.assertTrue(select.select([end], [], [], DEADLINE)[0], shown)
+                    piece = os.read(end, 100)
+                    self.assertTrue(piece, "the caller has exited")
+                    shown += piece
+            touch(folder, "seen")
+            self.assertEqual(caller.wait(DEADLINE), 0)
+
     def test_a_program(self):
         path = os.path.join(self.folder, "program.py")
         with open(path, "w", encoding="utf-8") as file:
@@ -360,6 +384,16 @@ def interrupted(folder):
     except KeyboardInterrupt:
         print("interrupted,", "alive" if len(of_job(os.environ[TOKEN])) > 1 else "gone", flush=True)
     print(muster.launch(rank), flush=True)
+
+
+def dotting(folder):
+    """The caller in test_dots_reach_a_pipe_and_a_terminal_while_the_rank_waits."""
+    def write_dots():
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("...")
+            stream.flush()
+        eventually(lambda: os.path.exists(os.path.join(folder, "seen")), "the test has read them")
+    muster.launch(write_dots, nproc=1, label=False)
 
 
 def forgotten(folder):
@@ -534,7 +568,7 @@ class Notebooks(LaunchCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] in ("interrupted", "forgotten"):
+    if len(sys.argv) == 3 and sys.argv[1] in ("interrupted", "forgotten", "dotting"):
         globals()[sys.argv[1]](sys.argv[2])
     else:
         unittest.main(verbosity=2)
