@@ -58,6 +58,20 @@ def of_job(token):
     return find_pids(f"{TOKEN}={token}")
 
 
+def of_batch_script(nodes):
+    """The variables of a batch script of Slurm on two machines."""
+    return {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2",
+            "SLURM_JOB_NODELIST": nodes, "SLURM_NODELIST": nodes}
+
+
+def of_task(nodes, node):
+    """The variables of one of two tasks that srun starts there."""
+    return {**of_batch_script(nodes), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2",
+            "SLURM_NODEID": node, "SLURM_STEP_NODELIST": nodes, "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_PROCID": node, "SLURM_NTASKS": "2", "SLURM_LOCALID": "0",
+            "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+
+
 class LaunchCase(FolderCase):
     def launch(self, function, *args, **more):
         """Returns the results; self.out and self.err contain the output."""
@@ -134,15 +148,34 @@ class Results(LaunchCase):
     def test_within_an_allocation_it_is_a_job_of_this_machine(self):
         def function():
             return os.environ["WORLD_SIZE"]
-        # The environment of a batch script on two machines, and of a task of srun alongside others.
-        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2",
-               "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NODELIST": "n[1-2]"}
-        step = {**job, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "0",
-                "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0",
-                "SLURM_NTASKS": "2", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
-        for variables in (job, step):
+        for variables in (of_batch_script("n[1-2]"), of_task("n[1-2]", "0")):
             with mock.patch.dict(os.environ, variables):
                 self.assertEqual(self.launch(function), ["2", "2"])
+
+    def test_two_trials_at_once_in_an_allocation_do_not_share_a_world(self):
+        def function(trial, folder):
+            import array
+            touch(folder, f"{trial} {rank()}")
+            eventually(lambda: len(os.listdir(folder)) == 4, "all ranks of both trials run")
+            with muster.Communicator.from_env() as comm:
+                return comm.rank, comm.all_reduce(array.array("f", [trial])).tolist()
+
+        def run(trial, folder, variables):
+            found[trial] = muster.launch(function, trial, folder, env=variables, label=False)
+        nodes = "localhost,n2"  # both tasks can reach the first one
+        for name, both in (("script", [of_batch_script(nodes)] * 2),
+                           ("tasks", [of_task(nodes, node) for node in "01"])):
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder)
+            found = {}
+            trials = [threading.Thread(target=run, args=(trial, folder, variables), daemon=True)
+                      for trial, variables in zip((1, 10), both)]
+            for each in trials:
+                each.start()
+            for each in trials:
+                each.join(DEADLINE)
+            self.assertEqual(found, {1: [(0, [2.0]), (1, [2.0])], 10: [(0, [20.0]), (1, [20.0])]},
+                             name)
 
     def test_functions_do_not_run_on_other_hosts(self):
         for name in ("hosts", "hostfile"):
