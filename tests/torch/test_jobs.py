@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real PyTorch jobs under muster, with the PyTorch of the interpreter that runs this file."""
+import importlib.util
 import json
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 import support
@@ -158,6 +160,51 @@ class Reports(JobTest):
     def test_an_undecorated_script_has_its_traceback_found(self):
         _, report, _ = self.launch_failing("plain")
         self.assert_root_cause(report)
+
+
+# Runs a file like a notebook cell: __main__ has no file, and the source is only in linecache.
+CELL = """
+import linecache, sys
+with open(sys.argv[1]) as file:
+    text = file.read()
+name = "/tmp/ipykernel_7/1.py"
+linecache.cache[name] = len(text), None, text.splitlines(True), name
+exec(compile(text, name, "exec"))
+"""
+
+
+class Source(support.PackageCase):
+    """Functions of a program that muster.launch calls have their source. Uses cloudpickle 3.1.3 or
+    later (scripts/pythons), which replaces the names of files."""
+
+    def setUp(self):
+        super().setUp()
+        found = support.run([os.path.join(support.ROOT, "scripts/pythons")], timeout=500)
+        version = "{}.{}".format(*sys.version_info)
+        modules, = [line.split()[2] for line in self.succeeded(found).splitlines()
+                    if line.split()[0] == version]
+        path = os.path.join(self.folder, "path")  # without the NumPy in that folder
+        os.mkdir(path)
+        os.symlink(os.path.join(modules, "cloudpickle"), os.path.join(path, "cloudpickle"))
+        self.environment.update(MUSTER_BIN=support.program("muster"), PYTHONPATH=os.pathsep.join(
+            (path, self.environment["PYTHONPATH"])))
+
+    def assert_compiled(self, *words):
+        """torch.jit.script and triton.jit can read the functions. The worker has a stand-in for
+        Triton, which Debian lacks."""
+        done = support.run([sys.executable, *words, worker("compiles_source.py")],
+                           env=self.environment)
+        compiler, *shown = self.succeeded(done).splitlines()
+        self.assertEqual(compiler == "__main__", importlib.util.find_spec("triton") is None)
+        self.assertEqual(shown, [
+            "1.0", "def write_length(pointer, length):", "    pointer.write(length)", "",
+            "def nested(pointer):", "    return pointer", ""])
+
+    def test_compilers_find_the_functions_of_a_script(self):
+        self.assert_compiled()
+
+    def test_compilers_find_the_functions_of_a_notebook(self):
+        self.assert_compiled("-c", CELL)
 
 
 if __name__ == "__main__":
