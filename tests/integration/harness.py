@@ -83,10 +83,18 @@ class Job:
 
     def stderr_until(self, pattern):
         """Reads the launcher's standard error until the pattern is found; returns all of it."""
+        return self.read_until(self.process.stderr, pattern)
+
+    def stdout_until(self, pattern):
+        """The same for its standard output."""
+        return self.read_until(self.process.stdout, pattern)
+
+    @staticmethod
+    def read_until(stream, pattern):
         said = b""
         while not re.search(pattern, said):
-            assert select.select([self.process.stderr], [], [], DEADLINE)[0], said
-            piece = os.read(self.process.stderr.fileno(), 4096)
+            assert select.select([stream], [], [], DEADLINE)[0], said
+            piece = os.read(stream.fileno(), 4096)
             assert piece, said
             said += piece
         return said

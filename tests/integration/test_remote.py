@@ -117,13 +117,14 @@ for number in range(0, 2000, 2):
         self.assertEqual(sorted(ended.out.splitlines()), sorted(wanted))
 
     def shown_while_it_runs(self, hosts, text, wanted):
-        """The program writes `text`, which does not end a line, and exits once the console has
-        shown what the test expects."""
-        job = self.hosts(hosts, *self.shell(
-            f"printf '{text}' >&2; until [ -e {self.folder}/seen ]; do sleep 0.01; done"))
-        job.stderr_until(wanted)
-        (self.folder / "seen").touch()
-        self.assertEqual(job.end().code, 0)
+        """The program writes `text`, which does not end a line, to its output, and exits once the
+        console has shown what the test expects. The same again with standard error."""
+        for stream, seen in ((1, self.folder / "seen1"), (2, self.folder / "seen2")):
+            job = self.hosts(hosts, *self.shell(
+                f"printf '{text}' >&{stream}; until [ -e {seen} ]; do sleep 0.01; done"))
+            (job.stdout_until if stream == 1 else job.stderr_until)(wanted)
+            seen.touch()
+            self.assertEqual(job.end().code, 0)
 
     def test_a_progress_bar_of_each_machine_moves_while_it_runs(self):
         self.shown_while_it_runs("127.0.0.1,127.0.0.2", r"\r10%%\r20%%", rb"(?s)10%.*10%")

@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import textwrap
+import venv
 
 from harness import eventually, free_port, read
 from warm_case import COLD, COUNTED, WarmCase
@@ -88,6 +89,64 @@ class Shared(WarmCase):
         self.assertEqual(len({line[1] for line in lines}), 1, ended)
         self.assertNotEqual(lines[0][1], self.imports()[0][1])
         self.assertEqual({line[2] for line in lines}, {"True"})
+
+
+# Maps packages to their directories, like the finder that setuptools generates.
+FINDER = """
+import importlib.util, os, sys
+class EditableFinder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in MAPPING:
+            file = os.path.join(MAPPING[name], "__init__.py")
+            return importlib.util.spec_from_file_location(name, file)
+def install():
+    sys.meta_path.append(EditableFinder)
+"""
+
+
+class Editable(WarmCase):
+    """A package that is installed with `pip install -e`: the first attempt changes one of its
+    submodules."""
+
+    def setUp(self):
+        super().setUp()
+        home = self.folder / "environment"
+        venv.create(home, symlinks=True)
+        self.env.update(PYTHON_EXEC=str(home / "bin/python"))
+        self.packages, = home.glob("lib/python*/site-packages")
+        self.sources = self.folder / "project" / "src"
+        (self.sources / "edited").mkdir(parents=True)
+        (self.sources / "edited" / "__init__.py").touch()
+        (self.sources / "edited" / "part.py").write_text(COUNTED.format(version="old"))
+
+    def assert_new_code_runs(self):
+        ended = self.warm("""
+            import edited.part, os, pathlib, signal, sys
+            print(edited.part.version, flush=True)
+            if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+                if os.environ["RANK"] == "1":
+                    signal.pause()
+                file = pathlib.Path(edited.part.__file__)
+                file.write_text(file.read_text().replace("old", "newer"))
+                sys.exit(1)
+            """, "--max-restarts=1", modules="auto", code=0)
+        self.assertNotIn(COLD, ended.err)
+        self.assertEqual(ended.out.split()[-2:], ["newer"] * 2, ended)
+        # Once in each process from which the workers of an attempt are forked.
+        self.assertEqual([version for version, _ in self.imports()], ["old", "newer"], ended)
+
+    def test_new_code_of_a_package_on_a_path_of_a_pth_file_runs_after_a_restart(self):
+        (self.packages / "__editable__.edited-1.0.pth").write_text(f"{self.sources}\n")
+        self.assert_new_code_runs()
+
+    def test_new_code_of_a_package_that_a_finder_maps_runs_after_a_restart(self):
+        mapping = {"edited": str(self.sources / "edited")}
+        (self.packages / "__editable___edited_1_0_finder.py").write_text(
+            f"MAPPING = {mapping!r}\n{FINDER}")
+        (self.packages / "__editable__.edited-1.0.pth").write_text(
+            "import __editable___edited_1_0_finder; __editable___edited_1_0_finder.install()\n")
+        self.assert_new_code_runs()
 
 
 class ManyNodes(WarmCase):

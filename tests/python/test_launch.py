@@ -5,6 +5,7 @@ import inspect
 import io
 import multiprocessing
 import os
+import select
 import signal
 import socket
 import stat
@@ -19,7 +20,7 @@ from unittest import mock
 import muster
 from muster.jobs.listener import Answers, Listener
 from support import DEADLINE, ROOT, FolderCase, free_port
-from cases import eventually, find_pids
+from cases import environment_without, eventually, find_pids, spawn
 
 HERE = os.path.abspath(__file__)
 TOKEN = "MUSTER_TEST_TOKEN"
@@ -55,6 +56,20 @@ def touch(folder, name):
 def of_job(token):
     """The processes that carry this token in their environment."""
     return find_pids(f"{TOKEN}={token}")
+
+
+def of_batch_script(nodes):
+    """The variables of a batch script of Slurm on two machines."""
+    return {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2",
+            "SLURM_JOB_NODELIST": nodes, "SLURM_NODELIST": nodes}
+
+
+def of_task(nodes, node):
+    """The variables of one of two tasks that srun starts there."""
+    return {**of_batch_script(nodes), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2",
+            "SLURM_NODEID": node, "SLURM_STEP_NODELIST": nodes, "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_PROCID": node, "SLURM_NTASKS": "2", "SLURM_LOCALID": "0",
+            "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
 
 
 class LaunchCase(FolderCase):
@@ -133,15 +148,34 @@ class Results(LaunchCase):
     def test_within_an_allocation_it_is_a_job_of_this_machine(self):
         def function():
             return os.environ["WORLD_SIZE"]
-        # The environment of a batch script on two machines, and of a task of srun alongside others.
-        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2",
-               "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NODELIST": "n[1-2]"}
-        step = {**job, "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODEID": "0",
-                "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0",
-                "SLURM_NTASKS": "2", "SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
-        for variables in (job, step):
+        for variables in (of_batch_script("n[1-2]"), of_task("n[1-2]", "0")):
             with mock.patch.dict(os.environ, variables):
                 self.assertEqual(self.launch(function), ["2", "2"])
+
+    def test_two_trials_at_once_in_an_allocation_do_not_share_a_world(self):
+        def function(trial, folder):
+            import array
+            touch(folder, f"{trial} {rank()}")
+            eventually(lambda: len(os.listdir(folder)) == 4, "all ranks of both trials run")
+            with muster.Communicator.from_env() as comm:
+                return comm.rank, comm.all_reduce(array.array("f", [trial])).tolist()
+
+        def run(trial, folder, variables):
+            found[trial] = muster.launch(function, trial, folder, env=variables, label=False)
+        nodes = "localhost,n2"  # both tasks can reach the first one
+        for name, both in (("script", [of_batch_script(nodes)] * 2),
+                           ("tasks", [of_task(nodes, node) for node in "01"])):
+            folder = os.path.join(self.folder, name)
+            os.mkdir(folder)
+            found = {}
+            trials = [threading.Thread(target=run, args=(trial, folder, variables), daemon=True)
+                      for trial, variables in zip((1, 10), both)]
+            for each in trials:
+                each.start()
+            for each in trials:
+                each.join(DEADLINE)
+            self.assertEqual(found, {1: [(0, [2.0]), (1, [2.0])], 10: [(0, [20.0]), (1, [20.0])]},
+                             name)
 
     def test_functions_do_not_run_on_other_hosts(self):
         for name in ("hosts", "hostfile"):
@@ -203,6 +237,29 @@ class Results(LaunchCase):
                 self.assertEqual(muster.launch(function, folder, text, nproc=1, label=False),
                                  [text])
             self.assertEqual(err.getvalue(), text)
+
+    def test_dots_reach_a_pipe_and_a_terminal_while_the_rank_waits(self):
+        """Python buffers output to a pipe, and to a terminal until the end of the line."""
+        for stream_ends in (os.pipe, os.openpty):
+            folder = os.path.join(self.folder, stream_ends.__name__)
+            os.mkdir(folder)
+            (out, caller_out), (err, caller_err) = stream_ends(), stream_ends()
+            for end in (out, err):
+                self.addCleanup(os.close, end)
+            caller = spawn(self, [sys.executable, HERE, "dotting", folder],
+                           env=environment_without("PYTHONUNBUFFERED"), stdin=subprocess.DEVNULL,
+                           stdout=caller_out, stderr=caller_err)
+            os.close(caller_out)
+            os.close(caller_err)
+            for end in (out, err):
+                shown = b""
+                while shown != b"...":
+                    self.assertTrue(select.select([end], [], [], DEADLINE)[0], shown)
+                    piece = os.read(end, 100)
+                    self.assertTrue(piece, "the caller has exited")
+                    shown += piece
+            touch(folder, "seen")
+            self.assertEqual(caller.wait(DEADLINE), 0)
 
     def test_a_program(self):
         path = os.path.join(self.folder, "program.py")
@@ -360,6 +417,16 @@ def interrupted(folder):
     except KeyboardInterrupt:
         print("interrupted,", "alive" if len(of_job(os.environ[TOKEN])) > 1 else "gone", flush=True)
     print(muster.launch(rank), flush=True)
+
+
+def dotting(folder):
+    """The caller in test_dots_reach_a_pipe_and_a_terminal_while_the_rank_waits."""
+    def write_dots():
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("...")
+            stream.flush()
+        eventually(lambda: os.path.exists(os.path.join(folder, "seen")), "the test has read them")
+    muster.launch(write_dots, nproc=1, label=False)
 
 
 def forgotten(folder):
@@ -534,7 +601,7 @@ class Notebooks(LaunchCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3 and sys.argv[1] in ("interrupted", "forgotten"):
+    if len(sys.argv) == 3 and sys.argv[1] in ("interrupted", "forgotten", "dotting"):
         globals()[sys.argv[1]](sys.argv[2])
     else:
         unittest.main(verbosity=2)

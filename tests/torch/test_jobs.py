@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real PyTorch jobs under muster, with the PyTorch of the interpreter that runs this file."""
+import glob
+import importlib.util
 import json
 import os
 import re
+import select
+import signal
 import subprocess
+import sys
 import unittest
+import uuid
 
 import support
+from cases import find_pids, kill_at_end
 from support import worker
 
 DIGITS = os.path.join(support.EXAMPLES, "digits_ddp.py")
@@ -158,6 +165,128 @@ class Reports(JobTest):
     def test_an_undecorated_script_has_its_traceback_found(self):
         _, report, _ = self.launch_failing("plain")
         self.assert_root_cause(report)
+
+
+class SharedTensors(JobTest):
+    """Tensors in files in /dev/shm (the sharing strategy "file_system"). A daemon of each rank,
+    PyTorch's torch_shm_manager, removes the rank's files after its death."""
+
+    def start(self, code, *options):
+        self.token = f"MUSTER_TEST_TOKEN={uuid.uuid4().hex}"
+        fifo = os.path.join(self.folder, "fifo")
+        if not os.path.exists(fifo):
+            os.mkfifo(fifo)
+        self.fifo = os.open(fifo, os.O_RDWR)
+        self.addCleanup(os.close, self.fifo)
+        env = dict([self.token.split("=")], **self.environment)
+        return kill_at_end(self, subprocess.Popen(
+            [support.program("muster"), "--nproc-per-node=2", *options,
+             worker("shares_tensors.py"), fifo, str(code)], text=True,
+            env=support.clean_environment(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE))
+
+    def managers(self):
+        found = []
+        for pid in find_pids(self.token):
+            try:
+                found += [pid] * os.readlink(f"/proc/{pid}/exe").endswith("/torch_shm_manager")
+            except OSError:
+                pass  # it has exited
+        return found
+
+    def files_of_attempt(self, job):
+        """Waits until both ranks share tensors. Returns a function that lists their files."""
+        shown = b""
+        while shown.count(b"\n") < 2:
+            self.assertTrue(select.select([job.stdout], [], [], support.DEADLINE)[0], shown)
+            piece = os.read(job.stdout.fileno(), 4096)
+            if not piece:
+                self.fail(job.communicate()[1])
+            shown += piece
+        ranks = [line.split()[1:] for line in shown.decode().splitlines()]
+
+        def files():
+            return {file for pid, _ in ranks for file in glob.glob(f"/dev/shm/torch_{pid}_*")}
+        self.assertEqual(files(), {f"/dev/shm{name}" for _, name in ranks})
+        self.assertEqual(len(self.managers()), 2)
+        return files
+
+    def proceed(self):
+        os.write(self.fifo, b"xx")
+
+    def assert_ended(self, job, code, *attempts):
+        out, err = job.communicate(timeout=support.DEADLINE)
+        self.assertEqual(job.returncode, code, out + err)
+        self.assertEqual([files() for files in attempts], [set()] * len(attempts), err)
+        self.assertEqual(find_pids(self.token), [])
+
+    def test_no_file_remains_after_a_failure_and_after_success(self):
+        job = self.start(3, "--max-restarts=1")
+        first = self.files_of_attempt(job)
+        self.proceed()
+        second = self.files_of_attempt(job)
+        self.assertEqual(first(), set())
+        self.proceed()
+        self.assert_ended(job, 0, first, second)
+
+    def test_no_file_remains_after_sigterm(self):
+        job = self.start(0)
+        files = self.files_of_attempt(job)
+        job.send_signal(signal.SIGTERM)
+        self.assert_ended(job, 128 + signal.SIGTERM, files)
+
+    def test_no_file_remains_without_a_grace_period(self):
+        job = self.start(3, "--max-restarts=1", "--shutdown-timeout=0")
+        first = self.files_of_attempt(job)
+        self.proceed()
+        second = self.files_of_attempt(job)
+        job.send_signal(signal.SIGTERM)
+        self.assert_ended(job, 128 + signal.SIGTERM, first, second)
+
+
+# Runs a file like a notebook cell: __main__ has no file, and the source is only in linecache.
+CELL = """
+import linecache, sys
+with open(sys.argv[1]) as file:
+    text = file.read()
+name = "/tmp/ipykernel_7/1.py"
+linecache.cache[name] = len(text), None, text.splitlines(True), name
+exec(compile(text, name, "exec"))
+"""
+
+
+class Source(support.PackageCase):
+    """Functions of a program that muster.launch calls have their source. Uses cloudpickle 3.1.3 or
+    later (scripts/pythons), which replaces the names of files."""
+
+    def setUp(self):
+        super().setUp()
+        found = support.run([os.path.join(support.ROOT, "scripts/pythons")], timeout=500)
+        version = "{}.{}".format(*sys.version_info)
+        modules, = [line.split()[2] for line in self.succeeded(found).splitlines()
+                    if line.split()[0] == version]
+        path = os.path.join(self.folder, "path")  # without the NumPy in that folder
+        os.mkdir(path)
+        os.symlink(os.path.join(modules, "cloudpickle"), os.path.join(path, "cloudpickle"))
+        self.environment.update(MUSTER_BIN=support.program("muster"), PYTHONPATH=os.pathsep.join(
+            (path, self.environment["PYTHONPATH"])))
+
+    def assert_compiled(self, *words):
+        """torch.jit.script and triton.jit can read the functions. The worker has a stand-in for
+        Triton, which Debian lacks."""
+        done = support.run([sys.executable, *words, worker("compiles_source.py")],
+                           env=self.environment)
+        compiler, *shown = self.succeeded(done).splitlines()
+        self.assertEqual(compiler == "__main__", importlib.util.find_spec("triton") is None)
+        self.assertEqual(shown, [
+            "1.0", "def write_length(pointer, length):", "    pointer.write(length)", "",
+            "def nested(pointer):", "    return pointer", ""])
+
+    def test_compilers_find_the_functions_of_a_script(self):
+        self.assert_compiled()
+
+    def test_compilers_find_the_functions_of_a_notebook(self):
+        self.assert_compiled("-c", CELL)
 
 
 if __name__ == "__main__":
