@@ -105,6 +105,20 @@ class Processes(JobCase):
             mkfifo {pipe}; setsid sh -c 'cat < {pipe}; touch {done}' & exec 3> {pipe}; exit 3""")
         self.assertEqual((ended.code, done.exists()), (3, True), ended)
 
+    def test_torch_shm_manager_has_time_after_the_agent_was_killed(self):
+        """It removes shared memory once it has had no client for 2 s (tests/torch/test_jobs.py has
+        the real one)."""
+        manager, pipe, done = (self.folder / name for name in ("torch_shm_manager", "pipe", "done"))
+        manager.symlink_to("/bin/sh")
+        job = self.job("--shutdown-timeout=0", "--no-python", "sh", "-c", f"""
+            mkfifo {pipe}; setsid {manager} -c 'cat < {pipe}; sleep 2; touch {done}' &
+            exec 3> {pipe}; touch {self.folder}/up; exec sleep 1000""")
+        self.wait_for("up")
+        os.kill(job.agent(), signal.SIGKILL)
+        ended = job.end()
+        self.assertTrue(done.exists(), ended)
+        self.assert_nothing_left(job)
+
     def test_a_second_signal_says_what_it_kills(self):
         job = self.job(*self.by_rank(*["exec $PUPPET ignore INT touch $DIR/up$RANK wait"] * 2))
         eventually(lambda: len(list(self.folder.glob("up*"))) == 2, "both workers run")

@@ -9,6 +9,7 @@ namespace muster::sim {
 namespace {
 
 constexpr Duration kHelperNeeds = std::chrono::milliseconds(150);  // in seeds without overload
+constexpr Duration kManagerNeeds = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -60,9 +61,20 @@ void SimRunner::add_family(pid_t leader, const WorkerScript& script) {
       scheduler_.after(*script.daemon_runs_for, [this, daemon] { die(daemon, {}); });
     }
   }
+  below.ignores_term = false;
+  if (script.shm_manager) {
+    processes_.at(add(Process{0, -1, below})).manager = true;
+  }
   below.ignores_term = true;
   for (int i = 0; i < script.helpers; ++i) {
     processes_.at(add(Process{leader, -1, below})).helper = true;
+  }
+}
+
+void SimRunner::note_hurried(const Process& process) {
+  if (process.manager && !frees_slowly_ &&
+      (!workers_gone_ || scheduler_.now() < *workers_gone_ + kManagerNeeds)) {
+    ++managers_hurried_;
   }
 }
 
@@ -71,6 +83,7 @@ void SimRunner::ask_to_stop(pid_t pid, int signo) {
   if (process.dead || process.stopping || process.script.ignores_term || signo == SIGCONT) {
     return;
   }
+  note_hurried(process);
   process.stopping = true;
   ExitStatus end = process.script.term_end;
   if (end.signaled) {
@@ -123,6 +136,7 @@ void SimRunner::kill(pid_t pid) {
   if (process.helper && early && !frees_slowly_) {
     ++helpers_killed_early_;
   }
+  note_hurried(process);
   killed_.push_back({pid, "sim", std::nullopt});
   scheduler_.after(soon(), [this, pid] { die(pid, ExitStatus{true, SIGKILL}); });
 }
@@ -140,10 +154,13 @@ std::vector<Leftover> SimRunner::leftovers() const {
   return running();
 }
 
-bool SimRunner::only_deaf_left() const {
-  return std::ranges::all_of(processes_, [](const auto& entry) {
-    return entry.second.dead || entry.second.script.ignores_term;
-  });
+LeftoversSeen SimRunner::look_at_leftovers() const {
+  LeftoversSeen seen{.only_deaf = true};
+  for (const auto& [pid, process] : processes_) {
+    seen.only_deaf = seen.only_deaf && (process.dead || process.script.ignores_term);
+    seen.shm_manager = seen.shm_manager || (process.manager && !process.dead);
+  }
+  return seen;
 }
 
 std::vector<Leftover> SimRunner::take_killed() {
@@ -167,6 +184,8 @@ void SimRunner::let_helpers_exit() {
     if (process.helper) {
       scheduler_.after(std::chrono::milliseconds(random_.between(1, 100)),
                        [this, pid = pid] { die(pid, {}); });
+    } else if (process.manager) {
+      scheduler_.after(kManagerNeeds, [this, pid = pid] { die(pid, {}); });
     }
   }
 }

@@ -25,7 +25,8 @@ struct WorkerScript {
   int group_children = 0;  // processes left in the worker's group, which receive the same signals
   int daemons = 0;         // descendants that left the group
   std::optional<Duration> daemon_runs_for;  // nullopt: until asked to stop or killed
-  int helpers = 0;  // in the group, ignore SIGTERM and exit when all workers are gone
+  int helpers = 0;           // in the group, ignore SIGTERM and exit when all workers are gone
+  bool shm_manager = false;  // a daemon that exits kManagerNeeds after all workers are gone
   bool unkillable = false;
   bool uses_library = false;  // its failures are noticed before it is reaped
   Duration freeing{};         // additional delay from its death to its reaping
@@ -45,7 +46,7 @@ class SimRunner final : public ProcessRunner {
   void kill_everything() override;
   std::vector<Leftover> ask_leftovers() override;
   [[nodiscard]] std::vector<Leftover> leftovers() const override;
-  [[nodiscard]] bool only_deaf_left() const override;
+  [[nodiscard]] LeftoversSeen look_at_leftovers() const override;
   [[nodiscard]] std::vector<Leftover> take_killed() override;
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
@@ -62,6 +63,9 @@ class SimRunner final : public ProcessRunner {
   // Helpers killed before they had time to exit after the last worker.
   [[nodiscard]] int helpers_killed_early() const { return helpers_killed_early_; }
 
+  // torch_shm_managers asked to stop or killed before they had removed shared memory.
+  [[nodiscard]] int managers_hurried() const { return managers_hurried_; }
+
   // Daemons asked to stop or killed less than `kSelfExitTime` after the last worker.
   [[nodiscard]] int daemons_hurried() const { return daemons_hurried_; }
 
@@ -71,6 +75,7 @@ class SimRunner final : public ProcessRunner {
     int local_rank = -1;  // set for a worker's main process
     WorkerScript script;
     bool helper = false;
+    bool manager = false;
     bool stopping = false;
     bool dead = false;
     bool reaped = false;
@@ -83,6 +88,7 @@ class SimRunner final : public ProcessRunner {
   void kill(pid_t pid);
   void add_family(pid_t leader, const WorkerScript& script);
   void let_helpers_exit();
+  void note_hurried(const Process& process);
   [[nodiscard]] std::vector<Leftover> running() const;
   void look_whether_empty();
   Duration soon();
@@ -100,6 +106,7 @@ class SimRunner final : public ProcessRunner {
   bool frees_slowly_ = false;              // a worker of this attempt keeps its pipes open for long
   int helpers_killed_early_ = 0;
   int daemons_hurried_ = 0;
+  int managers_hurried_ = 0;
   std::vector<Leftover> killed_;
 };
 

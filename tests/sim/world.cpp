@@ -130,6 +130,7 @@ WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
     script.group_children = static_cast<int>(random_.between(0, 3));
     script.daemons = static_cast<int>(random_.between(0, 2));
     script.helpers = static_cast<int>(random_.between(0, 2));
+    script.shm_manager = random_.chance(20);
     if (random_.chance(50)) {
       script.daemon_runs_for = life + milliseconds(random_.between(0, 20'000));
     }
@@ -372,6 +373,10 @@ void World::check_end() {
   }
   if (runner_->helpers_killed_early() != 0 && options_.fences == 0) {
     complain("a helper was killed before it could exit");
+  }
+  if (runner_->managers_hurried() != 0 && !stop_asked_ && !options_.guard_dies &&
+      options_.fences == 0) {
+    complain("a torch_shm_manager was asked to stop before it could remove shared memory");
   }
   if (runner_->daemons_hurried() != 0 && !stop_asked_ && !options_.guard_dies) {
     complain("a daemon was asked to stop before it could exit");

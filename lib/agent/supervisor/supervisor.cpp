@@ -140,9 +140,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, AskLeftovers>) {
           tell_leftovers({Fate::asked, site_.runner().ask_leftovers()});
         } else if constexpr (std::is_same_v<Effect, LookAtLeftovers>) {
-          if (site_.runner().only_deaf_left()) {
-            handle(OnlyDeafLeft{});
-          }
+          handle(site_.runner().look_at_leftovers());
         } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
           tell_killed_early(asked);
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace muster {
 
@@ -21,6 +22,8 @@ void SupervisorCore::clear(Turn& turn) {
   look_at_.reset();
   deadline_ = self_exits_until(turn.now);
   turn.out.emplace_back(AwaitNothingLeft{});
+  shm_manager_ = false;
+  turn.out.emplace_back(LookAtLeftovers{});
 }
 
 // True if a user or scheduler is waiting for us to exit, or our parent is dead.
@@ -35,7 +38,9 @@ Duration SupervisorCore::kill_timeout() const {
 // Helpers that read a killed worker's pipes reach end of file only after the kernel has freed the
 // worker's memory. Until then, their time to exit has not started.
 TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
-  return now + (live_.empty() || is_urgent() ? kSelfExitTime : kill_timeout() / 2);
+  const Duration manager = is_urgent() ? kShmManagerTimeInHurry : kShmManagerTime;
+  const Duration needed = shm_manager_ ? manager : kSelfExitTime;
+  return now + (live_.empty() || is_urgent() ? needed : std::max(needed, kill_timeout() / 2));
 }
 
 bool SupervisorCore::all_succeeded() const {
@@ -91,11 +96,27 @@ void SupervisorCore::look_for_deaf(Turn& turn) {
   }
 }
 
-// The remaining processes ignore SIGTERM, so a long wait would not help. They still get a moment,
+// If the remaining processes ignore SIGTERM, a long wait would not help. They still get a moment,
 // because the processes that they serve may have just exited.
-void SupervisorCore::kill_deaf(Turn& turn) {
-  MUSTER_MARK("all leftovers ignore SIGTERM");
-  kill(turn, kSelfExitTimeInHurry);
+void SupervisorCore::take_looks(Turn& turn) {
+  const auto& seen = std::get<LeftoversSeen>(turn.event);
+  if (seen.only_deaf && look_at_) {
+    MUSTER_MARK("all leftovers ignore SIGTERM");
+    kill(turn, kSelfExitTimeInHurry);
+  } else if (seen.shm_manager && !std::exchange(shm_manager_, true)) {
+    wait_for_shm_manager(turn);
+  }
+}
+
+void SupervisorCore::wait_for_shm_manager(Turn& turn) {
+  MUSTER_MARK("PyTorch's torch_shm_manager has time to remove shared memory");
+  const TimePoint until = self_exits_until(turn.now);
+  if (kill_all_at_) {
+    kill_all_at_ = until;
+    deadline_ = until + kill_timeout();
+  } else if (state_ == SupervisorState::clearing && phase_ == ClearPhase::settling) {
+    deadline_ = until;
+  }
 }
 
 void SupervisorCore::note_worker_gone(Turn& turn) {
@@ -159,9 +180,14 @@ void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
     turn.out.emplace_back(KillEverything{names});
     return;
   }
-  kill_all_at_ =
-      self_exit_time < kSelfExitTime ? turn.now + self_exit_time : self_exits_until(turn.now);
   turn.out.emplace_back(KillWorkers{names});
+  if (self_exit_time < kSelfExitTime) {
+    kill_all_at_ = turn.now + self_exit_time;
+  } else {
+    kill_all_at_ = self_exits_until(turn.now);
+    shm_manager_ = false;
+    turn.out.emplace_back(LookAtLeftovers{});
+  }
 }
 
 void SupervisorCore::kill_last(Turn& turn) {

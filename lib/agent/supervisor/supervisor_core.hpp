@@ -23,8 +23,7 @@ namespace muster {
 // workers have exited; the processes that they left running have time to exit.
 enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
 
-// Leftover processes first get time to exit on their own (more if all workers have succeeded), and
-// then SIGTERM.
+// Leftovers have time to exit on their own (more if all workers have succeeded), then get SIGTERM.
 enum class ClearPhase { settling, finishing, asked };
 
 // Why the workers are being stopped, or are not restarted.
@@ -112,7 +111,8 @@ class SupervisorCore {
   void ask_leftovers(Turn& turn);
   void await_deaf(Turn& turn);
   void look_for_deaf(Turn& turn);
-  void kill_deaf(Turn& turn);
+  void take_looks(Turn& turn);
+  void wait_for_shm_manager(Turn& turn);
   void take_signal_clearing(Turn& turn);
   void kill_last(Turn& turn);
   void kill_fenced_last(Turn& turn);
@@ -173,6 +173,7 @@ class SupervisorCore {
   std::optional<TimePoint> deadline_;
   std::optional<TimePoint> kill_all_at_;  // while killing: helpers may exit on their own until then
   std::optional<TimePoint> stop_until_;   // end of the grace period for workers that must stop
+  bool shm_manager_ = false;              // one was seen in this attempt
   std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
   TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
   TimePoint now_{};                   // time of the last step

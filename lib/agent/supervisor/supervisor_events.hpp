@@ -71,8 +71,6 @@ struct GroupsEmpty {};
 
 struct NothingLeft {};
 
-struct OnlyDeafLeft {};  // all remaining processes ignore SIGTERM
-
 struct SignalReceived {
   int signo = 0;
   pid_t sender = 0;
@@ -97,7 +95,7 @@ using SupervisorEvent = std::variant<Started,
                                      Fenced,
                                      RoundClosed,
                                      WorkerDying,
-                                     OnlyDeafLeft>;
+                                     LeftoversSeen>;
 
 // The next six effects go to the round source, which documents them.
 struct AwaitRound {
@@ -144,7 +142,7 @@ struct NameLeftovers {
 
 struct AskLeftovers {};  // sends SIGTERM to the leftover processes
 
-struct LookAtLeftovers {};  // OnlyDeafLeft follows if all of them ignore SIGTERM
+struct LookAtLeftovers {};  // LeftoversSeen follows at once
 
 // Kills the workers with SIGKILL. Helpers then exit on their own. NothingLeft follows.
 struct KillWorkers {

@@ -39,7 +39,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Fenced
           &Core::close_unstarted,     // RoundClosed
           &Core::impossible,          // WorkerDying
-          &Core::ignore}},            // OnlyDeafLeft
+          &Core::ignore}},            // LeftoversSeen
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -55,7 +55,7 @@ struct SupervisorCore::Table {
           &Core::kill_fenced,         // Fenced
           &Core::stop_closed,         // RoundClosed
           &Core::note_dying,          // WorkerDying
-          &Core::ignore}},            // OnlyDeafLeft
+          &Core::ignore}},            // LeftoversSeen
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -71,7 +71,7 @@ struct SupervisorCore::Table {
           &Core::kill_fenced,         // Fenced
           &Core::hurry_closed,        // RoundClosed
           &Core::note_also_dying,     // WorkerDying
-          &Core::kill_deaf}},         // OnlyDeafLeft
+          &Core::take_looks}},         // LeftoversSeen
       {{  // clearing
           &Core::impossible,            // Started
           &Core::impossible,            // RoundFormed
@@ -87,7 +87,7 @@ struct SupervisorCore::Table {
           &Core::kill_fenced,           // Fenced
           &Core::close_while_clearing,  // RoundClosed
           &Core::ignore,                // WorkerDying
-          &Core::kill_deaf}},           // OnlyDeafLeft
+          &Core::take_looks}},           // LeftoversSeen
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -103,7 +103,7 @@ struct SupervisorCore::Table {
           &Core::kill_fenced_last,    // Fenced
           &Core::hurry_closed,        // RoundClosed
           &Core::ignore,              // WorkerDying
-          &Core::ignore}},            // OnlyDeafLeft
+          &Core::take_looks}},            // LeftoversSeen
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -119,7 +119,7 @@ struct SupervisorCore::Table {
           &Core::rejoin,              // Fenced
           &Core::end_closed,          // RoundClosed
           &Core::impossible,          // WorkerDying
-          &Core::ignore}},            // OnlyDeafLeft
+          &Core::ignore}},            // LeftoversSeen
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -135,7 +135,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Fenced
           &Core::ignore,              // RoundClosed
           &Core::ignore,              // WorkerDying
-          &Core::ignore}}}};          // OnlyDeafLeft
+          &Core::ignore}}}};          // LeftoversSeen
 
   // clang-format on
 

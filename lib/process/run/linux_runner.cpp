@@ -413,8 +413,8 @@ std::vector<Leftover> LinuxRunner::leftovers() const {
   return impl_->sweeper.leftovers();
 }
 
-bool LinuxRunner::only_deaf_left() const {
-  return impl_->sweeper.only_deaf_left();
+LeftoversSeen LinuxRunner::look_at_leftovers() const {
+  return impl_->sweeper.look();
 }
 
 std::vector<Leftover> LinuxRunner::take_killed() {

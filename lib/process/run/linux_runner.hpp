@@ -58,7 +58,7 @@ class LinuxRunner final : public ProcessRunner {
   void kill_everything() override;
   std::vector<Leftover> ask_leftovers() override;
   [[nodiscard]] std::vector<Leftover> leftovers() const override;
-  [[nodiscard]] bool only_deaf_left() const override;
+  [[nodiscard]] LeftoversSeen look_at_leftovers() const override;
   [[nodiscard]] std::vector<Leftover> take_killed() override;
   [[nodiscard]] std::vector<Survivor> survivors() const override;
   [[nodiscard]] std::string stderr_tail(int local_rank) override;

@@ -19,6 +19,7 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kNamedMax = 8;
+constexpr const char* kShmManager = "torch_shm_manag";  // 15 characters: TASK_COMM_LEN
 
 Leftover leftover_of(const ProcessRow& row) {
   return {.pid = row.pid, .command = row.command, .rank = rank_in_environment(row.pid)};
@@ -148,17 +149,23 @@ std::vector<Leftover> Sweeper::leftovers() const {
   return found;
 }
 
-bool Sweeper::all_are_deaf() const {
-  bool all = proc_is_ours();
+LeftoversSeen Sweeper::look_once() const {
+  LeftoversSeen seen{.only_deaf = proc_is_ours()};
   walk(::getpid(), [&](const Target& target) {
-    all = all && (!target.runs() || signal_masks(target.pid, SIGTERM).ignored);
+    if (target.runs()) {
+      seen.only_deaf = seen.only_deaf && signal_masks(target.pid, SIGTERM).ignored;
+      seen.shm_manager = seen.shm_manager || target.row->command == kShmManager;
+    }
   });
-  return all;
+  return seen;
 }
 
 // A walk may miss a process whose parent exits meanwhile; a second walk finds it.
-bool Sweeper::only_deaf_left() const {
-  return all_are_deaf() && all_are_deaf();
+LeftoversSeen Sweeper::look() const {
+  const LeftoversSeen first = look_once();
+  const LeftoversSeen second = look_once();
+  return {.only_deaf = first.only_deaf && second.only_deaf,
+          .shm_manager = first.shm_manager || second.shm_manager};
 }
 
 bool Sweeper::any_left() const {
@@ -208,7 +215,7 @@ PatientSweep::End PatientSweep::await_none(TimePoint until) {
 PatientSweep::End PatientSweep::await_asked() {
   const auto until = steady_now() + grace_;
   End end = End::time_over;
-  while (end == End::time_over && steady_now() < until && !sweeper_.only_deaf_left()) {
+  while (end == End::time_over && steady_now() < until && !sweeper_.look().only_deaf) {
     end = await_none(std::min(until, steady_now() + kSelfExitTime));
   }
   return end;
@@ -216,7 +223,11 @@ PatientSweep::End PatientSweep::await_asked() {
 
 SweepResult PatientSweep::run(Duration kill_timeout) {
   if (wait_) {
-    End end = await_none(steady_now() + kSelfExitTime);
+    const TimePoint began = steady_now();
+    End end = await_none(began + kSelfExitTime);
+    if (end == End::time_over && sweeper_.look().shm_manager) {
+      end = await_none(began + kShmManagerTime);
+    }
     if (end == End::time_over && grace_ > Duration::zero()) {
       asked_ = sweeper_.ask_all();
       end = await_asked();

@@ -51,8 +51,9 @@ class Sweeper {
   // All running descendants except the spared ones.
   [[nodiscard]] std::vector<Leftover> leftovers() const;
 
-  // True if all descendants except the spared ones ignore SIGTERM, so a longer wait would not help.
-  [[nodiscard]] bool only_deaf_left() const;
+  // Inspects all descendants except the spared ones. If they all ignore SIGTERM, a longer wait
+  // would not help.
+  [[nodiscard]] LeftoversSeen look() const;
 
   // True if a child that is not spared may remain.
   [[nodiscard]] bool any_left() const;
@@ -62,7 +63,7 @@ class Sweeper {
   using Visit = std::function<void(const Target&)>;
 
   void walk(pid_t parent, const Visit& visit) const;
-  [[nodiscard]] bool all_are_deaf() const;
+  [[nodiscard]] LeftoversSeen look_once() const;
   void kill(const Target& target);
 
   std::set<pid_t> spared_;

@@ -46,10 +46,21 @@ struct Leftover {
   bool operator==(const Leftover&) const = default;
 };
 
+// What matters about the leftover processes as a whole.
+struct LeftoversSeen {
+  bool only_deaf = false;    // all of them ignore SIGTERM
+  bool shm_manager = false;  // one of them is PyTorch's torch_shm_manager
+};
+
 // Time for leftover processes to exit on their own after the worker has exited. Python's resource
-// tracker and torch_shm_manager remove shared memory when their pipe reaches EOF. This usually
-// takes milliseconds. On an overloaded machine it may take the whole time.
+// tracker removes shared memory when its pipe reaches EOF. This usually takes milliseconds. On an
+// overloaded machine it may take the whole time.
 inline constexpr Duration kSelfExitTime = std::chrono::seconds(1);
+
+// The same for torch_shm_manager, which removes the shared memory of dead workers only after it has
+// had no client for 2 s (SHUTDOWN_TIMEOUT in torch/lib/libshm/manager.cpp). SIGTERM kills it.
+inline constexpr Duration kShmManagerTime = std::chrono::seconds(4);
+inline constexpr Duration kShmManagerTimeInHurry = std::chrono::milliseconds(2400);
 
 class ProcessObserver {
  public:
@@ -101,8 +112,7 @@ class ProcessRunner {
   // Descendants that are currently running.
   [[nodiscard]] virtual std::vector<Leftover> leftovers() const = 0;
 
-  // True if all descendants ignore SIGTERM.
-  [[nodiscard]] virtual bool only_deaf_left() const = 0;
+  [[nodiscard]] virtual LeftoversSeen look_at_leftovers() const = 0;
 
   // Descendants that were killed since the last call.
   [[nodiscard]] virtual std::vector<Leftover> take_killed() = 0;

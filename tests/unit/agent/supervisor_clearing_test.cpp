@@ -91,7 +91,7 @@ TEST_CASE("clearing: processes that ignore SIGTERM get no more time once only th
     CHECK(bench.asked<LookAtLeftovers>());
     CHECK_FALSE(bench.asked<AskLeftovers>());
   }
-  bench.step(OnlyDeafLeft{});
+  bench.step(LeftoversSeen{.only_deaf = true});
   CHECK(bench.asked<KillWorkers>());
   CHECK_FALSE(bench.asked<KillEverything>());
   bench.wait(kSelfExitTimeInHurry);
@@ -113,7 +113,7 @@ TEST_CASE(
   if (signo == SIGTERM) {
     bench.wait(kSelfExitTime);
     CHECK(bench.asked<LookAtLeftovers>());
-    bench.step(OnlyDeafLeft{});
+    bench.step(LeftoversSeen{.only_deaf = true});
     CHECK(bench.asked<KillWorkers>());
     CHECK(bench.core.result().overdue.empty());
   }
@@ -163,6 +163,44 @@ TEST_CASE("clearing: a killed worker's child processes get their time once it is
   bench.step(Tick{});
   bench.die(1, SIGKILL);
   CHECK(bench.core.next_deadline() == bench.now + kSelfExitTime);
+}
+
+TEST_CASE("clearing: torch_shm_manager has the time that it needs to remove shared memory") {
+  Bench bench = GENERATE(false, true) ? failed() : succeeded();
+  REQUIRE(bench.asked<LookAtLeftovers>());
+  bench.step(LeftoversSeen{.shm_manager = true});
+  CHECK(bench.core.next_deadline() == bench.now + kShmManagerTime);
+  bench.now += 2s;
+  bench.step(LeftoversSeen{.shm_manager = true});
+  CHECK(bench.core.next_deadline() == bench.now - 2s + kShmManagerTime);
+  bench.step(NothingLeft{});
+  CHECK(bench.asked<Finish>());
+}
+
+TEST_CASE("killing: torch_shm_manager has its time also without a grace period") {
+  Bench bench{settings(0, 0s)};
+  bench.start();
+  bench.exit(0, 7);
+  REQUIRE(bench.asked<KillWorkers>());
+  REQUIRE(bench.asked<LookAtLeftovers>());
+  bench.step(LeftoversSeen{.shm_manager = true});
+  bench.die(1, SIGKILL);
+  CHECK(bench.core.next_deadline() == bench.now + kShmManagerTime);
+  bench.wait(kShmManagerTime);
+  CHECK(bench.asked<KillEverything>());
+  bench.wait(kKillTimeout);
+  CHECK(bench.asked<Finish>());
+}
+
+TEST_CASE("clearing: a user who interrupts waits less long for torch_shm_manager") {
+  Bench bench{settings()};
+  bench.start();
+  bench.step(SignalReceived{SIGTERM, 1});
+  bench.die(0, SIGTERM);
+  bench.die(1, SIGTERM);
+  bench.step(GroupsEmpty{});
+  bench.step(LeftoversSeen{.shm_manager = true});
+  CHECK(bench.core.next_deadline() == bench.now + kShmManagerTimeInHurry);
 }
 
 TEST_CASE("clearing, many nodes: the job's failure elsewhere ends the time to finish") {

@@ -61,7 +61,7 @@ std::vector<SupervisorEvent> example_events(State state) {
           Fenced{"x"},
           RoundClosed{Outcome::failed, Close{}, std::nullopt, {}},
           WorkerDying{WorkerExit{1, 101, {true, SIGKILL}, false, {}}, 1000},
-          OnlyDeafLeft{}};
+          LeftoversSeen{}};
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ TEST_CASE("supervisor core: a worker that exits with 0 while others run changes 
   CHECK(bench.core.state() == State::running);
   bench.exit(0, 0);
   CHECK(bench.asked<AwaitNothingLeft>());
-  CHECK(bench.effects.size() == 2);
+  CHECK(bench.effects.size() == 3);
   bench.step(NothingLeft{});
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 0);
@@ -190,6 +190,7 @@ TEST_CASE(
   CHECK(bench.asked<Finish>());
   CHECK(exit_code_of(bench.core.result()) == 7);
   static_assert(kSelfExitTime + kLeftoverGraceMin + kKillTimeout < 5s);
+  static_assert(kShmManagerTimeInHurry + kLeftoverGraceMin + kKillTimeout < 5s);
 }
 
 TEST_CASE("supervisor core: a signal is forwarded unchanged and determines the exit code") {

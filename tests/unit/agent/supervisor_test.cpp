@@ -110,7 +110,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   std::vector<Leftover> leftovers() const override { return left; }
 
-  bool only_deaf_left() const override { return only_deaf; }
+  LeftoversSeen look_at_leftovers() const override { return {.only_deaf = only_deaf}; }
 
   std::vector<Leftover> take_killed() override { return std::exchange(killed, {}); }
 

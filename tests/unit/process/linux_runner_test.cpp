@@ -36,7 +36,7 @@ class Stage final : public ProcessObserver {
   pid_t spawn(int local_rank, std::vector<std::string> args, const OutputPlan& out = {}) {
     ProcessSpec spec;
     spec.local_rank = local_rank;
-    spec.argv = {kPuppet};
+    spec.argv = {program};
     spec.argv.insert(spec.argv.end(), args.begin(), args.end());
     spec.standard_output = out;
     const auto pid = runner_->spawn(spec);
@@ -56,6 +56,8 @@ class Stage final : public ProcessObserver {
     deadline_.cancel();
     return !*late;
   }
+
+  std::string program = kPuppet;
 
   bool ends_all() {
     runner_->kill_everything();
@@ -351,7 +353,7 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
   stage.spawn(1, {"fork", "{", "wait", "}", "touch", dir.path() + "/up", "wait"});
   wait_for_file(stage, dir.path() + "/up");
   REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 5; }));
-  CHECK_FALSE(stage.runner().only_deaf_left());
+  CHECK_FALSE(stage.runner().look_at_leftovers().only_deaf);
   stage.runner().kill_workers();
   std::size_t killed = 0;
   // A child whose parent was just killed may be found only in the next pass.
@@ -359,7 +361,7 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
   REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 2; }));
   // One pass may miss a process whose parent was just killed, or find one that is already being
   // killed.
-  REQUIRE(stage.runs_until([&] { return stage.runner().only_deaf_left(); }));
+  REQUIRE(stage.runs_until([&] { return stage.runner().look_at_leftovers().only_deaf; }));
   // The spared helper does not delay the notification about its group.
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
   CHECK(stage.nothing_left == 0);
@@ -367,6 +369,18 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
   REQUIRE(stage.runs_until([&] { return stage.nothing_left == 1; }));
   CHECK(::access((dir.path() + "/helped").c_str(), F_OK) == 0);
   CHECK(::access((dir.path() + "/finished").c_str(), F_OK) == 0);
+}
+
+TEST_CASE("linux runner: PyTorch's torch_shm_manager is recognized by its name") {
+  const TempDir dir;
+  Stage stage;
+  stage.spawn(0, {"wait"});
+  CHECK_FALSE(stage.runner().look_at_leftovers().shm_manager);
+  stage.program = dir.path() + "/torch_shm_manager";
+  REQUIRE(::symlink(kPuppet.c_str(), stage.program.c_str()) == 0);
+  stage.spawn(1, {"wait"});
+  CHECK(stage.runner().look_at_leftovers().shm_manager);
+  CHECK(stage.ends_all());
 }
 
 TEST_CASE(
