@@ -59,11 +59,17 @@ class OtherServer(http.server.BaseHTTPRequestHandler):
 
 class Printing(JobCase):
     def test_text_that_cannot_be_written_is_a_failure(self):
-        with open("/dev/full", "wb") as full:
-            done = subprocess.run([MUSTERCTL, "--help"], stdout=full, stderr=subprocess.PIPE,
-                                  text=True, check=False)
-        self.assertEqual((done.returncode, done.stderr), (
-            74, "musterctl: error: cannot write standard output\n"))
+        job = self.job(*self.puppets(1, "wait", options=["--http=0"]))
+        wait_until_ready(job)
+        this = ["--pid", str(job.process.pid)]
+        for args in (["--help"], ["--version"], ["status", *this], ["status", "--json", *this],
+                     ["events", *this], ["events", "--json", *this], ["url", *this],
+                     ["timeline", "--svg", "-", *this]):
+            with self.subTest(args), open("/dev/full", "wb") as full:
+                done = subprocess.run([MUSTERCTL, *args], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (
+                    74, "musterctl: error: cannot write standard output\n"))
 
 
 class Jobs(JobCase):
@@ -89,6 +95,10 @@ class Jobs(JobCase):
         self.assertIn("no such job", ctl("status", "--run-id", "none", code=1))
         for command in ("stop", "report", "stacks", "flights"):
             self.assertIn("no such job", ctl(command, "--pid", 1, code=1))
+
+    def test_an_endpoint_where_nothing_listens_is_named(self):
+        self.assertIn("cannot reach localhost:1: Connection refused",
+                      ctl("status", "--endpoint", "http://localhost:1", code=69))
 
     def test_wrong_command_lines(self):
         for args, said in ((("status", "--pid", "x"), "'x' is not a pid"),
