@@ -3,7 +3,6 @@
 // requests of the rendezvous to it. HangControl is the real implementation. One thread.
 #pragma once
 
-#include "agent/failures/failure.hpp"
 #include "rendezvous/round/node_effects.hpp"
 
 namespace muster {
@@ -16,9 +15,6 @@ class HangListener {
   // Determines the verdict from the findings of all nodes. Answered with JudgedHere.
   virtual void judge(const JudgeNow& all) = 0;
   virtual void hear(const Judged& said) = 0;
-  // Adds the hang to the failure of a worker that was killed because of it.
-
-  virtual void add_evidence(WorkerFailure& failure) const = 0;
 };
 
 }  // namespace muster

@@ -38,7 +38,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
           &Core::close_unstarted,     // RoundClosed
-          &Core::impossible,          // WorkerDying
+          &Core::impossible,          // WorkerFailure
           &Core::ignore}},            // OnlyDeafLeft
       {{  // running
           &Core::impossible,          // Started
@@ -54,7 +54,7 @@ struct SupervisorCore::Table {
           &Core::decide_held,         // Tick
           &Core::kill_fenced,         // Fenced
           &Core::stop_closed,         // RoundClosed
-          &Core::note_dying,          // WorkerDying
+          &Core::note_dying,          // WorkerFailure
           &Core::ignore}},            // OnlyDeafLeft
       {{  // stopping
           &Core::impossible,          // Started
@@ -70,7 +70,7 @@ struct SupervisorCore::Table {
           &Core::kill_overdue,        // Tick
           &Core::kill_fenced,         // Fenced
           &Core::hurry_closed,        // RoundClosed
-          &Core::note_also_dying,     // WorkerDying
+          &Core::note_also_dying,     // WorkerFailure
           &Core::kill_deaf}},         // OnlyDeafLeft
       {{  // clearing
           &Core::impossible,            // Started
@@ -86,7 +86,7 @@ struct SupervisorCore::Table {
           &Core::go_on_clearing,        // Tick
           &Core::kill_fenced,           // Fenced
           &Core::close_while_clearing,  // RoundClosed
-          &Core::ignore,                // WorkerDying
+          &Core::ignore,                // WorkerFailure
           &Core::kill_deaf}},           // OnlyDeafLeft
       {{  // killing
           &Core::impossible,          // Started
@@ -102,7 +102,7 @@ struct SupervisorCore::Table {
           &Core::abandon_unkillable,  // Tick
           &Core::kill_fenced_last,    // Fenced
           &Core::hurry_closed,        // RoundClosed
-          &Core::ignore,              // WorkerDying
+          &Core::ignore,              // WorkerFailure
           &Core::ignore}},            // OnlyDeafLeft
       {{  // waiting
           &Core::impossible,          // Started
@@ -118,7 +118,7 @@ struct SupervisorCore::Table {
           &Core::end_waiting,         // Tick
           &Core::rejoin,              // Fenced
           &Core::end_closed,          // RoundClosed
-          &Core::impossible,          // WorkerDying
+          &Core::impossible,          // WorkerFailure
           &Core::ignore}},            // OnlyDeafLeft
       {{  // done
           &Core::impossible,          // Started
@@ -134,7 +134,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
           &Core::ignore,              // RoundClosed
-          &Core::ignore,              // WorkerDying
+          &Core::ignore,              // WorkerFailure
           &Core::ignore}}}};          // OnlyDeafLeft
 
   // clang-format on

@@ -43,7 +43,9 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   void look(const Look& question) override;
   void judge(const JudgeNow& all) override;
   void hear(const Judged& said) override;
-  void add_evidence(WorkerFailure& failure) const override;
+
+  // Adds the hang to the failure of a worker that was blamed for it.
+  void add_evidence(WorkerFailure& failure) const;
 
   // hang::HangSite
   void found(hang::HangReport report) override;
