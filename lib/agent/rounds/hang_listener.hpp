@@ -10,11 +10,9 @@ namespace muster {
 class HangListener {
  public:
   virtual ~HangListener() = default;
-  // Inspects the workers on this node. Answered with LookedHere.
-  virtual void look(const Look& question) = 0;
-  // Determines the verdict from the findings of all nodes. Answered with JudgedHere.
-  virtual void judge(const JudgeNow& all) = 0;
-  virtual void hear(const Judged& said) = 0;
+  // LookNow: inspect the workers on this node. Answered with LookedHere. JudgeNow: determine the
+  // verdict from the findings of all nodes. Answered with JudgedHere. HearVerdict: the verdict.
+  virtual void inquire(const InquiryStep& step) = 0;
 };
 
 }  // namespace muster

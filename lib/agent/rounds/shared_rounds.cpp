@@ -369,21 +369,12 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
 
 // Without --hang-timeout, this node replies that it found nothing.
 void SharedRounds::inquire(const InquiryStep& step) {
-  if (const auto* asked = std::get_if<LookNow>(&step)) {
-    const Look& question = asked->question;
-    if (hangs_ != nullptr) {
-      hangs_->look(question);
-    } else {
-      node_->tell(LookedHere{{question.round, question.inquiry, {}}});
-    }
+  if (hangs_ != nullptr) {
+    hangs_->inquire(step);
+  } else if (const auto* asked = std::get_if<LookNow>(&step)) {
+    node_->tell(LookedHere{{asked->question.round, asked->question.inquiry, {}}});
   } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
-    if (hangs_ != nullptr) {
-      hangs_->judge(*all);
-    } else {
-      node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
-    }
-  } else if (hangs_ != nullptr) {
-    hangs_->hear(std::get<HearVerdict>(step).said);
+    node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
   }
 }
 

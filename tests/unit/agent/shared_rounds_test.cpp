@@ -382,17 +382,10 @@ TEST_CASE("shared rounds: a round is an event with its number, as are the events
 
 namespace {
 
-class FakeListener final : public HangListener {
- public:
-  std::vector<std::uint64_t> looked;
-  std::vector<std::uint64_t> judged;
-  std::vector<std::string> heard;
+struct FakeListener final : HangListener {
+  std::vector<InquiryStep> steps;
 
-  void look(const Look& question) override { looked.push_back(question.inquiry); }
-
-  void judge(const JudgeNow& all) override { judged.push_back(all.inquiry); }
-
-  void hear(const Judged& said) override { heard.push_back(said.verdict); }
+  void inquire(const InquiryStep& step) override { steps.push_back(step); }
 };
 
 }  // namespace
@@ -416,9 +409,10 @@ TEST_CASE("shared rounds: the hang watch inspects, judges and receives the verdi
   bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
   bench.rounds.inquire(JudgeNow{{4, 1}, 8, {}});
   bench.rounds.inquire(HearVerdict{{{4, 1}, 8, "x"}});
-  CHECK(listener.looked == std::vector<std::uint64_t>{7});
-  CHECK(listener.judged == std::vector<std::uint64_t>{8});
-  CHECK(listener.heard == Lines{"x"});
+  REQUIRE(listener.steps.size() == 3);
+  CHECK(std::get<LookNow>(listener.steps[0]).question.inquiry == 7);
+  CHECK(std::get<JudgeNow>(listener.steps[1]).inquiry == 8);
+  CHECK(std::get<HearVerdict>(listener.steps[2]).said.verdict == "x");
   bench.rounds.tell(StalledHere{});
   CHECK(bench.told.last<StalledHere>() != nullptr);
 }
