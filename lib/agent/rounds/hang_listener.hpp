@@ -3,7 +3,7 @@
 // requests of the rendezvous to it. HangControl is the real implementation. One thread.
 #pragma once
 
-#include "rendezvous/round/node_effects.hpp"
+#include "rendezvous/node/node_owner.hpp"
 
 namespace muster {
 
