@@ -112,7 +112,7 @@ class Agent final : public WorkerSite, public WarmSite {
 
   void tell(event::What what) override { events_.tell(std::move(what)); }
 
-  void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) override;
+  void close_attempt(Duration timeout) override;
   void add_evidence(WorkerFailure& failure) override;
   void finished(const JobResult& result) override;
 
@@ -290,11 +290,13 @@ void Agent::watch_progress() {
     hang_control_.emplace(
         loop_, setup_, HangControlParts{*runner_, events_, supervisor_, channel_, shared_rounds_});
     events_.add(*hang_control_);
-    rounds_->use(*hang_control_);
   }
   straggler_watch_.emplace(loop_, StragglerWatchParts{*runner_, events_, channel_, shared_rounds_});
   events_.add(*straggler_watch_);
   if (shared_rounds_ != nullptr) {
+    if (hang_control_) {
+      shared_rounds_->use(*hang_control_);
+    }
     shared_rounds_->use(*straggler_watch_);
   }
 }
@@ -463,17 +465,13 @@ void Agent::take_signal(const SignalNotice& notice) {
   supervisor_.handle(SignalReceived{notice.signo, notice.sender_pid, reached});
 }
 
-void Agent::close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) {
+void Agent::close_attempt(Duration timeout) {
   runner_->finish_output(timeout);
   channel_.end_round();
-  for (WorkerFailure& failure : failures) {
-    add_evidence(failure);
-  }
 }
 
 void Agent::add_evidence(WorkerFailure& failure) {
-  folder_.add_stderr_tail(failure);
-  folder_.add_record(failure);
+  folder_.add_evidence(failure);
   if (hang_control_) {
     hang_control_->add_evidence(failure);
   }

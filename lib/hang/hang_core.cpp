@@ -267,11 +267,11 @@ bool HangCore::is_slow(int rank, TimePoint now) const {
   return lives || now - progressed(one) < limit();
 }
 
-void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEffect>& out) {
+std::optional<Announce> HangCore::judged(TimePoint now, const Verdict& verdict) {
   judging_ = false;
   const Duration quiet = longest_quiet(now);
   if (!is_watching() || quiet < limit()) {
-    return;  // the job made progress during the inspection
+    return std::nullopt;  // the job made progress during the inspection
   }
   // A stopped process makes no progress until it is resumed, so earlier signs of life do not
   // matter.
@@ -284,10 +284,10 @@ void HangCore::judged(TimePoint now, const Verdict& verdict, std::vector<HangEff
                                     [&](const auto& entry) { return is_slow(entry.first, now); });
   if (slow && !certain) {
     judge_after_ = now + limit() / 4;
-    return;
+    return std::nullopt;
   }
   announced_ = verdict;
-  out.emplace_back(Announce{verdict, quiet, limit(), settings_.on_hang});
+  return Announce{quiet, limit(), settings_.on_hang};
 }
 
 // If a verdict arrives before our own limit has passed, the hang is over once our ranks make

@@ -75,9 +75,8 @@ struct Sample {
 // Inspect everything and call judged(). In a multi-node job, query all nodes and call told().
 struct Inspect {};
 
-// The verdict is valid: print it and take the configured action.
+// A valid verdict: print it and take the configured action.
 struct Announce {
-  Verdict verdict{};
   Duration quiet{};
   Duration limit{};
   OnHang action = OnHang::report;
@@ -90,7 +89,7 @@ struct GoesOn {
 // The program has no visible source of progress.
 struct SayBlind {};
 
-using HangEffect = std::variant<Inspect, Announce, GoesOn, SayBlind>;
+using HangEffect = std::variant<Inspect, GoesOn, SayBlind>;
 
 class HangCore {
  public:
@@ -115,7 +114,9 @@ class HangCore {
   // The rank was seen waiting for other ranks in an operation, so its activity there is not a sign
   // of life.
   void waits(int rank);
-  void judged(TimePoint now, const Verdict& verdict, std::vector<HangEffect>& out);
+  // None if the verdict is not valid: the job made progress, or the blamed ranks show signs of
+  // life.
+  [[nodiscard]] std::optional<Announce> judged(TimePoint now, const Verdict& verdict);
   // Multi-node: the verdict on all nodes. If unset, there is no valid verdict; check again later.
   void told(TimePoint now, const std::optional<Verdict>& verdict);
 

@@ -3,19 +3,15 @@
 
 #include "base/clock.hpp"
 #include "collective/recorder/flight_recorder.hpp"
-#include "hang/answer_output.hpp"
-#include "hang/gather/inspection.hpp"
 #include "hang/gather/proc_evidence.hpp"
 #include "hang/judge/judge.hpp"
 #include "process/run/linux_runner.hpp"
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <type_traits>
 #include <utility>
 
 namespace muster::hang {
@@ -56,85 +52,76 @@ double seconds(Duration duration) {
 
 }  // namespace
 
-struct HangWatch::Impl {
-  Impl(asio::io_context& loop, LinuxRunner& runner_in, HangWatchSettings given, HangSite& site_in)
-      : runner(runner_in),
-        settings(std::move(given)),
-        site(site_in),
-        core(settings.core),
-        timer(loop),
-        inspection(loop,
-                   {.py_spy = settings.py_spy,
-                    .environment = settings.environment,
-                    .read_recorders = [this] { return read_recorders(runner); }}) {}
+HangWatch::HangWatch(asio::io_context& loop,
+                     LinuxRunner& runner,
+                     HangWatchSettings settings,
+                     HangSite& site)
+    : runner_(runner),
+      settings_(std::move(settings)),
+      site_(site),
+      core_(settings_.core),
+      timer_(loop),
+      inspection_(loop,
+                  {.py_spy = settings_.py_spy,
+                   .environment = settings_.environment,
+                   .read_recorders = [this] { return read_recorders(runner_); }}) {}
 
-  LinuxRunner& runner;
-  HangWatchSettings settings;
-  HangSite& site;
-  HangCore core;
-  asio::steady_timer timer;
-  Inspection inspection;
-  std::vector<WatchedWorker> workers;
-  std::size_t expected = 0;
-  int world_size = 0;
-  Evidence evidence;
-  AnswerOutput answers;
-  Done done;  // multi-node: the pending request
+HangWatch::~HangWatch() {
+  stop();
+}
 
-  void arm();
-  void look();
-  [[nodiscard]] std::vector<Sample> samples();
-  void perform(std::vector<HangEffect> effects);
-  void inspect(Duration within);
-  void conclude();
-  void add_progress();
-  void announce(const Announce& announce);
-  void stop();
-  void drop_question();
-};
-
-void HangWatch::Impl::arm() {
-  const auto when = core.next_look();
+void HangWatch::arm() {
+  const auto when = core_.next_look();
   if (!when) {
-    timer.cancel();
+    timer_.cancel();
     return;
   }
-  timer.expires_at(*when);
-  timer.async_wait([this](const std::error_code& error) {
+  timer_.expires_at(*when);
+  timer_.async_wait([this](const std::error_code& error) {
     if (!error) {
-      look();
+      check();
     }
   });
 }
 
-void HangWatch::Impl::look() {
+void HangWatch::check() {
   std::vector<HangEffect> effects;
   const auto seen = samples();
-  core.looked(steady_now(), seen, effects);
-  perform(std::move(effects));
+  core_.looked(steady_now(), seen, effects);
+  for (const HangEffect& effect : effects) {
+    if (std::holds_alternative<SayBlind>(effect)) {
+      site_.sees_nothing();
+    } else if (const auto* goes_on = std::get_if<GoesOn>(&effect)) {
+      site_.goes_on(goes_on->quiet);
+    } else if (settings_.ask_others) {
+      settings_.ask_others();
+    } else {
+      inspect(kInspectionMax);
+    }
+  }
   arm();
 }
 
-std::vector<Sample> HangWatch::Impl::samples() {
+std::vector<Sample> HangWatch::samples() {
   // A process has one recorder for each communicator, so the counts are added.
   std::map<pid_t, std::uint64_t> operations;
-  for (const int fd : runner.flight_recorders()) {
+  for (const int fd : runner_.flight_recorders()) {
     for (const auto& one : collective::read_flight_progress(fd)) {
       operations[one.pid] += one.completed;
     }
   }
   const TimePoint now = steady_now();
-  const bool life = core.wants_life(now);
-  const auto steps = site.steps();
+  const bool life = core_.wants_life(now);
+  const auto steps = site_.steps();
   std::vector<Sample> out;
-  for (const WatchedWorker& worker : workers) {
+  for (const WatchedWorker& worker : workers_) {
     if (worker.ended) {
       continue;
     }
-    Sample sample{.rank = worker.rank, .answers = answers.is_answering(worker.rank, now)};
+    Sample sample{.rank = worker.rank, .answers = answers_.is_answering(worker.rank, now)};
     sample.steps = step_of(steps, worker);
-    if (const auto bytes = runner.output_bytes(worker.local_rank)) {
-      sample.output = answers.count(worker.rank, *bytes, now);
+    if (const auto bytes = runner_.output_bytes(worker.local_rank)) {
+      sample.output = answers_.count(worker.rank, *bytes, now);
     }
     if (const auto found = operations.find(worker.pid); found != operations.end()) {
       sample.operations = found->second;
@@ -149,37 +136,15 @@ std::vector<Sample> HangWatch::Impl::samples() {
   return out;
 }
 
-void HangWatch::Impl::perform(std::vector<HangEffect> effects) {
-  for (const HangEffect& effect : effects) {
-    std::visit(
-        [this]<class Effect>(const Effect& asked) {
-          if constexpr (std::is_same_v<Effect, Inspect>) {
-            // In a multi-node job the leader then calls look() on every node, including this one.
-            if (!site.ask_others()) {
-              inspect(kInspectionMax);
-            }
-          } else if constexpr (std::is_same_v<Effect, Announce>) {
-            announce(asked);
-          } else if constexpr (std::is_same_v<Effect, GoesOn>) {
-            site.goes_on(asked.quiet);
-          } else {
-            static_assert(std::is_same_v<Effect, SayBlind>);
-            site.sees_nothing();
-          }
-        },
-        effect);
-  }
-}
-
 // -- evidence ---------------------------------------------------------------------------------
 
-void HangWatch::Impl::inspect(Duration within) {
+void HangWatch::inspect(Duration within) {
   Evidence known;
-  known.limit = seconds(core.limit());
-  known.world_size = world_size;
-  const auto steps = site.steps();
+  known.limit = seconds(core_.limit());
+  known.world_size = world_size_;
+  const auto steps = site_.steps();
   std::vector<pid_t> pids;
-  for (const WatchedWorker& worker : workers) {
+  for (const WatchedWorker& worker : workers_) {
     RankEvidence rank{.rank = worker.rank, .local_rank = worker.local_rank, .ended = worker.ended};
     if (!worker.ended) {
       rank.steps = step_of(steps, worker);
@@ -188,91 +153,82 @@ void HangWatch::Impl::inspect(Duration within) {
     // The pid of a worker that has exited may already belong to another process.
     pids.push_back(worker.ended ? 0 : worker.pid);
   }
-  inspection.begin(std::move(known), std::move(pids), within, [this](Evidence found) {
-    evidence = std::move(found);
+  inspection_.begin(std::move(known), std::move(pids), within, [this](Evidence found) {
+    evidence_ = std::move(found);
     conclude();
   });
-  for (const WatchedWorker& worker : workers) {
+  for (const WatchedWorker& worker : workers_) {
     // begin() has just sent the queries. Output up to now still counts as progress.
-    const auto bytes = runner.output_bytes(worker.local_rank);
-    if (bytes && inspection.loud().contains(worker.rank)) {
-      answers.asked(worker.rank, *bytes, steady_now());
+    const auto bytes = runner_.output_bytes(worker.local_rank);
+    if (bytes && inspection_.loud().contains(worker.rank)) {
+      answers_.asked(worker.rank, *bytes, steady_now());
     }
   }
 }
 
 // Runs last, because some ranks may have made progress in the meantime.
-void HangWatch::Impl::add_progress() {
+void HangWatch::add_progress() {
   const TimePoint now = steady_now();
-  evidence.progress = seconds(core.quiet(now));
-  for (RankEvidence& rank : evidence.ranks) {
+  evidence_.progress = seconds(core_.quiet(now));
+  for (RankEvidence& rank : evidence_.ranks) {
     // Call waits() first, because lifeless() depends on it.
     if (waits_in_operation(rank)) {
-      core.waits(rank.rank);
+      core_.waits(rank.rank);
     }
-    rank.quiet = seconds(core.quiet(rank.rank, now));
-    rank.lifeless = seconds(core.lifeless(rank.rank, now));
-    rank.strong = core.is_strong(rank.rank);
+    rank.quiet = seconds(core_.quiet(rank.rank, now));
+    rank.lifeless = seconds(core_.lifeless(rank.rank, now));
+    rank.strong = core_.is_strong(rank.rank);
   }
 }
 
-void HangWatch::Impl::conclude() {
-  answers.answered(steady_now());
+void HangWatch::conclude() {
+  answers_.answered(steady_now());
   add_progress();
   // The leader requested this evidence and judges it together with that of the other nodes.
-  if (const Done tell = std::exchange(done, nullptr)) {
-    tell(evidence);
+  if (const Done tell = std::exchange(done_, nullptr)) {
+    tell(evidence_);
     return;
   }
-  std::vector<HangEffect> effects;
-  core.judged(steady_now(), judge(evidence), effects);
-  perform(std::move(effects));
+  HangReport report{judge(evidence_), {}, evidence_};
+  const auto announce = core_.judged(steady_now(), report.verdict);
+  if (!announce) {
+    return;
+  }
+  report.facts.quiet = seconds(announce->quiet);
+  report.facts.limit = seconds(announce->limit);
+  report.facts.automatic = !settings_.core.limit;
+  report.facts.action = announce->action;
+  report.facts.gaps = evidence_.gaps;
+  if (announce->action != OnHang::report) {
+    report.kills = report.verdict.ranks.empty() ? -1 : report.verdict.ranks.front();
+  }
+  site_.found(std::move(report));
 }
 
-void HangWatch::Impl::announce(const Announce& announce) {
-  HangReport report{announce.verdict, {}, evidence};
-  report.facts.quiet = seconds(announce.quiet);
-  report.facts.limit = seconds(announce.limit);
-  report.facts.automatic = !settings.core.limit;
-  report.facts.action = announce.action;
-  report.facts.gaps = evidence.gaps;
-  site.found(std::move(report));
-}
-
-void HangWatch::Impl::stop() {
-  core.end();
-  timer.cancel();
-  inspection.cancel();
+void HangWatch::stop() {
+  core_.end();
+  timer_.cancel();
+  inspection_.cancel();
 }
 
 // There is no evidence, so answer a pending request immediately.
-void HangWatch::Impl::drop_question() {
-  if (const Done tell = std::exchange(done, nullptr)) {
+void HangWatch::drop_question() {
+  if (const Done tell = std::exchange(done_, nullptr)) {
     tell({});
   }
 }
 
 // -- the interface ----------------------------------------------------------------------------
 
-HangWatch::HangWatch(asio::io_context& loop,
-                     LinuxRunner& runner,
-                     HangWatchSettings settings,
-                     HangSite& site)
-    : impl_(std::make_shared<Impl>(loop, runner, std::move(settings), site)) {}
-
-HangWatch::~HangWatch() {
-  impl_->stop();
-}
-
 void HangWatch::expect(std::size_t workers, int world_size) {
   end();
-  impl_->workers.clear();
-  impl_->expected = workers;
-  impl_->world_size = world_size;
+  workers_.clear();
+  expected_ = workers;
+  world_size_ = world_size;
 }
 
 void HangWatch::worker_started(const WatchedWorker& worker) {
-  impl_->workers.push_back(worker);
+  workers_.push_back(worker);
   resume();
 }
 
@@ -281,52 +237,40 @@ void HangWatch::resume() {
     return;
   }
   end();
-  impl_->answers.clear();
+  answers_.clear();
   std::vector<int> ranks;
-  for (const WatchedWorker& worker : impl_->workers) {
+  for (const WatchedWorker& worker : workers_) {
     // After a Ctrl-Z pause, some workers may already have exited.
     if (!worker.ended) {
       ranks.push_back(worker.rank);
     }
   }
-  impl_->core.begin(steady_now(), ranks);
-  impl_->arm();
+  core_.begin(steady_now(), ranks);
+  arm();
 }
 
 void HangWatch::worker_ended(int local_rank) {
-  for (WatchedWorker& worker : impl_->workers) {
+  for (WatchedWorker& worker : workers_) {
     if (worker.local_rank == local_rank) {
       worker.ended = true;
-      impl_->core.rank_ended(worker.rank);
+      core_.rank_ended(worker.rank);
     }
   }
 }
 
 void HangWatch::end() {
-  impl_->stop();
-  impl_->drop_question();
+  stop();
+  drop_question();
 }
 
 void HangWatch::look(Duration within, Done done) {
-  impl_->drop_question();
-  impl_->done = std::move(done);
-  impl_->inspect(within);
-}
-
-const std::vector<WatchedWorker>& HangWatch::workers() const {
-  return impl_->workers;
-}
-
-bool HangWatch::all_started() const {
-  return impl_->workers.size() == impl_->expected;
-}
-
-const Evidence& HangWatch::seen() const {
-  return impl_->evidence;
+  drop_question();
+  done_ = std::move(done);
+  inspect(within);
 }
 
 void HangWatch::told(const std::optional<Verdict>& verdict) {
-  impl_->core.told(steady_now(), verdict);
+  core_.told(steady_now(), verdict);
 }
 
 }  // namespace muster::hang

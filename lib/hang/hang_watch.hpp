@@ -6,22 +6,21 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "hang/answer_output.hpp"
 #include "hang/evidence.hpp"
+#include "hang/gather/inspection.hpp"
 #include "hang/hang_core.hpp"
 #include "hang/report/verdict_text.hpp"
 
+#include <asio/steady_timer.hpp>
+
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
-
-namespace asio {
-class io_context;
-}
 
 namespace muster {
 class LinuxRunner;
@@ -33,12 +32,17 @@ struct HangWatchSettings {
   HangSettings core;
   std::string py_spy = "py-spy";         // a path, or a name to look up in PATH
   std::vector<std::string> environment;  // environment of the stack dumpers
+  // Multi-node: starts an inspection on all nodes, so that look() and told() will be called. Unset
+  // if this node judges alone.
+  std::function<void()> ask_others{};
 };
 
 struct HangReport {
   Verdict verdict;
   VerdictFacts facts;
   Evidence evidence;
+  std::optional<int> kills{};  // the rank that --on-hang kills; -1 for any rank
+  std::string told_by{};       // the node that prints the verdict; empty if it is this one
 };
 
 class HangSite {
@@ -47,9 +51,6 @@ class HangSite {
   virtual void found(HangReport report) = 0;
   virtual void goes_on(Duration quiet) = 0;
   virtual void sees_nothing() = 0;
-  // The workers make no progress. If this returns true, all nodes are being queried and look() and
-  // told() will be called.
-  [[nodiscard]] virtual bool ask_others() = 0;
   // The last step that each worker reported, by local rank. Unset if it has reported none.
   [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
 };
@@ -82,20 +83,42 @@ class HangWatch {
   void resume();
 
   // The workers of the attempt that have started.
-  [[nodiscard]] const std::vector<WatchedWorker>& workers() const;
-  [[nodiscard]] bool all_started() const;
+  [[nodiscard]] const std::vector<WatchedWorker>& workers() const { return workers_; }
+
+  [[nodiscard]] bool all_started() const { return workers_.size() == expected_; }
 
   // Multi-node: inspects the workers within this time. Discards an earlier request.
   using Done = std::function<void(const Evidence&)>;
   void look(Duration within, Done done);
+
   // The most recent evidence.
-  [[nodiscard]] const Evidence& seen() const;
+  [[nodiscard]] const Evidence& seen() const { return evidence_; }
+
   // The verdict on all nodes. If unset, there is none; check again later.
   void told(const std::optional<Verdict>& verdict);
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  void arm();
+  void check();
+  [[nodiscard]] std::vector<Sample> samples();
+  void inspect(Duration within);
+  void conclude();
+  void add_progress();
+  void stop();
+  void drop_question();
+
+  LinuxRunner& runner_;
+  HangWatchSettings settings_;
+  HangSite& site_;
+  HangCore core_;
+  asio::steady_timer timer_;
+  Inspection inspection_;
+  std::vector<WatchedWorker> workers_;
+  std::size_t expected_ = 0;
+  int world_size_ = 0;
+  Evidence evidence_;
+  AnswerOutput answers_;
+  Done done_;  // multi-node: the pending request
 };
 
 }  // namespace muster::hang

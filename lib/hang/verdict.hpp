@@ -25,7 +25,7 @@ enum class Cause {
   waits_for_input,  // reads from standard input
   sleeps,
   waits_for_thread,  // waits on a queue or condition variable without a producer
-  all_wait,          // all ranks are in the same operation, which does not complete
+  all_wait,          // all ranks are in the same operation, which is not completing
   node_silent,       // its node does not respond
 };
 

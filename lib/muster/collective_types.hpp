@@ -115,8 +115,8 @@ struct OpOptions {
   double scale = 1;        // for premul_sum
   void* stream = nullptr;  // the operation waits for this CUDA stream; null for the default
   bool async = false;      // host buffers: return at once; Work reports completion
-  Duration max_wait{0};    // async with host buffers: how long the call may wait for the other
-                           // ranks in order to run the operation itself
+  Duration max_wait{0};    // async with host buffers: how long the call may wait for other ranks,
+                           // to run the operation in the calling thread
 };
 
 struct CommOptions {

@@ -137,7 +137,7 @@ struct JobStatus {
   double phase_since = 0;
   std::optional<double> stopping_since;  // from the end of a round until the next one begins
   std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
-  std::uint64_t rounds_count = 0;        // number of all rounds that began
+  std::uint64_t rounds_count = 0;        // number of rounds started so far
   std::uint64_t restarts = 0;            // restarts of all workers after a failure
   std::uint64_t regroups = 0;            // multi-node: rounds that were replaced by another round
   std::uint64_t nodes_lost = 0;          // multi-node: nodes in one round but not in the next

@@ -60,8 +60,8 @@ void NodeCore::take_agent_event(TimePoint now, const NodeEvent& event, NodeEffec
     }
     return;
   }
-  const auto* details = std::get_if<DetailsKnown>(&event);
-  if (details == nullptr || proof_.wants_details(details->message.rank)) {
+  const auto* details = std::get_if<Details>(&event);
+  if (details == nullptr || proof_.wants_details(details->rank)) {
     link_.take(now, event, from_link);
   }
 }

@@ -121,12 +121,6 @@ struct WorkerFailedHere {
   bool lost_connection = false;        // lost its connection to a worker before any stop request
 };
 
-// Evidence for a failure that was reported earlier. The core sends it if the failure may be the
-// cause.
-struct DetailsKnown {
-  Details message;
-};
-
 // All local workers of the round have exited successfully.
 struct WorkersFinished {};
 
@@ -171,6 +165,8 @@ struct WaitedHere {
 // The deadline from next_deadline() has passed.
 struct NodeTick {};
 
+// Details are the evidence for a failure that was reported earlier. The core sends them if the
+// failure may be the cause.
 using NodeEvent = std::variant<LinkOpened,
                                LinkClosed,
                                LinkAccepted,
@@ -186,7 +182,7 @@ using NodeEvent = std::variant<LinkOpened,
                                StoreOpened,
                                StoreFailed,
                                WorkerFailedHere,
-                               DetailsKnown,
+                               Details,
                                WorkersFinished,
                                LeaveAsked,
                                VouchWanted,

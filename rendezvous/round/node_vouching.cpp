@@ -51,7 +51,7 @@ bool NodeCore::take_vouching(TimePoint now, const NodeEvent& event, NodeEffects&
   return true;
 }
 
-// A new coordinator does not know the questions that were sent to the previous one.
+// A new coordinator has not received the questions that were sent to the previous one.
 void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
   const auto coordinator = link_.coordinator_link();
   if (coordinator != vouching_by_) {

@@ -169,8 +169,9 @@ std::vector<ProcessSpec> World::specs() const {
   return out;
 }
 
-void World::close_attempt(std::vector<WorkerFailure>& failures, Duration /*timeout*/) {
+void World::close_attempt(Duration /*timeout*/) {
   ++attempts_closed_;
+  const auto& failures = supervisor_->core().closed_failures();
   if (!failures.empty() && first_failed_ && failures.front().local_rank != *first_failed_ &&
       !failures.front().spawn_error) {
     complain("the first failure of the attempt is not the one that was seen first");

@@ -80,7 +80,7 @@ class World final : public WorkerSite,
 
   void tell(event::What /*what*/) override {}
 
-  void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) override;
+  void close_attempt(Duration timeout) override;
   void add_evidence(WorkerFailure& failure) override;
   void finished(const JobResult& result) override;
 

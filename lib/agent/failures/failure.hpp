@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // WorkerFailure: one failed worker. root_cause() determines which of several failures is the root
-// cause. Filled in by the supervisor core; the agent adds the evidence that it finds on disk. Value
-// types, pure.
+// cause. The supervisor creates it with its evidence when a worker fails, and the same value
+// reaches the other nodes, the report and events.jsonl (agent/DEATHS.md). Value types, pure.
 #pragma once
 
 #include "base/error.hpp"
 #include "base/time.hpp"
-#include "process/values/exit_status.hpp"
 #include "process/values/process_runner.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 
@@ -14,8 +13,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <sys/types.h>
 
 namespace muster {
 
@@ -27,23 +24,17 @@ struct ErrorRecord {
   bool operator==(const ErrorRecord&) const = default;
 };
 
-struct WorkerFailure {
-  int local_rank = 0;
+struct WorkerFailure : WorkerExit {
   int rank = 0;
-  pid_t pid = 0;
   int attempt = 0;
-  ExitStatus status;
   std::optional<Error> spawn_error;  // set if the worker never ran
-  bool out_of_memory = false;
-  std::string memory_usage;
-  std::string lost_child;        // the descendant that died; empty if the worker itself died
-  bool lost_connection = false;  // its connection to another worker broke (lost_connection.hpp)
-  bool after_stop = false;       // detected after we had asked the workers to stop
-  bool hung = false;             // --on-hang killed it because the job made no progress
-  bool ends_job = false;         // --on-hang=stop: killed with no restart
-  double wall_seconds = 0;       // unix time at which it was detected
-  Duration run_time{};           // from the start of the attempt's last worker to the failure
-  // Evidence, gathered after the attempt.
+  bool lost_connection = false;      // its connection to another worker broke (lost_connection.hpp)
+  bool after_stop = false;           // detected after we had asked the workers to stop
+  bool hung = false;                 // --on-hang killed it because the job made no progress
+  bool ends_job = false;             // --on-hang=stop: killed with no restart
+  double wall_seconds = 0;           // unix time at which it was detected
+  Duration run_time{};               // from the start of the attempt's last worker to the failure
+  // Evidence, read once, when the worker's death is detected.
   std::string stderr_tail;
   std::string python;      // the interpreter; empty if muster did not choose one
   std::string error_file;  // path; empty if the file does not exist

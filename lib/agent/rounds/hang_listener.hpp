@@ -3,22 +3,16 @@
 // requests of the rendezvous to it. HangControl is the real implementation. One thread.
 #pragma once
 
-#include "agent/failures/failure.hpp"
-#include "rendezvous/round/node_effects.hpp"
+#include "rendezvous/node/node_owner.hpp"
 
 namespace muster {
 
 class HangListener {
  public:
   virtual ~HangListener() = default;
-  // Inspects the workers on this node. Answered with LookedHere.
-  virtual void look(const Look& question) = 0;
-  // Determines the verdict from the findings of all nodes. Answered with JudgedHere.
-  virtual void judge(const JudgeNow& all) = 0;
-  virtual void hear(const Judged& said) = 0;
-  // Adds the hang to the failure of a worker that was killed because of it.
-
-  virtual void add_evidence(WorkerFailure& failure) const = 0;
+  // LookNow: inspect the workers on this node. Answered with LookedHere. JudgeNow: determine the
+  // verdict from the findings of all nodes. Answered with JudgedHere. HearVerdict: the verdict.
+  virtual void inquire(const InquiryStep& step) = 0;
 };
 
 }  // namespace muster

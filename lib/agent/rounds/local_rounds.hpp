@@ -5,7 +5,6 @@
 #pragma once
 
 #include "agent/events/job_event.hpp"
-#include "agent/rounds/hang_listener.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
 #include "rendezvous/round/restart_policy.hpp"
@@ -36,8 +35,6 @@ class LocalRounds final : public RoundSource {
 
   [[nodiscard]] int restarts() const { return policy_.restarts(); }
 
-  void use(HangListener& listener) override { hangs_ = &listener; }
-
   void await_round(int attempt) override {
     decided_ = false;
     auto specs = site_.open_round(attempt, policy_.restarts());
@@ -54,15 +51,11 @@ class LocalRounds final : public RoundSource {
   }
 
   // Makes one decision per attempt, based on its root cause.
-  void report_failure(const WorkerFailure& seen) override {
-    if (decided_ || seen.after_stop) {
+  void report_failure(const WorkerFailure& failure) override {
+    if (decided_ || failure.after_stop) {
       return;
     }
     decided_ = true;
-    WorkerFailure failure = seen;
-    if (hangs_ != nullptr) {
-      hangs_->add_evidence(failure);
-    }
     const RestartDecision decision = policy_.decide(failed_message(failure));
     MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
     if (decision.restart) {
@@ -103,7 +96,6 @@ class LocalRounds final : public RoundSource {
   LocalRoundsSite& site_;
   RestartLimits limits_;
   RestartPolicy policy_;
-  const HangListener* hangs_ = nullptr;
   bool decided_ = false;  // a decision was made for this attempt
 };
 

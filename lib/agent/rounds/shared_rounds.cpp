@@ -89,12 +89,7 @@ void SharedRounds::leave_round(const std::string& reason) {
 }
 
 // The first message makes the other nodes stop their workers. The evidence for the report follows.
-void SharedRounds::report_failure(const WorkerFailure& seen) {
-  WorkerFailure failure = seen;
-  run_folder_.add_record(failure);
-  if (hangs_ != nullptr) {
-    hangs_->add_evidence(failure);
-  }
+void SharedRounds::report_failure(const WorkerFailure& failure) {
   WorkerFailedHere failed;
   failed.message = failed_message(failure);
   failed.message.round = round_->id;
@@ -103,13 +98,12 @@ void SharedRounds::report_failure(const WorkerFailure& seen) {
   failed.was_stopped = was_stopped_by_us(failure, SIGTERM);
   failed.lost_connection = failure.lost_connection;
   node_->tell(std::move(failed));
-  run_folder_.add_stderr_tail(failure);
   FailureStory story;
-  story.root = std::move(failure);
+  story.root = failure;
   story.program = setup_.config.program.name;
   story.logs = run_folder_.kept_logs();
   story.attempt = round_->restart_count + 1;
-  node_->tell(DetailsKnown{Details{round_->id, story.root.rank, story_text(story)}});
+  node_->tell(Details{round_->id, failure.rank, story_text(story)});
 }
 
 void SharedRounds::check_lease() {
@@ -375,21 +369,12 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
 
 // Without --hang-timeout, this node replies that it found nothing.
 void SharedRounds::inquire(const InquiryStep& step) {
-  if (const auto* asked = std::get_if<LookNow>(&step)) {
-    const Look& question = asked->question;
-    if (hangs_ != nullptr) {
-      hangs_->look(question);
-    } else {
-      node_->tell(LookedHere{{question.round, question.inquiry, {}}});
-    }
+  if (hangs_ != nullptr) {
+    hangs_->inquire(step);
+  } else if (const auto* asked = std::get_if<LookNow>(&step)) {
+    node_->tell(LookedHere{{asked->question.round, asked->question.inquiry, {}}});
   } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
-    if (hangs_ != nullptr) {
-      hangs_->judge(*all);
-    } else {
-      node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
-    }
-  } else if (hangs_ != nullptr) {
-    hangs_->hear(std::get<HearVerdict>(step).said);
+    node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
   }
 }
 

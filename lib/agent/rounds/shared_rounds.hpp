@@ -54,7 +54,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // --hang-timeout: sets the object that inspects, judges and receives the verdict. It must outlive
   // the rounds.
-  void use(HangListener& listener) override { hangs_ = &listener; }
+  void use(HangListener& listener) { hangs_ = &listener; }
 
   // Sets the object that receives the wait times of the ranks on all nodes if this node is the
   // leader.
@@ -71,7 +71,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void await_round(int /*attempt*/) override {}
 
   void tell_gone() override;
-  void report_failure(const WorkerFailure& seen) override;
+  void report_failure(const WorkerFailure& failure) override;
 
   // Does nothing yet: the other nodes are notified of the success only once no process remains.
   void report_success() override {}

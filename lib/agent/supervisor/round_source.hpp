@@ -14,8 +14,6 @@
 
 namespace muster {
 
-class HangListener;
-
 // A round that has been decided: the processes that this node runs, or the reason why it cannot run
 // them. The latter counts as a failure of this node's first worker.
 struct RoundToRun {
@@ -41,9 +39,6 @@ class RoundUser {
 class RoundSource {
  public:
   virtual ~RoundSource() = default;
-
-  // --hang-timeout: sets the object that diagnoses hangs. It must outlive the source.
-  virtual void use(HangListener& /*party*/) {}
 
   // Requests the next round; `attempt` counts from 0. Answered with a round or with the end of the
   // job.

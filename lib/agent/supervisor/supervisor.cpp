@@ -24,25 +24,33 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   // The guard may have killed the worker because this process was stopped for longer than its
   // lease. This call then delivers Fenced before the exit is judged.
   rounds_.check_lease();
-  handle(WorkerExited{exit, site_.wall_seconds(), lost_connection(exit)});
+  WorkerExited exited{exit.local_rank, std::nullopt};
+  if (!exit.status.success()) {
+    exited.failure = failure_of(exit);
+  }
+  handle(exited);
 }
 
-// Reads the evidence only if the result matters.
-bool Supervisor::lost_connection(const WorkerExit& exit) {
-  if (exit.status.success() || core_.state() != SupervisorState::running) {
-    return false;
+// Called when a worker begins to die and when it is reaped. Its output and its error file are
+// complete by the first call, so the evidence is read only then.
+const WorkerFailure& Supervisor::failure_of(const WorkerExit& exit) {
+  const auto [at, is_new] = failures_.try_emplace(exit.local_rank);
+  WorkerFailure& failure = at->second;
+  static_cast<WorkerExit&>(failure) = exit;
+  failure.wall_seconds = site_.wall_seconds();
+  if (is_new) {
+    failure.attempt = core_.result().attempt;
+    site_.add_evidence(failure);
   }
-  WorkerFailure failure;
-  failure.local_rank = exit.local_rank;
-  failure.attempt = core_.result().attempt;
-  failure.out_of_memory = exit.out_of_memory;
-  site_.add_evidence(failure);
-  return is_lost_connection(failure);
+  // Once the workers are being stopped, a lost connection is the result of the stop.
+  failure.lost_connection =
+      core_.state() == SupervisorState::running && is_lost_connection(failure);
+  return failure;
 }
 
 // A worker that lost its connection is a victim, not the cause, so it can wait until it is reaped.
 void Supervisor::on_worker_dying(const WorkerExit& exit) {
-  if (!lost_connection(exit)) {
+  if (!failure_of(exit).lost_connection) {
     on_worker_killed(exit);
   }
 }
@@ -50,7 +58,9 @@ void Supervisor::on_worker_dying(const WorkerExit& exit) {
 void Supervisor::on_worker_killed(const WorkerExit& exit) {
   site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), false});
   rounds_.check_lease();
-  handle(WorkerDying{exit, site_.wall_seconds()});
+  WorkerFailure failure = failure_of(exit);
+  failure.lost_connection = false;  // whatever it printed, it died because of us
+  handle(failure);
 }
 
 void Supervisor::on_groups_empty() {
@@ -92,6 +102,7 @@ void Supervisor::handle_all() {
 
 void Supervisor::run_round(RoundToRun round) {
   specs_ = std::move(round.specs);
+  failures_.clear();
   handle(RoundFormed{round.nproc, round.rank_first, round.others});
 }
 
@@ -216,9 +227,8 @@ void Supervisor::tell_killed_early(const TellKilledEarly& killed) {
 }
 
 void Supervisor::close_attempt(Duration timeout) {
-  std::vector<WorkerFailure>& failures = core_.closed_failures();
-  site_.close_attempt(failures, timeout);
-  for (const WorkerFailure& failure : failures) {
+  site_.close_attempt(timeout);
+  for (const WorkerFailure& failure : core_.closed_failures()) {
     // A worker that obeyed our stop request did not fail.
     if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
       site_.tell(failure);

@@ -10,6 +10,7 @@
 #include "process/values/process_runner.hpp"
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -27,10 +28,11 @@ class WorkerSite {
   virtual void set_alarm(std::optional<TimePoint> when) = 0;
   // Reports what happened to the workers.
   virtual void tell(event::What what) = 0;
-  // Adds the evidence that a failed worker left: its error file, the end of its stderr.
+  // Adds the evidence that a failed worker left: its error file, the end of its stderr, the verdict
+  // on its hang. Called once for each worker.
   virtual void add_evidence(WorkerFailure& failure) = 0;
-  // The attempt is over: flushes its output and adds the evidence to its failures.
-  virtual void close_attempt(std::vector<WorkerFailure>& failures, Duration timeout) = 0;
+  // The attempt is over: flushes its output.
+  virtual void close_attempt(Duration timeout) = 0;
   // The last call.
   virtual void finished(const JobResult& result) = 0;
 };
@@ -75,7 +77,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void close_attempt(Duration timeout);
   void spawn(int local_rank);
   [[nodiscard]] Result<pid_t> start_worker(int local_rank);
-  [[nodiscard]] bool lost_connection(const WorkerExit& exit);
+  [[nodiscard]] const WorkerFailure& failure_of(const WorkerExit& exit);
   [[nodiscard]] int rank_of(int local_rank) const;
 
   WorkerSite& site_;
@@ -84,6 +86,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   Result<std::vector<ProcessSpec>> specs_;
   std::deque<SupervisorEvent> events_;  // arrived while another event was being handled
   std::deque<SupervisorEffect> effects_;
+  std::map<int, WorkerFailure> failures_;  // of the attempt, with their evidence, by local rank
   bool handling_ = false;
   bool names_killed_ = false;  // the processes being killed are leftovers, which are listed by name
 };

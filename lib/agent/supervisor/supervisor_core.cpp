@@ -39,7 +39,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   live_.clear();
   dying_.clear();
   early_.reset();
-  // The shell carries out CloseAttempt after this step, and adds the evidence to these failures.
+  // The shell carries out CloseAttempt after this step, and then logs these failures.
   failures_before_ = std::exchange(result_.failures, {});
   result_.overdue.clear();
   result_.stop_signal = SIGTERM;
@@ -105,10 +105,8 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
   const auto& failed = std::get<SpawnFailed>(turn.event);
   WorkerFailure failure;
   failure.local_rank = failed.local_rank;
-  failure.rank = rank_first_ + failed.local_rank;
-  failure.attempt = result_.attempt;
   failure.spawn_error = failed.error;
-  result_.failures.push_back(std::move(failure));
+  record(std::move(failure), false);
   // No worker was started, so spawned_at_ is still the time of an earlier attempt. Update it,
   // because it determines the run time of this failure, and thus whether the failure counts as
   // quick.
@@ -187,15 +185,15 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
 
 void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
-  live_.erase(exited.exit.local_rank);
-  dying_.erase(exited.exit.local_rank);
+  live_.erase(exited.local_rank);
+  dying_.erase(exited.local_rank);
   await_deaf(turn);
-  if (early_ == exited.exit.local_rank) {
-    complete_early(exited.exit);
+  if (early_ == exited.local_rank) {
+    complete_early(exited);
     return;
   }
-  if (!exited.exit.status.success()) {
-    record(exited.exit, exited.wall_seconds, true);
+  if (exited.failure) {
+    record(*exited.failure, true);
     // The root cause has not been determined yet, and the error file of this worker may show that
     // it failed first.
     if (why_ == Why::regroup) {
@@ -414,7 +412,7 @@ void SupervisorCore::finish(Turn& turn, Outcome outcome) {
 
 // -- what the shell adds ----------------------------------------------------------------------
 
-std::vector<WorkerFailure>& SupervisorCore::closed_failures() {
+const std::vector<WorkerFailure>& SupervisorCore::closed_failures() const {
   MUSTER_CHECK(!attempt_open_);
   // If another attempt follows, begin_round() has already set the failures aside.
   return state_ == SupervisorState::joining ? failures_before_ : result_.failures;

@@ -48,10 +48,9 @@ class SupervisorCore {
   // CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
-  // The failures of the attempt that CloseAttempt closes. The shell adds the workers' evidence; no
-  // further decision depends on it. If another attempt follows, the failures are kept until that
-  // attempt has failures of its own, although result() no longer contains them.
-  [[nodiscard]] std::vector<WorkerFailure>& closed_failures();
+  // The failures of the attempt that CloseAttempt closes. If another attempt follows, they are kept
+  // until that attempt has failures of its own, although result() no longer contains them.
+  [[nodiscard]] const std::vector<WorkerFailure>& closed_failures() const;
 
   // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
@@ -148,8 +147,8 @@ class SupervisorCore {
   bool relay(Turn& turn, const SignalReceived& signal);
   void note_interruption(Turn& turn, const SignalReceived& signal);
   [[nodiscard]] Duration console_timeout() const;
-  void record(const WorkerExit& exit, double wall_seconds, bool after_stop);
-  void complete_early(const WorkerExit& exit);
+  void record(WorkerFailure failure, bool after_stop);
+  void complete_early(const WorkerExited& exited);
   [[nodiscard]] bool waits_for_memory(TimePoint now) const;
   [[nodiscard]] bool may_hear_of_another() const;
   [[nodiscard]] bool may_be_of_scheduler(const WorkerFailure& failure) const;

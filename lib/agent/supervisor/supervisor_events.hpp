@@ -55,16 +55,8 @@ struct SpawnFailed {
 };
 
 struct WorkerExited {
-  WorkerExit exit;
-  double wall_seconds = 0;       // only for messages and files
-  bool lost_connection = false;  // another worker's failure may have caused this one
-};
-
-// The worker has failed, but the kernel is still freeing its memory. It counts as live until
-// WorkerExited.
-struct WorkerDying {
-  WorkerExit exit;
-  double wall_seconds = 0;
+  int local_rank = 0;
+  std::optional<WorkerFailure> failure;  // unset if it succeeded
 };
 
 struct GroupsEmpty {};
@@ -81,6 +73,8 @@ struct LinkLost {};  // the guard died
 
 struct Tick {};  // next_deadline() has passed
 
+// A WorkerFailure is a worker that has failed while the kernel is still freeing its memory. It
+// counts as live until WorkerExited.
 using SupervisorEvent = std::variant<Started,
                                      RoundFormed,
                                      RegroupNotice,
@@ -94,7 +88,7 @@ using SupervisorEvent = std::variant<Started,
                                      Tick,
                                      Fenced,
                                      RoundClosed,
-                                     WorkerDying,
+                                     WorkerFailure,
                                      LeftoversSeen>;
 
 // The next six effects go to the round source, which documents them.
@@ -162,7 +156,7 @@ struct TellKilledEarly {
 struct NameSurvivors {};  // adds the processes that could not be killed in time to the result
 
 // All workers of the attempt have exited: forwards the rest of their output, for at most `timeout`
-// if the console is slow, and reads their error files.
+// if the console is slow.
 struct CloseAttempt {
   Duration timeout{};
 };

@@ -13,16 +13,15 @@ namespace muster {
 
 void SupervisorCore::note_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
-  live_.erase(exited.exit.local_rank);
-  dying_.erase(exited.exit.local_rank);
-  if (early_ == exited.exit.local_rank) {
+  live_.erase(exited.local_rank);
+  dying_.erase(exited.local_rank);
+  if (early_ == exited.local_rank) {
     MUSTER_CHECK(awaits_signal_);  // otherwise its failure would have stopped the others
-    complete_early(exited.exit);
+    complete_early(exited);
     return;
   }
-  if (!exited.exit.status.success()) {
-    record(exited.exit, exited.wall_seconds, false);
-    result_.failures.back().lost_connection = exited.lost_connection;
+  if (exited.failure) {
+    record(*exited.failure, false);
     take_failure(turn);
     return;
   }
@@ -77,40 +76,38 @@ void SupervisorCore::decide_held(Turn& turn) {
 
 // Like note_exit, but the worker was not reaped, so nothing may depend on its exit.
 void SupervisorCore::note_dying(Turn& turn) {
-  const auto& event = std::get<WorkerDying>(turn.event);
-  MUSTER_CHECK(!event.exit.status.success());
+  const auto& failure = std::get<WorkerFailure>(turn.event);
+  MUSTER_CHECK(!failure.status.success());
   note_also_dying(turn);
   if (early_) {
     return;  // held like the first failure; recorded when the worker is reaped
   }
-  early_ = event.exit.local_rank;
-  record(event.exit, event.wall_seconds, false);
+  early_ = failure.local_rank;
+  record(failure, false);
   take_failure(turn);
 }
 
 // The failure was recorded when the worker started to die. The wait status may contain more
 // information (core dumped).
-void SupervisorCore::complete_early(const WorkerExit& exit) {
+void SupervisorCore::complete_early(const WorkerExited& exited) {
   early_.reset();
   const auto known =
-      std::ranges::find(result_.failures, exit.local_rank, [](const WorkerFailure& failure) {
-        return failure.local_rank;
-      });
+      std::ranges::find(result_.failures, exited.local_rank, &WorkerFailure::local_rank);
   MUSTER_CHECK(known != result_.failures.end());
   // A worker that was killed because of its child has our SIGKILL as its status. The failure keeps
   // the child's status.
-  if (exit.status.success() || !known->lost_child.empty()) {
+  if (!exited.failure || !known->lost_child.empty()) {
     return;
   }
-  known->status = exit.status;
-  if (exit.out_of_memory) {
+  known->status = exited.failure->status;
+  if (exited.failure->out_of_memory) {
     known->out_of_memory = true;
-    known->memory_usage = exit.memory_usage;
+    known->memory_usage = exited.failure->memory_usage;
   }
 }
 
 void SupervisorCore::note_also_dying(Turn& turn) {
-  const int local_rank = std::get<WorkerDying>(turn.event).exit.local_rank;
+  const int local_rank = std::get<WorkerFailure>(turn.event).local_rank;
   MUSTER_CHECK(live_.contains(local_rank));
   dying_.insert(local_rank);
   dying_until_ = turn.now + kKillTimeoutBeforeRestart;
@@ -122,18 +119,10 @@ bool SupervisorCore::waits_for_memory(TimePoint now) const {
          why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;
 }
 
-void SupervisorCore::record(const WorkerExit& exit, double wall_seconds, bool after_stop) {
-  WorkerFailure failure;
-  failure.local_rank = exit.local_rank;
-  failure.rank = rank_first_ + exit.local_rank;
-  failure.pid = exit.pid;
+void SupervisorCore::record(WorkerFailure failure, bool after_stop) {
+  failure.rank = rank_first_ + failure.local_rank;
   failure.attempt = result_.attempt;
-  failure.status = exit.status;
-  failure.out_of_memory = exit.out_of_memory;
-  failure.memory_usage = exit.memory_usage;
-  failure.lost_child = exit.lost_child;
   failure.after_stop = after_stop;
-  failure.wall_seconds = wall_seconds;
   result_.failures.push_back(std::move(failure));
 }
 

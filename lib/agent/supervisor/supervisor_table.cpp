@@ -38,7 +38,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
           &Core::close_unstarted,     // RoundClosed
-          &Core::impossible,          // WorkerDying
+          &Core::impossible,          // WorkerFailure
           &Core::ignore}},            // LeftoversSeen
       {{  // running
           &Core::impossible,          // Started
@@ -54,7 +54,7 @@ struct SupervisorCore::Table {
           &Core::decide_held,         // Tick
           &Core::kill_fenced,         // Fenced
           &Core::stop_closed,         // RoundClosed
-          &Core::note_dying,          // WorkerDying
+          &Core::note_dying,          // WorkerFailure
           &Core::ignore}},            // LeftoversSeen
       {{  // stopping
           &Core::impossible,          // Started
@@ -70,8 +70,8 @@ struct SupervisorCore::Table {
           &Core::kill_overdue,        // Tick
           &Core::kill_fenced,         // Fenced
           &Core::hurry_closed,        // RoundClosed
-          &Core::note_also_dying,     // WorkerDying
-          &Core::take_looks}},         // LeftoversSeen
+          &Core::note_also_dying,     // WorkerFailure
+          &Core::take_looks}},        // LeftoversSeen
       {{  // clearing
           &Core::impossible,            // Started
           &Core::impossible,            // RoundFormed
@@ -86,8 +86,8 @@ struct SupervisorCore::Table {
           &Core::go_on_clearing,        // Tick
           &Core::kill_fenced,           // Fenced
           &Core::close_while_clearing,  // RoundClosed
-          &Core::ignore,                // WorkerDying
-          &Core::take_looks}},           // LeftoversSeen
+          &Core::ignore,                // WorkerFailure
+          &Core::take_looks}},          // LeftoversSeen
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -102,8 +102,8 @@ struct SupervisorCore::Table {
           &Core::abandon_unkillable,  // Tick
           &Core::kill_fenced_last,    // Fenced
           &Core::hurry_closed,        // RoundClosed
-          &Core::ignore,              // WorkerDying
-          &Core::take_looks}},            // LeftoversSeen
+          &Core::ignore,              // WorkerFailure
+          &Core::take_looks}},          // LeftoversSeen
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -118,7 +118,7 @@ struct SupervisorCore::Table {
           &Core::end_waiting,         // Tick
           &Core::rejoin,              // Fenced
           &Core::end_closed,          // RoundClosed
-          &Core::impossible,          // WorkerDying
+          &Core::impossible,          // WorkerFailure
           &Core::ignore}},            // LeftoversSeen
       {{  // done
           &Core::impossible,          // Started
@@ -134,7 +134,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Tick
           &Core::ignore,              // Fenced
           &Core::ignore,              // RoundClosed
-          &Core::ignore,              // WorkerDying
+          &Core::ignore,              // WorkerFailure
           &Core::ignore}}}};          // LeftoversSeen
 
   // clang-format on

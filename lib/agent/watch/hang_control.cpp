@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/watch/hang_control.hpp"
 
+#include "agent/rounds/shared_rounds.hpp"
 #include "agent/workers/files.hpp"
 #include "plan/process_specs.hpp"
 #include "process/run/linux_runner.hpp"
@@ -16,12 +17,15 @@ namespace muster {
 
 namespace {
 
-hang::HangWatchSettings settings_of(const AgentSetup& setup) {
+hang::HangWatchSettings settings_of(const AgentSetup& setup, SharedRounds* others) {
   hang::HangWatchSettings out;
   out.core.limit = setup.config.hang_timeout;
   out.core.on_hang = setup.config.on_hang;
   out.core.sees_output = sees_all_output(setup.config);
   out.environment = setup.environ.to_block();
+  if (others != nullptr) {
+    out.ask_others = [others] { others->tell(StalledHere{}); };
+  }
   // A virtual environment need not be active, so the py-spy next to its Python is used.
   const std::filesystem::path beside =
       std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
@@ -35,7 +39,9 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup) {
 }  // namespace
 
 HangControl::HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts)
-    : setup_(setup), parts_(parts), watch_(loop, parts.runner, settings_of(setup), *this) {}
+    : setup_(setup),
+      parts_(parts),
+      watch_(loop, parts.runner, settings_of(setup, parts.others), *this) {}
 
 // -- running workers --------------------------------------------------------------------------
 
@@ -86,19 +92,20 @@ void HangControl::workers_signalled(int signo) {
 // -- verdicts ---------------------------------------------------------------------------------
 
 void HangControl::found(hang::HangReport report) {
-  blame(report.verdict);
-  ends_job_ = report.facts.action == OnHang::stop;
-  tell(report, {});
-  if (report.facts.action != OnHang::report) {
-    fail_worker(report.verdict.ranks.empty() ? -1 : report.verdict.ranks.front(), report.verdict);
+  const hang::Verdict& verdict = report.verdict;
+  for (const hang::WatchedWorker& worker : watch_.workers()) {
+    if (std::ranges::find(verdict.ranks, worker.rank) != verdict.ranks.end()) {
+      blamed_[worker.local_rank] = "hang: " + hang::headline(verdict);
+    }
   }
-}
-
-void HangControl::tell(hang::HangReport report, const std::string& told_by) {
+  ends_job_ = report.facts.action == OnHang::stop;
+  block_is_here_ = report.told_by.empty();
   ++found_;
   write_files(report);
-  block_is_here_ = told_by.empty();
-  parts_.events.tell(event::HangFound{std::move(report.verdict), std::move(report.facts), told_by});
+  parts_.events.tell(event::HangFound{verdict, report.facts, report.told_by});
+  if (report.kills) {
+    fail_worker(*report.kills, verdict);
+  }
 }
 
 void HangControl::write_files(hang::HangReport& report) {
@@ -121,14 +128,6 @@ void HangControl::write_files(hang::HangReport& report) {
   if (!written) {
     report.facts.folder.clear();
     report.facts.gaps.push_back("cannot save the evidence: " + written.error().message);
-  }
-}
-
-void HangControl::blame(const hang::Verdict& verdict) {
-  for (const hang::WatchedWorker& worker : watch_.workers()) {
-    if (std::ranges::find(verdict.ranks, worker.rank) != verdict.ranks.end()) {
-      blamed_[worker.local_rank] = "hang: " + hang::headline(verdict);
-    }
   }
 }
 

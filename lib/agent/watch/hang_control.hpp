@@ -40,16 +40,15 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   void take(const JobEvent& event) override;
 
   // HangListener
-  void look(const Look& question) override;
-  void judge(const JudgeNow& all) override;
-  void hear(const Judged& said) override;
-  void add_evidence(WorkerFailure& failure) const override;
+  void inquire(const InquiryStep& step) override;
+
+  // Adds the hang to the failure of a worker that was blamed for it.
+  void add_evidence(WorkerFailure& failure) const;
 
   // hang::HangSite
   void found(hang::HangReport report) override;
   void goes_on(Duration quiet) override;
   void sees_nothing() override;
-  bool ask_others() override;
   std::vector<std::optional<std::uint64_t>> steps() override;
 
  private:
@@ -57,9 +56,10 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   void worker_ended(const event::WorkerEnded& ended);
   void workers_signalled(int signo);
   void write_files(hang::HangReport& report);
-  void tell(hang::HangReport report, const std::string& told_by);
+  void look(const Look& question);
+  void judge(const JudgeNow& all);
+  void hear(const Judged& said);
   void take_verdict(const hang::WholeVerdict& whole);
-  void blame(const hang::Verdict& verdict);
   void fail_worker(int rank, const hang::Verdict& verdict);
 
   const AgentSetup& setup_;

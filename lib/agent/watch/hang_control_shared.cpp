@@ -48,12 +48,14 @@ hang::NodeFindings findings_of(const NodeAnswer& answer) {
 
 }  // namespace
 
-bool HangControl::ask_others() {
-  if (parts_.others == nullptr) {
-    return false;
+void HangControl::inquire(const InquiryStep& step) {
+  if (const auto* asked = std::get_if<LookNow>(&step)) {
+    look(asked->question);
+  } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
+    judge(*all);
+  } else {
+    hear(std::get<HearVerdict>(step).said);
   }
-  parts_.others->tell(StalledHere{});
-  return true;
 }
 
 void HangControl::look(const Look& question) {
@@ -110,15 +112,15 @@ void HangControl::take_verdict(const hang::WholeVerdict& whole) {
     return;
   }
   watch_.told(whole.verdict);
-  blame(whole.verdict);
-  ends_job_ = whole.facts.action == OnHang::stop;
-  tell({whole.verdict, whole.facts, watch_.seen()}, block_is_here_ ? "" : whole.told_by);
+  hang::HangReport report{whole.verdict, whole.facts, watch_.seen()};
+  report.told_by = block_is_here_ ? "" : whole.told_by;
   const auto& workers = watch_.workers();
   const bool acts =
       std::ranges::find(workers, whole.acting_rank, &hang::WatchedWorker::rank) != workers.end();
   if (acts && whole.facts.action != OnHang::report) {
-    fail_worker(whole.acting_rank, whole.verdict);
+    report.kills = whole.acting_rank;
   }
+  found(std::move(report));
 }
 
 }  // namespace muster

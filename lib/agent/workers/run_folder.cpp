@@ -84,21 +84,13 @@ void AgentRunFolder::make_again(int attempt, const Error& why) {
   }
 }
 
-void AgentRunFolder::add_record(WorkerFailure& failure) {
-  if (failure.spawn_error) {
-    return;
-  }
+void AgentRunFolder::add_evidence(WorkerFailure& failure) {
   const std::string path = error_file_path(context_, failure.attempt, failure.local_rank);
   failure.record = parse_error_file(read_some(path, kErrorFileBytesMax + 1));
   failure.error_file = failure.record ? path : std::string();
-}
-
-void AgentRunFolder::add_stderr_tail(WorkerFailure& failure) {
-  if (!failure.spawn_error) {
-    failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
-    const std::string& python = setup_.config.program.python;
-    failure.python = python.empty() ? "" : path_of(python, setup_.environ);
-  }
+  failure.stderr_tail = runner_->stderr_tail(failure.local_rank);
+  const std::string& python = setup_.config.program.python;
+  failure.python = python.empty() ? "" : path_of(python, setup_.environ);
 }
 
 std::string AgentRunFolder::clean_up(bool failed) {

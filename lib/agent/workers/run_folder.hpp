@@ -25,9 +25,6 @@ class RunFolder {
   // Creates the directories and the process specs for the next attempt.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
       const Assignment& assignment) = 0;
-  // Adds a worker's evidence: its error file, or the last lines of its stderr.
-  virtual void add_record(WorkerFailure& failure) = 0;
-  virtual void add_stderr_tail(WorkerFailure& failure) = 0;
   // Empty before the first round, or if there is no run directory.
   [[nodiscard]] virtual const std::string& path() const = 0;
   // The directory of this node's logs; empty if they are not kept.
@@ -50,8 +47,8 @@ class AgentRunFolder final : public RunFolder {
   void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
 
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
-  void add_record(WorkerFailure& failure) override;
-  void add_stderr_tail(WorkerFailure& failure) override;
+  // Adds a worker's evidence: its error file and the last lines of its stderr.
+  void add_evidence(WorkerFailure& failure);
 
   const std::string& path() const override { return run_dir_.path(); }
 

@@ -55,7 +55,7 @@ Result<Count> count_workers(const Resolution& r, const std::string& text) {
   }
   if (word == "xpu") {
     return r.layers.refuse(OptionId::nproc_per_node,
-                           "muster cannot count such devices; specify their number");
+                           "muster cannot count these devices; specify the number of workers");
   }
   return r.layers.refuse(OptionId::nproc_per_node, "must be a number, auto, gpu or cpu");
 }

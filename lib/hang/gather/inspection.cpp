@@ -44,11 +44,11 @@ void Inspection::begin(Evidence evidence, std::vector<pid_t> pids, Duration with
   after(kCpuWindow, &Inspection::window_is_over);
   torch_recorders_.ask(evidence_.ranks, [this] {
     torch_there_ = true;
-    conclude_if_all_there();
+    conclude();
   });
   collector_.collect(evidence_.ranks, [this] {
     stacks_there_ = true;
-    conclude_if_all_there();
+    conclude();
   });
 }
 
@@ -72,21 +72,20 @@ void Inspection::window_is_over() {
   window_over_ = true;
   // The timer for the CPU window has fired and now limits the dumps and the stacks.
   after(within_ - kCpuWindow, &Inspection::time_is_up);
-  conclude_if_all_there();
+  conclude();
 }
 
 void Inspection::time_is_up() {
   evidence_.gaps.emplace_back("some stacks did not arrive in time");
+  stacks_there_ = torch_there_ = true;
   conclude();
 }
 
-void Inspection::conclude_if_all_there() {
-  if (stacks_there_ && torch_there_ && window_over_) {
-    conclude();
-  }
-}
-
+// Called whenever one of the three parts has arrived.
 void Inspection::conclude() {
+  if (!stacks_there_ || !torch_there_ || !window_over_) {
+    return;
+  }
   std::ranges::move(collector_.gaps(), std::back_inserter(evidence_.gaps));
   std::ranges::move(torch_recorders_.gaps(), std::back_inserter(evidence_.gaps));
   // After time_is_up(), some tools may still be running.

@@ -59,7 +59,6 @@ class Inspection {
   void after(Duration delay, Step step);
   void window_is_over();
   void time_is_up();
-  void conclude_if_all_there();
   void conclude();
   void add_positions();
 

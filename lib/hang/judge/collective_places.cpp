@@ -33,7 +33,7 @@ struct Neighbours {
 };
 
 // A training loop repeats its calls, so earlier rounds show what normally surrounds an operation.
-// If the newest call of the kind is the last record, returns the successor of an earlier call.
+// If the newest call of this operation is the last record, returns what followed an earlier call.
 Neighbours neighbours_of(const Position& position, const std::string& what) {
   Neighbours out;
   const auto& recent = position.recent;

@@ -276,7 +276,7 @@ Verdict nobody_to_blame(const Evidence& evidence, const Suspects& suspects) {
   }
   const bool all = std::ranges::all_of(suspects, &Suspect::waits);
   out.cause = all ? Cause::all_wait : Cause::unknown;
-  out.reason = all ? "all ranks are in the same operation, which does not complete"
+  out.reason = all ? "all ranks are in the same operation, which is not completing"
                    : "the ranks are waiting for each other";
   return out;
 }

@@ -29,6 +29,7 @@ struct WorkerExit {
   // "process 123 (python3)": the descendant that failed in this way; the worker was killed because
   // of it (--on-child-death). Empty if the worker itself died.
   std::string lost_child = {};
+  bool operator==(const WorkerExit&) const = default;
 };
 
 // A process that still exists although it was killed. `state` is as in /proc/<pid>/stat.

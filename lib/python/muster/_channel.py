@@ -16,7 +16,7 @@ FRAME_BYTES_MAX = 8192
 DEPTH_MAX = 16  # maximum nesting of objects and lists
 NUMBER_BITS_MAX = 1023  # a larger integer overflows a double, and the launcher rejects it
 PAGE_BYTES = 4096
-ANSWER_SECONDS = 5.0  # timeout for the first frame, which a running launcher sends in microseconds
+ANSWER_SECONDS = 5.0  # timeout for the first frame; a launcher that runs sends it within 1 ms
 
 Frame = Dict[str, Any]
 

@@ -244,8 +244,8 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     record_failed(*unrecorded, out);
   } else if (const auto* failed = std::get_if<WorkerFailedHere>(&event)) {
     worker_failed(now, *failed, out);
-  } else if (const auto* details = std::get_if<DetailsKnown>(&event)) {
-    take_details(details->message, out);
+  } else if (const auto* details = std::get_if<Details>(&event)) {
+    take_details(*details, out);
   } else if (std::holds_alternative<WorkersFinished>(event)) {
     finish(now, out);
   } else if (const auto* asked = std::get_if<LeaveAsked>(&event)) {

@@ -214,8 +214,8 @@ struct EventText {
     return fmt::format("worker failed rank={} {}", e.message.rank, e.message.text);
   }
 
-  std::string operator()(const DetailsKnown& e) const {
-    return fmt::format("details known rank={}", e.message.rank);
+  std::string operator()(const Details& e) const {
+    return fmt::format("details known rank={}", e.rank);
   }
 
   std::string operator()(const WorkersFinished& /*e*/) const { return "workers finished"; }

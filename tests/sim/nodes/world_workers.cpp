@@ -226,7 +226,7 @@ void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generat
     const Details details{failed.message.round, failed.message.rank, "the last lines"};
     to_agent(number, std::move(failed));
     if (random_.chance(70)) {
-      to_agent(number, DetailsKnown{details});
+      to_agent(number, details);
     }
   }
   if (how != kFailed) {

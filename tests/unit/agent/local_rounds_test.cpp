@@ -134,35 +134,14 @@ TEST_CASE("local rounds: the job ends without waiting for other nodes") {
   CHECK(bench.closed);
 }
 
-namespace {
-
-// Reports each failed worker as killed because it hung.
-class FakeListener final : public HangListener {
- public:
-  bool ends_job = false;
-
-  void look(const Look& /*question*/) override {}
-
-  void judge(const JudgeNow& /*all*/) override {}
-
-  void hear(const Judged& /*said*/) override {}
-
-  void add_evidence(WorkerFailure& failure) const override {
-    failure.hung = true;
-    failure.ends_job = ends_job;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("local rounds: a hung worker is restarted, or ends the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
-    FakeListener listener;
-    listener.ends_job = ends_job;
-    bench.rounds.use(listener);
+    WorkerFailure failure = exited(7);
+    failure.hung = true;
+    failure.ends_job = ends_job;
     bench.rounds.await_round(0);
-    bench.rounds.report_failure(exited(7));
+    bench.rounds.report_failure(failure);
     CHECK(bench.decisions.size() == (ends_job ? 0U : 1U));
     if (ends_job) {
       CHECK(bench.end().outcome == Outcome::failed);

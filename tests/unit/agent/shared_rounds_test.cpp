@@ -73,10 +73,6 @@ class FakeHost final : public RoundUser, public RunFolder, public EventSink {
     return std::vector{spec};
   }
 
-  void add_record(WorkerFailure& /*failure*/) override {}
-
-  void add_stderr_tail(WorkerFailure& failure) override { failure.stderr_tail = "the last line"; }
-
   const std::string& path() const override { return folder_; }
 
   std::string kept_logs() const override { return "/logs"; }
@@ -157,7 +153,9 @@ TEST_CASE("shared rounds: a worker's failure message says whether it lost its co
 TEST_CASE("shared rounds: reports a failure first and its evidence afterwards") {
   Bench bench;
   bench.run();
-  bench.rounds.report_failure(exited(7));
+  WorkerFailure seen = exited(7);
+  seen.stderr_tail = "the last line";
+  bench.rounds.report_failure(seen);
   REQUIRE(bench.told.events.size() == 2);
   const auto* failed = std::get_if<WorkerFailedHere>(&bench.told.events[0]);
   REQUIRE(failed != nullptr);
@@ -166,9 +164,9 @@ TEST_CASE("shared rounds: reports a failure first and its evidence afterwards") 
   CHECK(failed->message.exited);
   CHECK(failed->message.round.number == 4);
   CHECK_FALSE(failed->was_stopped);
-  const auto* details = std::get_if<DetailsKnown>(&bench.told.events[1]);
+  const auto* details = std::get_if<Details>(&bench.told.events[1]);
   REQUIRE(details != nullptr);
-  const auto story = parse_story(details->message.blob);
+  const auto story = parse_story(details->blob);
   REQUIRE(story);
   CHECK(story->root.stderr_tail == "the last line");
   CHECK(story->logs == "/logs");
@@ -384,25 +382,10 @@ TEST_CASE("shared rounds: a round is an event with its number, as are the events
 
 namespace {
 
-// Reports each failed worker as killed because it hung.
-class FakeListener final : public HangListener {
- public:
-  bool ends_job = false;
-  std::vector<std::uint64_t> looked;
-  std::vector<std::uint64_t> judged;
-  std::vector<std::string> heard;
+struct FakeListener final : HangListener {
+  std::vector<InquiryStep> steps;
 
-  void look(const Look& question) override { looked.push_back(question.inquiry); }
-
-  void judge(const JudgeNow& all) override { judged.push_back(all.inquiry); }
-
-  void hear(const Judged& said) override { heard.push_back(said.verdict); }
-
-  void add_evidence(WorkerFailure& failure) const override {
-    failure.hung = true;
-    failure.ends_job = ends_job;
-    failure.record = ErrorRecord{"hang: rank 1 on 'b': sleeps", {}, {}};
-  }
+  void inquire(const InquiryStep& step) override { steps.push_back(step); }
 };
 
 }  // namespace
@@ -426,9 +409,10 @@ TEST_CASE("shared rounds: the hang watch inspects, judges and receives the verdi
   bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
   bench.rounds.inquire(JudgeNow{{4, 1}, 8, {}});
   bench.rounds.inquire(HearVerdict{{{4, 1}, 8, "x"}});
-  CHECK(listener.looked == std::vector<std::uint64_t>{7});
-  CHECK(listener.judged == std::vector<std::uint64_t>{8});
-  CHECK(listener.heard == Lines{"x"});
+  REQUIRE(listener.steps.size() == 3);
+  CHECK(std::get<LookNow>(listener.steps[0]).question.inquiry == 7);
+  CHECK(std::get<JudgeNow>(listener.steps[1]).inquiry == 8);
+  CHECK(std::get<HearVerdict>(listener.steps[2]).said.verdict == "x");
   bench.rounds.tell(StalledHere{});
   CHECK(bench.told.last<StalledHere>() != nullptr);
 }
@@ -436,12 +420,12 @@ TEST_CASE("shared rounds: the hang watch inspects, judges and receives the verdi
 TEST_CASE("shared rounds: a hung worker fails with the verdict, and may end the job") {
   for (const bool ends_job : {false, true}) {
     Bench bench;
-    FakeListener listener;
-    listener.ends_job = ends_job;
-    bench.rounds.use(listener);
     bench.run();
     WorkerFailure killed = exited(0);
     killed.status = ExitStatus{true, 9};
+    killed.hung = true;
+    killed.ends_job = ends_job;
+    killed.record = ErrorRecord{"hang: rank 1 on 'b': sleeps", {}, {}};
     bench.rounds.report_failure(killed);
     REQUIRE(bench.told.events.size() == 2);
     const Failed& failed = std::get<WorkerFailedHere>(bench.told.events[0]).message;
@@ -449,7 +433,7 @@ TEST_CASE("shared rounds: a hung worker fails with the verdict, and may end the 
     CHECK(failed.permanent == ends_job);
     CHECK(failed.text == std::string("made no progress and was killed (--on-hang=") +
                              (ends_job ? "stop)" : "restart)"));
-    const auto story = parse_story(std::get<DetailsKnown>(bench.told.events[1]).message.blob);
+    const auto story = parse_story(std::get<Details>(bench.told.events[1]).blob);
     REQUIRE(story);
     CHECK(story->root.record->message == "hang: rank 1 on 'b': sleeps");
   }

@@ -72,6 +72,22 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
   }
 };
 
+inline WorkerFailure failed(const WorkerExit& exit, double wall_seconds = 999) {
+  WorkerFailure failure;
+  static_cast<WorkerExit&>(failure) = exit;
+  failure.wall_seconds = wall_seconds;
+  return failure;
+}
+
+inline WorkerExited exited(const WorkerExit& exit, bool lost_connection = false) {
+  WorkerExited out{exit.local_rank, std::nullopt};
+  if (!exit.status.success()) {
+    out.failure = failed(exit, 1000);
+    out.failure->lost_connection = lost_connection;
+  }
+  return out;
+}
+
 // A core with a clock and the effects of the last step, including those of the answers.
 struct Bench {
   SupervisorCore core;
@@ -129,16 +145,16 @@ struct Bench {
   }
 
   void exit(int local_rank, int code) {
-    step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {false, code}, false, {}}, 1000});
+    step(exited(WorkerExit{local_rank, 100 + local_rank, {false, code}, false, {}}));
   }
 
   void die(int local_rank, int signo) {
-    step(WorkerExited{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 1000});
+    step(exited(WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}));
   }
 
   // Starts dying; die() completes its death.
   void begin_to_die(int local_rank, int signo) {
-    step(WorkerDying{WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}, 999});
+    step(failed(WorkerExit{local_rank, 100 + local_rank, {true, signo}, false, {}}));
   }
 
   template <class Effect>

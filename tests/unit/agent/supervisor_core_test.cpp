@@ -52,7 +52,7 @@ std::vector<SupervisorEvent> example_events(State state) {
           RegroupNotice{"x"},
           WorkerSpawned{spawned, 102},
           SpawnFailed{0, Error{Errc::not_found, "x"}},
-          WorkerExited{WorkerExit{state == State::stopping ? 1 : 0, 100, {}, false, {}}, 1000},
+          WorkerExited{state == State::stopping ? 1 : 0, std::nullopt},
           GroupsEmpty{},
           NothingLeft{},
           SignalReceived{SIGTERM, 1},
@@ -60,7 +60,7 @@ std::vector<SupervisorEvent> example_events(State state) {
           Tick{},
           Fenced{"x"},
           RoundClosed{Outcome::failed, Close{}, std::nullopt, {}},
-          WorkerDying{WorkerExit{1, 101, {true, SIGKILL}, false, {}}, 1000},
+          failed(WorkerExit{1, 101, {true, SIGKILL}, false, {}}),
           LeftoversSeen{}};
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("drain: deaths that no such signal can explain count at once") {
 
 TEST_CASE("drain: a lost connection before the death of its cause is deferred as well") {
   Bench bench = running(in_step());
-  bench.step(WorkerExited{WorkerExit{0, 100, {false, 1}, false, {}}, 1000, true});
+  bench.step(exited(WorkerExit{0, 100, {false, 1}, false, {}}, true));
   const TimePoint held = bench.now + kDeathNewsTime;
   bench.now += kDeathNewsTime - 100ms;
   bench.die(1, SIGTERM);

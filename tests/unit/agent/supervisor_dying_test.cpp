@@ -61,7 +61,7 @@ TEST_CASE("supervisor core: adds the details that only the wait status contains"
   bench.start();
   bench.begin_to_die(0, SIGSEGV);
   const ExitStatus dumped{.signaled = true, .value = SIGSEGV, .core_dumped = true};
-  bench.step(WorkerExited{WorkerExit{0, 100, dumped, true, "limit 1 GiB"}, 1000});
+  bench.step(exited(WorkerExit{0, 100, dumped, true, "limit 1 GiB"}));
   const WorkerFailure& failure = bench.core.result().failures.at(0);
   CHECK(failure.status == dumped);
   CHECK(failure.out_of_memory);
@@ -71,7 +71,7 @@ TEST_CASE("supervisor core: adds the details that only the wait status contains"
 TEST_CASE("supervisor core: keeps memory facts that were known when the worker began to die") {
   Bench bench;
   bench.start();
-  bench.step(WorkerDying{WorkerExit{0, 100, {true, SIGKILL}, true, "peak 1 GiB"}, 999});
+  bench.step(failed(WorkerExit{0, 100, {true, SIGKILL}, true, "peak 1 GiB"}));
   bench.die(0, SIGKILL);  // muster may have killed it itself already, and requests nothing again
   CHECK(bench.core.result().failures.at(0).memory_usage == "peak 1 GiB");
 }
@@ -81,7 +81,7 @@ TEST_CASE("supervisor core: a worker that lost a child process fails with the ch
   bench.start();
   WorkerExit exit{0, 100, {true, SIGSEGV}, false, ""};
   exit.lost_child = "process 7 (engine)";
-  bench.step(WorkerDying{exit, 999});
+  bench.step(failed(exit));
   REQUIRE(bench.asked<SignalGroups>());
   bench.die(0, SIGKILL);  // by us
   const WorkerFailure& failure = bench.core.result().failures.at(0);

@@ -9,8 +9,7 @@ using namespace muster::testing;
 namespace {
 
 void lose(Bench& bench, int local_rank) {
-  bench.step(
-      WorkerExited{WorkerExit{local_rank, 100 + local_rank, {false, 1}, false, {}}, 1000, true});
+  bench.step(exited(WorkerExit{local_rank, 100 + local_rank, {false, 1}, false, {}}, true));
 }
 
 // One of several nodes; all its workers have lost a connection and exited.

@@ -27,6 +27,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
   std::vector<Leftover> killed;
   bool only_deaf = false;
   std::string said;  // printed on stderr by a failing worker
+  int evidence_read = 0;
 
   template <class Event>
   [[nodiscard]] std::vector<Event> told() const {
@@ -55,11 +56,12 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     events.push_back(std::move(what));
   }
 
-  void close_attempt(std::vector<WorkerFailure>& /*failures*/, Duration /*timeout*/) override {
-    asked.emplace_back("close attempt");
-  }
+  void close_attempt(Duration /*timeout*/) override { asked.emplace_back("close attempt"); }
 
-  void add_evidence(WorkerFailure& failure) override { failure.stderr_tail = said; }
+  void add_evidence(WorkerFailure& failure) override {
+    ++evidence_read;
+    failure.stderr_tail = said;
+  }
 
   void finished(const JobResult& result) override {
     asked.push_back("finished " + std::to_string(exit_code_of(result)));
@@ -284,13 +286,20 @@ TEST_CASE(
   SECTION("the lost connection is seen before the cause") {
     supervisor.on_worker_dying(exited(1));
     CHECK(site.asked.empty());
-    site.said.clear();
+    site.said = "ValueError: x\n";
     WorkerExit cause = exited(7);
     cause.local_rank = 1;
     cause.pid = 101;
     supervisor.on_worker_dying(cause);
     CHECK(site.asked ==
           Words{"ended 1", "lease", "failed exited with code 7", "signal 15", "signal 18"});
+    supervisor.on_worker_exit(cause);
+    supervisor.on_worker_exit(exited(1));
+    const auto& failures = supervisor.core().result().failures;
+    REQUIRE(failures.size() == 2);
+    CHECK(failures[0].stderr_tail == site.said);
+    CHECK(failures[1].stderr_tail.starts_with("muster.errors.PeerFailed"));
+    CHECK(site.evidence_read == 2);  // once for each worker, when it began to die
   }
   SECTION("killed by us, whatever it printed") {
     supervisor.on_worker_killed(exited(1));

@@ -35,13 +35,11 @@ struct Bench {
     return out;
   }
 
-  std::vector<HangEffect> judged(Cause cause, int rank) {
-    std::vector<HangEffect> out;
+  std::optional<Announce> judged(Cause cause, int rank) {
     Verdict verdict;
     verdict.cause = cause;
     verdict.ranks = {rank};
-    core.judged(now, verdict, out);
-    return out;
+    return core.judged(now, verdict);
   }
 
   TimePoint now{seconds(1000)};
@@ -71,9 +69,9 @@ TEST_CASE(
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<Inspect>(bench.look()));
   REQUIRE(bench.look().empty());  // the inspection is in progress
-  const auto effects = bench.judged(Cause::sleeps, 1);
-  REQUIRE(is_one<Announce>(effects));
-  REQUIRE(std::get<Announce>(effects.front()).verdict.ranks == std::vector{1});
+  const auto announced = bench.judged(Cause::sleeps, 1);
+  REQUIRE(announced);
+  REQUIRE(announced->limit == seconds(10));
   REQUIRE(bench.quiet_for(100).empty());  // announced once
   ++bench.zero.operations.value();
   ++bench.one.operations.value();
@@ -86,7 +84,7 @@ TEST_CASE("ranks that make progress during the inspection have not hung") {
   ++bench.zero.operations.value();
   ++bench.one.operations.value();
   REQUIRE(bench.look().empty());
-  REQUIRE(bench.judged(Cause::sleeps, 1).empty());
+  REQUIRE_FALSE(bench.judged(Cause::sleeps, 1));
 }
 
 TEST_CASE("a rank that writes a lot is slow, not hung, until ten limits have passed") {
@@ -96,13 +94,13 @@ TEST_CASE("a rank that writes a lot is slow, not hung, until ten limits have pas
     *bench.one.io_bytes += 1 << 20;
     const auto effects = bench.look();
     if (is_one<Inspect>(effects)) {
-      REQUIRE(bench.judged(Cause::blocked_io, 1).empty());
+      REQUIRE_FALSE(bench.judged(Cause::blocked_io, 1));
     }
   }
   *bench.one.io_bytes += 1 << 20;
   bench.now += seconds(5);
   bench.look();
-  REQUIRE(is_one<Announce>(bench.judged(Cause::blocked_io, 1)));
+  REQUIRE(bench.judged(Cause::blocked_io, 1));
 }
 
 TEST_CASE("a few bytes per second do not count as activity") {
@@ -113,7 +111,7 @@ TEST_CASE("a few bytes per second do not count as activity") {
     REQUIRE(bench.look().empty());
   }
   REQUIRE(is_one<Inspect>(bench.look()));
-  REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
+  REQUIRE(bench.judged(Cause::sleeps, 1));
 }
 
 TEST_CASE("a rank that is stopped by a signal is not slow") {
@@ -124,7 +122,7 @@ TEST_CASE("a rank that is stopped by a signal is not slow") {
     bench.look();
   }
   bench.look();
-  REQUIRE(is_one<Announce>(bench.judged(Cause::stopped, 1)));
+  REQUIRE(bench.judged(Cause::stopped, 1));
 }
 
 TEST_CASE("CPU time counts only before the first step or operation") {
@@ -136,13 +134,13 @@ TEST_CASE("CPU time counts only before the first step or operation") {
     bench.one.cpu_seconds += 0.9;
     bench.look();
   }
-  REQUIRE(bench.judged(Cause::spinning, 1).empty());
+  REQUIRE_FALSE(bench.judged(Cause::spinning, 1));
   bench.zero.operations = bench.one.operations = 1;
   for (int second = 1; second <= 12; ++second) {
     bench.one.cpu_seconds += 0.9;
     bench.look();
   }
-  REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
+  REQUIRE(bench.judged(Cause::spinning, 1));
 }
 
 TEST_CASE("a rank that spins while it waits in an operation is not active") {
@@ -156,7 +154,7 @@ TEST_CASE("a rank that spins while it waits in an operation is not active") {
   }
   bench.core.waits(0);
   CHECK(bench.core.lifeless(0, bench.now) >= seconds(10));
-  REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
+  REQUIRE(bench.judged(Cause::sleeps, 1));
 }
 
 TEST_CASE("CPU time for an answer is not activity, and does not affect a slow rank") {
@@ -176,7 +174,7 @@ TEST_CASE("CPU time for an answer is not activity, and does not affect a slow ra
   }
   bench.core.waits(0);
   CHECK(bench.core.lifeless(1, bench.now) == (busy ? seconds(0) : seconds(11)));
-  REQUIRE(bench.judged(Cause::sleeps, 1).empty() == busy);
+  REQUIRE(bench.judged(Cause::sleeps, 1).has_value() != busy);
 }
 
 TEST_CASE("a rank that has made progress since it waited may be slow") {
@@ -191,7 +189,7 @@ TEST_CASE("a rank that has made progress since it waited may be slow") {
     bench.zero.cpu_seconds += 0.9;
     bench.look();
   }
-  REQUIRE(bench.judged(Cause::sleeps, 1).empty());
+  REQUIRE_FALSE(bench.judged(Cause::sleeps, 1));
 }
 
 TEST_CASE("auto: an evaluation that only computes is slow until ten limits have passed") {
@@ -210,10 +208,10 @@ TEST_CASE("auto: an evaluation that only computes is slow until ten limits have 
   };
   evaluate(50);
   REQUIRE(bench.core.limit() == kAutoLimitMin);
-  REQUIRE(bench.judged(Cause::spinning, 1).empty());
-  REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 0)));
+  REQUIRE_FALSE(bench.judged(Cause::spinning, 1));
+  REQUIRE(bench.judged(Cause::spinning, 0));
   evaluate(60);
-  REQUIRE(is_one<Announce>(bench.judged(Cause::spinning, 1)));
+  REQUIRE(bench.judged(Cause::spinning, 1));
 }
 
 TEST_CASE("if only rank 0 prints, its lines are progress of all ranks") {
@@ -286,7 +284,7 @@ TEST_CASE("if all output is visible, silence since the start is a lack of progre
   bench.zero.output = bench.one.output = 0;
   REQUIRE(bench.quiet_for(9).empty());
   REQUIRE(is_one<Inspect>(bench.look()));
-  REQUIRE(is_one<Announce>(bench.judged(Cause::sleeps, 1)));
+  REQUIRE(bench.judged(Cause::sleeps, 1));
   Bench automatic(std::nullopt, true);  // the user set no limit
   REQUIRE(is_one<SayBlind>(automatic.quiet_for(600)));
 }

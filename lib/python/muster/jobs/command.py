@@ -55,5 +55,5 @@ def uncompared(options: Options) -> Options:
 
 
 def environment(ours: Mapping[str, str], python: str, more: Mapping[str, str]) -> Dict[str, str]:
-    """The launcher's environment: our own, plus this interpreter for the workers."""
+    """The environment for the launcher: ours, with PYTHON_EXEC set to the workers' interpreter."""
     return {**ours, "PYTHON_EXEC": python, **more}

@@ -42,7 +42,7 @@ inline void fail_worker(SmallWorld& world, std::size_t node, int code) {
   failed.run_time = std::chrono::hours(1);
   failed.text = "exited with code " + std::to_string(code);
   world.feed(node, WorkerFailedHere{failed, world.now(), {}, false});
-  world.feed(node, DetailsKnown{Details{failed.round, failed.rank, "details"}});
+  world.feed(node, Details{failed.round, failed.rank, "details"});
 }
 
 }  // namespace muster

@@ -101,7 +101,7 @@ TEST_CASE(
   CHECK(world.nodes[0].ended.empty());
   world.pass(100ms);
   world.feed(1, WorkerFailedHere{first, world.now(), seen, true});  // its error file has the time
-  world.feed(1, DetailsKnown{Details{first.round, 1, "earlier"}});
+  world.feed(1, Details{first.round, 1, "earlier"});
   world.feed(1, WorkersGone{});
   for (const SmallNode& node : world.nodes) {
     REQUIRE(node.close);
