@@ -10,6 +10,7 @@
 namespace muster {
 namespace {
 
+// A slow lookup may use up the whole timeout. This much time remains for connecting.
 constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -30,6 +31,7 @@ void Dialler::dial(TimePoint now, const OpenLink& wanted) {
     sockets_->connect(wanted.link, {*numeric}, wanted.timeout);
     return;
   }
+  // A name comes from the user, because the decoder accepts only numeric addresses from peers.
   auto lookup = std::make_unique<NameLookup>(
       loop_,
       wanted.host,

@@ -91,6 +91,7 @@ void release_some(Link& link) {
       break;
     }
     if (!link.channel) {
+      // Only a pointer is moved, so the limit does not apply.
       link.output.push(link.waiting.take_front());
       continue;
     }
@@ -99,6 +100,7 @@ void release_some(Link& link) {
     left -= piece.size();
     link.waiting.drop(piece.size());
   }
+  // Also before the link is greeted: these bytes may belong to the handshake, or be a TLS alert.
   if (link.channel) {
     if (std::string sealed = link.channel->take_output(); !sealed.empty()) {
       link.output.push(std::make_shared<const std::string>(std::move(sealed)));
@@ -118,8 +120,10 @@ std::vector<SocketAddress> addresses_of(const std::vector<std::string>& hosts, s
 
 LinkEnd end_of(int errno_value) {
   switch (errno_value) {
+    // From the remote kernel: finish_connect() maps a rejection by a firewall to EHOSTUNREACH.
     case ECONNREFUSED:
       return LinkEnd::refused;
+    // No proof of death: the guard of a dead agent may still be killing workers.
     case ECONNRESET:
     case ECONNABORTED:
     case EPIPE:

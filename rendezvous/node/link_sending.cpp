@@ -20,6 +20,7 @@ std::size_t unsent_of(const Link& link) {
 
 void LinkSockets::send(LinkId id, SharedFrame frame) {
   const auto found = links_.find(id);
+  // The link may have failed while its LinkClosed is still queued for the core.
   if (found == links_.end() || found->second->state != LinkState::open) {
     return;
   }
@@ -56,6 +57,7 @@ void LinkSockets::flush(Link& link) {
     return;
   }
   const std::size_t before = unsent_of(link);
+  // Once the limit is reached, arm() polls the socket for writability, and a later turn continues.
   const int error = sent_ < kSendAtOnce ? send_some(link) : 0;
   const std::size_t unsent = unsent_of(link);
   if (error != 0) {
@@ -65,6 +67,7 @@ void LinkSockets::flush(Link& link) {
          LinkEnd::unreachable,
          "it is not reading from the connection; " + std::to_string(unsent) + " bytes are unsent");
   } else if (link.state == LinkState::closing && !has_output(link)) {
+    // Frames held back by a handshake are dropped, because a closing link reads no input.
     start_lingering(link);
   } else {
     arm(link);

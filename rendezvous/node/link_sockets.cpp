@@ -18,6 +18,7 @@ constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
 std::uint32_t wanted_events(const Link& link) {
+  // Not polled for input in these two states, because unread input would keep waking the loop.
   if (link.state == LinkState::asking) {
     return link.admitted ? EPOLLOUT : EPOLLRDHUP;
   }
@@ -57,10 +58,12 @@ void LinkSockets::connect(LinkId id, std::vector<SocketAddress> addresses, Durat
   std::ranges::reverse(addresses);
   link.alternatives = std::move(addresses);
   link.timeout = timeout;
+  // settle() dials: an attempt may fail at once, and the sink must not be called from here.
   to_dial_.push_back(id);
 }
 
 void LinkSockets::try_next_address(Link& link) {
+  // If there is no address at all, the link ends as unreachable, which proves nothing.
   int error = EADDRNOTAVAIL;
   while (!link.alternatives.empty()) {
     const auto left = static_cast<int>(link.alternatives.size());
@@ -71,6 +74,7 @@ void LinkSockets::try_next_address(Link& link) {
       link.fd = std::move(connecting.fd);
       link.armed = EPOLLOUT;
       control(EPOLL_CTL_ADD, link.fd.get(), link.armed, link.id);
+      // An equal share, so that an address that drops packets leaves time for the others.
       set_deadline(link, now_ + std::max(link.timeout_ends - now_, Duration{}) / left);
       return;
     }
@@ -87,6 +91,7 @@ void LinkSockets::take_outcome(Link& link) {
     link.state = LinkState::open;
     set_deadline(link, std::nullopt);
     set_user_timeout(link.fd.get(), limits_.user_timeout);
+    // The core may send its Hello now. It stays in `waiting` until the handshake is complete.
     introduce(link);
     sink_(LinkOpened{link.id});
   } else if (!link.alternatives.empty()) {
@@ -114,6 +119,7 @@ void LinkSockets::handle(const epoll_event& event) {
     return;
   }
   const auto found = links_.find(event.data.u64);
+  // An earlier event of this batch may have closed the link, for example to free a descriptor.
   if (found == links_.end() || found->second->state == LinkState::dead) {
     return;
   }
@@ -141,6 +147,7 @@ void LinkSockets::handle(const epoll_event& event) {
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
     read(link);
   }
+  // A closing link is not read, so only a failed send shows that its peer is gone.
   if (link.state != LinkState::dead && (event.events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) {
     touch(link);
   }
@@ -148,8 +155,10 @@ void LinkSockets::handle(const epoll_event& event) {
 
 void LinkSockets::read(Link& link) {
   const bool is_first = link.state == LinkState::stranger && !link.admitted;
+  // While a peer may still be refused, all but its first bytes stay in the kernel.
   const std::size_t most =
       is_first && admissions_.asks() ? std::min(kReadBytes, admissions_.first_bytes()) : kReadBytes;
+  // One read per event, so that a peer that sends a lot does not delay heartbeats on other links.
   const auto count = ::recv(link.fd.get(), buffer_.get(), most, 0);
   if (count > 0) {
     const std::string_view bytes(buffer_.get(), static_cast<std::size_t>(count));
@@ -159,6 +168,7 @@ void LinkSockets::read(Link& link) {
       take_bytes(link, bytes);
     }
   } else if (count == 0) {
+    // Before fail(), which closes the socket: the log line contains the peer's address.
     note_departure(link);
     fail(link, LinkEnd::closed, "the peer closed the connection");
   } else if (errno != EAGAIN && errno != EINTR) {
@@ -221,6 +231,7 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
     }
     break;
   }
+  // swap() frees the memory, unlike clear(), so a link without a partial frame holds none.
   if (!is_live(link) || bytes.empty()) {
     std::string().swap(link.input);
   } else if (had_input) {
@@ -261,6 +272,7 @@ void LinkSockets::take_message(Link& link, RoundMessage message) {
 }
 
 void LinkSockets::refuse_version_of(Link& link) {
+  // No handshake is possible with another version, but every version can read this Refuse.
   link.output.push(std::make_shared<const std::string>(refuse_version(link.decoder.version())));
   dismiss(link);
 }
@@ -306,12 +318,14 @@ void LinkSockets::close(LinkId id) {
 }
 
 void LinkSockets::close_all() {
+  // close() only marks links as dead. settle() erases them, so the iteration stays valid.
   for (const auto& [id, link] : links_) {
     close(id);
   }
 }
 
 void LinkSockets::touch(Link& link) {
+  // settle() sends the output, so that all frames of a turn share system calls.
   if (!std::exchange(link.touched, true)) {
     touched_.push_back(link.id);
   }
@@ -344,7 +358,9 @@ void LinkSockets::settle(TimePoint now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     expire(*links_.at(deadlines_.begin()->second));
   }
+  // After the deadlines, because expired handshakes have freed their slots.
   take_turns();
+  // Repeat, because a failed or drained link calls its user, which may dial or send again.
   while (!to_dial_.empty() || !touched_.empty()) {
     for (const LinkId id : std::exchange(to_dial_, {})) {
       Link& link = *links_.at(id);
@@ -395,6 +411,7 @@ void LinkSockets::set_deadline(Link& link, std::optional<TimePoint> deadline) {
 }
 
 void LinkSockets::expire(Link& link) {
+  // No event follows, because these are strangers or links that the core has already closed.
   if (link.state != LinkState::connecting) {
     bury(link);
   } else if (!link.alternatives.empty()) {
@@ -430,6 +447,7 @@ void LinkSockets::bury(Link& link) {
   std::string().swap(link.input);
   link.fd.reset();
   dead_.push_back(link.id);
+  // Accepting may have been paused until a descriptor is free.
   resume_accept();
 }
 

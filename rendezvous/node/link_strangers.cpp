@@ -12,6 +12,7 @@
 namespace muster {
 namespace {
 
+// Maximum number of connections accepted per event, so that a flood does not delay active links.
 constexpr int kAcceptsAtOnce = 64;
 
 }  // namespace
@@ -96,6 +97,7 @@ Link& LinkSockets::take_in(UniqueFd fd) {
       static_cast<void>(look_at_oldest_stranger());
     }
   }
+  // Accepted links have even ids, because the core numbers the links that it opens with odd ones.
   Link& link = add_link(std::exchange(next_id_, next_id_ + 2), RoundDecoder::Side::accepted);
   link.fd = std::move(fd);
   link.state = LinkState::stranger;
@@ -165,6 +167,7 @@ void LinkSockets::ask(Link& link, std::string_view bytes) {
   if (link.state == LinkState::dead) {  // the limit on buffered bytes was exceeded
     return;
   }
+  // The admission queue has its own limits on the number of links and on their waiting time.
   strangers_.erase(link.id);
   set_deadline(link, std::nullopt);
   arm(link);
@@ -194,6 +197,7 @@ void LinkSockets::begin_admitted(Link& link) {
   link.state = LinkState::stranger;
   set_deadline(link, now_ + limits_.hello);
   arm(link);
+  // Take the bytes out of `input`, because decode() would append them to it again.
   decode(link, std::exchange(link.input, {}));
 }
 

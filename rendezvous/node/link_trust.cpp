@@ -11,6 +11,7 @@ namespace {
 // The fatal TLS alert access_denied (RFC 8446 §6), which is sent instead of a ClientHello.
 constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
 
+// Plaintext is acceptable only if we offered no key, so that no impostor can turn encryption off.
 bool may_reply(RoundReply reply, Proofs asked) {
   return (reply == RoundReply::plain && asked == Proofs::none) ||
          (reply == RoundReply::sealed && has(asked, Proofs::token)) ||
@@ -63,6 +64,7 @@ void LinkSockets::set_job(std::string job,
   keys_.first_use = first_use;
 }
 
+// For callbacks of the credential service, because the link may close before they run.
 Link* LinkSockets::find_live(LinkId id) {
   const auto found = links_.find(id);
   return found != links_.end() && is_live(*found->second) ? found->second.get() : nullptr;
@@ -108,6 +110,7 @@ void LinkSockets::take_introduction(Link& link) {
   }
   link.offered = theirs.proofs & ours.proofs;
   if (has(link.offered, Proofs::munge)) {
+    // Set this first, so that input is never read as plaintext while the credential is pending.
     link.sealed = true;
     keys_.munge->tell(now_, [this, id = link.id](const Result<std::string>& credential) {
       give_credential(id, credential);
@@ -132,6 +135,7 @@ void LinkSockets::reply_sealed(Link& link) {
 void LinkSockets::use_key(Link& link, Proofs proof) {
   link.proof = proof;
   if (proof == Proofs::job_key) {
+    // Shared, because the job key may be replaced while this link uses it.
     link.learned = keys_.first_use->job_key();
     link.trust = link.learned.get();
   } else {
@@ -208,6 +212,7 @@ void LinkSockets::lose_credential(Link& link, const std::string& why) {
   if (link.state != LinkState::dead) {
     fail(link, LinkEnd::broken, why);
   }
+  // Set this last, because fail() clears it.
   if (keys_.token != nullptr) {
     keys_.munge_fault = why;
   }
@@ -250,6 +255,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   if (!is_live(link)) {
     return;
   }
+  // Until the key is known, a client waits for our reply, and a server for our ClientHello.
   if (link.trust == nullptr && !bytes.empty()) {
     fail(link, LinkEnd::broken, "protocol error: it sent data before the handshake completed");
     return;
@@ -264,6 +270,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
   std::string plain;
   link.channel->feed(bytes, plain);
+  // Also after a failure: a refused stranger then still receives the TLS alert.
   release_some(link);
   touch(link);
   if (link.channel->state() == SecureChannel::State::failed) {
@@ -271,6 +278,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
     return;
   }
   if (!link.greeted && link.channel->state() == SecureChannel::State::open) {
+    // The meeting key is public, so it does not prove that the peer belongs to this job.
     keys_.met = keys_.met || link.proof != Proofs::first_use;
     end_handshake(link);
     if (link.state == LinkState::stranger) {
@@ -347,6 +355,7 @@ void LinkSockets::take_turns() {
     Link& link = *found->second;
     link.awaits_turn = false;
     arm(link);
+    // The ClientHello is already in `input`.
     take_sealed(link, {});
   }
 }
@@ -386,6 +395,7 @@ bool LinkSockets::tries_another(Link& link) {
   }
   const std::string peer = peer_of(link);
   fail(link, LinkEnd::broken, "TLS: " + link.channel->fault());
+  // Record this last, because fail() erases the entry. Keys that we did not offer failed before.
   keys_.failed[peer] = without(keys_.with(peer), link.offered) | link.proof;
   return true;
 }

@@ -80,6 +80,7 @@ int listen_at(const std::string& address, std::uint16_t port, EndpointBinding& b
 }
 
 int listen_everywhere(std::uint16_t port, EndpointBinding& binding) {
+  // "::" also accepts IPv4. The fallback is for hosts on which IPv6 is missing or disabled.
   const int why = listen_at("::", port, binding);
   return why == EAFNOSUPPORT || why == EADDRNOTAVAIL ? listen_at("0.0.0.0", port, binding) : why;
 }
@@ -107,6 +108,7 @@ void settle_state(int why, EndpointBinding& binding) {
 EndpointBinding bind_localhost(std::uint16_t port) {
   EndpointBinding binding{.listeners = {}, .address = "127.0.0.1"};
   const int v4 = listen_at("127.0.0.1", port, binding);
+  // Do not listen on ::1 alone: nodes could then reach either us or the other program.
   if (v4 == EADDRINUSE) {
     binding.state = EndpointState::taken;
     return binding;
@@ -162,6 +164,7 @@ EndpointBinding bind_endpoint(const EndpointPlace& place) {
     return bind_localhost(place.port);
   }
   EndpointBinding binding;
+  // Check the address before binding, because ip_nonlocal_bind lets any address be bound.
   const std::string address = deciding_address(place.addresses);
   if (address.empty() || !is_own_address(address)) {
     return binding;
@@ -169,6 +172,7 @@ EndpointBinding bind_endpoint(const EndpointPlace& place) {
   const bool is_name = !SocketAddress::parse(place.host, 0);
   const int why =
       is_name ? listen_everywhere(place.port, binding) : listen_at(address, place.port, binding);
+  // Debian's /etc/hosts maps the host's own name to 127.0.1.1, which other nodes cannot reach.
   binding.address = is_name && is_loopback(address) ? outward_address() : address;
   // EADDRNOTAVAIL: the address has just been removed from this host, so the endpoint is not ours.
   binding.state = why == EADDRNOTAVAIL ? EndpointState::elsewhere : EndpointState::ours;

@@ -162,6 +162,7 @@ void LinkCore::store_opened(TimePoint now, const StoreOpened& opened, NodeEffect
   if (opened.round != accepted_->id || state_ != State::attached || work_ != Work::none) {
     return;
   }
+  // After our Accept the round may start at any time, so the proposal can no longer be withdrawn.
   replaced_.reset();
   accept_sent_ = now;
   send(Accept{opened.round, opened.address, opened.port, opened.offer}, out);
@@ -187,6 +188,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   failures_.clear();
   details_.clear();
   gone_.begin_round();
+  // Start also grants a lease, and our Accept counts as the request for it.
   gone_.note_grant(accept_sent_, coordinator_.id);
   // Our lease starts with our Accept. Once it has expired, other nodes may continue without us.
   if (now >= accept_sent_ + fence_after(settings_.lease)) {
@@ -432,6 +434,7 @@ void LinkCore::tick(TimePoint now, NodeEffects& out) {
     return;
   }
   if (state_ == State::attached) {
+    // Link 0 leads to our own coordinator, which cannot fall silent.
     if (*link_ != 0 && now >= last_word_ + settings_.lease) {
       MUSTER_MARK("the coordinator has been silent for a lease");
       detach(now, out);
