@@ -72,8 +72,8 @@ void SimRunner::add_family(pid_t leader, const WorkerScript& script) {
 }
 
 void SimRunner::note_hurried(const Process& process) {
-  if (process.manager && !frees_slowly_ &&
-      (!workers_gone_ || scheduler_.now() < *workers_gone_ + kManagerNeeds)) {
+  const bool early = workers_gone_ && scheduler_.now() < *workers_gone_ + kManagerNeeds;
+  if (process.manager && early && !frees_slowly_) {
     ++managers_hurried_;
   }
 }

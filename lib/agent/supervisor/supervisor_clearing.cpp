@@ -31,7 +31,12 @@ bool SupervisorCore::is_urgent() const {
   return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
 }
 
+// After a stop request, the time for torch_shm_manager must not delay the end of the job beyond what
+// is promised.
 Duration SupervisorCore::kill_timeout() const {
+  if (is_urgent() && shm_manager_) {
+    return kKillTimeout - (kShmManagerTimeInHurry - kSelfExitTime);
+  }
   return why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout;
 }
 

@@ -276,6 +276,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
     case Phase::stopping:
       if (is_in_base(node.info.id)) {
         set_state(node, State::running);
+        node.asked = now;
         send(node.link, regroup_, out);
       }
       return;

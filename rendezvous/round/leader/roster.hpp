@@ -31,6 +31,7 @@ struct Follower {
   FollowerState state = FollowerState::unknown;
   std::uint64_t order = 0;            // order of arrival
   TimePoint heard{};                  // last message received
+  TimePoint asked{};                  // when it was sent Regroup
   std::optional<TimePoint> evidence;  // sending time of the last Pong that it received
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // unacknowledged: sequence, time sent
   std::optional<TimePoint> granted;                       // time of the last grant

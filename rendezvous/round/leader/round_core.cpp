@@ -310,13 +310,14 @@ void RoundCore::note_loss(TimePoint now, NodeId id, const std::string& reason, N
 // A healthy node answers Regroup immediately. A node that sends heartbeats but no answer is broken
 // or does not belong to this job. We wait for it no longer than for a silent node.
 void RoundCore::drop_deaf(TimePoint now, NodeEffects& out) {
-  if (phase_ != Phase::stopping || running_ == 0 || now < phase_since_ + settings_.lease) {
+  if (phase_ != Phase::stopping || running_ == 0) {
     return;
   }
   std::vector<NodeId> deaf;
   for (const auto& [id, node] : nodes_) {
     const bool answers = node.state != State::running && node.state != State::finished;
-    if (node.attached && id != self_.id && !answers) {
+    const bool had_time = now >= node.asked + settings_.lease;
+    if (node.attached && id != self_.id && !answers && had_time) {
       deaf.push_back(id);
     }
   }

@@ -20,9 +20,10 @@ void RoundCore::regroup(TimePoint now, const Regroup& why, bool membership, Node
   deaf_.clear();
   membership_changed_ = membership_changed_ || membership;
   const auto message = std::make_shared<const RoundMessage>(regroup_);
-  for (const auto& [id, node] : nodes_) {
+  for (auto& [id, node] : nodes_) {
     // Finished nodes that are still attached (note_finish) join the next round.
     if (node.attached && (node.state == State::running || node.state == State::finished)) {
+      node.asked = now;
       out.emplace_back(SendMessage{node.link, message});
     }
   }

@@ -4,6 +4,8 @@
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
+#include <vector>
+
 namespace muster {
 
 using namespace std::chrono_literals;
@@ -232,6 +234,47 @@ TEST_CASE("strangers: a stop that one node does not answer has a deadline") {
     core.tick(now, out);
   }
   CHECK(core.phase() != Phase::stopping);
+}
+
+// n3 does not answer the call to regroup. n2 returns just before its time is over.
+TEST_CASE("strangers: a node that returns late in a stop has as long to answer as any other") {
+  NodeSettings made = settings(3, 3);
+  const auto none = std::make_shared<const Round>();
+  RoundCore core(made, member(1));
+  NodeEffects out;
+  TimePoint now{1h};
+  core.lead(now, Lead{none, none, none, true, true}, out);
+  const auto attach = [&](NodeId id, LinkId link, RoundId started) {
+    Hello hello = hello_of(id);
+    hello.terms = made.terms;
+    hello.started = started;
+    core.attach(now, link, hello, out);
+    core.receive(now, link, Beat{1, 0}, out);
+  };
+  for (const NodeId id : {NodeId{1}, NodeId{2}, NodeId{3}}) {
+    attach(id, id == 1 ? 0 : id, {});
+    core.receive(now, id == 1 ? 0 : id, Ready{false}, out);
+  }
+  for (const NodeId id : {NodeId{1}, NodeId{2}, NodeId{3}}) {
+    core.receive(now, id == 1 ? 0 : id, Accept{RoundId{1, 1}, "10.0.0.1", 7}, out);
+  }
+  REQUIRE(core.phase() == Phase::running);
+  core.link_ended(now, 2, out);
+  core.receive(now, 0, Ready{true}, out);
+  REQUIRE(core.phase() == Phase::stopping);
+  now += made.lease - 1ms;
+  core.receive(now, 3, Beat{2, 1}, out);
+  attach(2, 12, RoundId{1, 1});
+  out.clear();
+  now += 2ms;
+  core.tick(now, out);
+  std::vector<LinkId> closed;
+  for (const NodeEffect& each : out) {
+    if (const auto* close = std::get_if<CloseLink>(&each)) {
+      closed.push_back(close->link);
+    }
+  }
+  CHECK(closed == std::vector<LinkId>{3});
 }
 
 }  // namespace muster
