@@ -142,7 +142,7 @@ struct OptionTable {
       {config, "config", 0, text, looking, 0,
        "read options from a TOML file: nproc-per-node = 4", "FILE"},
       {accelerate_config, "accelerate-config", 0, text, looking, 0,
-       "read options from an 'accelerate config' YAML file", "FILE"},
+       "read options from an 'accelerate config' file", "FILE"},
       {http, "http", 0, text, looking, 0,
        "serve a status page, metrics and events", "[ADDRESS:]PORT", "off"},
       {http_key, "http-key", 0, text, looking, 0,
