@@ -31,8 +31,8 @@ bool SupervisorCore::is_urgent() const {
   return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
 }
 
-// After a stop request, the time for torch_shm_manager must not delay the end of the job beyond what
-// is promised.
+// After a stop request, the time for torch_shm_manager must not delay the end of the job beyond
+// what is promised.
 Duration SupervisorCore::kill_timeout() const {
   if (is_urgent() && shm_manager_) {
     return kKillTimeout - (kShmManagerTimeInHurry - kSelfExitTime);

@@ -122,7 +122,7 @@ struct OptionTable {
       {rdzv_conf, "rdzv-conf", 0, text, nodes, kTorchrun | kPet,
        "e.g. join_timeout=600,lease=9; see muster(1)", "KEY=VALUE,..."},
       {token_file, "token-file", 0, text, nodes, 0,
-       "file with the job's secret [MUNGE, or a file in $HOME]", "FILE[,shared]"},
+       "file with the job's secret [MUNGE or ~/.config]", "FILE[,shared]"},
       {token, "token", 0, text, nodes, 0,
        "source of the secret; none: admit every node; require: fail without a secret",
        "auto|none|munge|require", "auto"},

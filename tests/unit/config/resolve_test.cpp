@@ -185,7 +185,7 @@ TEST_CASE("resolve: impossible worker counts") {
   }
   CHECK(error({"--nproc-per-node=lots"}) ==
         "--nproc-per-node=lots: must be a number, auto, gpu or cpu");
-  CHECK(error({"--nproc-per-node=xpu"}).find("specify their number") != std::string::npos);
+  CHECK(error({"--nproc-per-node=xpu"}).find("specify the number of workers") != std::string::npos);
 }
 
 TEST_CASE("resolve: does not count devices if nothing depends on them") {
