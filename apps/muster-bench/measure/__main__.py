@@ -34,6 +34,8 @@ def parse_arguments():
     parser.add_argument('--build', type=Path, default='build/release', help='build directory')
     parser.add_argument('--torch-env', default='', help='virtual environment with PyTorch')
     parser.add_argument('--ft-env', default='', help='virtual environment with ft_launcher')
+    parser.add_argument('--frameworks-env', default='',
+                        help='virtual environment with transformers and Lightning')
     parser.add_argument('--out', help='directory for results.md, results.csv and the plots')
     parser.add_argument('--quick', action='store_true', help='fewer rounds, shorter spans')
     parser.add_argument('blocks', nargs='+', choices=[*BLOCKS, 'all'], metavar='BLOCK')
@@ -62,7 +64,8 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     effort = replace(QUICK if arguments.quick else Effort(),
                      repeat_until=time.monotonic() + REPEATING_S)
-    peers = Peers(arguments.build.resolve(), arguments.torch_env, arguments.ft_env)
+    peers = Peers(arguments.build.resolve(), arguments.torch_env, arguments.ft_env,
+                  arguments.frameworks_env)
     report = Report(conditions(arguments.quick, effort), [])
     for name, measure in BLOCKS.items():
         if name in arguments.blocks or 'all' in arguments.blocks:

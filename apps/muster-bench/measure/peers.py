@@ -20,6 +20,7 @@ class Peers:
     build: Path  # release build directory
     torch_env: str = ''
     ft_env: str = ''
+    frameworks_env: str = ''
     environ: dict = field(default_factory=dict)  # environment for started programs
 
     def __post_init__(self):
@@ -38,6 +39,8 @@ class Peers:
         self.ranks_gloo = Path(__file__).parents[1] / 'ranks/gloo.py'
         self.ranks_ddp = Path(__file__).parents[1] / 'ranks/torch_ddp.py'
         self.ranks_warm = Path(__file__).parents[1] / 'ranks/warm.py'
+        self.ranks_transformers = Path(__file__).parents[1] / 'ranks/warm_transformers.py'
+        self.ranks_lightning = Path(__file__).parents[1] / 'ranks/warm_lightning.py'
         self.simulator = program(self.build / 'tests/sim/muster-sim')
         self.hydra = program('mpiexec.hydra')
         self.open_mpi = program('mpirun.openmpi')
@@ -48,3 +51,4 @@ class Peers:
         self.torchrun = in_folder(self.torch_env, 'torchrun')
         self.torch_python = in_folder(self.torch_env, 'python')
         self.ft_launcher = in_folder(self.ft_env, 'ft_launcher')
+        self.frameworks_python = in_folder(self.frameworks_env, 'python')

@@ -2,6 +2,7 @@
 """Block warm: workers that import PyTorch, started cold or forked from a preloaded parent (--warm).
 """
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import names as n
@@ -14,18 +15,31 @@ WORKERS = (1, 2, 8, 16)
 DDP_WORKERS = (2, 8, 16)
 CRASHES = 2  # per launch: one exit, one SIGKILL
 HUNG_S = 300
+STEPS = 2_000  # of a DDP job, for the cost of --warm while it trains
+
+
+@dataclass
+class Program:
+    """A worker program, and the Python that runs it."""
+    python: str
+    path: Path
+    words: tuple = ()
+
+    def run(self, peers, launcher, options, workers, folder, crashes, cache):
+        """Runs one job, with muster's learned imports in `cache`."""
+        environ = dict(peers.environ, PYTHON_EXEC=self.python, XDG_CACHE_HOME=str(cache))
+        output_of([launcher, f'--nproc-per-node={workers}', f'--max-restarts={CRASHES}', *options,
+                   self.path, folder, crashes, *self.words], environ, HUNG_S)
 
 
 class Launch:
     """Runs one job of a launcher and returns its times and memory."""
 
-    def __init__(self, peers, launcher, options, workers, cache, *words):
+    def __init__(self, peers, launcher, options, workers, cache, program):
         with Scratch() as scratch:
             folder = Path(scratch)
-            environ = dict(peers.environ, PYTHON_EXEC=peers.torch_python, XDG_CACHE_HOME=str(cache))
             begin = time.monotonic_ns()
-            output_of([launcher, f'--nproc-per-node={workers}', f'--max-restarts={CRASHES}',
-                       *options, peers.ranks_warm, folder, CRASHES, *words], environ, HUNG_S)
+            program.run(peers, launcher, options, workers, folder, CRASHES, cache)
             text = (folder / 'notes').read_text()
             shares = [int(file.read_text()) for file in folder.glob('pss*')]
         first = [note.nanoseconds for note in notes_of(text)
@@ -38,17 +52,43 @@ class Launch:
 
 
 def measure_warm(peers, effort):
-    """Creates four tables from the jobs that import PyTorch, and four from those that also take a
-    step of DDP. One DDP job runs before these, so that muster has learned its imports."""
+    """Creates four tables for each program: one that imports PyTorch, one that also takes a step of
+    DDP, and one each that takes a step with transformers' and with Lightning's Trainer. One job
+    runs before those that take a step, so that muster has learned their imports."""
+    imports = Program(peers.torch_python, peers.ranks_warm)
+    ddp = Program(peers.torch_python, peers.ranks_warm, ('ddp',))
+    transformers = Program(peers.frameworks_python, peers.ranks_transformers)
+    lightning = Program(peers.frameworks_python, peers.ranks_lightning)
     with Scratch() as cache:
-        tables = measure(peers, effort, 'warm', 'imported PyTorch', WORKERS, cache)
-        if peers.muster and peers.torch_python:
-            Launch(peers, peers.muster, ['--warm'], DDP_WORKERS[0], cache, 'ddp')
-        return tables + measure(peers, effort, 'warm-ddp', 'taken a step of DDP', DDP_WORKERS,
-                                cache, 'ddp')
+        tables = measure(peers, effort, 'warm', 'imported PyTorch', WORKERS, cache, imports)
+        for name, what, counts, program in (
+                ('warm-ddp', 'taken a step of DDP', DDP_WORKERS, ddp),
+                ('warm-transformers', "taken a step of transformers' Trainer", (2,), transformers),
+                ('warm-lightning', "taken a step of Lightning's Trainer", (2,), lightning)):
+            if peers.muster and program.python:
+                Launch(peers, peers.muster, ['--warm'], counts[0], cache, program)
+            tables += measure(peers, effort, name, what, counts, cache, program)
+        return [*tables, measure_steps(peers, effort, cache)]
 
 
-def measure(peers, effort, name, what, counts, cache, *words):
+def measure_steps(peers, effort, cache):
+    """Steps of a DDP job while --warm builds the next parent process, and without --warm."""
+    program = Program(peers.torch_python, peers.ranks_warm, ('steps', STEPS))
+
+    def median(options):
+        with Scratch() as scratch:
+            program.run(peers, peers.muster, options, 2, Path(scratch), 0, cache)
+            return [float((Path(scratch) / 'step').read_text()) * 1e6]
+
+    table = Table('warm-steps', f'Duration of a DDP step: median of {STEPS} steps', 'µs',
+                  ['2 workers'])
+    run_column(table, 0, [
+        Contestant(name, bool(peers.muster and program.python), lambda each=options: median(each))
+        for name, options in ((n.MUSTER_WARM, ['--warm']), (n.MUSTER, []))], effort)
+    return table
+
+
+def measure(peers, effort, name, what, counts, cache, program):
     columns = [f'{workers} workers' for workers in counts]
     first = Table(f'{name}-first', f'From start until all workers have {what}', 'ms', columns)
     again = [Table(f'{name}-restart', f'From sys.exit(1) in a worker until all have {what} again',
@@ -63,13 +103,13 @@ def measure(peers, effort, name, what, counts, cache, *words):
         launches = {name: [] for name, _, _ in contenders}
 
         def launch(name, launcher, options):
-            launches[name].append(Launch(peers, launcher, options, workers, cache, *words))
+            launches[name].append(Launch(peers, launcher, options, workers, cache, program))
             return [launches[name][-1].first]
 
         run_column(first, column, [
-            Contestant(name, bool(program and peers.torch_python),
-                       lambda each=(name, program, options): launch(*each), True)
-            for name, program, options in contenders], effort)
+            Contestant(name, bool(launcher and program.python),
+                       lambda each=(name, launcher, options): launch(*each), True)
+            for name, launcher, options in contenders], effort)
         for name, done in launches.items():
             for way, table in enumerate(again):
                 table.row(name)[column].samples = [one.recoveries[way] for one in done]
