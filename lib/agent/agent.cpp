@@ -155,7 +155,7 @@ class Agent final : public WorkerSite, public WarmSite {
   asio::steady_timer alarm_;
   std::optional<TimePoint> armed_;
   std::array<char, 64 * sizeof(SignalNotice)> notices_{};
-  std::size_t noticed_ = 0;  // bytes received of an incomplete notice
+  std::size_t noticed_ = 0;  // number of bytes received so far of an incomplete notice
   std::unique_ptr<LinuxRunner> runner_;
   EventStream events_{setup_.hostname, wall_now_seconds};
   Messages messages_{setup_};
@@ -171,8 +171,8 @@ class Agent final : public WorkerSite, public WarmSite {
                          [](const std::string& line) { logger().write(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   AgentRunFolder folder_{setup_};
-  UserAdmission admission_{::geteuid()};        // for other agents
-  UserAdmission store_admission_{::geteuid()};  // for workers
+  UserAdmission admission_{::geteuid()};        // decides which agents may connect
+  UserAdmission store_admission_{::geteuid()};  // decides which workers may use the store
   JobSockets job_sockets_;
   WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
   PortWatch port_watch_{loop_, events_, [this] { return store_admission_.asked(); }};
@@ -181,7 +181,7 @@ class Agent final : public WorkerSite, public WarmSite {
   std::optional<MungeService> munge_;
   std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
-  SharedRounds* shared_rounds_ = nullptr;  // rounds_ in a multi-node job; else null
+  SharedRounds* shared_rounds_ = nullptr;  // points to *rounds_ in a multi-node job, else null
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
@@ -191,8 +191,8 @@ class Agent final : public WorkerSite, public WarmSite {
   int exit_code_ = 0;
 };
 
-// Runs before the supervisor is constructed. A round source does not use the supervisor until the
-// supervisor has called it for the first time.
+// Runs before the supervisor is constructed. A round source does not use the supervisor before the
+// supervisor's first call to the source.
 std::unique_ptr<RoundSource> Agent::make_rounds() {
   if (!shared_with_guard_) {
     const LaunchConfig& config = setup_.config;
@@ -240,8 +240,8 @@ void Agent::add_sinks() {
 }
 
 // Configures which clients may connect to the store and, in a multi-node job, to this agent. If the
-// agent runs as root, its workers may run as other users. In that case, the agent identifies their
-// sockets by process, not by user.
+// agent runs as root, its workers may run as other users. In that case, the agent identifies a
+// worker's sockets by process, not by user.
 void Agent::guard_doors() {
   for (UserAdmission* const door : {&admission_, &store_admission_}) {
     door->set_notice([this](const std::string& text) { warn(text); });

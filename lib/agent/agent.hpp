@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent: runs the job's workers on this node, from opening the first store to writing the
-// report. It surrounds the supervisor with an event loop, a timer, the link to the guard, a store
-// for each round, real processes, and, in multi-node jobs, a SharedRounds. Called once, by main, in
-// the process that run_guarded created.
+// report. It contains the supervisor, an event loop, a timer, the link to the guard, a store for
+// each round, the runner of real processes, and, in multi-node jobs, a SharedRounds. Called once,
+// by main, in the process that run_guarded created.
 #pragma once
 
 #include "agent/agent_setup.hpp"

@@ -12,7 +12,7 @@ namespace muster {
 
 // The kernel sets this bit in a word of a robust list when the thread whose ID is in the word dies.
 inline constexpr std::uint32_t kOwnerDied = 0x40000000;
-// Makes the kernel wake a waiter when that thread dies.
+// Makes the kernel wake a waiter when the thread whose ID is in the word dies.
 inline constexpr std::uint32_t kHasWaiters = 0x80000000;
 
 // Sleeps while the word equals `value`, until woken or timed out. May return spuriously.

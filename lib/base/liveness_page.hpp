@@ -24,7 +24,8 @@ inline constexpr std::size_t kLivenessWords = 127;
 struct LivenessPage {
   // 0, or a thread's ID combined with the two flag bits from base/futex.hpp.
   std::array<std::atomic<std::uint32_t>, kLivenessWords> words;
-  // The pid of the worker whose death the launcher detected first. Set before it kills the others.
+  // The pid of the worker whose death the launcher detected first. Set before the launcher kills
+  // the other workers.
   std::atomic<std::uint32_t> first_dead;
 };
 
@@ -42,9 +43,9 @@ inline constexpr std::uint32_t kLivenessVersion = 1;
 // The address of the socket of the launcher with this pid, in the caller's PID namespace. It is
 // abstract (not in the file system) and not visible in other network namespaces.
 [[nodiscard]] UnixAddress liveness_address(pid_t launcher);
-// The launcher's second socket. A worker sends kFlightRecorderMessage and the descriptor of its
-// host's flight recorders to it. The launcher keeps the descriptor so that it can read the
-// recorders after all processes that wrote them have died.
+// The launcher's second socket. On it, a worker sends kFlightRecorderMessage and the descriptor of
+// its host's flight recorders. The launcher keeps the descriptor so that it can read the recorders
+// after all processes that wrote them have died.
 [[nodiscard]] UnixAddress flight_recorder_address(pid_t launcher);
 
 inline constexpr std::string_view kFlightRecorderMessage = "muster-flights-1";

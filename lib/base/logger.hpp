@@ -58,7 +58,7 @@ inline void log_error(std::string_view message) {
   logger().log(LogLevel::error, message);
 }
 
-// Sets the logger's destination during its lifetime. The newest object receives the lines.
+// While a LogTo exists, it is the logger's destination. If several exist, the newest one is used.
 class LogTo {
  public:
   // `write` receives one complete line per call, including its newline. It must not block.

@@ -25,7 +25,7 @@ struct UnixAddress {
 // Truncates names longer than 107 bytes.
 [[nodiscard]] UnixAddress abstract_address(std::string_view name);
 
-// The pid and user of the peer when it connected or started to listen.
+// The peer's pid and user at the time when the peer connected or started to listen.
 [[nodiscard]] std::optional<ucred> peer_of(int fd);
 
 inline constexpr std::size_t kMostPassedFds = 8;

@@ -68,7 +68,7 @@ struct LaunchConfig {
   int nodes_min = 1;
   int nodes_max = 1;
   int nproc = 1;        // number of workers on this node, with auto/gpu/cpu resolved
-  int usable_cpus = 1;  // 0 if they were not counted, because the number is not needed
+  int usable_cpus = 1;  // 0 if not counted, because no setting needs the number
   std::string usable_cpus_reason;
 
   std::string rdzv_backend;  // "static" or "c10d"
@@ -84,19 +84,19 @@ struct LaunchConfig {
   std::optional<int> node_rank;     // static: always set; c10d: only if specified
   bool nodes_are_numbered = false;  // node_rank comes from the platform, so it is unique per node
   std::vector<std::string> rank_order;  // node names from --rank-order; if empty, the natural order
-  std::string iface;                    // as typed; its address is in local_addr
+  std::string iface;                    // the interface as typed; its address is in local_addr
   // Workers in multi-node jobs get GLOO_SOCKET_IFNAME and, with --iface, NCCL_SOCKET_IFNAME.
   bool socket_ifname = true;
   std::string local_addr;  // this node's address, from --local-addr or --iface; if empty, automatic
   // Inclusive range for all listening sockets. If unset, any free port is used.
   std::optional<std::pair<std::uint16_t, std::uint16_t>> port_range;
   // The address on which the workers' store listens and to which workers connect. Empty for several
-  // nodes with c10d: they use the address of the node that gets rank 0.
+  // nodes with c10d, because the workers then use the address of the node that gets rank 0.
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0 for any free port
   StoreVia store_via = StoreVia::direct;
   // True if the agent serves the workers' store. Otherwise (TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1)
-  // it only reserves the port, and the worker with rank 0 serves the store.
+  // the agent only reserves the port, and the worker with rank 0 serves the store.
   bool agent_store = true;
   int ports = 0;         // number of ports reserved on this node for its workers
   int leader_ports = 0;  // number of ports reserved on rank 0's node for all workers
@@ -117,9 +117,9 @@ struct LaunchConfig {
   std::optional<int> stdin_rank;   // local rank that inherits standard input
   bool stdin_rank_chosen = false;  // set explicitly, even to "none": do not warn about unread input
 
-  // Python modules to import once in a parent process from which the workers are forked. If none,
-  // each worker is started cold. If the list is empty, the program's own top-level imports are
-  // used.
+  // Python modules to import once in a parent process from which the workers are forked. If unset,
+  // each worker is started cold. If the list is empty, the parent process imports the modules that
+  // the program imports at its top level.
   std::optional<std::vector<std::string>> warm;
 
   std::string state_dir;       // directory of the round records; if empty, none are written

@@ -13,10 +13,11 @@ namespace muster {
 struct RendezvousConfig {
   Duration join_timeout =
       std::chrono::seconds(600);  // time limit for forming a round, from startup; static: 900
-  Duration last_call_timeout = std::chrono::seconds(30);  // wait for more once MIN have joined
+  // How long to wait for further nodes once MIN nodes have joined.
+  Duration last_call_timeout = std::chrono::seconds(30);
   Duration lease = std::chrono::seconds(9);  // a node that is silent for this long is lost
-  // How long a running job collects new nodes before it regroups to admit them. If unset, they wait
-  // until the job regroups for another reason.
+  // How long a running job collects new nodes before it regroups to admit them. If unset, new nodes
+  // wait until the job regroups for another reason.
   std::optional<Duration> join_delay = Duration::zero();
   bool allow_split_brain = false;  // a side without a majority continues instead of waiting
   bool any_program = false;        // nodes may run different programs

@@ -11,7 +11,7 @@ namespace muster {
 
 // A mask with the same values as in torchrun: 0 none, 1 stdout, 2 stderr, 3 both.
 struct StdSpec {
-  int all = 0;  // for ranks not in by_rank
+  int all = 0;  // for ranks that are not in by_rank
   std::map<int, int> by_rank;
 
   [[nodiscard]] int of(int local_rank) const;

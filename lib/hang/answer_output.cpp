@@ -6,7 +6,8 @@
 namespace muster::hang {
 
 void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
-  // The rank may still be answering the previous query. Its output so far belongs to that answer.
+  // The rank may still be answering the previous query. In that case, its output so far belongs to
+  // the previous answer.
   static_cast<void>(count(rank, bytes, now));
   Rank& one = ranks_[rank];
   one.last = bytes;
@@ -15,7 +16,7 @@ void AnswerOutput::asked(int rank, std::uint64_t bytes, TimePoint now) {
 
 void AnswerOutput::answered(TimePoint now) {
   for (auto& [number, rank] : ranks_) {
-    // This only shortens the period, so that a period that is already over is not reopened.
+    // Only shortens the period, because a period that is already over must not start again.
     rank.until = std::min(rank.until, now + kAnswerTail);
   }
 }

@@ -17,7 +17,7 @@ namespace muster::hang {
 
 // What a thread is waiting for in the kernel, according to its system call.
 enum class WaitKind {
-  nothing,  // it is running, or the call is not readable
+  nothing,  // the thread is running, or its system call cannot be read
   lock,     // futex: a mutex, condition variable or semaphore
   read,
   write,
@@ -91,7 +91,7 @@ struct Operation {
 
 // A rank's position in one communicator.
 struct Position {
-  std::string group{};               // the same on all ranks of the group
+  std::string group{};               // name of the group, the same on all of its ranks
   int rank = 0;                      // rank in the group; -1 if unknown
   int size = 0;                      // 0 if unknown
   std::uint64_t entered = 0;         // number of the last call, not counting send and recv
@@ -103,27 +103,29 @@ struct Position {
 // What one rank is doing, judged independently of the other ranks (own_cause.hpp).
 struct OwnCause {
   Cause cause = Cause::unknown;
-  std::string reason{};              // "sleeping in main (train.py:12)"
-  std::string collective{};          // operation in which it waits for other ranks, or ""
-  pid_t holder = 0;                  // process that it waits for; 0 if unknown
+  std::string reason{};  // "sleeping in main (train.py:12)"
+  // The operation in which the rank waits for other ranks; empty if there is none.
+  std::string collective{};
+  pid_t holder = 0;                  // pid of the process that the rank waits for; 0 if unknown
   std::vector<std::string> stack{};  // stack of the relevant thread
-  int holder_rank = -1;              // rank of that process, if judged on another node
-  bool on_gpu = false;               // it spins only because it waits for a GPU
+  int holder_rank = -1;              // rank of the process `holder`, if judged on another node
+  bool on_gpu = false;               // the rank spins only because it waits for a GPU
   bool operator==(const OwnCause&) const = default;
 };
 
 struct RankEvidence {
   int rank = 0;
   int local_rank = 0;
-  bool ended = false;   // exited successfully; others may still be waiting for it
-  double quiet = 0;     // seconds since its last progress
-  double lifeless = 0;  // seconds since its last sign of life
-  bool strong = false;  // has completed a step or an operation
+  bool ended = false;   // the rank exited successfully; other ranks may still wait for it
+  double quiet = 0;     // seconds since the rank's last progress
+  double lifeless = 0;  // seconds since the rank's last sign of life
+  bool strong = false;  // the rank has completed a step or an operation
   std::optional<std::uint64_t> steps{};
   std::vector<ProcessFacts> processes{};  // the worker first, then its descendants
   std::vector<Position> positions{};
-  std::string node{};             // multi-node: its node
-  std::optional<OwnCause> own{};  // multi-node: result from its node, without processes
+  std::string node{};  // multi-node: name of the rank's node
+  // Multi-node: the result from the rank's own node. `processes` is then empty.
+  std::optional<OwnCause> own{};
   bool operator==(const RankEvidence&) const = default;
 };
 

@@ -125,7 +125,7 @@ void HangCore::note_interval(TimePoint now, const Sample& before, const Sample& 
 }
 
 // Until the first step or operation, CPU time is a sign of life, because the program may be
-// compiling. With auto, CPU time always is a sign of life, because the user has not specified how
+// compiling. With auto, CPU time is always a sign of life, because the user has not specified how
 // long an evaluation may take.
 void HangCore::note_life(TimePoint now, const Sample& sample, Rank& rank) const {
   // Advances the time of the last sign of life, so that this interval counts neither for nor

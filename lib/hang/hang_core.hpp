@@ -68,7 +68,7 @@ struct Sample {
   // Totals of the rank's processes since their start. Unset if not requested.
   std::optional<std::uint64_t> io_bytes{};
   double cpu_seconds = 0;
-  bool answers = false;  // it is answering our query, so this interval does not count
+  bool answers = false;  // the rank is answering our query, so this interval does not count
   bool operator==(const Sample&) const = default;
 };
 
@@ -137,10 +137,10 @@ class HangCore {
   struct Rank {
     Sample last{};
     bool seen = false;
-    bool strong = false;     // has completed a step or an operation
-    TimePoint progressed{};  // time of its last progress
-    TimePoint lived{};       // time of the last sign of life
-    bool waits = false;      // has been in an operation with other ranks since its last progress
+    bool strong = false;     // the rank has completed a step or an operation
+    TimePoint progressed{};  // time of the rank's last progress
+    TimePoint lived{};       // time of the rank's last sign of life
+    bool waits = false;      // the rank was seen waiting for other ranks since `progressed`
   };
 
   void note(TimePoint now, const Sample& sample, Rank& rank);
@@ -161,7 +161,7 @@ class HangCore {
   std::optional<TimePoint> next_look_{};
   // The last progress of any rank. Output counts only if no rank has another source.
   TimePoint progressed_{};
-  std::deque<Duration> intervals_;  // between steps of the first rank
+  std::deque<Duration> intervals_;  // times between the steps of the first rank
   std::uint64_t steps_seen_ = 0;    // steps of the first rank seen so far
   TimePoint last_step_{};
   bool strong_ = false;      // a step or an operation was seen

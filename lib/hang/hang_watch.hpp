@@ -30,7 +30,7 @@ namespace muster::hang {
 
 struct HangWatchSettings {
   HangSettings core;
-  std::string py_spy = "py-spy";         // a path, or a name to look up in PATH
+  std::string py_spy = "py-spy";         // path of py-spy, or a name to look up in PATH
   std::vector<std::string> environment;  // environment of the stack dumpers
   // Multi-node: starts an inspection on all nodes, so that look() and told() will be called. Unset
   // if this node judges alone.
@@ -42,7 +42,7 @@ struct HangReport {
   VerdictFacts facts;
   Evidence evidence;
   std::optional<int> kills{};  // the rank that --on-hang kills; -1 for any rank
-  std::string told_by{};       // the node that prints the verdict; empty if it is this one
+  std::string told_by{};       // the node that prints the verdict; empty if this node prints it
 };
 
 class HangSite {
@@ -51,7 +51,7 @@ class HangSite {
   virtual void found(HangReport report) = 0;
   virtual void goes_on(Duration quiet) = 0;
   virtual void sees_nothing() = 0;
-  // The last step that each worker reported, by local rank. Unset if it has reported none.
+  // The last step that each worker reported, by local rank. Unset if the worker has reported none.
   [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
 };
 
@@ -94,7 +94,7 @@ class HangWatch {
   // The most recent evidence.
   [[nodiscard]] const Evidence& seen() const { return evidence_; }
 
-  // The verdict on all nodes. If unset, there is none; check again later.
+  // The verdict on all nodes. If unset, there is no valid verdict; check again later.
   void told(const std::optional<Verdict>& verdict);
 
  private:

@@ -26,7 +26,7 @@ enum class Cause {
   sleeps,
   waits_for_thread,  // waits on a queue or condition variable without a producer
   all_wait,          // all ranks are in the same operation, which is not completing
-  node_silent,       // its node does not respond
+  node_silent,       // the rank's node does not respond
 };
 
 // The name for JSON, for example "stopped" or "blocked_io".
@@ -38,17 +38,17 @@ struct Group {
   Cause cause = Cause::unknown;
   std::string reason{};              // "sleeping in main (train.py:12)"
   std::string position{};            // "in #119 all_reduce sum f32[25]"; empty if unknown
-  std::vector<std::string> stack{};  // of the relevant thread, innermost frame first
-  std::vector<int> waits_for{};      // ranks that they wait for
+  std::vector<std::string> stack{};  // stack of the relevant thread, innermost frame first
+  std::vector<int> waits_for{};      // ranks that these ranks wait for
   std::vector<std::string> nodes{};  // multi-node: the nodes of `ranks`
   bool operator==(const Group&) const = default;
 };
 
 struct Verdict {
   Cause cause = Cause::unknown;
-  std::vector<int> ranks{};          // ranks that stall the others; the action applies to the first
-  std::string reason{};              // in words, without the rank
-  std::vector<Group> groups{};       // blamed groups and small groups come first
+  std::vector<int> ranks{};     // ranks that stall the job; the action applies to the first rank
+  std::string reason{};         // description of the cause, without the rank
+  std::vector<Group> groups{};  // blamed groups and small groups come first
   std::vector<std::string> nodes{};  // multi-node: the nodes of `ranks`
   bool operator==(const Verdict&) const = default;
 };

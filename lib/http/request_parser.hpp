@@ -21,7 +21,7 @@ class RequestParser {
   RequestParser(RequestParser&&) noexcept;
   RequestParser& operator=(RequestParser&&) noexcept;
 
-  // Returns the number of bytes that belong to this request; the rest belongs to the next one.
+  // Returns the number of bytes that belong to this request; the rest belongs to the next request.
   [[nodiscard]] std::size_t feed(std::string_view bytes);
 
   // True if the request has started but is not complete.

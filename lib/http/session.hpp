@@ -18,7 +18,7 @@ namespace muster {
 
 // Time limit for a request, from its first byte to its last.
 inline constexpr Duration kRequestTimeout = std::chrono::seconds(10);
-// Time limit for being idle between two requests, and before the first one.
+// Time limit for an idle connection, before the first request and between two requests.
 inline constexpr Duration kIdleTimeout = std::chrono::seconds(60);
 // Time limit for a client that does not read its response.
 inline constexpr Duration kSendTimeout = std::chrono::seconds(10);
@@ -37,7 +37,7 @@ inline constexpr std::size_t kHttpStreamsMax = 48;
 struct HttpCounts {
   std::uint64_t answered = 0;
   std::uint64_t refused = 0;
-  std::size_t streams = 0;  // currently open; set by the server
+  std::size_t streams = 0;  // number of open streams; set by the server
 };
 
 class HttpSession {

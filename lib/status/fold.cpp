@@ -223,7 +223,7 @@ void fold_worker_ended(JobStatus& status, const Json& json) {
     return;
   }
   const bool well = number_of(json, "exit_code") == 0 && field(json, "signal").is_null();
-  // The first failing worker ends the round; later ones were asked to stop.
+  // The first failing worker ends the round; workers that fail later had been asked to stop.
   const bool by_itself = status.phase != JobPhase::stopping || worker->state == WorkerState::dying;
   worker->state = well        ? WorkerState::succeeded
                   : by_itself ? WorkerState::failed

@@ -51,11 +51,11 @@ struct WorkerStatus {
   std::int64_t pid = 0;
   WorkerState state = WorkerState::running;
   double started = 0;
-  double ended = 0;       // 0 while it is alive
+  double ended = 0;       // 0 while the worker is alive
   std::string end;        // "exited with code 1"
-  std::string unhealthy;  // the problem that it reported; empty if healthy
-  // The training step that the worker reported. It is not in events; the code that serves the
-  // status sets it.
+  std::string unhealthy;  // the problem that the worker reported; empty if healthy
+  // The training step that the worker reported. No event contains the step; the code that serves
+  // the status sets it.
   std::optional<std::uint64_t> step;
   std::optional<WaitStatus> waits;  // set in the same way as `step`
 };
@@ -74,7 +74,7 @@ struct RoundStatus {
   std::uint64_t number = 0;
   int restarts = 0;
   double begun = 0;
-  double ended = 0;  // 0 while it is running
+  double ended = 0;  // 0 while the round is running
   int world_size = 0;
   int group_rank = 0;
   std::vector<NodeStatus> nodes;
@@ -113,7 +113,7 @@ struct HangStatus {
 struct StragglerStatus {
   double time = 0;  // time of the report
   std::vector<int> ranks;
-  std::vector<std::string> nodes;  // multi-node: their nodes
+  std::vector<std::string> nodes;  // multi-node: nodes of the slow ranks
   double share = 0;                // fraction of the job's time that is lost
   std::string text;
 };
@@ -136,16 +136,16 @@ struct JobStatus {
   JobPhase phase = JobPhase::waiting;
   double phase_since = 0;
   std::optional<double> stopping_since;  // from the end of a round until the next one begins
-  std::vector<RoundStatus> rounds;       // the last ones; the newest is the current one
-  std::uint64_t rounds_count = 0;        // number of rounds started so far
-  std::uint64_t restarts = 0;            // restarts of all workers after a failure
-  std::uint64_t regroups = 0;            // multi-node: rounds that were replaced by another round
-  std::uint64_t nodes_lost = 0;          // multi-node: nodes in one round but not in the next
-  std::uint64_t nodes_joined = 0;        // multi-node: nodes in a round but not in the previous one
+  std::vector<RoundStatus> rounds;  // the most recent rounds; the last element is the current round
+  std::uint64_t rounds_count = 0;   // number of rounds started so far
+  std::uint64_t restarts = 0;       // restarts of all workers after a failure
+  std::uint64_t regroups = 0;       // multi-node: rounds that were replaced by another round
+  std::uint64_t nodes_lost = 0;     // multi-node: nodes in one round but not in the next
+  std::uint64_t nodes_joined = 0;   // multi-node: nodes in a round but not in the previous one
   std::uint64_t fences = 0;
   std::uint64_t warnings = 0;
   std::map<std::string, std::uint64_t> failures_by_cause;
-  std::vector<FailureStatus> failures;  // the last ones
+  std::vector<FailureStatus> failures;  // the most recent failures
   RegroupTimes regroup_times;
   std::optional<RollCallStatus> roll_call;  // while waiting for a round
   std::optional<HangStatus> hang;           // set until the workers make progress or are stopped

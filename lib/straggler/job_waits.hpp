@@ -26,8 +26,8 @@ inline constexpr int kPromptRanks = 256;
 // The interval between checks for silent nodes.
 inline constexpr Duration kScanEach = std::chrono::milliseconds(500);
 
-// Limit on the total number of GroupWaits from all nodes. The report of a node that would exceed it
-// is ignored.
+// Limit on the total number of GroupWaits from all nodes. A report that would exceed the limit is
+// ignored.
 inline constexpr std::size_t kJobSumsMax = 1U << 20U;
 
 struct NodeWaits {
@@ -44,7 +44,8 @@ class JobWaits {
   // Ignores ranks that do not belong to the node.
   void take(TimePoint now, NodeWaits told);
 
-  // Returns the new reports once every node that is not silent has sent one since the last result.
+  // Returns the new reports once every node that is not silent has sent a report since the last
+  // result.
   [[nodiscard]] std::optional<std::vector<RankWaits>> next(TimePoint now);
 
   // The ranks grouped by node, in rank order.

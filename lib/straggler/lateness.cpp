@@ -12,7 +12,7 @@ namespace {
 using collective::FlightLog;
 using collective::FlightRecord;
 using Group = std::pair<std::string, std::uint64_t>;  // a communicator's name and epoch
-using Calls = std::map<int, double>;                  // seconds, by rank
+using Calls = std::map<int, double>;  // time of each rank's call in seconds, by rank
 
 // The time at which each rank called each operation of one communicator, by operation number.
 struct Called {

@@ -16,13 +16,13 @@ double seconds(Duration time) {
 
 // -- which ranks are slow ---------------------------------------------------------------------
 
-// How much less the first `slow` ranks have waited than all other ranks.
+// The gap in waiting time between the first `slow` ranks and all other ranks.
 Duration gap_at(const std::vector<std::pair<Duration, int>>& waited, std::size_t slow) {
   return waited[slow].first - waited[slow - 1].first;
 }
 
-// Returns the number of slow ranks, at most half of all ranks. Chosen so that the gap in waiting
-// time to the other ranks is as wide as possible.
+// Returns the number of slow ranks, at most half of all ranks. The number is chosen so that the gap
+// in waiting time to the other ranks is as wide as possible.
 std::size_t widest_gap(const std::vector<std::pair<Duration, int>>& waited) {
   std::size_t best = 1;
   for (std::size_t slow = 2; slow <= waited.size() / 2; ++slow) {

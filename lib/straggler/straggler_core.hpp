@@ -31,8 +31,8 @@ struct SlowRule {
   // ranks that are slow only at times, for example because they take turns on an overloaded
   // machine.
   double deviations = 0;
-  // If true, a block's time covers only complete operations. If a block has few operations, those
-  // cut off at its ends would add noise.
+  // If true, a block's time covers only complete operations. If a block has few operations,
+  // operations that are cut off at the block's ends would add noise.
   bool whole_turns = false;
 };
 
@@ -73,7 +73,7 @@ class StragglerCore {
   // The time until the next check. `running` is the time since the workers were started.
   [[nodiscard]] Duration look_after(Duration running) const;
 
-  // For each rank, the fraction of the time of the recent blocks that it spent waiting.
+  // The fraction of time that each rank spent waiting in the recent blocks.
   [[nodiscard]] std::map<int, double> shares() const { return long_.shares(); }
 
   [[nodiscard]] const std::optional<Slow>& named() const { return named_; }

@@ -7,7 +7,7 @@ namespace muster::straggler {
 namespace {
 
 // A wait may have started before the block, so it can be longer than the block. The ratio is
-// clamped to this.
+// clamped to this value.
 constexpr double kWaitedMost = 2;
 
 // Sets of ranks that share operations. Each set is identified by its lowest rank.
@@ -71,13 +71,13 @@ Duration own_time(const RankWaits* before, const RankWaits& now, Duration looked
 // All ranks of a communicator wait in the same operations. However, nodes take their readings at
 // different times, so a block starts and ends in the middle of different operations on each node.
 // The number of waits therefore indicates better than the elapsed time how much of the block a
-// rank's readings cover. If the numbers of two ranks differ by more than this, the ranks do not
-// share their operations.
+// rank's readings cover. Two ranks whose numbers of waits differ by more than this do not share
+// their operations.
 bool waited_as_often(std::uint64_t own, std::uint64_t most) {
   return own > 0 && most - own <= most / 3 + 1;
 }
 
-// The duration of the operations that count in this block, on the node where they were executed.
+// The duration of the block on the node of the rank that waited most often.
 Duration time_of(const std::map<std::string, WaitBlocks::Busiest>& busiest, Duration looked) {
   WaitBlocks::Busiest most{0, looked};
   for (const auto& [group, one] : busiest) {

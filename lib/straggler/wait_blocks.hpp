@@ -27,7 +27,7 @@ inline constexpr std::uint64_t kCountMax = 1'000'000'000;
 class WaitBlocks {
  public:
   struct Part {
-    int group = 0;  // lowest rank that shares operations with it, directly or indirectly
+    int group = 0;  // lowest rank that shares operations with this rank, directly or indirectly
     Duration waited{};
     std::uint64_t waits = 0;
   };
@@ -69,8 +69,7 @@ class WaitBlocks {
   // Includes only ranks that were in this group in all of these blocks.
   [[nodiscard]] Sums sums_of(int group, std::size_t blocks) const;
 
-  // For each rank, the share of the time of the last blocks and the current one that it spent
-  // waiting.
+  // The fraction of time that each rank spent waiting in the last blocks and the current block.
   [[nodiscard]] std::map<int, double> shares() const;
 
  private:
@@ -83,7 +82,7 @@ class WaitBlocks {
   Duration least_;
   std::size_t kept_;
   std::optional<TimePoint> begun_{};  // start of the current block
-  std::map<int, RankWaits> base_{};   // the readings at that time
+  std::map<int, RankWaits> base_{};   // the readings at the start of the current block
   Block current_{};                   // the current block so far
   std::deque<Block> blocks_{};
 };

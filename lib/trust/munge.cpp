@@ -24,7 +24,7 @@ Error useless(std::string why) {
   return Error{Errc::not_possible, "MUNGE: " + std::move(why)};
 }
 
-// The message without the prefix, for example from "munge: Error: Failed to access …".
+// Removes the prefix from a message such as "munge: Error: Failed to access …".
 std::string complaint_in(std::string_view printed) {
   constexpr std::string_view kHead = "Error: ";
   const auto at = printed.find(kHead);

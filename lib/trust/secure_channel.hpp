@@ -61,7 +61,7 @@ class SecureChannel {
 
   [[nodiscard]] State state() const { return state_; }
 
-  // After a failure: true if the other end rejected the handshake, and the reason.
+  // After a failure: whether the other end rejected the handshake, and the reason for the failure.
   [[nodiscard]] bool was_refused() const { return was_refused_; }
 
   [[nodiscard]] const std::string& fault() const { return fault_; }

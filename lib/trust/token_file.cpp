@@ -117,8 +117,8 @@ bool is_containers_own(const std::string& folder) {
          static_cast<long>(facts.f_type) == kOverlayFileSystem;
 }
 
-// Why this directory must not be used, for example HOME=/root kept while running as another user.
-// Empty if it may be used.
+// The reason why this directory must not be used. For example, HOME is still /root although muster
+// runs as another user. Empty if the directory may be used.
 std::string fault_of_folder(const std::string& folder) {
   struct stat facts {};
 

@@ -26,7 +26,7 @@ struct TokenFileFacts {
   uid_t owner = 0;
   mode_t mode = 0600;
   std::optional<uid_t> link_owner{};  // set if the path itself is a symbolic link
-  bool is_shared = false;             // the user vouches for its access control
+  bool is_shared = false;             // the user vouches for the file's access control
 };
 
 // Why this file is unsafe, and what to do. Empty if it is safe.
@@ -38,7 +38,7 @@ struct TokenFileFacts {
 
 struct Token {
   std::string secret;     // empty if there is none
-  std::string why_none;   // why there is none
+  std::string why_none;   // why there is no secret
   bool is_local = false;  // in a home directory that other hosts cannot share
 };
 

@@ -27,7 +27,7 @@ struct TokenSource {
   std::string why_not_made{};  // with `home`: the reason not to create a missing file
   MungeUse munge = MungeUse::none;
   bool is_off = false;       // --token=none
-  bool is_shared = false;    // with `file`: the user vouches for its access control
+  bool is_shared = false;    // with `file`: the user vouches for the file's access control
   bool is_required = false;  // --token=require
   bool operator==(const TokenSource&) const = default;
 };

@@ -17,7 +17,7 @@ std::string names_of(const std::vector<channel::NodeRanks>& nodes) {
   return name_some(nodes, [](const channel::NodeRanks& node) { return node.node; });
 }
 
-// For a round whose nodes differ from those of the previous round.
+// The line for a round whose nodes differ from the previous round's nodes.
 EventLine continued_line(const event::RoundBegun& begun) {
   const Assignment& here = begun.assignment;
   std::string text = fmt::format("the job continues with {} and {}",

@@ -30,7 +30,7 @@ class EventStream {
   // Call before the first event. The sink must live until after the last event.
   void add(EventSink& sink) { sinks_.push_back(&sink); }
 
-  // Applies to later events.
+  // Sets the round number of all later events.
   void set_round(std::uint64_t number) { round_ = number; }
 
   void tell(event::What what) {

@@ -26,7 +26,7 @@ namespace event {
 // The first event.
 struct JobStarted {
   std::string program;  // name as typed, without arguments
-  int workers = 0;      // on this node
+  int workers = 0;      // number of workers on this node
   int max_restarts = 0;
   std::string version;
   std::string job = {};    // --rdzv-id
@@ -58,7 +58,7 @@ struct RoundBegun {
   Assignment assignment;
   bool shared = false;     // the round includes other nodes
   std::string run_folder;  // empty if it does not exist
-  std::string logs;        // run_folder if it is kept after the job, else empty
+  std::string logs;        // equals run_folder if the directory is kept after the job, else empty
   MembershipChange change = {};
   std::vector<RoundNode> nodes = {};  // multi-node: all nodes in the round, in group-rank order
 };
@@ -69,7 +69,8 @@ struct WorkerStarted {
   pid_t pid = 0;
 };
 
-// If `reaped` is false, the exit status is known, but the kernel is still freeing the memory.
+// If `reaped` is false, the exit status is known, but the kernel is still freeing the worker's
+// memory.
 struct WorkerEnded {
   WorkerExit exit;
   int rank = 0;
@@ -103,10 +104,10 @@ struct WorkerToldEvent {
 struct RestartDecided {
   int rank = 0;
   int local_rank = 0;
-  pid_t pid = 0;          // 0 if it could not be started
+  pid_t pid = 0;          // 0 if the worker could not be started
   int restart = 0;        // the number of this restart, from 1
   int restarts_left = 0;  // after this restart
-  std::string text = {};  // the line for users that describes how the worker exited
+  std::string text = {};  // describes to the user how the worker exited
 };
 
 // The round stops and a new one forms.
@@ -115,7 +116,7 @@ struct RegroupAsked {
   RankSpan gone = {};  // ranks whose exit is the reason for the new round
 };
 
-// This node has lost contact with the others, which may continue without it.
+// This node has lost contact with the other nodes, so they may continue without it.
 struct NodeFenced {
   std::string reason;
 };
@@ -142,13 +143,13 @@ struct LeftoversFound {
   Duration time_left{};  // for Fate::awaited: the time until the processes get SIGTERM
 };
 
-// The workers make no progress: which ranks block the job, and why. Emitted before any process is
-// killed because of it.
+// The workers make no progress. Contains the ranks that block the job and the reason. Emitted
+// before any process is killed because of the hang.
 struct HangFound {
   hang::Verdict verdict;
   hang::VerdictFacts facts;
   std::string told_by =
-      {};  // multi-node: the node that prints the verdict; empty if it is this one
+      {};  // multi-node: the node that prints the verdict; empty if this node prints it
 };
 
 // The workers make progress again after a HangFound.
@@ -157,7 +158,7 @@ struct HangOver {
   bool is_shown = true;  // multi-node: true on the node that printed the verdict
 };
 
-// A line for users that is not part of another event.
+// A line of output for the user that no other event contains.
 struct Message {
   LogLevel level = LogLevel::warning;
   std::string text;
@@ -169,8 +170,8 @@ struct JobEnded {
   std::string logs;  // the run directory if it is kept, else empty
 };
 
-// A WorkerFailure is a worker that failed without being stopped by us, with all its evidence. It is
-// emitted after the attempt has ended.
+// A WorkerFailure describes a worker that failed without being stopped by us, including all the
+// evidence. It is emitted after the attempt has ended.
 using What = std::variant<JobStarted,
                           HttpOpened,
                           RoundAwaited,
@@ -202,8 +203,8 @@ using What = std::variant<JobStarted,
 
 struct JobEvent {
   double unix_time = 0;
-  std::string node;         // this host
-  std::uint64_t round = 0;  // the job-wide number; 0 before the first round
+  std::string node;         // name of this host
+  std::uint64_t round = 0;  // job-wide round number; 0 before the first round
   event::What what;
 };
 

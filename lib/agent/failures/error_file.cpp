@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// The member of an object; null if it does not exist.
+// Returns the member `name` of `object`; null if there is no such member.
 const Json* member(const Json& object, const char* name) {
   if (!object.is_object()) {
     return nullptr;
@@ -57,8 +57,8 @@ bool is_true(const Json* value) {
   return value != nullptr && value->is_boolean() && value->get<bool>();
 }
 
-// The end of a long text, starting at the beginning of a line. For a traceback, also its first
-// line, so that readers recognize it as a traceback.
+// Returns the end of a long text, from the start of a line. For a traceback, the result also
+// contains the first line of the traceback, so that readers recognize it.
 std::string last_bytes(const std::string& text) {
   if (text.size() <= kEvidenceTextBytesMax) {
     return text;
@@ -82,7 +82,8 @@ std::optional<Json> parse(std::string_view text) {
 }
 
 constexpr int kIndent = 2;
-constexpr int kRestartsMax = 1'000'000'000;  // a limit, because the text comes from another node
+// Upper limit on the number of restarts, because another node may send any number.
+constexpr int kRestartsMax = 1'000'000'000;
 
 void add_failures(Json& json, const JobResult& result, const ReportSite& site) {
   const auto story = story_of(result, site);

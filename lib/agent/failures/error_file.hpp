@@ -23,21 +23,21 @@ inline constexpr std::size_t kErrorFileBytesMax = std::size_t{1} << 20;
 // own caller. Unchanged if the format has no field for the code.
 [[nodiscard]] std::string with_error_code(std::string_view text, int code);
 
-// Makes an error file in the same format for a failure that has none.
+// Makes an error file in the format of `record` for a failure without an error file.
 [[nodiscard]] std::string make_error_file(const WorkerFailure& failure,
                                           const std::string& traceback);
 
 inline constexpr std::size_t kEvidenceTextBytesMax = 8192;
 
-// The text that a failure's node sends to the other nodes, so that all of them print the same
-// report: `root`, `program`, `logs` and `attempt`. It contains only the ends of long texts
-// (kEvidenceTextBytesMax), because the report shows only a few lines of them.
+// The text that the node with the failure sends to the other nodes, so that all nodes print the
+// same report. It contains `root`, `program`, `logs` and `attempt`. Long texts are shortened to
+// their ends (kEvidenceTextBytesMax), because the report shows only a few lines of each text.
 [[nodiscard]] std::string story_text(const FailureStory& story);
 
 // None if the text was not written by story_text.
 [[nodiscard]] std::optional<FailureStory> parse_story(std::string_view text);
 
-// report.json: all data from the report on stderr, plus data that did not fit there.
+// report.json: all data from the report on stderr, plus data that does not fit on stderr.
 [[nodiscard]] std::string report_json(const JobResult& result, const ReportSite& site);
 
 }  // namespace muster

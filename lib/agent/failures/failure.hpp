@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // WorkerFailure: one failed worker. root_cause() determines which of several failures is the root
-// cause. The supervisor creates it with its evidence when a worker fails, and the same value
-// reaches the other nodes, the report and events.jsonl (agent/DEATHS.md). Value types, pure.
+// cause. When a worker fails, the supervisor creates a WorkerFailure with the evidence, and the
+// same value reaches the other nodes, the report and events.jsonl (agent/DEATHS.md). Value types,
+// pure.
 #pragma once
 
 #include "base/error.hpp"
@@ -32,12 +33,12 @@ struct WorkerFailure : WorkerExit {
   bool after_stop = false;           // detected after we had asked the workers to stop
   bool hung = false;                 // --on-hang killed it because the job made no progress
   bool ends_job = false;             // --on-hang=stop: killed with no restart
-  double wall_seconds = 0;           // unix time at which it was detected
+  double wall_seconds = 0;           // Unix time at which the failure was detected
   Duration run_time{};               // from the start of the attempt's last worker to the failure
-  // Evidence, read once, when the worker's death is detected.
+  // Evidence, which is read once, when the worker's death is detected.
   std::string stderr_tail;
-  std::string python;      // the interpreter; empty if muster did not choose one
-  std::string error_file;  // path; empty if the file does not exist
+  std::string python;      // path of the Python interpreter; empty if muster did not choose one
+  std::string error_file;  // path of the error file; empty if it does not exist
   std::optional<ErrorRecord> record;
 
   bool operator==(const WorkerFailure&) const = default;
@@ -47,10 +48,10 @@ struct WorkerFailure : WorkerExit {
 // exited with the code that shells and handlers use for that signal. Such a worker did not fail.
 [[nodiscard]] bool was_stopped_by_us(const WorkerFailure& failure, int stop_signal);
 
-// The root cause among the failures of one attempt, which are in the order in which they were
-// detected. It is the first failure, unless another worker's error file proves that an exception
-// was raised before the first worker exited. A worker that we stopped can be the cause only with
-// such proof. A worker that lost its connection is not the cause if another worker's failure was
+// The root cause among the failures of one attempt, which must be in order of detection. The root
+// cause is the first failure, unless another worker's error file proves that an exception was
+// raised before the first worker exited. A worker that we stopped can be the cause only with such
+// proof. A worker that lost its connection is not the cause if another worker's failure was
 // detected before anything was stopped. None if there is no failure.
 [[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
                                                     int stop_signal);

@@ -13,7 +13,8 @@
 namespace muster {
 namespace {
 
-// In lower case. Timeouts are not listed, because they do not reveal which rank hangs.
+// All texts are in lower case. Timeouts are not listed, because they do not reveal which rank
+// hangs.
 constexpr std::array<std::string_view, 15> kTexts{
     "connection closed by peer",     // gloo
     "connection reset by peer",      // ECONNRESET
@@ -22,13 +23,13 @@ constexpr std::array<std::string_view, 15> kTexts{
     "connection aborted",            // ECONNABORTED
     "software caused connection abort",
     "remote process exited or there was a network error",  // from PyTorch's NCCL backend
-    "ncclremoteerror",                                     // the name of the same error
+    "ncclremoteerror",                                     // name of NCCL's error code
     "connection closed by remote peer",                    // NCCL
     "socket closed by peer",
     "peer_failed",                    // our collective library
-    "peerfailed: ",                   // the same error, as a Python exception
-    "closed its connection to rank",  // also our collective library
-    ") has died; it ",                // the same error, if the program prints only the message
+    "peerfailed: ",                   // our library's Python exception
+    "closed its connection to rank",  // our collective library
+    ") has died; it ",                // our library's message without the exception's name
     "has died, or its host cannot be reached"};
 
 constexpr std::size_t kMessageLinesMax = 4;  // per exception; NCCL's messages have several lines

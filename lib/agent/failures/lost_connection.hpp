@@ -14,8 +14,9 @@ namespace muster {
 [[nodiscard]] bool says_lost_connection(std::string_view text);
 
 // Checks the error file and the end of stderr. False if any exception of the worker reports another
-// problem. Such an exception is the cause even if the last one reports a lost connection: a
-// `finally` block that closes a process group may raise a lost-connection exception afterwards.
+// problem. Such an exception is the cause even if the worker's last exception reports a lost
+// connection: a `finally` block that closes a process group may raise a lost-connection exception
+// afterwards.
 [[nodiscard]] bool is_lost_connection(const WorkerFailure& failure);
 
 }  // namespace muster

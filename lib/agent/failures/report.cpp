@@ -174,7 +174,7 @@ Lines leftovers_of(const JobResult& result) {
 }
 
 // These lines are appended to the report. If there is no report, or if all nodes print the same
-// one, they are printed first, as separate warnings.
+// report, these lines are printed first, as separate warnings.
 void add_leftovers(Lines& out, const JobResult& result) {
   const bool alone = out.empty() || result.close;
   Lines own;

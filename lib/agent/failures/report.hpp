@@ -23,8 +23,8 @@ struct ReportSite {
 };
 
 // The report on a failed job, before it is rendered. In a multi-node job all of it comes from the
-// message that ended the job, so every node prints the same text. Only the preceding lines differ:
-// they are about processes that this node could not stop or kill.
+// message that ended the job, so every node prints the same text. Only the lines before the report
+// differ between nodes: these lines list processes that the node could not stop or kill.
 struct FailureStory {
   std::string program;
   std::string node;  // node of the root cause
@@ -32,11 +32,11 @@ struct FailureStory {
   WorkerFailure root;
   bool has_details = true;  // false: only the rank of `root` is known
   int attempt = 1;          // the job's attempt number
-  int attempts = 1;         // allowed attempts
+  int attempts = 1;         // maximum number of attempts
   std::string verdict;      // why there is no further attempt
   std::vector<OtherFailure> others;
   std::size_t others_unnamed = 0;
-  std::size_t same_traceback = 0;  // other failures with the same traceback
+  std::size_t same_traceback = 0;  // number of other failures with the same traceback as `root`
   // "rank 0: …": output of other ranks that failed before we stopped any rank.
   std::vector<std::string> early_gists;
   std::vector<std::string> spare_gists;  // for ranks that only lost their connection to the root
@@ -50,14 +50,14 @@ struct FailureStory {
 // most kReportLinesMax lines, each with a line break.
 [[nodiscard]] std::string render_report(const JobResult& result, const ReportSite& site);
 
-// The Python traceback of a failure, from its error file or else the last one on its stderr, with
-// the chained exceptions that led to it. Empty without a traceback.
+// The Python traceback of a failure, with the chained exceptions that led to it. Taken from the
+// error file, or else the last traceback on stderr. Empty without a traceback.
 [[nodiscard]] std::string traceback_of(const WorkerFailure& failure);
 
 // All failures except the root cause and those of workers that we stopped.
 [[nodiscard]] std::vector<const WorkerFailure*> other_failures(const JobResult& result);
 
-// The signal's name and its sender, for a job that was interrupted.
+// For a job that was interrupted: the name of the signal, and its sender.
 [[nodiscard]] std::string describe_interruption(const JobResult& result);
 
 }  // namespace muster

@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 2> kLinks{
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:"};
 
-// The minimum for the last exception of a chain: its first line, "  ...", a line of code and the
-// message.
+// The minimum number of lines for the last exception of a chain: its first line, "  ...", a line of
+// code and the message.
 constexpr std::size_t kLastExceptionLinesMin = 4;
 
 bool is_frame(std::string_view line) {
@@ -55,7 +55,7 @@ Lines last_lines(const Lines& lines, std::size_t count) {
   return out;
 }
 
-// Keeps the first message, which is the cause, and the last few.
+// Keeps the first message, because it is the cause, and the last few messages.
 void leave_out_middle(Lines& messages, std::size_t most) {
   if (messages.size() > most) {
     messages.erase(messages.begin() + (most > 0 ? 1 : 0),

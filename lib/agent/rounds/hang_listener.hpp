@@ -11,7 +11,8 @@ class HangListener {
  public:
   virtual ~HangListener() = default;
   // LookNow: inspect the workers on this node. Answered with LookedHere. JudgeNow: determine the
-  // verdict from the findings of all nodes. Answered with JudgedHere. HearVerdict: the verdict.
+  // verdict from the findings of all nodes. Answered with JudgedHere. HearVerdict: contains the
+  // verdict.
   virtual void inquire(const InquiryStep& step) = 0;
 };
 

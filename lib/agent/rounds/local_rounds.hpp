@@ -50,7 +50,7 @@ class LocalRounds final : public RoundSource {
     user_.run_round({nproc, rank_first, std::move(specs)});
   }
 
-  // Makes one decision per attempt, based on its root cause.
+  // Makes one decision per attempt, based on the attempt's root cause.
   void report_failure(const WorkerFailure& failure) override {
     if (decided_ || failure.after_stop) {
       return;

@@ -59,7 +59,7 @@ Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
   MUSTER_RETURN_IF_ERROR(ports);
   auto leader_ports = ports_.for_leader();
   MUSTER_RETURN_IF_ERROR(leader_ports);
-  const bool is_loopback = config.master_addr == kLoopback;  // on this host it may be ::1 instead
+  const bool is_loopback = config.master_addr == kLoopback;  // a host may have only ::1
   const std::string& host = is_loopback ? addresses_->front() : config.master_addr;
   Assignment out = assign_alone(config.nproc, attempt, Endpoint{host, *port});
   out.restart_count = restarts;

@@ -11,8 +11,8 @@
 namespace muster {
 namespace {
 
-// The programs take a few milliseconds. A joining node that waits for them has five seconds in
-// total.
+// MUNGE's programs take a few milliseconds. A joining node has five seconds in total, including the
+// time for these programs.
 constexpr Duration kMungeTimeout = std::chrono::seconds(2);
 constexpr std::size_t kMungesAtOnce = 4;
 constexpr std::size_t kPrintedMost = std::size_t{16} * 1024;

@@ -45,15 +45,15 @@ class SharedRounds final : public RoundSource, public NodeOwner {
  public:
   SharedRounds(asio::io_context& loop, const AgentSetup& setup, const SharedRoundsParts& parts);
 
-  // `rendezvous` was started with this object as its owner and has not called this object yet.
+  // `rendezvous` must have this object as its owner and must not have called this object yet.
   // `lease` is the guard's timer, or null.
   void start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTimer* lease);
 
   // Admits remote clients to the workers' store if their nodes vouch for them.
   [[nodiscard]] Admission& vouching() { return vouching_; }
 
-  // --hang-timeout: sets the object that inspects, judges and receives the verdict. It must outlive
-  // the rounds.
+  // --hang-timeout: sets the object that inspects workers, judges hangs and receives verdicts. It
+  // must outlive the rounds.
   void use(HangListener& listener) { hangs_ = &listener; }
 
   // Sets the object that receives the wait times of the ranks on all nodes if this node is the
@@ -67,7 +67,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   // the reason.
   friend std::string forget(SharedRounds* rounds, const std::string& node);
 
-  // RoundSource. Waiting for a round starts as soon as the previous one is over.
+  // Implements RoundSource. Waiting for a round starts as soon as the previous round is over.
   void await_round(int /*attempt*/) override {}
 
   void tell_gone() override;
@@ -96,8 +96,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void ended(const NodeEnd& end) override;
 
  private:
-  // The store's address for workers. If `server` is null, one of the workers serves the store
-  // there.
+  // The store's address for workers. If `server` is null, one of the workers serves the store at
+  // this address.
   struct Store {
     std::unique_ptr<StoreServer> server;
     std::string address;
@@ -130,7 +130,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   SocketWitness witness_;
   std::unique_ptr<StoreServer> store_;
   std::unique_ptr<StoreProxy> proxy_;
-  RoundPtr round_;  // the round that the workers are in, or the last one
+  RoundPtr round_;  // the workers' current round, or else their last round
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
   bool overslept_ = false;  // the guard detected before us that the lease had expired

@@ -65,8 +65,8 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     go_on();
   }
 
-  // After the first round, this means that the module was removed. The workers report that
-  // themselves.
+  // After the first round, an unknown module means that the module has been removed. The workers
+  // then report the error themselves.
   void on_unknown_module(const std::string& what) override {
     if (!begin_) {
       on_zygote_lost(what);

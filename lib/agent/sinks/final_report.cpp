@@ -10,7 +10,7 @@ namespace muster {
 namespace {
 
 // The report of a multi-node job is the same on all nodes. Launchers that each start one worker
-// usually share a console, so only the first launcher on each host prints it.
+// usually share a console, so only the first launcher on each host prints the report.
 bool another_tells(const LaunchConfig& config, const JobResult& result) {
   const bool is_first = !config.task || config.task->local_rank == 0;
   return !is_first && result.outcome == Outcome::failed && result.close && result.overdue.empty() &&

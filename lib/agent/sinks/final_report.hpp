@@ -19,8 +19,8 @@ class FinalReport final : public EventSink {
   void take(const JobEvent& event) override;
 
   // Writes the error file that our caller requested with TORCHELASTIC_ERROR_FILE, as torchrun does.
-  // Call before the run directory is cleaned up, because the source may be a worker's own error
-  // file.
+  // Call before the run directory is cleaned up, because the content may come from a worker's error
+  // file in that directory.
   void write_error_file(const JobResult& result) const;
 
  private:

@@ -50,11 +50,11 @@ class RollCallView {
   // The startup is complete: from now on, lines are not repeated.
   void stop_repeating() { repeats_ = false; }
 
-  // Removes the live line because the workers start or another message follows.
+  // Removes the live line before the workers start or another message is printed.
   [[nodiscard]] std::string end();
 
-  // Text for the error that ends the wait: which nodes were present and which were missing. Empty
-  // if this is unknown or outdated.
+  // Lists the present and the missing nodes, for the error that ends the wait. Empty if the list is
+  // unknown or outdated.
   [[nodiscard]] std::string summary() const;
 
  private:
@@ -77,8 +77,8 @@ class RollCallView {
   std::set<std::string> refusals_shown_;
 };
 
-// "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)", or that a round is running
-// without this node. Empty if no node is known.
+// For example "2 of 4 nodes are here: node1, node2; waiting for node3 (silent)". If a round is
+// running without this node, the text says so. Empty if no node is known.
 [[nodiscard]] std::string describe(const RollCall& call);
 
 }  // namespace muster

@@ -26,7 +26,7 @@ class RollCallLines final : public EventSink {
   // Call before other lines are written.
   void clear_line();
 
-  // Which nodes were present and which were missing, for the error that ends the wait.
+  // Lists the present and the missing nodes, for the error that ends the wait.
   [[nodiscard]] std::string summary() const { return view_.summary(); }
 
  private:

@@ -41,10 +41,11 @@ class SocketWitness {
  public:
   explicit SocketWitness(JobSockets& sockets) : sockets_(sockets) {}
 
-  // Determines who owns the connection on this host. It must belong to our user and be open in a
-  // descendant. If /proc does not show the process, only the user is checked. If our user namespace
-  // does not distinguish our user from others, the answer is unknown. An agent that runs as root
-  // also vouches for its workers that run as other users. None if the kernel cannot answer now.
+  // Determines who owns the connection on this host. The connection must belong to our user and be
+  // open in a descendant process. If /proc does not show the process, only the user is checked. If
+  // our user namespace does not distinguish our user from others, the answer is unknown. An agent
+  // that runs as root also vouches for its workers that run as other users. None if the kernel
+  // cannot answer now.
   [[nodiscard]] std::optional<VouchAnswer> owner_of(const StoreClient& client);
 
  private:

@@ -14,8 +14,8 @@
 
 namespace muster {
 
-// A round that has been decided: the processes that this node runs, or the reason why it cannot run
-// them. The latter counts as a failure of this node's first worker.
+// A round that was decided: the processes that this node runs, or the reason why this node cannot
+// run them. Such a reason counts as a failure of this node's first worker.
 struct RoundToRun {
   int nproc = 1;
   int rank_first = 0;
@@ -44,9 +44,9 @@ class RoundSource {
   // job.
   virtual void await_round(int attempt) = 0;
 
-  // A worker failed `run_time` after the last one was started. The workers are being stopped for
-  // another round. The root cause is reported first; failures with `after_stop` were detected
-  // later. Answered with the end of the job if there is no further round.
+  // A worker failed `run_time` after the attempt's last worker was started. The workers are being
+  // stopped for another round. The root cause is reported first; failures with `after_stop` were
+  // detected later. Answered with the end of the job if there is no further round.
   virtual void report_failure(const WorkerFailure& failure) = 0;
 
   // All workers succeeded; the processes that they left behind are being killed.
@@ -63,7 +63,8 @@ class RoundSource {
   virtual void leave_round(const std::string& reason) = 0;
 
   // Called before a worker's exit is evaluated. If this node slept past the end of its lease, the
-  // others may have started without it. In that case this node is fenced, and no worker has failed.
+  // other nodes may have started a round without it. In that case this node is fenced, and no
+  // worker has failed.
   virtual void check_lease() = 0;
 
   // The last call: closes the store and stops renewing the lease.

@@ -59,7 +59,7 @@ void Supervisor::on_worker_killed(const WorkerExit& exit) {
   site_.tell(event::WorkerEnded{exit, rank_of(exit.local_rank), false});
   rounds_.check_lease();
   WorkerFailure failure = failure_of(exit);
-  failure.lost_connection = false;  // whatever it printed, it died because of us
+  failure.lost_connection = false;  // whatever the worker printed, it died because we killed it
   handle(failure);
 }
 
@@ -68,7 +68,7 @@ void Supervisor::on_groups_empty() {
 }
 
 void Supervisor::on_nothing_left() {
-  // Report these processes first, because the event may start the next attempt.
+  // Report the killed processes first, because the event may start the next attempt.
   tell_killed();
   handle(NothingLeft{});
 }

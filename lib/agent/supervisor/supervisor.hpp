@@ -41,8 +41,8 @@ class Supervisor : public ProcessObserver, public RoundUser {
  public:
   Supervisor(WorkerSite& site, RoundSource& rounds, SupervisorSettings settings);
 
-  // Handles one event and all of its immediate consequences. A call from within a call to the site
-  // or to the round source is queued until the current event is done.
+  // Handles one event and all of its immediate consequences. If the site or the round source calls
+  // this function while an event is being handled, the new event is queued.
   void handle(const SupervisorEvent& event) override;
 
   // The round source calls this at most once for each await_round().
@@ -84,9 +84,10 @@ class Supervisor : public ProcessObserver, public RoundUser {
   RoundSource& rounds_;
   SupervisorCore core_;
   Result<std::vector<ProcessSpec>> specs_;
-  std::deque<SupervisorEvent> events_;  // arrived while another event was being handled
+  // Events that arrived while another event was being handled.
+  std::deque<SupervisorEvent> events_;
   std::deque<SupervisorEffect> effects_;
-  std::map<int, WorkerFailure> failures_;  // of the attempt, with their evidence, by local rank
+  std::map<int, WorkerFailure> failures_;  // failures of this attempt with evidence, by local rank
   bool handling_ = false;
   bool names_killed_ = false;  // the processes being killed are leftovers, which are listed by name
 };

@@ -31,8 +31,8 @@ bool SupervisorCore::is_urgent() const {
   return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
 }
 
-// After a stop request, the time for torch_shm_manager must not delay the end of the job beyond
-// what is promised.
+// After a stop request, torch_shm_manager gets extra time to exit. That time is subtracted here, so
+// that the job does not end later than promised.
 Duration SupervisorCore::kill_timeout() const {
   if (is_urgent() && shm_manager_) {
     return kKillTimeout - (kShmManagerTimeInHurry - kSelfExitTime);
@@ -41,7 +41,7 @@ Duration SupervisorCore::kill_timeout() const {
 }
 
 // Helpers that read a killed worker's pipes reach end of file only after the kernel has freed the
-// worker's memory. Until then, their time to exit has not started.
+// worker's memory. Their time to exit starts only then.
 TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
   const Duration manager = is_urgent() ? kShmManagerTimeInHurry : kShmManagerTime;
   const Duration needed = shm_manager_ ? manager : kSelfExitTime;
@@ -71,8 +71,8 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
 }
 
 // Leftovers that got SIGTERM together with the workers have the rest of the workers' grace period,
-// but at least kLeftoverGraceMin. The minimum does not apply while a worker has not died from
-// SIGKILL, because the leftovers have already waited for it.
+// but at least kLeftoverGraceMin. The minimum does not apply if a killed worker has not exited yet,
+// because muster has waited for that worker and the leftovers have had time to exit.
 void SupervisorCore::ask_leftovers(Turn& turn) {
   phase_ = ClearPhase::asked;
   const Duration at_least =

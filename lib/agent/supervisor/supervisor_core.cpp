@@ -265,7 +265,8 @@ void SupervisorCore::kill_overdue(Turn& turn) {
   }
   MUSTER_MARK("grace period expired");
   for (const auto& [local_rank, pid] : live_) {
-    // A dying worker obeyed in time. The kernel is still freeing its memory.
+    // A worker that is dying has obeyed the stop request in time. The kernel is still freeing its
+    // memory.
     if (!dying_.contains(local_rank)) {
       result_.overdue.push_back(local_rank);
     }

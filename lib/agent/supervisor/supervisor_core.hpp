@@ -44,8 +44,8 @@ class SupervisorCore {
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // Complete once Finish has been emitted. The failures of an attempt are complete from
-  // CloseAttempt on.
+  // The result is complete once Finish has been emitted. The failures of an attempt are complete
+  // from CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
   // The failures of the attempt that CloseAttempt closes. If another attempt follows, they are kept
@@ -142,7 +142,7 @@ class SupervisorCore {
   void close_attempt(Turn& turn, Duration timeout);
 
   void begin_round(Turn& turn);
-  // Signals that never stop a job.
+  // True if the signal never stops a job.
   [[nodiscard]] static bool is_passed_on(int signo);
   bool relay(Turn& turn, const SignalReceived& signal);
   void note_interruption(Turn& turn, const SignalReceived& signal);
@@ -172,7 +172,7 @@ class SupervisorCore {
   std::optional<TimePoint> deadline_;
   std::optional<TimePoint> kill_all_at_;  // while killing: helpers may exit on their own until then
   std::optional<TimePoint> stop_until_;   // end of the grace period for workers that must stop
-  bool shm_manager_ = false;              // one was seen in this attempt
+  bool shm_manager_ = false;              // a torch_shm_manager process was seen in this attempt
   std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
   TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
   TimePoint now_{};                   // time of the last step
@@ -193,7 +193,7 @@ class SupervisorCore {
   TimePoint dying_until_{};            // deadline for the kernel to free the memory
   std::optional<Outcome> closed_;      // the job's outcome for this node
   JobResult result_;
-  std::vector<WorkerFailure> failures_before_;  // from the last attempt, while we wait for a round
+  std::vector<WorkerFailure> failures_before_;  // failures of the last attempt, kept between rounds
 };
 
 }  // namespace muster

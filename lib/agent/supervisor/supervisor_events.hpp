@@ -66,7 +66,7 @@ struct NothingLeft {};
 struct SignalReceived {
   int signo = 0;
   pid_t sender = 0;
-  bool reached_workers = false;  // the sender has also sent it to the workers
+  bool reached_workers = false;  // the sender has also sent the signal to the workers
 };
 
 struct LinkLost {};  // the guard died
@@ -136,7 +136,7 @@ struct NameLeftovers {
 
 struct AskLeftovers {};  // sends SIGTERM to the leftover processes
 
-struct LookAtLeftovers {};  // LeftoversSeen follows at once
+struct LookAtLeftovers {};  // answered at once with LeftoversSeen
 
 // Kills the workers with SIGKILL. Helpers then exit on their own. NothingLeft follows.
 struct KillWorkers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How SupervisorCore handles a failed worker: records the failure, waits for the cause of a lost
-// connection, reports it and stops the others.
+// connection, reports the failure and stops the other workers.
 #include "agent/supervisor/supervisor_core.hpp"
 #include "base/check.hpp"
 #include "base/mark.hpp"
@@ -16,7 +16,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   live_.erase(exited.local_rank);
   dying_.erase(exited.local_rank);
   if (early_ == exited.local_rank) {
-    MUSTER_CHECK(awaits_signal_);  // otherwise its failure would have stopped the others
+    MUSTER_CHECK(awaits_signal_);  // otherwise its failure would have stopped the other workers
     complete_early(exited);
     return;
   }
@@ -74,7 +74,7 @@ void SupervisorCore::decide_held(Turn& turn) {
   }
 }
 
-// Like note_exit, but the worker was not reaped, so nothing may depend on its exit.
+// Like note_exit, but the worker has not been reaped, so nothing may depend on its exit.
 void SupervisorCore::note_dying(Turn& turn) {
   const auto& failure = std::get<WorkerFailure>(turn.event);
   MUSTER_CHECK(!failure.status.success());

@@ -23,7 +23,7 @@ struct SupervisorFacts {
   int starts = 0;
   int spawned = 0;
   int others = 0;
-  std::set<int> live;  // local ranks that are not reaped
+  std::set<int> live;  // local ranks of workers that have not been reaped
   std::set<int> dying;
   bool awaits_signal = false;
   std::optional<int> early;

@@ -14,11 +14,11 @@ namespace muster {
 inline constexpr Duration kKillTimeout = std::chrono::seconds(2);
 
 // Before a restart no user waits for muster to exit, and the kernel takes time to free the memory
-// of a large process. A worker that is known to be dying also gets this time.
+// of a large process. A worker that is known to be dying also has this much time.
 inline constexpr Duration kKillTimeoutBeforeRestart = std::chrono::seconds(30);
 
-// The minimum time between SIGTERM and SIGKILL for leftovers, if the workers have used up the grace
-// period and it is not zero.
+// The minimum time between SIGTERM and SIGKILL for leftovers, if the workers have used up a
+// non-zero grace period.
 inline constexpr Duration kLeftoverGraceMin = std::chrono::milliseconds(500);
 
 // The time that helpers of killed workers have to clean up and exit if muster must exit quickly.
@@ -35,9 +35,9 @@ inline constexpr Duration kConsoleTimeoutAtEnd = std::chrono::seconds(1);
 inline constexpr Duration kConsoleTimeoutInterrupted = std::chrono::milliseconds(500);
 
 // A worker that closes its connections while it exits (`finally`) is often reaped after the workers
-// that lost these connections. After a lost connection, the others are therefore not stopped
-// immediately: a failure of another kind within this time is the cause. It may be on another node,
-// so the delay also applies if this node has no workers left.
+// that lost these connections. After a lost connection, the other workers are therefore not stopped
+// immediately. If a worker fails for another reason within this time, that failure is the cause.
+// The cause may be on another node, so the delay also applies if this node has no workers left.
 inline constexpr Duration kDeathNewsTime = std::chrono::seconds(2);
 
 // A scheduler that sends a signal to every process of a step reaches the processes one by one, and
@@ -54,8 +54,8 @@ struct SupervisorSettings {
   std::set<int> signals_to_forward;  // other fatal signals kill the workers immediately
   // A scheduler may also send its signals to the workers, and it sends SIGTERM more than once.
   bool signals_reach_all = false;
-  // When the scheduler ends the job. Workers that it asked to stop have until then, plus the grace
-  // period.
+  // The time at which the scheduler ends the job. Workers that the scheduler asked to stop have
+  // until that time, plus the grace period.
   std::optional<TimePoint> job_ends;
   Duration console_timeout_between = kConsoleTimeoutBetween;
 };

@@ -40,8 +40,8 @@ void ChildDeathWatch::take(const JobEvent& event) {
   }
 }
 
-// The worker's failure counts immediately, as if the worker itself had died. Without that process,
-// the worker may never exit, even when it is asked to stop.
+// The worker's failure counts immediately, as if the worker itself had died. A worker that has lost
+// a process may never exit, even when it is asked to stop.
 void ChildDeathWatch::on_descendant_failure(const DescendantEnd& end) {
   const auto worker = workers_.find(end.local_rank);
   if (worker == workers_.end() || supervisor_.core().state() != SupervisorState::running) {

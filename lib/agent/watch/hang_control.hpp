@@ -69,10 +69,11 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   std::string logs_;
   int found_ = 0;  // number of verdicts so far
   bool stopping_ = false;
-  bool ends_job_ = false;          // --on-hang=stop
-  int killed_ = -1;                // local rank of the worker that --on-hang killed
-  bool block_is_here_ = true;      // this node printed the last verdict
-  std::uint64_t judged_here_ = 0;  // the inquiry that this node judged, until the verdict returns
+  bool ends_job_ = false;      // --on-hang=stop
+  int killed_ = -1;            // local rank of the worker that --on-hang killed
+  bool block_is_here_ = true;  // this node printed the last verdict
+  // The inquiry that this node judged; 0 once the verdict has arrived.
+  std::uint64_t judged_here_ = 0;
   bool said_nobody_judges_ = false;
   std::map<int, std::string> blamed_;  // verdict by local rank, for this attempt
 };

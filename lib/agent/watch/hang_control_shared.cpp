@@ -98,7 +98,8 @@ void HangControl::hear(const Judged& said) {
     }
     return;
   }
-  // Use the number only once, because the next leader numbers its inquiries from one again.
+  // Use the inquiry's number only once, because the next leader numbers its inquiries from one
+  // again.
   block_is_here_ = std::exchange(judged_here_, 0) == said.inquiry;
   take_verdict(*whole);
 }

@@ -29,7 +29,7 @@ class MpiWatch final : public EventSink {
   EventStream& events_;
   const LaunchConfig& config_;
   int world_size_ = 0;
-  Duration pause_{};  // before the next check
+  Duration pause_{};  // time until the next check
   bool done_ = false;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // PortWatch: warns once if a program has set MASTER_PORT itself and therefore waits for a store
-// that does not exist (port_trap.hpp). It first checks once no client has connected to the workers'
-// store for 30 s, and then at growing intervals. It is an event sink, so that it is notified when
-// workers start and exit. Owned by the agent; one thread.
+// that does not exist (port_trap.hpp). The first check happens when no client has connected to the
+// workers' store for 30 s; later checks happen at growing intervals. It is an event sink, so that
+// it is notified when workers start and exit. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
@@ -37,7 +37,7 @@ class PortWatch final : public EventSink {
   std::function<std::uint64_t()> visitors_;
   std::uint64_t visitors_before_ = 0;
   StoreFacts store_;
-  Duration next_{};  // until the next check
+  Duration next_{};  // time until the next check
   Duration waited_{};
   bool told_ = false;
 };

@@ -48,7 +48,7 @@ class StragglerWatch final : public EventSink, public WaitListener {
   // WaitListener
   void hear(const HearWaits& heard) override;
 
-  // Indexed by local rank; none if the worker has called no operation.
+  // The wait times of each worker, by local rank; none if the worker has called no operation.
   [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const;
 
  private:

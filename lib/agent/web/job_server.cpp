@@ -115,7 +115,7 @@ MetricsExtra JobServer::extra() const {
   return out;
 }
 
-// A host that does not support such sockets (a sandbox) can still run jobs.
+// A host without abstract Unix sockets (a sandbox) can still run jobs.
 void JobServer::open_job_socket() {
   auto socket =
       listen_for_musterctl(std::string(kJobSocketPrefix) + setup_.random.substr(0, kRunLetters));

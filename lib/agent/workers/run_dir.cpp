@@ -80,8 +80,8 @@ bool writes_files(const LaunchConfig& config) {
 
 using Names = std::vector<const char*>;
 
-// Removes a directory that contains no files other than these; true if it no longer exists. Usually
-// it is empty.
+// Removes a directory if it contains only files from `files`; true if the directory no longer
+// exists. Usually the directory is empty.
 bool remove_folder(const std::string& path, const Names& files) {
   if (::rmdir(path.c_str()) == 0) {
     return true;

@@ -23,8 +23,9 @@ class RunDir {
                                            const Environ& environ,
                                            std::string_view random);
 
-  // For a run whose directory was removed or is full: recreates it with the subdirectories of an
-  // attempt, at the same path or in another temporary directory. path() is empty if this fails.
+  // For a run whose directory was removed or is full: recreates the run directory and the
+  // subdirectories of an attempt, at the same path or in another temporary directory. path() is
+  // empty if this fails.
   [[nodiscard]] static RunDir make_again(const LaunchConfig& config,
                                          const Environ& environ,
                                          std::string_view random,

@@ -68,7 +68,7 @@ void AgentRunFolder::make_again(int attempt, const Error& why) {
   RunDir before = std::exchange(
       run_dir_, RunDir::make_again(setup_.config, setup_.environ, setup_.random, attempt));
   if (run_dir_.path() != lost && setup_.config.log_dir.empty()) {
-    before.clean_up(true);  // it exists if its file system is full
+    before.clean_up(true);  // the old directory still exists if its file system is full
   }
   if (run_dir_.path().empty()) {
     notice_(LogLevel::warning,

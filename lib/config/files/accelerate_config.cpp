@@ -73,7 +73,7 @@ constexpr std::array<std::string_view, 10> kOffValues{
 // Reads one file key by key.
 class YamlReader {
  public:
-  // has_lines: the line numbers are those of the file, so errors include them.
+  // `has_lines`: line numbers match the file, so errors include them.
   YamlReader(std::string_view path, bool has_lines) : path_(path), has_lines_(has_lines) {}
 
   Result<void> read(const std::string& text) {

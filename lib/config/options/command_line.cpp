@@ -87,8 +87,8 @@ class Parser {
   CommandLine line_;
 };
 
-// None if the argument is a value or the program. Returns an error if it looks like an unknown
-// option.
+// None if the argument is a value or the program. Returns an error if the argument looks like an
+// unknown option.
 Result<std::optional<Found>> Parser::look_up(std::string_view arg) const {
   if (arg.size() < 2 || arg[0] != '-') {
     return std::nullopt;

@@ -52,11 +52,11 @@ class Layers {
   // Overrides all sources. Used to show the settings of another node.
   void replace(OptionId id, std::string text, std::string origin);
 
-  // True if any source except the default has set it.
+  // True if any source except the default has set the option.
   [[nodiscard]] bool is_given(OptionId id) const;
 
-  // True only if it was set on the command line. That is an explicit choice for this run, whereas
-  // the environment or a file may contain site defaults.
+  // True only if the option was set on the command line. Such an option is an explicit choice for
+  // this run, whereas the environment or a file may contain site defaults.
   [[nodiscard]] bool is_typed(OptionId id) const;
 
   [[nodiscard]] bool is_on(OptionId id) const { return text(id) == "1"; }

@@ -126,7 +126,7 @@ std::vector<std::string> mistyped_variables(const Environ& environ, Personality 
     }
     const std::string name = option_name(variable);
     if (find_option(name) != nullptr) {
-      continue;  // a variable that muster reads, or a PET_ variable for an option without one
+      continue;  // muster reads this variable, or the option has no PET_ variable
     }
     const Option* meant = nearest_setting(name, personality);
     const std::string other = meant == nullptr ? "" : variable_of(*meant, pet);

@@ -12,13 +12,13 @@
 
 namespace muster {
 
-// The candidate most similar to `name`, or the only one that extends it after a separator ("nproc":
-// "nproc-per-node"). Empty if none is similar.
+// The candidate most similar to `name`, or the only candidate that starts with `name` and a
+// separator ("nproc": "nproc-per-node"). Empty if no candidate is similar.
 [[nodiscard]] std::string_view nearest_name(std::string_view name,
                                             const std::vector<std::string_view>& candidates);
 
-// The option that the user probably meant. Also recognises names from other launchers. Null if none
-// is similar. `name` is spelled with dashes.
+// The option that the user probably meant. Also recognises names from other launchers. Null if no
+// option is similar. `name` is spelled with dashes.
 [[nodiscard]] const Option* nearest_option(std::string_view name, Personality personality);
 
 // Like nearest_option, but only for options that the config file and variables can set.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rendezvous endpoints and, if known in advance, the address that workers connect to.
 // Multi-node jobs need an explicit endpoint. torchrun's default of localhost works only if all
-// agents run on one machine. Otherwise they would time out after ten minutes.
+// agents run on one machine. On several machines, the agents would time out after ten minutes.
 #include "base/text.hpp"
 #include "config/resolve/resolution.hpp"
 

@@ -230,7 +230,7 @@ Result<void> look_for_program(const Resolution& r) {
 }
 
 // A user may set MUSTER_WARM for all programs, so it is ignored for programs that are not Python.
-// The command-line option, in contrast, is rejected for them.
+// The command-line option, in contrast, is rejected for such programs.
 Result<void> resolve_warm(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::warm)));
   const auto flag = parse_word_flag(text);
@@ -257,7 +257,8 @@ Result<void> resolve_warm(const Resolution& r) {
   return {};
 }
 
-// Few scripts have options with these names, so one of them after the script is probably a mistake.
+// Few scripts have options with these names, so such an option after the script is probably a
+// mistake.
 void note_wrong_side(const Resolution& r) {
   constexpr std::array kOfLaunchers{OptionId::nproc_per_node,
                                     OptionId::nnodes,

@@ -118,8 +118,8 @@ void resolve_id(const Resolution& r) {
   }
   config.rdzv_id = r.layers.text(OptionId::rdzv_id);
   if (config.rdzv_id.empty() && many_nodes(config)) {
-    // This typically results from $RANDOM in a shell that does not support it. A different random
-    // ID on each node would make the nodes reject each other.
+    // An empty ID typically results from $RANDOM in a shell that does not support it. A different
+    // random ID on each node would make the nodes reject each other.
     const auto& known = config.platform.run_id;
     config.rdzv_id = known ? known->value : option(OptionId::rdzv_id).default_value;
     r.warn(fmt::format("--rdzv-id is empty; using '{}' on all nodes", config.rdzv_id));

@@ -101,7 +101,7 @@ void resolve_cpus(const Resolution& r) {
   r.config().usable_cpus_reason = std::move(cpus.reason);
 }
 
-// By default mpirun binds each process to one core, and the workers inherit that.
+// By default mpirun binds each process to one core, and the workers inherit the binding.
 void note_narrow_mask(const Resolution& r) {
   const LaunchConfig& config = r.config();
   const bool is_counted = config.usable_cpus > 0;
@@ -131,8 +131,8 @@ bool is_narrowed(const Resolution& r) {
 }
 
 // A task with fewer GPUs than workers is a common mistake, and CUDA's "invalid device ordinal" does
-// not explain it. GPUs are counted only if this mistake is likely, because opening each may take a
-// second.
+// not explain it. GPUs are counted only if this mistake is likely, because opening each GPU may
+// take a second.
 void note_narrowed_gpus(const Resolution& r) {
   if (r.config().nproc == 1 || r.config().virtual_local_rank || !is_narrowed(r)) {
     return;

@@ -30,7 +30,7 @@ namespace muster::hang {
 inline constexpr Duration kInspectionMax = std::chrono::seconds(25);
 
 struct InspectionTools {
-  std::string py_spy = "py-spy";         // a path, or a name to look up in PATH
+  std::string py_spy = "py-spy";         // path of py-spy, or a name to look up in PATH
   std::vector<std::string> environment;  // environment of the stack dumpers
   std::function<std::vector<collective::FlightLog>()>
       read_recorders;  // the workers' flight recorders
@@ -42,10 +42,10 @@ class Inspection {
 
   Inspection(asio::io_context& loop, InspectionTools tools);
 
-  // Adds its findings to `evidence`, which already contains what is known about the ranks. `pids`
-  // are the pids of their workers in the same order, 0 for a worker that has exited. Later calls
-  // `done` once, after the second sample, or after `within` if that is sooner. Discards an earlier
-  // inspection.
+  // Adds its findings to `evidence`, which must already list the ranks. `pids` contains the pid of
+  // each rank's worker, in the same order; 0 for a worker that has exited. Calls `done` once,
+  // asynchronously: when the inspection is complete, or after `within` at the latest. Discards an
+  // earlier inspection.
   void begin(Evidence evidence, std::vector<pid_t> pids, Duration within, Done done);
 
   // Ranks that log lines because begin() has queried them.

@@ -132,7 +132,7 @@ class PickleReader {
     }
   }
 
-  // The last `count` items on the stack. None if there is a mark between them.
+  // Pops the last `count` items off the stack. None if there is a mark between them.
   std::optional<std::vector<std::uint32_t>> pop(std::size_t count) {
     // Items before the last mark belong to an outer container.
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();

@@ -317,7 +317,7 @@ void add_cpu(std::vector<RankEvidence>& ranks,
       for (ThreadFacts& thread : process.threads) {
         const auto then = before.find(thread.tid);
         const auto after = now.find(thread.tid);
-        // A thread that has exited before the second sample keeps a usage of 0.
+        // A thread that exited before the second sample keeps a usage of 0.
         if (then != before.end() && after != now.end()) {
           thread.cpu = std::max(0.0, after->second.cpu - then->second.cpu) / seconds;
           // On an overloaded host a runnable thread may get no CPU time between the samples.

@@ -29,7 +29,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return out;
 }
 
-// Which arguments identify the object for which a call waits, such as a descriptor or a path.
+// Which arguments identify the object that a call waits for, such as a descriptor or a path.
 enum class Names { nothing, fd, path, path_after_fd, polled, fd_set, fcntl };
 
 struct Row {
@@ -93,7 +93,8 @@ constexpr Row kRows[] = {
 #endif
 };
 
-// The kernel uses only the lower half of the register for an int. The upper half may be anything.
+// The kernel uses only the lower half of the register for an int. The upper half may contain any
+// value.
 int descriptor(std::uint64_t argument) {
   return static_cast<int>(static_cast<std::uint32_t>(argument));
 }

@@ -26,7 +26,7 @@ struct SystemCall {
 struct CallFacts {
   WaitKind kind = WaitKind::other;
   std::string_view name;
-  int fd = -1;                  // the descriptor that it waits for
+  int fd = -1;                  // the descriptor that the call waits for
   std::uint64_t path_at = 0;    // address of a path in the process; 0 if none
   std::uint64_t polled_at = 0;  // address of a pollfd array
   std::uint64_t fd_set_at = 0;  // address of the fd_set for reading

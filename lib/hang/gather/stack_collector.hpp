@@ -31,8 +31,8 @@ class StackCollector {
   StackCollector(asio::io_context& loop, std::string py_spy, std::vector<std::string> environment)
       : loop_(loop), py_spy_(std::move(py_spy)), environment_(std::move(environment)) {}
 
-  // Adds stacks to the processes of `ranks`. `done` is called once, later; `ranks` must not move
-  // until then.
+  // Adds stacks to the processes of `ranks`. Calls `done` once, asynchronously; `ranks` must not
+  // move until then.
   void collect(std::vector<RankEvidence>& ranks, Done done);
 
   // Messages about missing stacks, with advice on how to get them.

@@ -24,7 +24,7 @@ std::string text_at(const DumpJson& object, const char* key) {
   return found->get_ref<const std::string&>().substr(0, kNameMax);
 }
 
-// py-spy writes null for what it cannot determine, such as a thread's id.
+// py-spy writes null for values that it cannot determine, such as a thread's id.
 int number_at(const DumpJson& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) {

@@ -158,7 +158,7 @@ Entry read_entry(const Pickle& dump, const PickleValue& value) {
 
 struct GroupFacts {
   Position position;
-  std::vector<Entry> run;  // consecutive entries with the same number; one call may have several
+  std::vector<Entry> run;  // the entries of one call so far, which have the same number
 };
 
 // Parses "[0, 1]". Empty if any part is invalid, because an index in this list is a rank in the
@@ -181,7 +181,7 @@ class Groups {
  public:
   Groups(const Pickle& dump, const TorchDumpSource& source) : dump_(dump), source_(source) {}
 
-  // Includes groups without any calls so far, because other ranks may be waiting there.
+  // Includes groups without any calls so far, because other ranks may be waiting in such a group.
   void add_members() {
     const PickleValue* const all = dump_.find(dump_.root(), "pg_config");
     for (std::size_t i = 0; all != nullptr && i + 1 < all->items.size(); i += 2) {
@@ -199,7 +199,7 @@ class Groups {
       static_cast<void>(find(entry));
     }
     // Every rank is in the default group, even if the dump does not list it. It is added last,
-    // because find() uses the ranks of a group that are known when it first sees the group.
+    // because find() reads the ranks of a group only when it first sees the group.
     static_cast<void>(find({.group = "0", .description = std::string(kAllRanks)}));
   }
 
@@ -268,10 +268,10 @@ class Groups {
                : out;
   }
 
-  // The operations of one call share a number. The last one has the state of the whole call.
+  // The operations of one call share a number. The last operation has the state of the whole call.
   static bool belongs(const Entry& before, const Entry& entry) {
-    // PyTorch ends a batch with an entry of this name. Whether the batch consists of transfers is
-    // known only from the entries before it.
+    // PyTorch ends a batch with an entry named "coalesced". Only the entries before it show whether
+    // the batch consists of transfers.
     if (entry.operation == "coalesced") {
       return before.is_transfer ? before.transfer == entry.transfer
                                 : before.collective == entry.collective;

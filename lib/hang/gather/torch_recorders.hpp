@@ -34,7 +34,7 @@ class TorchRecorders {
 
   explicit TorchRecorders(asio::io_context& loop) : loop_(loop), events_(loop), timer_(loop) {}
 
-  // Queries all processes of the ranks. `done` is called once, later.
+  // Queries all processes of the ranks. Calls `done` once, asynchronously.
   void ask(const std::vector<RankEvidence>& ranks, Done done);
 
   // Ranks that log lines while answering the last query.

@@ -26,14 +26,14 @@ bool has_come_to(const Position& position, const Operation& operation) {
   return position.entered >= operation.number;
 }
 
-// The calls before and after the newest operation of the same kind; empty if unknown.
+// The operations called just before and just after a given operation; empty if unknown.
 struct Neighbours {
   std::string before;
   std::string after;
 };
 
 // A training loop repeats its calls, so earlier rounds show what normally surrounds an operation.
-// If the newest call of this operation is the last record, returns what followed an earlier call.
+// If the newest call of the operation is the last record, `after` comes from an earlier call.
 Neighbours neighbours_of(const Position& position, const std::string& what) {
   Neighbours out;
   const auto& recent = position.recent;
@@ -74,7 +74,7 @@ Differing compare(const Sides& sides, const std::string& group, std::uint64_t nu
   const auto count = [](const auto& side) { return side.second.size(); };
   const auto most = std::ranges::max_element(sides, {}, count);
   auto least = std::ranges::min_element(sides, {}, count);
-  // If all sides are equally large, both searches return the first one.
+  // If all sides are equally large, both searches return the first side.
   least = least == most ? std::next(sides.begin()) : least;
   Differing out{numbers_of(least->second), false, ""};
   // The history of the majority shows the normal order. If the minority's call normally
@@ -137,7 +137,7 @@ std::vector<int> behind(const Evidence& evidence, const RankEvidence& rank) {
           continue;
         }
         // `entered` does not count transfers, so it cannot show whether the peer has called this
-        // one. Therefore always treat the peer as behind.
+        // transfer. Therefore always treat the peer as behind.
         const bool is_peer = operation.peer >= 0;
         if (is_peer ? theirs->rank == operation.peer : !has_come_to(*theirs, operation)) {
           out.push_back(other.rank);

@@ -18,7 +18,7 @@ namespace muster::hang {
 [[nodiscard]] std::string describe_position(const RankEvidence& rank);
 
 // The operation in which the rank waits and its group, for example "#5 barrier of eval, epoch 0".
-// Empty if it does not wait in an operation.
+// Empty if the rank does not wait in an operation.
 [[nodiscard]] std::string group_of_wait(const RankEvidence& rank);
 
 // Ranks of the same groups that have not reached the operations in which `rank` waits.
@@ -26,7 +26,7 @@ namespace muster::hang {
 
 struct Differing {
   std::vector<int> ranks;  // the minority of the ranks
-  bool skipped = false;    // the others call this operation next
+  bool skipped = false;    // the minority's operation normally follows the majority's operation
   std::string words;
 };
 

@@ -19,7 +19,7 @@ struct Suspect {
   int rank = 0;
   const RankEvidence* evidence = nullptr;
   OwnCause own;
-  bool waits = false;  // it waits in a collective operation
+  bool waits = false;  // the rank waits in a collective operation
   std::vector<int> waits_for{};
 };
 
@@ -107,7 +107,7 @@ void find_waits(const Evidence& evidence, Suspects& suspects) {
       one.waits_for = behind(evidence, *one.evidence);
       if (one.waits_for.empty()) {
         // No recorder shows a rank that is behind. If this rank has a recorder, only ranks without
-        // one can be missing. Otherwise any rank that is in no operation can be missing.
+        // a recorder can be missing. Otherwise any rank that is in no operation can be missing.
         one.waits_for = is_recorded(one) ? unrecorded : others;
       }
     } else if (one.own.holder != 0) {
@@ -171,7 +171,7 @@ Verdict held_up_by(const Evidence& evidence, const Suspects& suspects, const Sus
   return out;
 }
 
-// Where the other ranks wait. Used in the message about a rank that does not arrive there.
+// The operation in which the other ranks wait, for the message about a rank that does not reach it.
 std::string place_of_waiting(const Suspects& suspects, int rank) {
   for (const Suspect& one : suspects) {
     if (one.waits && std::ranges::find(one.waits_for, rank) != one.waits_for.end()) {
@@ -182,7 +182,7 @@ std::string place_of_waiting(const Suspects& suspects, int rank) {
   return "";
 }
 
-// `theirs`: where the other ranks wait.
+// `theirs` is the operation in which the other ranks wait.
 Verdict skipped(const Suspect& culprit, const std::string& theirs) {
   const std::string mine = describe_position(*culprit.evidence);
   Verdict out{Cause::skipped_collective, {culprit.rank}, "", {}};
@@ -194,8 +194,8 @@ Verdict skipped(const Suspect& culprit, const std::string& theirs) {
 }
 
 // Chooses among the chain ends. A rank whose state is conclusive comes first, then a rank that
-// others wait for, then one that has been quiet for too long. A wait on a socket may itself be a
-// wait for another rank, and an unknown state proves nothing, so these two come last.
+// others wait for, then a rank that has been quiet for too long. A wait on a socket may itself be a
+// wait for another rank, and an unknown state proves nothing, so ranks in these states come last.
 const Suspect* choose(const Evidence& evidence, const Suspects& suspects) {
   auto ends = ends_of_chains(suspects);
   // A stopped rank may also wait for a lock that another rank holds. It is to blame even though it
@@ -250,7 +250,7 @@ Verdict by_operations(const Evidence& evidence, const Suspects& suspects) {
         by_name, {}, [](const auto& entry) { return entry.second.size(); });
     const auto most = std::ranges::max_element(
         by_name, {}, [](const auto& entry) { return entry.second.size(); });
-    // If all sides are equally large, min_element and max_element both return the first one.
+    // If all sides are equally large, min_element and max_element both return the first side.
     const auto& other = odd == most ? *std::next(by_name.begin()) : *most;
     return {Cause::different_collective,
             odd->second,

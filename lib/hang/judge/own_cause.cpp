@@ -87,8 +87,8 @@ std::optional<OwnCause> uninterruptible(const View& view) {
   if (view.thread.state != 'D') {
     return std::nullopt;
   }
-  // eu-stack does not run on such a process, because it would block, too. The kernel function still
-  // shows where the thread waits.
+  // eu-stack is not run on a process in uninterruptible sleep, because eu-stack would block, too.
+  // The kernel function still shows where the thread waits.
   const Wait& wait = view.thread.wait;
   const std::string on = wait.path.empty() ? "a device" : wait.path;
   const std::string in = view.thread.kernel_function;
@@ -119,8 +119,9 @@ constexpr int kDepthMax = 4;
 // The search for a cause through threads and child processes.
 struct Search {
   int depth = 0;
-  // Threads that others wait for are visited once. They may wait for each other, and a process may
-  // have hundreds of them, so without this check every path would visit them again.
+  // Each thread that another thread waits for is visited only once. Threads may wait for each
+  // other, and a process may have hundreds of them, so without this check every path would visit
+  // them again.
   std::set<pid_t>& seen;
 
   [[nodiscard]] Search deeper() const { return {depth + 1, seen}; }
@@ -128,7 +129,7 @@ struct Search {
 
 OwnCause thread_cause(const View& view, const Search& search);
 
-// The child process whose state is most relevant: a stopped one is preferred to a sleeping one.
+// The child process whose state is most relevant: a stopped child is preferred to a sleeping child.
 struct ChildCause {
   const ProcessFacts* process = nullptr;
   OwnCause cause;

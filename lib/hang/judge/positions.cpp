@@ -8,7 +8,7 @@
 namespace muster::hang {
 namespace {
 
-// The part of the description that must be the same on all ranks: with the root, without the
+// The part of the description that must be the same on all ranks. It includes the root but not the
 // sequence number.
 std::string what_of(const collective::Request& request) {
   const std::string text = request.describe();  // "all_reduce #119 sum f32[25]"
@@ -64,8 +64,8 @@ std::vector<std::pair<pid_t, Position>> positions_of(const std::vector<collectiv
                                                      std::uint64_t now) {
   std::vector<std::pair<pid_t, Position>> out;
   for (const collective::FlightLog& log : logs) {
-    // Add both, even if the rank has called nothing there, because other ranks may be waiting for
-    // it to do so.
+    // Add both positions, even if the rank has called no operation, because other ranks may be
+    // waiting for the rank.
     out.emplace_back(log.pid, position_of(log, false, now));
     out.emplace_back(log.pid, position_of(log, true, now));
   }

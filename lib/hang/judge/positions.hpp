@@ -17,8 +17,8 @@ namespace muster::hang {
 inline constexpr std::size_t kRecentMax = 64;
 inline constexpr std::size_t kPendingMax = 64;
 
-// Returns two positions for each log, with the pid of the process that wrote the log: first that of
-// the host operations, then that of the GPU operations. `now` is the steady clock in ns.
+// Returns two positions for each log, with the pid of the process that wrote the log: one for the
+// host operations, then one for the GPU operations. `now` is the steady clock in ns.
 [[nodiscard]] std::vector<std::pair<pid_t, Position>> positions_of(
     const std::vector<collective::FlightLog>& logs, std::uint64_t now);
 

@@ -72,7 +72,7 @@ bool any_function(const Stack& stack, std::string_view part) {
   });
 }
 
-// Frames between Python code and C functions that belong to the interpreter.
+// True for a frame of the Python interpreter itself, between Python code and C functions.
 bool is_interpreter(const Frame& native) {
   static constexpr std::array<std::string_view, 5> names{"_Py", "Py", "ffi_", "take_gil", "_start"};
   return std::ranges::any_of(
@@ -267,8 +267,8 @@ bool in_multiprocessing(const Stack& stack) {
     if (frame.file.find("/multiprocessing/") != std::string::npos) {
       return true;
     }
-    // In a process that multiprocessing has started, its frames are at the outer end of every
-    // stack, so the search stops at user code.
+    // In a process started by multiprocessing, multiprocessing's own frames are at the outer end of
+    // every stack, so the search stops at user code.
     if (!is_library(frame)) {
       return false;
     }

@@ -13,8 +13,8 @@
 
 namespace muster::hang {
 
-// Levels of detail, tried in order until a message fits. If the last one is too large, ranks are
-// dropped.
+// Levels of detail, tried in order until a message fits. If the message is too large even at the
+// last level, ranks are dropped.
 struct FindingsDetail {
   std::size_t operations = 0;  // operations in each list of a position
   std::size_t stack = 0;       // lines of each stack

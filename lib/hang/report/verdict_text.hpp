@@ -34,9 +34,9 @@ struct VerdictFacts {
 // The lines of one group in the report: a first line, and up to `stack_lines` lines of its stack.
 [[nodiscard]] std::vector<std::string> lines_of_group(const Group& group, std::size_t stack_lines);
 
-// Each function returns one JSON object and a line break. In order: the verdict, which is the same
-// on all nodes; the evidence about this node's ranks; the groups of a job, even if it does not
-// hang.
+// The following functions each return one JSON object and a line break: for the verdict (the same
+// on all nodes), for the evidence about this node's ranks, and for the groups of ranks, even if the
+// job does not hang.
 [[nodiscard]] std::string json_of(const Verdict& verdict, const VerdictFacts& facts);
 [[nodiscard]] std::string json_of(const Evidence& evidence);
 [[nodiscard]] std::string stacks_json(const std::vector<Group>& groups, const Evidence& evidence);

@@ -101,7 +101,7 @@ void share_progress(Evidence& evidence) {
 }
 
 Evidence gather(const std::vector<NodeFindings>& nodes, Gaps& gaps) {
-  // If no node reports a limit, it stays at the maximum, and the verdict does not count.
+  // If no node reports a limit, `limit` stays at the maximum, and the verdict does not count.
   Evidence out{.limit = std::numeric_limits<double>::max(),
                .progress = std::numeric_limits<double>::max()};
   for (const NodeFindings& node : nodes) {
@@ -171,7 +171,8 @@ std::vector<std::string> nodes_of(const std::vector<int>& ranks,
                                   const std::map<int, std::string>& by_first_rank) {
   std::vector<std::string> out;
   for (const int rank : ranks) {
-    // Each node has consecutive ranks, so the last node that starts at or before `rank` has it.
+    // Each node has consecutive ranks, so `rank` is on the last node whose first rank is at most
+    // `rank`.
     const auto next = by_first_rank.upper_bound(rank);
     if (next == by_first_rank.begin()) {
       continue;
@@ -198,7 +199,7 @@ void name_nodes(const std::vector<NodeFindings>& nodes, Verdict& verdict) {
   }
 }
 
-// The first blamed rank whose node can act. If there is none, any rank that waits.
+// The first blamed rank whose node can act. If there is none, the first rank whose node can act.
 int acting_rank(const Evidence& evidence, const Verdict& verdict) {
   const auto can_act = [](const RankEvidence& rank) { return !rank.ended && !is_unseen(rank); };
   for (const int blamed : verdict.ranks) {
@@ -217,8 +218,8 @@ Evidence summary_of(const Evidence& evidence) {
   Evidence out = evidence;
   for (RankEvidence& rank : out.ranks) {
     rank.own = own_cause(rank);
-    // A pid is meaningless on another node, so its rank is found here. `evidence` still has all
-    // processes, while `out` loses them.
+    // A pid is meaningless on another node, so the holder's rank is determined here. The processes
+    // are then removed from `out`, but not from `evidence`.
     rank.own->holder_rank = rank_of_process(evidence, rank.own->holder);
     rank.processes.clear();
   }

@@ -23,11 +23,11 @@ inline constexpr int kRanksOfNodeMax = 4096;
 // How a node responded to an inquiry.
 enum class NodeState : std::uint8_t {
   answered,
-  finished,    // all its ranks exited successfully
-  silent,      // no message from it for some time
-  late,        // it is alive but did not answer
-  off,         // --hang-timeout is off there
-  unreadable,  // its answer is invalid
+  finished,    // all ranks of the node exited successfully
+  silent,      // no message from the node for some time
+  late,        // the node is alive but did not answer
+  off,         // --hang-timeout is off on the node
+  unreadable,  // the node's answer is invalid
 };
 
 struct NodeFindings {
