@@ -49,8 +49,9 @@ struct CommOptions {
   Backend backend = Backend::automatic;
   Duration timeout = std::chrono::minutes(10);       // per operation, from when it starts
   Duration init_timeout = std::chrono::seconds(60);  // how long to wait for all ranks
-  std::size_t recorder_entries = 2048;               // operations; 0 disables the recorder
-  // Directory of the flight recorder's file. If empty, shared memory of this host's ranks.
+  std::size_t recorder_entries = 2048;               // operations kept; 0 disables the recorder
+  // Directory of the flight recorder's file. If empty, the recorder uses memory shared by the ranks
+  // on this host.
   std::string recorder_folder;
   // Ranks with the same value share memory. If empty, detected from the machine and its network.
   std::string host;
@@ -82,7 +83,7 @@ class Communicator {
   // A moved-from communicator may only be assigned to or destroyed.
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
-  // Waits for operations in progress, but not for other ranks. A rank that is waiting for this one
+  // Waits for operations in progress, but not for other ranks. A rank that is waiting for this rank
   // in an operation then gets peer_failed.
   ~Communicator();
 
@@ -94,10 +95,10 @@ class Communicator {
   // The transport for host buffers; never `automatic`.
   [[nodiscard]] Backend backend() const;
 
-  // Counts are in elements; size is size(). in and out have the same dtype and device. They may be
-  // the same memory (in place) but must not overlap in any other way.
+  // Counts are in elements; `size` stands for size(). in and out have the same dtype and device.
+  // They may be the same memory (in place) but must not overlap in any other way.
 
-  // out[i] = op over in[i] of all ranks, on every rank. Equal counts.
+  // out[i] = op over in[i] of all ranks, on every rank. in.count == out.count.
   [[nodiscard]] Result<Work> all_reduce(ConstBuffer in, Buffer out, Op op, OpOptions options = {});
   // Like all_reduce, but only `root` receives the result. On other ranks, out is ignored and may be
   // empty.
@@ -114,20 +115,20 @@ class Communicator {
                                             Buffer out,
                                             Op op,
                                             OpOptions options = {});
-  // Block j of in becomes block rank() of out on rank j. Equal counts, multiples of size.
+  // Block j of in becomes block rank() of out on rank j. in.count == out.count, a multiple of size.
   [[nodiscard]] Result<Work> all_to_all(ConstBuffer in, Buffer out, OpOptions options = {});
   // Point to point: sender and receiver pass the same dtype and count; other ranks are not
   // involved. Messages between a pair of ranks arrive in the order sent. A send may return before
   // the matching receive is called, but programs must not rely on that.
   [[nodiscard]] Result<Work> send(ConstBuffer in, int to, OpOptions options = {});
   [[nodiscard]] Result<Work> recv(Buffer out, int from, OpOptions options = {});
-  // Returns when all ranks have called it. Also waits for this rank's earlier async collectives.
+  // Returns when all ranks have called barrier(), and after this rank's earlier async collectives.
   [[nodiscard]] Result<void> barrier(OpOptions options = {});
 
   // Creates a communicator for the ranks with the same color, ordered by key, then by rank. All
-  // ranks must call it; ranks with a negative color get an empty result. Each part has its own
-  // threads and deadlines, and can fail independently of the parent. Errors: the same as from_env,
-  // or those of an operation on the parent.
+  // ranks must call split(); ranks with a negative color get an empty result. Each new communicator
+  // has its own threads and deadlines, and can fail independently of its parent. Errors: the same
+  // as from_env, or those of an operation on the parent.
   [[nodiscard]] Result<std::optional<Communicator>> split(int color, int key);
   // After a failure: creates another communicator with the same store and options for the ranks of
   // a new epoch. Collective among those ranks; the old communicator stays dead. Errors: the same
@@ -145,7 +146,7 @@ class Communicator {
   [[nodiscard]] Result<void> free(void* memory);
 
   // Fails all current and future operations on all ranks with `aborted` and this reason. Calling
-  // it on one rank is enough; any thread may call it.
+  // abort() on one rank is enough; any thread may call it.
   void abort(const std::string& reason);
   // The error that killed this communicator; nullopt while it is usable. Any thread.
   [[nodiscard]] std::optional<Error> error() const;

@@ -13,7 +13,7 @@
 
 namespace muster::collective {
 
-// Part of the C ABI (negated there), so the numbers never change.
+// The C ABI uses the same numbers, negated, so they never change.
 enum class Errc : std::uint8_t {
   ok = 0,
   timeout = 1,           // deadline expired; `rank` is the first missing rank

@@ -55,10 +55,11 @@ struct BucketLimits {
                                           const std::vector<int>& order,
                                           const BucketLimits& limits);
 
-// Starts with the last registered parameter, which approximates a backward pass.
+// Lists the parameters in reverse order of registration, which approximates the order in which a
+// backward pass makes them ready.
 [[nodiscard]] std::vector<int> reverse_order(std::size_t parameters);
 
-// Equal for equal parameters. Not cryptographically secure.
+// Hashes a parameter for comparison between ranks. Not cryptographically secure.
 [[nodiscard]] std::uint64_t hash_of(const GradientParameter& parameter);
 
 }  // namespace muster::collective

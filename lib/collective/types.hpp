@@ -57,7 +57,7 @@ enum class Backend : std::uint8_t {
 // Bytes per element; 0 for an invalid type.
 [[nodiscard]] std::size_t size_of(DType dtype);
 
-// "f32", "avg", "all_reduce", "shm"; "?" for an invalid value.
+// A name such as "f32", "avg", "all_reduce" or "shm"; "?" for an invalid value.
 [[nodiscard]] std::string_view name_of(DType dtype);
 [[nodiscard]] std::string_view name_of(Op op);
 [[nodiscard]] std::string_view name_of(Kind kind);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: a handle for an operation that has been started. Cheap to copy. Keeps everything alive that
-// the operation needs, except the caller's buffers. Holds nothing if the operation completed within
-// the call. Any thread of the rank's process may wait for it. In a forked child, done() is true and
+// Work: a handle for an operation that has been started. Cheap to copy. Keeps alive everything that
+// the operation needs, except the caller's buffers. Empty if the operation completed within the
+// call. Any thread of the rank's process may wait for it. In a forked child, done() is true and
 // waiting fails with invalid_state, because the threads that complete operations exist only in the
 // parent.
 #pragma once
@@ -24,7 +24,7 @@ class Pending {
 
   [[nodiscard]] virtual bool done() const = 0;
   // Waits until the host can read the results. 0: only the operation's own deadline applies. If
-  // `timeout` expires first, returns timeout, and the operation continues.
+  // `timeout` expires first, returns the error timeout, and the operation continues.
   [[nodiscard]] virtual Result<void> wait(Duration timeout) = 0;
   // Makes later work on `stream` wait for the operation; does not block the host.
   [[nodiscard]] virtual Result<void> wait_stream(void* stream) = 0;

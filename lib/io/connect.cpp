@@ -54,7 +54,7 @@ void bind_source(int fd, const SocketAddress& source) {
   // Without this option, bind() would choose a port, possibly one already in use for connections to
   // this peer.
   set_flag(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-  // If the address no longer exists, the kernel chooses another one.
+  // If the address no longer exists, the kernel chooses another source address.
   static_cast<void>(::bind(fd, source.get(), source.size));
 }
 

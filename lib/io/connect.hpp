@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-blocking TCP connects. Code that may block calls connect_until (the store client, the
-// collective library). Code on a loop (links between nodes) calls start_connect, waits until the
-// socket is writable, and calls finish_connect. Stateless.
+// Establishes non-blocking TCP connections. Code that may block calls connect_until (the store
+// client, the collective library). Code on a loop (links between nodes) calls start_connect, waits
+// until the socket is writable, and calls finish_connect. Stateless.
 #pragma once
 
 #include "base/error.hpp"
@@ -15,7 +15,7 @@
 namespace muster {
 
 // After `idle_seconds` without traffic the kernel sends `probes` keepalive probes at intervals of
-// `interval_seconds`. If none is answered, it closes the connection.
+// `interval_seconds`. If no probe is answered, the kernel closes the connection.
 struct KeepAlive {
   int idle_seconds = 0;
   int interval_seconds = 0;

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kNameBytesMax = 253;  // RFC 1035
 
 // Some servers drop only AAAA or only A queries. Once one query has returned addresses, wait at
-// most this long for the other.
+// most this long for the other query.
 constexpr Duration kSecondAnswerTimeout = std::chrono::milliseconds(300);
 
 // Timeout for the first try of each server. It doubles with each further try.
@@ -73,7 +73,8 @@ void ask(ares_channel channel, const std::string& name, int family, Answer& answ
   ares_getaddrinfo(channel, name.c_str(), nullptr, &hints, take_answer, &answer);
 }
 
-// IPv4 comes first because it works on every cluster, even for names that have both.
+// IPv4 comes first because it works on every cluster, even for names with addresses of both IP
+// versions.
 void put_ipv4_first(Addresses& addresses) {
   std::ranges::stable_partition(
       addresses, [](const std::string& address) { return address.find(':') == std::string::npos; });

@@ -14,7 +14,7 @@
 namespace muster {
 namespace {
 
-// On each try the kernel chooses a port, but another launcher may be probing the same one.
+// On each try the kernel chooses a port, but another launcher may be probing the same port.
 constexpr int kTriesForAny = 64;
 
 enum class Sharing {
@@ -25,7 +25,7 @@ enum class Sharing {
 using Bound = std::expected<UniqueFd, int>;  // the error is the errno
 
 void set_option(int fd, int level, int name, int value) {
-  // This cannot fail on a TCP socket.
+  // The options used in this file cannot fail on a TCP socket.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
@@ -47,8 +47,9 @@ Bound bind_on(const std::string& all, std::uint16_t port, Sharing sharing) {
   return fd;
 }
 
-// If an earlier server's connections are in TIME_WAIT, the port can only be bound the way a server
-// binds it (`others`). The kernel refuses that if another socket listens on the port.
+// If an earlier server's connections are in TIME_WAIT, the port can only be bound with
+// SO_REUSEADDR, as a server binds it (`others`). The kernel then refuses to bind the port if
+// another socket listens on it.
 Bound bind_all(std::uint16_t port, Sharing sharing) {
   auto fd = bind_on("::", port, sharing);
   return fd || fd.error() != EAFNOSUPPORT ? std::move(fd) : bind_on("0.0.0.0", port, sharing);

@@ -29,7 +29,8 @@ constexpr std::string_view kAsking = "cannot query the owner of a socket";
 // with that interface's index finds it. Any other socket is found with every index.
 constexpr std::uint32_t kLoopbackInterface = 1;
 
-// Classifies the errno of a query: either the kernel does not support it, or it failed this time.
+// Classifies the errno of a query: either the kernel does not support such queries, or only this
+// query failed.
 Error cannot_ask(int why) {
   constexpr std::array kNever{
       ENOENT, EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP, ENOSYS, EPERM, EACCES, EINVAL};
@@ -123,7 +124,7 @@ Result<std::size_t> exchange(int netlink, Request request, Reply& reply) {
   return size;
 }
 
-// 0, or the errno in an error reply.
+// The errno in an error reply; 0 for any other reply.
 int error_in(const Reply& reply, std::size_t size) {
   nlmsgerr said{};
   if (reply.header.nlmsg_type != NLMSG_ERROR || size < NLMSG_HDRLEN + sizeof(said)) {

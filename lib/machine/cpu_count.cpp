@@ -35,7 +35,7 @@ std::optional<std::string> group_of(std::string_view cgroups, bool is_v2) {
   return std::nullopt;
 }
 
-// The mount may show only part of the hierarchy (in containers), starting at `root`.
+// In a container, the mount may show only the part of the hierarchy that starts at `root`.
 std::string group_below(std::string_view group, std::string_view root) {
   if (root == "/") {
     return group == "/" ? "" : std::string(group);

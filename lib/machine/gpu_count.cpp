@@ -51,7 +51,7 @@ std::vector<Gpu> visible_by_number(const std::vector<Gpu>& present,
   return out;
 }
 
-// None if no UUID, or more than one, has this prefix.
+// None unless exactly one UUID has this prefix.
 std::optional<Gpu> gpu_of_uuid(const std::vector<Gpu>& present, const std::string& name) {
   const auto matches = [&](const Gpu& gpu) { return gpu.uuid.starts_with(name); };
   return std::ranges::count_if(present, matches) == 1
@@ -94,7 +94,7 @@ std::vector<Gpu> visible_by_slice(const std::vector<Gpu>& present, std::string_v
   return {gpu.value_or(present.size() == 1 ? present.front() : Gpu{})};
 }
 
-// Applies one visibility variable, if it is set, to the devices and adds it to `out.reason`.
+// Applies one visibility variable, if set, to the devices in `out` and names it in `out.reason`.
 void apply(std::string_view name, const Environ& environ, VisibleGpus& out) {
   const auto list = environ.get(name);
   if (list && !out.gpus.empty()) {

@@ -59,7 +59,8 @@ struct NvidiaCard {
   std::optional<std::int64_t> minor;  // N in /dev/nvidiaN
 };
 
-// The GPUs that the driver lists. In a container this may include GPUs that we may not open.
+// The GPUs that the driver lists. In a container, the list may include GPUs that this process is
+// not allowed to open.
 std::vector<NvidiaCard> nvidia_cards(const std::string& root) {
   std::vector<NvidiaCard> cards;
   const std::string driver = root + "/proc/driver/nvidia/gpus/";

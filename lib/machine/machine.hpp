@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine: the facts about this host that the configuration may need. Each is read only when it is
-// needed, so --help costs nothing. Called by resolve(). LinuxMachine is the production
+// Machine: the facts about this host that the configuration may need. Each fact is read only when
+// it is needed, so --help costs nothing. Called by resolve(). LinuxMachine is the production
 // implementation; tests use fakes. Interface; used on the launcher's main thread.
 #pragma once
 
@@ -65,7 +65,7 @@ class Machine {
   [[nodiscard]] virtual Result<std::vector<OwnAddress>> own_addresses() const = 0;
   // True if a server could listen on this port on all addresses at this moment.
   [[nodiscard]] virtual bool is_port_free(std::uint16_t port) const = 0;
-  // Checks our own standard input.
+  // Whether this process's standard input is a terminal.
   [[nodiscard]] virtual bool stdin_is_terminal() const = 0;
   // 32 random hexadecimal digits.
   [[nodiscard]] virtual std::string random_hex() const = 0;

@@ -17,8 +17,8 @@ namespace {
 
 // A group of CPUs and their memory: one NUMA node, or one socket with all its nodes.
 struct Place {
-  CpuSet cpus;    // only the usable ones
-  CpuSet memory;  // IDs of its nodes
+  CpuSet cpus;    // only usable CPUs
+  CpuSet memory;  // IDs of the NUMA nodes in this group
 };
 
 // The inputs of the functions in this file.
@@ -57,8 +57,8 @@ std::size_t first_usable(const Layout& layout) {
   return static_cast<std::size_t>(std::distance(layout.nodes.begin(), found));
 }
 
-// The node with the CPUs closest to that GPU: the GPU's own node, or the nearest one with CPUs if
-// its own has only memory.
+// The index of the NUMA node whose CPUs are closest to the GPU: the GPU's own node or, if that node
+// has no CPUs, the nearest node with CPUs.
 std::size_t node_near(const Layout& layout, const std::string& gpu) {
   const auto id = node_of_device(layout.read, gpu);
   const auto found = std::ranges::find(layout.nodes, id.value_or(-1), &NumaNode::id);
@@ -127,7 +127,8 @@ std::vector<std::size_t> homes_by_spreading(const Layout& layout) {
 
 // -- the share of each rank --------------------------------------------------------------------
 
-// Part `index` of `count` equal parts. The first parts get one more core if needed.
+// Divides the cores into `count` parts and returns part `index`. If the cores cannot be divided
+// equally, the first parts get one more core each.
 CpuSet share_of(const std::vector<CpuSet>& cores, std::size_t index, std::size_t count) {
   const std::size_t each = cores.size() / count;
   const std::size_t larger = cores.size() % count;

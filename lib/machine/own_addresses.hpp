@@ -27,8 +27,8 @@ struct OwnAddress {
 [[nodiscard]] Result<std::string> address_of_interface(std::string_view name,
                                                        std::span<const OwnAddress> addresses);
 
-// The interface that has this address; empty for loopback addresses and for those of other hosts.
-// Pure.
+// The interface that has this address; empty for loopback addresses and for addresses of other
+// hosts. Pure.
 [[nodiscard]] std::string interface_of(std::string_view address,
                                        std::span<const OwnAddress> addresses);
 

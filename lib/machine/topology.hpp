@@ -20,8 +20,8 @@ struct NumaNode {
   bool operator==(const NumaNode&) const = default;
 };
 
-// All online nodes by ID. A kernel without NUMA lists none; the result is then node 0 with all of
-// `usable`.
+// All online NUMA nodes, sorted by ID. A kernel without NUMA lists no nodes; the result is then
+// node 0 with all CPUs in `usable`.
 [[nodiscard]] std::vector<NumaNode> numa_nodes(const TextReader& read, const CpuSet& usable);
 
 // The nodes that have memory; empty if the kernel does not report it.

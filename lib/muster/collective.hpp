@@ -69,7 +69,7 @@ class Communicator {
     return run({MUSTER_ALL_REDUCE, op, 0}, in, out, options);
   }
 
-  // In place.
+  // The buffer is both input and output.
   Result<Work> all_reduce(Buffer buffer, Op op, const OpOptions& options = {}) {
     return all_reduce(buffer, buffer, op, options);
   }
@@ -127,7 +127,7 @@ class Communicator {
   }
 
   // Zeroed memory that operations read and write without a copy. Valid until it is freed or the
-  // communicator is destroyed. All ranks call it with the same size, in the same order.
+  // communicator is destroyed. All ranks must call alloc() with the same size, in the same order.
   [[nodiscard]] Result<void*> alloc(std::size_t bytes, int device = kHost) {
     void* memory = nullptr;
     if (muster_alloc(get(), bytes, device, &memory) != 0) {
@@ -138,8 +138,8 @@ class Communicator {
 
   Result<void> free(void* memory) { return detail::result_of(muster_free(get(), memory)); }
 
-  // Fails all current and future operations on all ranks. Calling it on one rank is enough; any
-  // thread may call it.
+  // Fails all current and future operations on all ranks. Calling abort() on one rank is enough;
+  // any thread may call it.
   void abort(const std::string& reason) { muster_abort(get(), reason.c_str()); }
 
   // The error that killed this communicator; empty while it is usable. Any thread.

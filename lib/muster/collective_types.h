@@ -105,7 +105,7 @@ typedef struct {
   int64_t init_timeout_ns;     /* how long to wait for all ranks; default: 60 s */
   const char* recorder_folder; /* for the flight recorder's file; default: shared memory */
   const char* host;            /* ranks with the same value share memory; default: detected */
-  const char* address;         /* at which other hosts reach this rank; default: detected */
+  const char* address;         /* address where other hosts reach this rank; default: detected */
   const char* port_range;      /* "A-B": range of ports to listen on; default: any free port */
   uint64_t arena_bytes;        /* address space reserved for muster_alloc; default: 64 GiB */
   uint64_t recorder_entries;   /* operations kept in the flight recorder; default: 2048 */
@@ -121,7 +121,7 @@ typedef struct {
   int32_t rank; /* 0 to ranks - 1 */
   int32_t ranks;
   uint64_t epoch;  /* number of restarts */
-  const char* job; /* null: "job" */
+  const char* job; /* null selects "job" */
 } muster_bootstrap;
 
 /* Contiguous memory that the caller owns. The layout of this struct never changes. */
@@ -154,12 +154,14 @@ typedef struct {
   int32_t is_async; /* host buffers: return before completion; do not touch in or out until then */
   muster_buffer in;
   muster_buffer out;
-  int64_t timeout_ns;  /* 0 for the communicator's timeout */
-  double scale;        /* for MUSTER_PREMUL_SUM: multiplies each element before the sum */
-  void* stream;        /* the operation waits for this CUDA stream (for the reverse, use
-                          muster_work_wait_stream); null: the default stream */
-  int64_t max_wait_ns; /* is_async with host buffers: how long the call may wait for the other
-                          ranks in order to run the operation itself */
+  int64_t timeout_ns; /* 0 for the communicator's timeout */
+  double scale;       /* for MUSTER_PREMUL_SUM: multiplies each element before the sum */
+  /* The operation waits for this CUDA stream; null selects the default stream. Use
+   * muster_work_wait_stream to make a stream wait for the operation. */
+  void* stream;
+  /* For is_async with host buffers: how long the call may wait for the other ranks. If they arrive
+   * in time, the call runs the operation itself. */
+  int64_t max_wait_ns;
 } muster_call;
 
 #ifdef __cplusplus

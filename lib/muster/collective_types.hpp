@@ -49,7 +49,7 @@ enum class Backend : std::int32_t {
   nccl = MUSTER_BACKEND_NCCL,
 };
 
-// "shm".
+// Example: "shm".
 [[nodiscard]] inline const char* name_of(Backend backend) {
   constexpr const char* kNames[] = {"auto", "shm", "tcp", "hier", "nccl"};
   const auto index = static_cast<std::size_t>(backend);
@@ -115,8 +115,9 @@ struct OpOptions {
   double scale = 1;        // for premul_sum
   void* stream = nullptr;  // the operation waits for this CUDA stream; null for the default
   bool async = false;      // host buffers: return at once; Work reports completion
-  Duration max_wait{0};    // async with host buffers: how long the call may wait for other ranks,
-                           // to run the operation in the calling thread
+  // Async with host buffers: how long the call may wait for the other ranks. If they arrive in
+  // time, the operation runs in the calling thread.
+  Duration max_wait{0};
 };
 
 struct CommOptions {
@@ -127,7 +128,7 @@ struct CommOptions {
   std::string recorder_folder = {};       // for the flight recorder's file; shared memory if empty
   std::uint64_t recorder_entries = 2048;  // operations in the flight recorder; 0 disables it
   std::string host = {};                  // ranks with equal values share memory; detected if empty
-  std::string address = {};               // other hosts connect to it; detected if empty
+  std::string address = {};               // where other hosts reach this rank; detected if empty
   std::string port_range = {};            // "A-B": ports to listen on for other ranks; any if empty
   std::uint64_t arena_bytes = std::uint64_t{64} << 30;  // address space reserved for alloc()
 };

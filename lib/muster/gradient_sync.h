@@ -86,7 +86,8 @@ MUSTER_API int muster_gradients_create(muster_comm* comm,
  * called, call muster_abort first. Null is allowed. */
 MUSTER_API void muster_gradients_free(muster_gradients* gradients);
 
-/* *id counts from 0. Add gradients in forward order, which must be the same on all ranks. */
+/* *id receives the gradient's number, from 0. Add gradients in forward order, which must be the
+ * same on all ranks. */
 MUSTER_API int muster_gradients_add(
     muster_gradients* gradients, const char* name, int dtype, size_t count, int* id);
 /* Collective. MUSTER_E_MISMATCH: parameters or options differ between ranks. */
@@ -94,20 +95,20 @@ MUSTER_API int muster_gradients_finalize(muster_gradients* gradients);
 
 /* The gradient's memory in its bucket, initially zero; see muster_gradients_stats.moved. */
 MUSTER_API int muster_gradients_grad(muster_gradients* gradients, int id, void** memory);
-/* Sets the caller's memory for a gradient, on the same device. On GPUs, it is read on the stream of
- * mark_ready. The sum is written on the stream of wait_stream, or before wait returns. */
+/* Sets the caller's memory for a gradient, on the same device. On GPUs, the memory is read on the
+ * stream of mark_ready. The sum is written on the stream of wait_stream, or before wait returns. */
 MUSTER_API int muster_gradients_bind(muster_gradients* gradients, int id, void* memory);
 
 /* If synchronize is 0, this step only accumulates. */
 MUSTER_API int muster_gradients_begin(muster_gradients* gradients, int synchronize);
 MUSTER_API int muster_gradients_mark_ready(muster_gradients* gradients, int id, void* stream);
 MUSTER_API int muster_gradients_mark_unused(muster_gradients* gradients, int id);
-/* On GPUs: writes zeros on this stream, which must be the one that the step's other gradients
- * use. */
+/* On GPUs: writes zeros on this stream, which must be the stream of the step's other gradients. */
 MUSTER_API int muster_gradients_mark_unused_on(muster_gradients* gradients, int id, void* stream);
 /* Stats may be null; otherwise set their size. */
 MUSTER_API int muster_gradients_wait(muster_gradients* gradients, muster_gradients_stats* stats);
-/* Waits for at most timeout_ns. On MUSTER_E_TIMEOUT the step continues; call it again. */
+/* Waits for at most timeout_ns. On MUSTER_E_TIMEOUT the step continues, and the caller may
+ * wait again. */
 MUSTER_API int muster_gradients_wait_for(muster_gradients* gradients,
                                          int64_t timeout_ns,
                                          muster_gradients_stats* stats);
@@ -115,7 +116,7 @@ MUSTER_API int muster_gradients_wait_stream(muster_gradients* gradients,
                                             void* stream,
                                             muster_gradients_stats* stats);
 
-/* *used is 1 if any rank used the gradient in the last step, or if has_unused is off. */
+/* Returns 1 if any rank used the gradient in the last step, or if has_unused is off, else 0. */
 MUSTER_API int muster_gradients_used(const muster_gradients* gradients, int id);
 MUSTER_API void muster_gradients_zero(muster_gradients* gradients);
 /* On GPUs, the work is queued on this stream. */

@@ -38,7 +38,7 @@ enum class Errc : int {
   nccl = MUSTER_E_NCCL,                    // Error::native is the ncclResult_t
 };
 
-// "peer_failed".
+// Example: "peer_failed".
 [[nodiscard]] inline const char* name_of(Errc code) {
   return muster_error_name(static_cast<int>(code));
 }
@@ -52,7 +52,7 @@ struct Error {
   std::string text = {};    // one sentence: what failed, on which rank, why
 };
 
-// `return failure(Errc::invalid_argument, "…");`
+// Usage: `return failure(Errc::invalid_argument, "…");`
 [[nodiscard]] inline Error failure(Errc code, std::string text) {
   Error error;
   error.code = code;

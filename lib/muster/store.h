@@ -37,7 +37,7 @@ MUSTER_API int muster_store_connect(const char* host,
 /* Null is allowed. */
 MUSTER_API void muster_store_disconnect(muster_store_client* client);
 
-/* The server does not acknowledge a set, so the next call that waits for a reply reports its
+/* The server does not acknowledge a set, so the next call that waits for a reply reports the
  * failure. */
 MUSTER_API int muster_store_set(muster_store_client* client, const char* key, muster_bytes value);
 /* Waits for the key. *value stays valid until the next call on this client. */
@@ -45,7 +45,7 @@ MUSTER_API int muster_store_get(muster_store_client* client,
                                 const char* key,
                                 int64_t timeout_ns,
                                 muster_bytes* value);
-/* *sum: the counter after the addition; a missing key counts as 0. */
+/* *sum receives the counter's new value. A missing key counts as 0. */
 MUSTER_API int muster_store_add(muster_store_client* client,
                                 const char* key,
                                 int64_t delta,

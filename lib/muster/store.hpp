@@ -32,7 +32,7 @@ class Store {
     return Store(made);
   }
 
-  // The server does not acknowledge a set, so the next call that waits for a reply reports its
+  // The server does not acknowledge a set, so the next call that waits for a reply reports the
   // failure.
   Result<void> set(const std::string& key, const std::string& value) {
     return detail::result_of(muster_store_set(get(), key.c_str(), bytes(value)));
@@ -45,7 +45,7 @@ class Store {
     return text(code, value);
   }
 
-  // Returns the counter after the addition; a missing key counts as 0.
+  // Returns the counter's new value. A missing key counts as 0.
   Result<std::int64_t> add(const std::string& key, std::int64_t delta) {
     std::int64_t sum = 0;
     if (muster_store_add(get(), key.c_str(), delta, &sum) != 0) {

@@ -18,7 +18,7 @@ extern "C" {
 /* Reports this worker's step. Costs two stores to shared memory and one clock read. */
 MUSTER_API void muster_worker_progress(uint64_t step);
 
-/* unhealthy reports a problem as human-readable text; healthy withdraws it. */
+/* unhealthy reports a problem as human-readable text; healthy withdraws the report. */
 MUSTER_API int muster_worker_unhealthy(const char* why);
 MUSTER_API int muster_worker_healthy(void);
 
@@ -38,7 +38,7 @@ MUSTER_API int muster_worker_stopping(void);
 /* A subscription to membership changes. Null outside muster. One thread at a time. */
 typedef struct muster_feed muster_feed;
 
-#define MUSTER_NEWS_NONE 0  /* timeout */
+#define MUSTER_NEWS_NONE 0  /* the wait timed out */
 #define MUSTER_NEWS_ROUND 1 /* the members of a new round; always sent first */
 #define MUSTER_NEWS_GONE 2  /* `count` ranks starting at `rank` have exited */
 #define MUSTER_NEWS_STOP 3  /* this node's workers must stop; they are killed after `seconds` */

@@ -20,7 +20,7 @@ inline void progress(std::uint64_t step) {
   muster_worker_progress(step);
 }
 
-// unhealthy() reports a problem as human-readable text; healthy() withdraws it.
+// unhealthy() reports a problem as human-readable text; healthy() withdraws the report.
 inline bool unhealthy(const std::string& why) {
   return muster_worker_unhealthy(why.c_str()) == 1;
 }

@@ -26,8 +26,8 @@ struct Assignment {
   int attempt = 0;  // number of times this node's workers were started; used in log directory names
   std::string master_addr;  // the store's address, to which workers connect
   std::uint16_t master_port = 0;
-  std::string leader_addr;  // the node with rank 0, if master_addr is a local proxy; else empty
-  std::string node_addr;    // this node, if master_addr is a local proxy; else empty
+  std::string leader_addr;  // address of rank 0's node if master_addr is a local proxy; else empty
+  std::string node_addr;    // this node's address if master_addr is a local proxy; else empty
   std::string interface;    // interface with this node's address; empty in single-node rounds
   bool agent_store = true;  // if false, rank 0's worker serves the store
   std::vector<std::uint16_t> ports;         // reserved on this node for its workers

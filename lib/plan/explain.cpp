@@ -83,7 +83,7 @@ std::string unknown_value(std::string_view name, std::string_view value) {
   return "";
 }
 
-// Names the values that the rendezvous determines. The user has set all others.
+// Names the values that the rendezvous determines. The user has set all other values.
 std::string_view open_questions(const LaunchConfig& config) {
   if (config.rdzv_backend == "static") {
     return "the other nodes may have different numbers of workers";

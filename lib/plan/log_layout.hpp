@@ -15,8 +15,8 @@ namespace muster {
 [[nodiscard]] std::string worker_dir(std::string_view run_dir, int attempt, int local_rank);
 
 // Names in an attempt's directory: the named pipes that trigger a dump of PyTorch's flight
-// recorders, and the dumps. The suffix is the rank (NCCL) or the pid. Files with the first or the
-// third name are removed at the end of the attempt.
+// recorders, and the dumps. The suffix is the rank (NCCL) or the pid. NCCL pipes and PyTorch flight
+// files are removed at the end of the attempt.
 inline constexpr std::string_view kNcclPipeStem = "nccl_pipe_";
 inline constexpr std::string_view kNcclDumpStem = "nccl_trace_rank_";
 inline constexpr std::string_view kTorchFlightStem = "torch_flights_";

@@ -95,8 +95,8 @@ void set_flights(Environ& out, const std::string& folder) {
   }
 }
 
-// An equal share of the CPUs, or the CPUs that a bound worker owns. Lower if a cgroup quota allows
-// less than the total of all workers' shares.
+// The number of CPUs for one worker: an equal share, or the CPUs that a bound worker owns. Lower if
+// a cgroup quota allows less than the total of all workers' shares.
 int share_of(const LaunchConfig& config, int local_rank) {
   const int equal = std::max(1, config.usable_cpus / config.nproc);
   const auto& ranks = config.numa_plan.ranks;
@@ -117,7 +117,7 @@ std::optional<int> threads_of(const LaunchConfig& config, int local_rank) {
   return share_of(config, local_rank);
 }
 
-// The value used for all workers: the minimum.
+// The number of threads that suits every worker: the minimum over all workers.
 std::optional<int> threads_of_each(const LaunchConfig& config) {
   std::optional<int> least = threads_of(config, 0);
   for (int local_rank = 1; least && local_rank < config.nproc; ++local_rank) {
@@ -138,7 +138,7 @@ void set_ports(Environ& out, std::string_view name, const std::vector<std::uint1
   }
 }
 
-// Removes the socket of an outer launcher, which is not meant for these workers.
+// If this launcher has no socket, removes MUSTER_AGENT, which may name an outer launcher's socket.
 void set_agent(Environ& out, const std::string& socket) {
   if (socket.empty()) {
     out.erase("MUSTER_AGENT");

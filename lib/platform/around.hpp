@@ -24,7 +24,7 @@ void add_ranks(const Ranks& ranks, const PlatformFacts& facts, PlatformPlan& pla
     const PlatformFacts& facts);
 
 // Rank 0 hosts the rendezvous. Sets the plan's problem if rank 0 is not on the host where the other
-// ranks expect it, or if its host is unknown.
+// ranks expect it, or if the host of rank 0 is unknown.
 void check_place_of_rank_0(const PlatformFacts& facts,
                            std::string_view starter,
                            PlatformPlan& plan);

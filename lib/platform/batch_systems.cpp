@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PBS, Torque, Cobalt, OAR, LSF and SGE provide a list of nodes and run the script on the first
-// one. A process started on another node (with pbsdsh, oarsh, blaunch or qrsh) finds its index by
+// node. A process started on another node (with pbsdsh, oarsh, blaunch or qrsh) finds its index by
 // its host name.
 #include "platform/job_ports.hpp"
 #include "platform/node_files.hpp"

@@ -12,7 +12,7 @@ struct CloudRow {
   std::string_view name{};
   std::string_view title{};
   std::string_view marker{};      // variable that must be set
-  std::string_view marker_too{};  // second variable that must be set, if not empty
+  std::string_view marker_too{};  // second variable that must be set; empty if there is none
   std::string_view machines{};    // the number of nodes
   std::string_view machine{};     // the index of this node
   std::string_view workers{};     // workers per node

@@ -46,7 +46,8 @@ struct PlatformFacts {
   // The number of nodes from the unambiguous variables NNODES and NUM_NODES.
   [[nodiscard]] std::optional<Said<int>> machines() const;
 
-  // Why MASTER_PORT, although set, is not a port: the pod's namespace has a Service named "master".
+  // Explains why MASTER_PORT is set but is not a port: the pod's namespace has a Service named
+  // "master". None otherwise.
   [[nodiscard]] std::optional<std::string> service_link() const;
 
   // True if `name` refers to this host: it equals the host name (ignoring case), one of the two is

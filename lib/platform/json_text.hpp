@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses JSON in variables set by clouds. Its size is limited, and JSON with an unexpected
-// structure is ignored. Pure. The only header in this directory that includes nlohmann's library.
+// Parses JSON in variables set by clouds. The text may have at most kJsonMax bytes, and JSON with
+// an unexpected structure is ignored. Pure. The only header in this directory that includes
+// nlohmann's library.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,7 +18,8 @@ inline constexpr std::size_t kJsonMax = 65'536;  // bytes
 // None if the text is not JSON or not an object.
 [[nodiscard]] std::optional<nlohmann::json> json_object(std::string_view text);
 
-// Return an empty string, -1 or no texts if there is no member with that name and type.
+// Return the member with this name. If it is missing or has another type, return an empty string,
+// -1 or an empty list.
 [[nodiscard]] std::string text_in(const nlohmann::json& object, const std::string& name);
 [[nodiscard]] int number_in(const nlohmann::json& object, const std::string& name);
 [[nodiscard]] std::vector<std::string> texts_in(const nlohmann::json& object,

@@ -24,8 +24,8 @@ std::vector<std::string> names_in(const PlatformFacts& facts, std::string_view n
 
 }  // namespace
 
-// "2 NODE02 80 NODE03 80": the nodes of this task. HPC Pack starts only one process for them. To
-// get one process per node, use one task per node, all with the same command line.
+// "2 NODE02 80 NODE03 80": the nodes of this task. HPC Pack starts only one process for all of
+// them. To get one process per node, use one task per node, all with the same command line.
 std::optional<PlatformPlan> read_hpc_pack(const PlatformFacts& facts) {
   const auto job = facts.word("CCP_JOBID");
   const auto text = facts.text("CCP_NODES");

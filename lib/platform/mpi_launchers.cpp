@@ -113,7 +113,7 @@ std::optional<PlatformPlan> read_htcondor(const PlatformFacts& facts) {
   return plan;
 }
 
-// Ray workers are actors. A job that is started in one is limited to this host.
+// Ray workers are actors. A job that is started in an actor is limited to this host.
 std::optional<PlatformPlan> read_ray(const PlatformFacts& facts) {
   if (!facts.has("RAY_JOB_ID") && !facts.has("RAY_RAYLET_PID")) {
     return std::nullopt;

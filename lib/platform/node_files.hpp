@@ -13,8 +13,8 @@ namespace muster {
 
 using SaidNames = std::optional<Said<std::vector<std::string>>>;
 
-// Each node once, in order of first appearance. None if there is no such job or the file does not
-// exist here.
+// Lists each node once, in order of first appearance. None if this process is not in such a job, or
+// if the file does not exist here.
 [[nodiscard]] SaidNames names_of_pbs(const PlatformFacts& facts);     // PBS_NODEFILE
 [[nodiscard]] SaidNames names_of_cobalt(const PlatformFacts& facts);  // COBALT_NODEFILE
 [[nodiscard]] SaidNames names_of_oar(const PlatformFacts& facts);     // OAR_NODEFILE

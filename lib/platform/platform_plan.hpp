@@ -47,7 +47,7 @@ struct PlatformPlan {
   std::optional<Said<std::vector<std::string>>> members;
   std::optional<TaskOfNode> task;
 
-  std::optional<Said<int>> workers;  // for this launcher, set explicitly
+  std::optional<Said<int>> workers;  // workers of this launcher, if set explicitly
   std::optional<Said<int>> gpus;     // GPUs allocated on this node; one worker per GPU
 
   // The names or addresses of the launcher that hosts the rendezvous, and its candidate ports. The
@@ -97,7 +97,7 @@ struct PlatformPlan {
   return plan;
 }
 
-// True if the other launchers connect to this one.
+// True if the other launchers connect to this launcher.
 [[nodiscard]] inline bool is_host(const PlatformPlan& plan) {
   return plan.is_first.value_or(plan.node && plan.node->value == plan.host_node);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supported platforms, and the detection of the one that started this process. Pure. To add a
-// platform, add a row to cloud_rows.cpp if it uses plain variables. Otherwise add a function like
-// those declared here, and its row in platforms.cpp.
+// The supported platforms, and the detection of the platform that started this process. Pure. To
+// add a platform, add a row to cloud_rows.cpp if it uses plain variables. Otherwise add a function
+// like those declared here, and its row in platforms.cpp.
 #pragma once
 
 #include "base/error.hpp"

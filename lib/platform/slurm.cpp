@@ -166,7 +166,7 @@ PlatformPlan step_plan(const Step& step, const PlatformFacts& facts) {
   return plan;
 }
 
-// Since 22.05 srun does not inherit --cpus-per-task from the job.
+// Since Slurm 22.05, srun does not inherit --cpus-per-task from the job.
 std::vector<std::string> srun_words(int nodes, const PlatformFacts& facts) {
   std::vector<std::string> words{"srun",
                                  fmt::format("--nodes={}", nodes),

@@ -86,7 +86,7 @@ Result<std::vector<std::string>> split_cards(std::string_view all, int size) {
   return out;
 }
 
-// Rank 0 reads all cards once and publishes them as a single value for the others.
+// Rank 0 reads all cards once and publishes them as a single value for the other ranks.
 Result<std::string> gather_cards(const BootstrapContext& context, std::string_view topic) {
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(context.size));

@@ -12,7 +12,7 @@ namespace muster::collective {
 
 struct Hosts {
   std::vector<std::vector<int>> ranks;  // ranks on each host, ascending; hosts by first rank
-  std::vector<int> host_of;             // index of the host of each rank
+  std::vector<int> host_of;             // for each rank, the index of its host
 
   [[nodiscard]] const std::vector<int>& beside(int rank) const {
     return ranks[static_cast<std::size_t>(host_of[static_cast<std::size_t>(rank)])];

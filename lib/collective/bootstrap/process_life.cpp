@@ -56,7 +56,7 @@ void add_exit_listener(ExitListener& listener) {
   Listeners& known = listeners();
   const std::scoped_lock lock(known.mutex);
   if (known.generation != fork_generation()) {
-    known.all.clear();  // these belong to the parent
+    known.all.clear();  // these listeners belong to the parent process
     known.generation = fork_generation();
   }
   known.all.push_back(&listener);

@@ -33,7 +33,7 @@ std::string news_key(const BootstrapContext& context) {
   return context.prefix + "failed";
 }
 
-// "CODE RANK text".
+// Formats an error as "CODE RANK text".
 std::string encode(const Error& error) {
   return fmt::format("{} {} {}", static_cast<int>(error.code), error.rank, error.text);
 }
@@ -170,8 +170,8 @@ std::optional<Error> StartWatch::reported() {
   return error;
 }
 
-// Prefer a reported error. The rank that reported it may have died since, but it was not the first
-// to fail.
+// An error that a rank has reported takes precedence over a death, because the reporting rank may
+// have exited in the meantime.
 std::optional<Error> StartWatch::look() {
   if (auto error = parent_ != nullptr ? parent_->failure() : std::nullopt) {
     is_reported_ = true;

@@ -27,7 +27,7 @@ struct HostCard {
   std::uint64_t pid_space = 0;
   std::string host;
 
-  // "PID/SPACE HOST".
+  // Formats the card as "PID/SPACE HOST"; SPACE is the pid namespace.
   [[nodiscard]] std::string encode() const;
   // Empty if the text cannot be parsed as a card.
   [[nodiscard]] static std::optional<HostCard> decode(std::string_view text);
@@ -49,13 +49,13 @@ class StartWatch {
   void rely_on(const PeerWatch& local);
 
   // Call if the ranks are a subset of a connected communicator. An error in that communicator,
-  // which it reports to all ranks, also fails this startup.
+  // which it reports to all ranks, makes this startup fail too.
   void follow(const PeerWatch& parent) { parent_ = &parent; }
 
   // Interval between two checks.
   [[nodiscard]] Duration slice() const;
 
-  // The error that fails the startup, if any. Queries the store at most once per slice.
+  // The error that makes the startup fail, if any. Queries the store at most once per slice.
   [[nodiscard]] std::optional<Error> look();
   // Call after another rank closed a connection, because the reason may arrive slightly later.
   [[nodiscard]] std::optional<Error> reason();

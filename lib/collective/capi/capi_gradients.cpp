@@ -10,7 +10,7 @@
 namespace muster::collective {
 namespace {
 
-// Converts MUSTER_ON, MUSTER_OFF or 0 (the default).
+// Converts MUSTER_ON, MUSTER_OFF or 0 (which selects the default) to a bool.
 bool switched(int32_t given, bool otherwise) {
   return given == 0 ? otherwise : given > 0;
 }

@@ -25,7 +25,7 @@ namespace muster::collective {
 // This thread's stored error.
 [[nodiscard]] const Error& kept_error();
 
-// Converts the result of a call that returns no value.
+// Returns 0 for success; otherwise stores the error and returns its code.
 [[nodiscard]] inline int finish(Result<void> done) {
   return done ? 0 : keep(std::move(done.error()));
 }

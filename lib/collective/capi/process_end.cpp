@@ -21,7 +21,8 @@ std::atomic<pid_t> ending_thread{0};
 std::atomic<std::terminate_handler> earlier_handler{nullptr};
 std::atomic<CurrentExceptionType> current_exception_type{nullptr};
 
-// Suspends threads that terminate for this reason; any other termination proceeds as usual.
+// The terminate handler. Suspends threads that Python unwinds at exit; in all other cases,
+// termination proceeds as usual.
 void stay() {
   const auto type = current_exception_type.load();
   while (ending_thread.load() != ::gettid() && type() == nullptr) {

@@ -204,7 +204,8 @@ void TransferQueue::take_new() {
 }
 
 bool TransferQueue::step_all() {
-  // Messages between a pair are ordered, so only the oldest one for each pair may progress.
+  // Messages between two ranks are ordered, so only the oldest message of a pair and direction may
+  // progress.
   std::set<std::pair<Kind, int>> taken;
   bool moved = false;
   for (auto it = active_.begin(); it != active_.end();) {

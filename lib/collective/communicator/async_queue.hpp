@@ -128,7 +128,7 @@ class TransferQueue {
   std::atomic<std::size_t> open_{0};
   std::atomic<bool> has_new_{false};
   bool stopping_ = false;
-  std::list<Active> active_;  // used by the thread only
+  std::list<Active> active_;  // used only by the queue's thread
   std::thread thread_;
 };
 

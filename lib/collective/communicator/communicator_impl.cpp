@@ -135,8 +135,8 @@ Result<void> Communicator::Impl::join_all(const BootstrapContext& context) {
   return {};
 }
 
-// A second communicator with the same name, job and epoch must not read the first one's keys in
-// the store. So every rank numbers the communicators that it creates.
+// A second communicator with the same name, job and epoch must not read the store keys of the first
+// communicator. So every rank numbers the communicators that it creates.
 Result<void> Communicator::Impl::choose_prefix() {
   const Membership& m = recipe.membership;
   prefix = fmt::format("coll/{}/{}/{}/", m.job, m.epoch, recipe.options.name);
@@ -287,7 +287,7 @@ Result<void> Communicator::Impl::run_own(const Call& call) {
 }
 
 // Each rank has two posts in shared memory and alternates between them by operation number. Host
-// operations therefore have their own consecutive numbers, which GPU operations do not change.
+// operations therefore have consecutive numbers, and GPU operations are counted separately.
 std::uint64_t& Communicator::Impl::number(const Request& request) {
   return is_transfer(request.kind) ? transfer_numbers_[{request.kind, request.root}]
          : request.device == kHost ? seq

@@ -61,8 +61,8 @@ class Communicator::Impl final : public GradientSupport {
 
   // The state of the ranks on this host, on one line.
   [[nodiscard]] std::string positions() const;
-  // For GPU operations, because NCCL does not compare their arguments. Returns an error if a rank
-  // on this host calls a different operation.
+  // Returns an error if a rank on this host calls a different operation. Used for GPU operations,
+  // because NCCL does not compare their arguments.
   [[nodiscard]] std::optional<Error> disagreement(const Request& mine) const;
 
   Recipe recipe;
@@ -102,7 +102,7 @@ class Communicator::Impl final : public GradientSupport {
   [[nodiscard]] Result<void> run_own(const Call& call);
   [[nodiscard]] Result<Work> submit_transfer(const AsyncJob& job, bool async) const;
   [[nodiscard]] Result<Work> submit_device(const Request& request);
-  // The number of the last operation of this kind.
+  // The counter for the request's number: seq, device_seq, or a counter per pair of ranks.
   [[nodiscard]] std::uint64_t& number(const Request& request);
 
   static constexpr pthread_t kNoThread = 0;

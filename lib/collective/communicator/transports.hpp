@@ -15,8 +15,8 @@
 
 namespace muster::collective {
 
-// Arguments for opening a backend. All ranks open it at the same point. The segment outlives the
-// transport; the other references are valid only during the call.
+// Arguments for opening a backend. All ranks open the backend at the same point. The segment
+// outlives the transport; the other references are valid only during the call.
 struct HostTransportContext {
   const BootstrapContext& bootstrap;
   Segment& segment;
@@ -32,7 +32,7 @@ struct OpenedTransport {
 
 using TransportOpener = Result<OpenedTransport> (*)(const HostTransportContext& context);
 
-// Looks up a backend by name_of(Backend). Null if there is none.
+// Looks up a backend by name_of(Backend). Null if no backend has this name.
 [[nodiscard]] TransportOpener transport_opener(std::string_view name);
 
 }  // namespace muster::collective

@@ -121,7 +121,7 @@ Result<void> GradientSync::Impl::from_wire(std::size_t bucket, void* stream) {
   return {};
 }
 
-// If no rank used a gradient, it keeps its value.
+// A gradient that no rank used keeps its value.
 Result<void> GradientSync::Impl::copy_out(std::size_t bucket, void* stream) {
   for (const int id : plan.buckets[bucket].parameters) {
     const auto i = static_cast<std::size_t>(id);

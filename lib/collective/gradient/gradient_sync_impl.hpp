@@ -16,7 +16,7 @@ namespace muster::collective {
 
 struct BucketMemory {
   void* data = nullptr;
-  void* wire = nullptr;  // copy in the wire type to send; null if `data` is sent
+  void* wire = nullptr;  // copy of `data` in the wire type; null if `data` itself is sent
   Work work;
   std::size_t missing = 0;  // gradients not yet marked
 };

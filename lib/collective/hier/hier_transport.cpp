@@ -10,8 +10,8 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kFillUp = 64UL * 1024;
-// The number of sequence numbers that one operation uses on the host: two steps, run up to twice,
-// plus parity adjustments.
+// How many sequence numbers one operation may use on its host. An operation has two steps there,
+// which may run twice, and each step may skip a number to get the right parity.
 constexpr std::uint64_t kSteps = 8;
 
 constexpr Duration kTimeToTell = std::chrono::seconds(3);
@@ -34,7 +34,8 @@ HierTransport::HierTransport(std::unique_ptr<Mesh> mesh, Segment& segment, const
 }
 
 // The number is derived from the operation's own number, so that other ranks can report where this
-// rank is. It alternates between odd and even, because posts require it.
+// rank is. Successive numbers alternate between odd and even, because a rank has one post for odd
+// numbers and one for even numbers.
 std::uint64_t HierTransport::next_step(const Step& request) {
   const std::uint64_t least = std::max(local_seq_ + 1, request.operation().seq * kSteps);
   local_seq_ = least + (least % 2 == local_seq_ % 2 ? 1 : 0);
@@ -42,7 +43,7 @@ std::uint64_t HierTransport::next_step(const Step& request) {
 }
 
 Result<std::shared_ptr<Pending>> HierTransport::start(const Request& request) {
-  // Check only here and not in the steps: a rank that has completed them may exit before we do.
+  // Check only here and not in the steps: a rank that has completed its steps may exit before us.
   if (auto error = mesh_->failure()) {
     return std::unexpected(std::move(*error));
   }

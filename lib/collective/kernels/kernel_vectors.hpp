@@ -109,7 +109,8 @@ struct Brain {
   }
 };
 
-// f16 conversion with integer operations. Produces the same results as the instructions used below.
+// f16 conversion with integer operations. Produces the same results as the CPU instructions that
+// are used below.
 struct HalfByBits {
   using Lane = float;
   using Compared = float;

@@ -77,8 +77,8 @@ Result<void> LaneCollectives::meet(const Step& request) {
   return received ? compare(request) : received;
 }
 
-// Each rank compares all headers with the lowest rank's. So all ranks find the same pair and
-// report the same error.
+// Each rank compares all headers with the header of the lowest rank. So all ranks find the same
+// mismatch and report the same error.
 Result<void> LaneCollectives::compare(const Step& step) {
   const Request& request = step.operation();
   const auto head_of = [this](std::size_t i) -> const Head& {

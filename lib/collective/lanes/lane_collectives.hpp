@@ -2,8 +2,8 @@
 // LaneCollectives: operations among a group of ranks over their lanes. Each rank owns a slice of
 // the data. The other ranks send their values of this slice to the owner, which combines them in
 // rank order and sends the result back. This moves the same number of bytes as a ring, and the
-// result is bitwise identical to a sum in rank order in a single process. Ranks are indices in the
-// group (Request::root too). The caller numbers the operations. One thread.
+// result is bitwise identical to a sum in rank order in a single process. Ranks, including
+// Request::root, are indices in the group. The caller numbers the operations. One thread.
 #pragma once
 
 #include "collective/lanes/streams.hpp"

@@ -62,8 +62,8 @@ class Streams {
  private:
   static constexpr int kLookEvery = 32;
 
-  // Moves the bytes that arrived before an error. Returns whether they suffice: a peer may send the
-  // last bytes between the last progress() and its death.
+  // Call after an error. Moves the bytes that have already arrived and returns whether done() is
+  // then true, because a peer may send its last bytes after our last progress() and then die.
   template <class Done>
   [[nodiscard]] bool arrived(const Step& step, const Done& done) {
     while (!done()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CudaDriver: functions of the CUDA driver (libcuda.so.1), which every machine with an NVIDIA GPU
 // has; loaded at run time. Its streams and events are the same handles as in the runtime API. Do
-// not use it before a fork: the driver does not work in a forked child. Used by GpuDevice. A value
-// that refers to a library that stays loaded; any thread.
+// not use it before a fork: the driver does not work in a forked child. Used by GpuDevice. Value
+// type; the library stays loaded. Any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"

@@ -2,8 +2,9 @@
 // GpuPointers: detects GPU memory that the caller passes as host memory. It queries the CUDA driver
 // only if the process has already loaded it; it never loads or starts the driver itself. Every
 // operation makes this query, so "host" results are cached per address region. That is safe because
-// the driver reserves its own address ranges, so a region never changes its kind. Thread-safe,
-// because a query runs before the check that rejects a second thread in a communicator.
+// the driver reserves its own address ranges, so a region of host memory stays host memory.
+// Thread-safe, because a query runs before the check that rejects a second thread in a
+// communicator.
 #pragma once
 
 #include "collective/types.hpp"
@@ -43,7 +44,7 @@ class GpuPointers {
   std::string driver_;
   // Cached regions. The region that contains null is never cached.
   std::array<std::atomic<std::uintptr_t>, 64> host_{};
-  std::atomic<std::uint64_t> loads_ = 0;  // libraries loaded when the driver was last searched for
+  std::atomic<std::uint64_t> loads_ = 0;  // number of loaded libraries at the last driver search
   std::atomic<void*> asks_ = nullptr;     // the driver's cuPointerGetAttribute; null until found
 };
 

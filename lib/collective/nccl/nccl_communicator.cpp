@@ -312,7 +312,7 @@ Result<void> NcclCommunicator::reduce_with_scalar(const Request& request, double
   return state_->run(step);
 }
 
-// Makes a single call. In a communicator with one rank, makes as many calls as NCCL needs to
+// Makes a single NCCL call. In a communicator with one rank, makes as many calls as NCCL needs to
 // process every element.
 Result<void> NcclCommunicator::reduce_with_operator(const Request& request, ncclRedOp_t op) {
   const Target target{state_->nccl(), rank(), size(), stream_->get(), scratch_};

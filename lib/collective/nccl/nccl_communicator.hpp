@@ -25,7 +25,7 @@ struct NcclOptions {
 
 class NcclCommunicator final : public Transport {
  public:
-  // All ranks must call it. `prefix` is prepended to the keys in the store.
+  // All ranks must call create(). `prefix` is prepended to the keys in the store.
   [[nodiscard]] static Result<std::unique_ptr<NcclCommunicator>> create(Setup setup,
                                                                         BootstrapContext context,
                                                                         NcclOptions options,

@@ -76,8 +76,9 @@ class OperationClock {
   std::optional<TimePoint> started_;
 };
 
-// Whether NCCL would create communicators that cannot be aborted: NCCL_COMM_BLOCKING in the
-// environment, or in the first file that sets it ("NAME=value" lines, # comments).
+// Whether NCCL would create communicators that cannot be aborted, because NCCL_COMM_BLOCKING is
+// nonzero. `variable` is its value in the environment. The files, used if there is none, contain
+// "NAME=value" lines and # comments.
 [[nodiscard]] bool asks_for_blocking(const std::optional<std::string>& variable,
                                      const std::vector<std::string>& conf_files);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NcclLibrary: functions of a libnccl found at run time. Uses the types of the real header, so
-// that incompatible changes by NVIDIA are compile errors. Used by NcclCommunicator. A value that
-// refers to a library that stays loaded; any thread.
+// NcclLibrary: functions of a libnccl found at run time. Uses the types of the real header, so that
+// incompatible changes by NVIDIA are compile errors. Used by NcclCommunicator. Value type; the
+// library stays loaded. Any thread.
 #pragma once
 
 #include "collective/nccl/library_places.hpp"
@@ -13,7 +13,7 @@
 
 namespace muster::collective::nccl {
 
-// Libraries that lack any of these are rejected.
+// Libraries that lack any of these functions are rejected.
 // clang-format off
 #define MUSTER_NCCL_REQUIRED(entry)             \
   entry(get_version, ncclGetVersion)            \

@@ -68,8 +68,8 @@ std::string doing(const Call& call) {
                                  : fmt::format("{} ({})", call.request->describe(), call.name);
 }
 
-// NCCL may connect ranks within the call. The call then waits for them before the watchdog can
-// check anything.
+// NCCL may connect ranks within the call. The call then waits for those ranks before the watchdog
+// can check anything.
 void look_at_others(const Call& call, const Setup& setup, NcclState& state) {
   if (call.request == nullptr || !setup.disagreement) {
     return;

@@ -90,7 +90,7 @@ class NcclState : public std::enable_shared_from_this<NcclState> {
   // Sets the most recently queued operation, which an abort has to stop.
   void newest(std::weak_ptr<const Underway> operation);
 
-  // Keeps another object alive as long as this one exists.
+  // Keeps another object alive as long as this NcclState exists.
   void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
 
   [[nodiscard]] const Setup& setup() const { return setup_; }

@@ -8,8 +8,8 @@
 
 namespace muster::collective {
 
-// Loads NCCL and CUDA and starts a communicator among all ranks, which must call it at the same
-// point. Error: unsupported; the text names the missing part.
+// Loads NCCL and CUDA and starts a communicator among all ranks. All ranks must call this function
+// at the same point. Error: unsupported; the text names the missing part.
 [[nodiscard]] Result<std::unique_ptr<Transport>> make_nccl_transport(
     const TransportContext& context);
 

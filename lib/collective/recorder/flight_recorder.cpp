@@ -33,7 +33,7 @@ std::uint64_t nanoseconds(TimePoint when) {
   return static_cast<std::uint64_t>(when.time_since_epoch().count());
 }
 
-// A file name without slashes.
+// The name of the recorder's file. Slashes in the communicator's name become dots.
 std::string file_name(const FlightRecorder::Place& place) {
   std::string name = place.name;
   std::ranges::replace(name, '/', '.');
@@ -335,8 +335,8 @@ bool FlightRecorder::Ring::read_entries(int fd, off_t at, std::uint64_t from, st
   return ::pread(fd, raw.data() + had, bytes, place) == static_cast<ssize_t>(bytes);
 }
 
-// Returns false if no recorder starts there. The contents are untrusted, because user programs can
-// write to this memory.
+// Returns false if no recorder starts at offset `at`. The contents are untrusted, because user
+// programs can write to this memory.
 bool FlightRecorder::Ring::read(int fd, off_t at, off_t end, std::uint64_t newest) {
   if (::pread(fd, raw_head.data(), sizeof(Head), at) != static_cast<ssize_t>(sizeof(Head))) {
     return false;
@@ -401,8 +401,8 @@ FlightLog FlightRecorder::Ring::log() const {
   return log;
 }
 
-// Operations in progress are among the newest ones, because a rank has only a few of them at a
-// time.
+// How many of the newest records to read. They include all operations in progress, because a rank
+// has only a few operations in progress at a time.
 constexpr std::uint64_t kNewest = 64;
 
 std::vector<FlightProgress> read_flight_progress(int fd) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlightRecorder: the last operations of one rank. Other processes can read it while the rank runs
-// or hangs, and after it was killed. Stored in a file in the job's folder, or in memory that is
-// shared by all ranks on the host and the launcher (hand_over.hpp). That memory can be opened
-// through /proc/PID/fd while any of these processes is alive. Written with plain stores. Resource;
-// any thread.
+// FlightRecorder: a record of one rank's last operations. Other processes can read it while the
+// rank runs or hangs, and after the rank was killed. Stored in a file in the job's folder, or in
+// memory that is shared by all ranks on the host and the launcher (hand_over.hpp). That memory can
+// be opened through /proc/PID/fd while any of these processes is alive. Written with plain stores.
+// Resource; any thread.
 #pragma once
 
 #include "base/fd.hpp"
@@ -25,7 +25,7 @@ namespace muster::collective {
 struct FlightRecord {
   Request request;  // without pointers, device and deadline
   bool on_gpu = false;
-  std::uint64_t queued_ns = 0;  // on that machine's steady clock; 0 if not queued yet
+  std::uint64_t queued_ns = 0;  // steady clock of the rank's machine; 0 if not queued yet
   std::uint64_t started_ns = 0;
   std::uint64_t completed_ns = 0;
 };
@@ -136,8 +136,8 @@ struct FlightWaits {
   std::uint64_t waited_ns = 0;
 };
 
-// Reads the waits of all ranks in a recorder file, without its operations. Empty if the file is not
-// a recorder.
+// Reads the waits of all ranks in a recorder file, but no operations. Empty if the file is not a
+// recorder.
 [[nodiscard]] std::vector<FlightWaits> read_flight_waits(int fd);
 
 // A summary for diagnosing hangs, such as "rank 3 last completed #118 all_reduce sum f32[6553600];

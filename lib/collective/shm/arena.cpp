@@ -74,7 +74,7 @@ Result<void> Arena::free(void* memory) {
 std::uint64_t Arena::place_of(const void* memory, std::size_t bytes) const {
   const auto address = reinterpret_cast<std::uint64_t>(memory);
   const auto start = reinterpret_cast<std::uint64_t>(base_);
-  // Before the first alloc() the arena is not mapped, so no buffer can be inside.
+  // Before the first alloc() the arena is not mapped, so no buffer can be inside it.
   if (base_ == nullptr || address < start || address - start + bytes > memory_.size()) {
     return kOutside;
   }

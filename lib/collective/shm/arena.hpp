@@ -28,7 +28,7 @@ class Arena {
   // A buffer's offset in the shared arena of all ranks; kOutside if it is not in the arena.
   [[nodiscard]] std::uint64_t place_of(const void* memory, std::size_t bytes) const;
 
-  // The base address for such offsets. The first call maps the arena.
+  // The address at offset 0, for offsets from place_of(). The first call maps the arena.
   [[nodiscard]] Result<char*> base();
 
  private:

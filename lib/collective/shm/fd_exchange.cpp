@@ -120,8 +120,8 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
     const int why = errno;
     Error error = system_failure(
         "cannot connect to the rank on this host that created the shared memory", why);
-    // The giver listens before it publishes the word, so a refused connection means that it has
-    // died or failed.
+    // The giver listens before it publishes the word, so a refused connection means that the giver
+    // has died or failed.
     error.code = why == ECONNREFUSED || why == EPIPE ? Errc::peer_failed : error.code;
     return std::unexpected(std::move(error));
   }
@@ -137,8 +137,8 @@ Result<std::vector<UniqueFd>> take_fds(const std::string& word,
   char greeting = 0;
   std::vector<UniqueFd> out = receive_with_fds(from.get(), {&greeting, 1});
   if (out.size() != count) {
-    // If this process has no free descriptors, the kernel silently drops received ones. Check for
-    // that.
+    // If this process has no free descriptors, the kernel silently drops received descriptors.
+    // Check for that.
     std::vector<UniqueFd> spare;
     for (std::size_t i = 0; i < count; ++i) {
       spare.emplace_back(::fcntl(from.get(), F_DUPFD_CLOEXEC, 0));

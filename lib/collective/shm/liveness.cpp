@@ -86,8 +86,8 @@ void Liveness::run() {
 }
 
 void Liveness::look_and_sleep(std::vector<bool>& reported) {
-  // Read `calls_` before the state that it announces. Any later change also increments it, so the
-  // wait below returns immediately.
+  // Read `calls_` before `watching_` and `stopping_`. A later change of these flags also increments
+  // `calls_`, so the wait below returns immediately.
   std::vector<FutexWatch> watches{{&calls_, calls_.load()}};
   for (std::size_t i = 0; watching_.load() && i < members_.size(); ++i) {
     const std::uint32_t life = members_[i]->life.load();

@@ -35,7 +35,7 @@ constexpr Duration kYieldAlone = std::chrono::microseconds(4);
 // instead of the memory's identifier.
 constexpr std::string_view kNoMemory = "! ";
 
-// Memory for the segment, the arena of alloc() and the flight recorders.
+// Number of memory objects: one each for the segment, alloc()'s arena and the flight recorders.
 constexpr std::size_t kMemories = 3;
 
 // Whether each rank can have its own CPU.
@@ -105,8 +105,8 @@ Result<std::vector<SharedMemory>> make_memory(const SegmentPlan& plan) {
   return out;
 }
 
-// If several ranks are dead, returns the one that died first, because the launcher kills all others
-// after that.
+// If several ranks are dead, returns the rank that died first. After the first death, the launcher
+// kills all other ranks.
 std::size_t first_dead(const std::vector<Member*>& members, std::size_t found) {
   const pid_t first = first_dead_worker();
   for (std::size_t i = 0; first != 0 && i < members.size(); ++i) {
@@ -359,7 +359,7 @@ void Segment::report(const Error& error) {
   bool mine = header_->fault.compare_exchange_strong(seen, ours);
   // If the writer was killed before it finished, another rank takes over. A thread of the dying
   // process may still run for a few microseconds after the kernel has marked its word. In that case
-  // both write. The text may be garbled, but it stays within its bounds.
+  // both ranks write. The text may be garbled, but it stays within its bounds.
   if (!mine && seen >= kFaultWriting && seen - kFaultWriting < size() &&
       dead(seen - kFaultWriting)) {
     mine = header_->fault.compare_exchange_strong(seen, ours);

@@ -92,8 +92,9 @@ class Segment final : public PeerWatch {
 
   // Call after a store that others may wait for. The fence pairs with the one in rest(). One rank
   // stores and then checks for sleepers; the other registers as a sleeper and then checks the
-  // store, so at least one sees the other. With acquire and release alone, a load may be reordered
-  // before an earlier store, so both could miss, and the sleeper would sleep for 20 ms.
+  // stored value, so at least one of the two sees the other. With acquire and release alone, a load
+  // may be reordered before an earlier store, so both could miss, and the sleeper would sleep for
+  // 20 ms.
   void notify() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (header_->sleepers.load(std::memory_order_relaxed) != 0) {

@@ -34,8 +34,8 @@ inline constexpr std::uint32_t kHere = 1;
 inline constexpr std::uint32_t kLeft = 2;
 
 struct Member {
-  // Tid of the rank's liveness thread, plus kHasWaiters. When it dies, the kernel adds kOwnerDied
-  // before it frees the process's memory.
+  // Tid of the rank's liveness thread, plus kHasWaiters. When the thread dies, the kernel adds
+  // kOwnerDied before it frees the process's memory.
   alignas(kLine) std::atomic<std::uint32_t> life;
   std::atomic<std::uint32_t> state;  // kAbsent, kHere, kLeft
   std::int32_t rank;                 // rank in the communicator

@@ -18,9 +18,11 @@ namespace muster::collective {
 
 class SharedMemory {
  public:
-  // Zeroed. Uses no memory until touched or reserved. `name` appears in /proc/PID/fd.
+  // The memory is zeroed. The kernel allocates its pages when they are touched or reserved. `name`
+  // appears in /proc/PID/fd.
   [[nodiscard]] static Result<SharedMemory> create(const std::string& name, std::size_t bytes);
-  // Opens the memory behind a descriptor from another process, with the memory's full size.
+  // Opens all of the memory to which a descriptor refers. The descriptor usually comes from another
+  // process.
   [[nodiscard]] static Result<SharedMemory> attach(UniqueFd fd);
 
   [[nodiscard]] int fd() const;

@@ -146,7 +146,7 @@ Result<void> Shm::agree(const Step& request) {
 
 void Shm::post(const Step& request, const void* data, std::size_t bytes) {
   if (posted_ == request.seq) {
-    return;  // others_come() has posted it; the other ranks may be reading it
+    return;  // others_come() has already written this post; other ranks may be reading it
   }
   posted_ = request.seq;
   Post& mine = segment_.post(self_, request.seq);
@@ -219,7 +219,7 @@ Result<void> Shm::compare(const Step& step, std::size_t other) {
                                         segment_.plan().ranks[other],
                                         text_of(called))};
   segment_.report(error);
-  // Another rank may still be writing its reason.
+  // Another rank may still be writing the reason for its failure.
   return std::unexpected(segment_.failure().value_or(error));
 }
 

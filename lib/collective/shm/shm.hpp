@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shm: operations among the ranks on one host, in shared memory. Ranks are indices in the segment
-// (Request::root too). In small operations, each rank posts its data and reads all posts. In large
-// ones, each rank combines its own slice, either in place if all buffers come from alloc(), or in
-// pieces that pass through cache-sized staging memory.
+// Shm: operations among the ranks on one host, in shared memory. Ranks, including Request::root,
+// are indices in the segment. In small operations, each rank posts its data and reads all posts. In
+// large operations, each rank combines its own slice, either in place if all buffers come from
+// alloc(), or in pieces that pass through cache-sized staging memory.
 #pragma once
 
 #include "collective/shm/arena.hpp"

@@ -151,9 +151,9 @@ Result<void> Shm::staged_reduce(const Step& request) {
   return in_rounds(request, {(total + region - 1) / region, 1}, fill, combine_round, take);
 }
 
-// Splitting the work would make each rank read the slice that the other combines. If each rank
-// combines everything instead, the same number of cache lines is transferred, with one fewer
-// synchronization.
+// With two ranks, splitting the work would make each rank read the slice that the other rank
+// combines. If each rank combines everything instead, the same number of cache lines is
+// transferred, with one fewer synchronization.
 Result<void> Shm::staged_pair(const Step& request) {
   const std::size_t total = request.count * size_of(request.dtype);
   const Staging staging = cut(1, total);

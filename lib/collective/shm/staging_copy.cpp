@@ -14,8 +14,8 @@
 namespace muster::collective {
 namespace {
 
-// Threshold in ns per cache line. A line costs 6 to 10 in a nearby cache (below 16 if the source is
-// in memory), and 36 or more in a distant cache (SPEED.md).
+// Threshold in ns per cache line. A line costs 6 to 10 ns in a nearby cache (below 16 ns if the
+// source is in memory), and 36 ns or more in a distant cache (SPEED.md).
 constexpr std::int64_t kDearLine = 18;
 
 }  // namespace

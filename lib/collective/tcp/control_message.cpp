@@ -9,7 +9,7 @@ namespace muster::collective {
 namespace {
 
 constexpr std::size_t kMostText = 1024;
-// The last value of Errc. Larger codes are invalid, except for the welcome.
+// The last value of Errc. Larger codes are invalid, except for kWelcome.
 constexpr std::uint32_t kLastCode = 11;
 constexpr std::uint32_t kWelcome = 0x100;
 
@@ -72,7 +72,7 @@ bool ControlMessages::take_one() {
   if (is_strange_ || bytes_.size() < sizeof(head) + length) {
     return false;
   }
-  // Only the first reason counts. The later ones are still parsed, because a welcome may follow.
+  // Only the first reason counts. Later reasons are still parsed, because a welcome may follow.
   if (!first_) {
     first_ = Error{.code = static_cast<Errc>(head.code),
                    .rank = head.rank,

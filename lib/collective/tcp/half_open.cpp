@@ -81,8 +81,8 @@ TimePoint HalfOpen::first_timeout() const {
 }
 
 void HalfOpen::drop_silent() {
-  // Count from the accept, not from the last byte, so that a client that sends slowly cannot hold
-  // a slot.
+  // The timeout runs from the accept, not from the last byte, so that a client that sends slowly
+  // cannot occupy a slot.
   while (!waiting_.empty() && steady_now() >= first_timeout()) {
     waiting_.pop_front();
   }

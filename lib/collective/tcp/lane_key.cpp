@@ -26,7 +26,8 @@ std::optional<LaneKey> LaneKey::parse(std::string_view text) {
   }
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {
     const char* const digits = text.data() + 2 * i;
-    // from_chars stops at the first character that is not a digit, so check that it used both.
+    // from_chars stops at the first character that is not a digit, so check that it read two
+    // digits.
     const auto [end, error] = std::from_chars(digits, digits + 2, key.bytes[i], 16);
     if (error != std::errc{} || end != digits + 2) {
       return std::nullopt;

@@ -23,7 +23,8 @@
 namespace muster::collective {
 namespace {
 
-// Limit per rank and poll, so that a rank that keeps sending does not starve the others.
+// Maximum number of reads per rank in one poll, so that a rank that keeps sending does not starve
+// the others.
 constexpr int kMostReads = 16;
 // How long to wait for data from a rank that has left. The rank may have completed its part. Its
 // data then arrive on other connections, before their end of stream. If a forked child keeps those
@@ -194,7 +195,7 @@ int Mesh::first_without_welcome() const {
   return found == lower.end() ? -1 : static_cast<int>(found - lower.begin());
 }
 
-// The error that fails the startup, if any. Ignores failures in operations of ranks that have
+// The error that makes the startup fail, if any. Ignores failures in operations of ranks that have
 // already started; our first operation will report those.
 std::optional<Error> Mesh::ended(const BootstrapContext& context) const {
   auto error = context.watch != nullptr ? context.watch->look() : std::nullopt;
@@ -351,7 +352,7 @@ void Mesh::lost(std::size_t rank, int why) const {
   if (const auto& told = peers_[rank].messages.first(); told && told->code != Errc::ok) {
     error = *told;
   }
-  // During startup, the store may contain a better reason. ended() checks it before it uses lost_.
+  // During startup, the store may contain a better reason. ended() checks the store before lost_.
   if (!is_starting_) {
     settle(error);
   } else if (!lost_) {

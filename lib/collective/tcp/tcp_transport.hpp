@@ -24,7 +24,7 @@ class TcpTransport : public HostTransport {
 
   void abort(const Error& why) override { mesh_->report(why); }
 
-  // Returns ordinary memory, because sockets do not need a special kind.
+  // Returns ordinary memory, because sockets need no special memory.
   [[nodiscard]] Result<void*> alloc(std::size_t bytes) override;
   [[nodiscard]] Result<void> free(void* memory) override;
 

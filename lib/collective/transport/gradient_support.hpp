@@ -18,8 +18,8 @@ class GradientSupport {
   GradientSupport& operator=(const GradientSupport&) = delete;
   virtual ~GradientSupport() = default;
 
-  // Creates a queue for this GPU. All ranks must call it, because the first call starts the
-  // backend.
+  // Creates a queue for this GPU. All ranks must call make_queue(), because the first call starts
+  // the backend.
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceQueue>> make_queue(int device) = 0;
 
   // Internal operations on host memory. They are allowed even if the user selected only nccl, and

@@ -23,8 +23,8 @@ class Transfer {
   // Makes as much progress as it can without waiting.
   [[nodiscard]] virtual Result<Step> step() = 0;
 
-  // Steps until the transfer is done or stuck. Call it after look() returns an error, because the
-  // peer may have completed its part between the last step and the error.
+  // Calls step() until the transfer is done or stuck. Use it after look() returns an error, because
+  // the peer may have completed its part between the last step and the error.
   [[nodiscard]] Result<Step> step_to_end();
 };
 
@@ -37,7 +37,8 @@ class HostTransport : public Transport {
   [[nodiscard]] virtual bool prompt() const { return false; }
 
   // Waits for all other ranks to call the operation that start() receives next, but not beyond
-  // `until`. False if they did not, or if this backend does not wait; start() may be called anyway.
+  // `until`. Returns false if a rank has not called the operation, or if this backend does not
+  // wait. In both cases start() may be called.
   [[nodiscard]] virtual bool others_come(const Request& /*next*/, TimePoint /*until*/) {
     return false;
   }

@@ -17,9 +17,9 @@ class PeerWatch {
   PeerWatch& operator=(const PeerWatch&) = delete;
   virtual ~PeerWatch() = default;
 
-  // Cheap: a few loads.
+  // Costs only a few loads.
   [[nodiscard]] virtual std::optional<Error> failure() const = 0;
-  // Reports to the other ranks why this one has failed.
+  // Reports to the other ranks why this rank has failed.
   virtual void report(const Error& error) = 0;
 };
 

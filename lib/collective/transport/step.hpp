@@ -17,7 +17,7 @@ struct Step : Request {
 
   // The user's operation, if this is only a part of it. Must outlive the step.
   const Request* whole = nullptr;
-  // Divisor for avg, if not the number of ranks in this step.
+  // Divisor for avg. 0 means the number of ranks in this step.
   std::uint64_t average_over = 0;
 
   [[nodiscard]] const Request& operation() const { return whole != nullptr ? *whole : *this; }

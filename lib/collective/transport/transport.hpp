@@ -76,7 +76,7 @@ class Transport {
   // only the first call has an effect.
   virtual void abort(const Error& why) = 0;
 
-  // Memory on which operations need no copy; implements the communicator's alloc.
+  // Implements Communicator::alloc(): memory that operations use without a copy.
   [[nodiscard]] virtual Result<void*> alloc(std::size_t bytes) = 0;
   [[nodiscard]] virtual Result<void> free(void* memory) = 0;
 
