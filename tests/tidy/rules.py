@@ -26,7 +26,7 @@ EXCEPTIONS = {
     ('lines', 'rendezvous/round/leader/round_core.hpp'): 'one class; its parts are in six files',
     ('lines', 'README.md'): 'what users see first: tables of figures and exit codes belong there',
     ('sleep', 'apps/muster-bench/measure/child.py'): 'foreign servers do not say that they are up',
-    ('sleep', 'apps/muster-bench/ranks/crashing.py'): 'what other ranks have noted is asked for again',
+    ('sleep', 'apps/muster-bench/ranks/crashing.py'): 'polls for what other ranks have noted',
     ('sleep', 'tests/hangs/kinds.py'): 'a worker that hangs is its job',
     ('sleep', 'tests/hangs/torch_kinds.py'): 'a worker that hangs is its job',
     ('sleep', 'tests/hangs/slow.py'): 'a worker that is slow is its job',
