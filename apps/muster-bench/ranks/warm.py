@@ -52,5 +52,5 @@ wait_for_all('start')
 rollup = Path('/proc/self/smaps_rollup').read_text().split('\n')
 kib = next(line.split()[1] for line in rollup if line.startswith('Pss:'))
 (folder / f'pss{rank}').write_text(kib)
-while len(list(folder.glob('pss*'))) < world:  # shares grow when other ranks exit
+while len(list(folder.glob('pss*'))) < world:  # a rank's share grows when another rank exits
     time.sleep(0.005)
