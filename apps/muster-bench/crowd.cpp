@@ -40,9 +40,9 @@ constexpr std::size_t kKeptBytes = 64;
 struct Follower {
   UniqueFd fd;
   std::string head;                                     // the beginning of the current frame
-  std::uint64_t skip = 0;                               // remaining bytes of its body
+  std::uint64_t skip = 0;                               // remaining bytes of the frame's body
   std::size_t greeting = kPreambleBytes + kReplyBytes;  // remaining bytes of the host's greeting
-  std::unique_ptr<SecureChannel> channel;               // null: unencrypted
+  std::unique_ptr<SecureChannel> channel;               // null if unencrypted
   std::uint64_t messages = 0;
   std::uint64_t beat = 0;
   std::uint64_t heard = 0;
@@ -168,7 +168,7 @@ void Followers::send(Follower& follower, std::string_view out) {
 void Followers::say_hello(std::size_t number) {
   Hello hello;
   hello.terms = host_.terms();
-  // No process listens on that port, so a lost node is detected immediately.
+  // No process listens on the announced port, so the loss of a node is detected immediately.
   hello.node = {.id = number + 2,
                 .name = "node" + std::to_string(number + 1),
                 .address = "127.0.0.1",

@@ -19,9 +19,9 @@ struct CrowdPlan {
 };
 
 struct Crowd {
-  Duration joined{};                 // until all are connected and welcomed
-  Duration started{};                // until all have received their first Start
-  Duration regrouped{};              // from a loss until all others have their second Start
+  Duration joined{};                 // until all nodes are connected and welcomed
+  Duration started{};                // until all nodes have received their first Start
+  Duration regrouped{};              // from a loss until all other nodes have their second Start
   double idle_share = 0;             // fraction of one core used by the coordinator
   double bytes_per_node_second = 0;  // both directions, without TCP headers
   double messages_per_node = 0;      // received by a node from its Hello to its first Start

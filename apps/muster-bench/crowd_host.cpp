@@ -127,8 +127,8 @@ CrowdHost::~CrowdHost() {
   }
 }
 
-// Has nanosecond resolution. The ticks in /proc/PID/stat miss processes that run for only
-// microseconds at a time.
+// The result has nanosecond resolution. The ticks in /proc/PID/stat miss processes that run for
+// only microseconds at a time.
 Duration CrowdHost::cpu_time() const {
   std::ifstream file(fmt::format("/proc/{}/schedstat", pid_));
   Duration::rep nanoseconds = 0;

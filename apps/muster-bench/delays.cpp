@@ -23,8 +23,8 @@ constexpr std::size_t kChunk = 128UL * 1024;
 // cleanup takes less time.
 constexpr Duration kCleanup = std::chrono::milliseconds(500);
 
-// The keys for which all waits of a phase wait. A SET completes the waits for kCommon; kNever is
-// never set.
+// In each phase, all waits are for one of these keys. A SET completes the waits for kCommon; kNever
+// is never set.
 constexpr auto kCommon = "/delays/all";
 constexpr auto kNever = "/delays/never";
 

@@ -19,8 +19,8 @@ struct Delay {
   Duration longest{};
 };
 
-// `keys`: number of waits, and of keys in each large request. The server must be muster's, and
-// empty.
+// `keys`: number of waits, and of keys in each large request. The server must be an empty muster
+// store.
 [[nodiscard]] Result<std::vector<Delay>> measure_delays(std::uint16_t port, std::size_t keys);
 
 }  // namespace muster::bench

@@ -96,7 +96,7 @@ void wait_milliseconds(long milliseconds) {
 }
 
 // Delays the death of rank 0 by a different time in each attempt (in steps of 37 ms within 100 ms),
-// so that deaths are not in step with any polling interval.
+// so that deaths do not align with any polling interval.
 int crash(const char* file, int times, int seed) {
   note(file, "start");
   const int attempt = atoi(variable("TORCHELASTIC_RESTART_COUNT"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The load generator: one thread, one epoll instance, N connections with `depth` requests in
-// flight on each. Measures the request rate of a server. Called by the `load` command. Functions
-// over values.
+// The load generator: one thread, one epoll instance, N connections with `depth` requests in flight
+// on each. Measures the request rate of a server. Called by the `load` command. Stateless
+// functions.
 #pragma once
 
 #include "apps/muster-bench/dialect.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many concurrent jobs take a port from one small range and listen on it shortly afterwards. Counts
-// how often two jobs have the same port. Called by the tool `ports`. Functions over values.
+// how often two jobs have the same port. Called by the tool `ports`. Stateless functions.
 #pragma once
 
 #include "base/error.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scrapes: GETs sent at fixed times, whether or not earlier ones have been answered. So a pause of
 // the server delays every response that was due during the pause (no coordinated omission). Called
-// by the `scrape` command. Functions over values.
+// by the `scrape` command. Stateless functions.
 #pragma once
 
 #include "base/error.hpp"

@@ -29,8 +29,8 @@ struct Storm {
 };
 
 // Maximum number of connects in progress. If clients overflow the accept queue
-// (net.core.somaxconn), the kernel drops their SYNs, and they wait a second to retry, regardless of
-// the server.
+// (net.core.somaxconn), the kernel drops their SYNs, and the clients wait a second before they
+// retry, regardless of the server.
 inline constexpr std::size_t kStormPace = 512;
 
 [[nodiscard]] Result<Storm> raise_storm(const StormPlan& plan);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run time of programs, from just before the first is spawned until the last has been reaped.
-// Called by the tool `time`. Functions over values.
+// Called by the tool `time`. Stateless functions.
 #pragma once
 
 #include "base/error.hpp"

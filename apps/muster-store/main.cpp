@@ -66,7 +66,7 @@ Result<void> write_port_file(const std::string& path, std::uint16_t port) {
   return {};
 }
 
-// A standard error that is not read must not block clients, so a line that does not fit is dropped.
+// An unread standard error must not block clients, so a line that does not fit is dropped.
 void log_without_waiting(std::string_view line) {
   write_within(STDERR_FILENO, line, Duration::zero());
 }

@@ -41,7 +41,7 @@ The server prints only warnings and errors. On SIGTERM or SIGINT it exits with c
 constexpr std::array<std::string_view, 7> kNames{
     "--bind", "--port", "--port-file", "--uid", "--open", "--version", "--help"};
 
-// Returns an error for an unknown option that suggests the nearest known one.
+// Returns an error for an unknown option, with the nearest known option as a suggestion.
 Error unknown(std::string_view word) {
   const auto nearest = std::ranges::min_element(
       kNames, {}, [word](std::string_view name) { return edit_distance(word, name); });

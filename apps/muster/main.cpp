@@ -110,7 +110,7 @@ AgentSetup setup_of(const LaunchConfig& config, const Environ& environ, const Ma
 }
 
 // Prints the processes that would be started. The run folder, the port and the result of the
-// rendezvous are placeholders, because this creates no files and opens no sockets.
+// rendezvous are placeholders, because --explain creates no files and opens no sockets.
 int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ& environ) {
   const LaunchConfig& config = setup.config;
   PlanContext context{RunDir::place_of(config, setup.environ, "........"),
@@ -196,7 +196,7 @@ int replace_by(std::vector<std::string> words) {
                       "cannot run " + words.front() + ": " + errno_text(why)});
 }
 
-// The secret to send to the hosts in --hosts. They might not share a home directory.
+// The secret to send to the hosts in --hosts. The hosts might not share a home directory.
 Result<std::string> token_to_send(const HostsRequest& request) {
   if (!request.sends_token) {
     return "";
@@ -219,7 +219,7 @@ int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
 
 // Runs nvidia-smi, because a static program cannot load the driver's library.
 std::string ask_smi(const Environ& environ) {
-  constexpr Duration kTimeout = std::chrono::seconds(20);  // it may have to initialise all GPUs
+  constexpr Duration kTimeout = std::chrono::seconds(20);  // nvidia-smi may initialise all GPUs
   constexpr std::size_t kBytesMax = std::size_t{256} * 1024;
   for (const char* name : {"nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"}) {
     auto text = program_output({{name, "-L"}, environ.to_block(), kTimeout, kBytesMax});

@@ -28,7 +28,7 @@ std::string named(const Operation& operation) {
                      operation.peer < 0 ? "" : fmt::format(" with {}", operation.peer));
 }
 
-// Does not include times, so that ranks at the same position are grouped.
+// The text does not include times, so that ranks at the same position are grouped.
 std::string place_of(const Position& at) {
   const std::string after = at.recent.empty() ? "" : named(at.recent.back());
   if (!at.pending.empty()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // flights: shows the position of each rank in its collectives and which ranks are behind. Uses the
 // flight recorders of muster's collective library and of PyTorch. Reads a running job, a process
-// tree, or a directory of recorders and PyTorch dumps. A process tree also shows killed ranks, as
-// long as their launcher or another rank on their host is alive.
+// tree, or a directory of recorders and PyTorch dumps. For a process tree, killed ranks are shown
+// as well, as long as their launcher or another rank on their host is alive.
 #include "base/clock.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The positions found, and warnings about missing ones.
+// The positions found, and warnings about missing positions.
 struct Flights {
   FlightGroups groups;
   std::vector<std::string> gaps;

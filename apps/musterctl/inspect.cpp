@@ -28,8 +28,8 @@ bool is_ours(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
 }
 
-// Returns the py-spy next to a worker's Python, as the launcher does, or else the one in PATH. Root
-// must not run a program that another user chose.
+// Returns the py-spy next to a worker's Python, as the launcher does, or else the py-spy in PATH.
+// Root must not run a program that another user chose.
 std::string py_spy_for(const LocalJob& job) {
   for (const LocalWorker& worker : job.workers) {
     const std::string process = "/proc/" + std::to_string(worker.pid);

@@ -273,8 +273,8 @@ Result<ControlOptions> finish(Typed typed) {
   return std::move(options);
 }
 
-// The command that the user probably meant: the one with the longest common prefix, such as status
-// for "stats".
+// The command that the user probably meant, such as status for "stats": the command with the
+// longest common prefix.
 std::string meant_command(const CLI::App& app, std::string_view typed) {
   constexpr std::size_t kAlike = 3;
   std::string best;

@@ -51,7 +51,7 @@ struct ControlOptions {
   bool timeout_given = false;
 
   // Timeout for querying all launchers on this host. For stop and drain, --timeout instead limits
-  // how long to wait for the job's exit.
+  // the wait for the job's exit.
   [[nodiscard]] Duration time_to_find() const {
     const bool is_for_end = command == Command::stop || command == Command::drain;
     return timeout_given && !is_for_end ? timeout : kFindTimeout;
@@ -62,7 +62,7 @@ struct ControlOptions {
   std::string http_key_file;         // --http-key
   std::string run_id;                // --rdzv-id of the job
   std::optional<Endpoint> endpoint;  // address of its --http server
-  std::string node;                  // drain, forget
+  std::string node;                  // node name for drain and forget
   std::vector<int> ranks;            // for stacks; all ranks if empty
   bool json = false;
   bool follow = false;

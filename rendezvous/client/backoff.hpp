@@ -14,7 +14,7 @@ class Backoff {
   static constexpr Duration kFirst = std::chrono::milliseconds(20);
   static constexpr Duration kMost = std::chrono::seconds(2);
 
-  // The seed of the jitter. Each client needs a different one.
+  // The seed of the jitter. Each client needs a different seed.
   explicit Backoff(std::uint64_t seed) : state_(seed) {}
 
   // Returns a delay between 0.5 and 1.5 times the mean. Each call increases the mean.

@@ -264,8 +264,8 @@ Result<void> BlockingStore::barrier(std::string_view key,
   if (passed || passed.error().code != Errc::closed) {
     return passed;
   }
-  // A server older than PyTorch 2.11 closes the connection when it receives BARRIER. If it still
-  // accepts connections, assume that it is such a server.
+  // A server older than PyTorch 2.11 closes the connection when it receives BARRIER. If the server
+  // still accepts connections, assume that it is such an older server.
   const Duration left = std::max(deadline - steady_now(), Duration::zero());
   auto again = StoreConnection::open(host_, port_, left);
   if (!again) {

@@ -62,7 +62,7 @@ class Store {
   [[nodiscard]] virtual Result<std::int64_t> queue_len(std::string_view key) = 0;
 
   // Waits until `world_size` callers have reached the key's barrier. Use each key for only one
-  // barrier: after that, calls with the same key return immediately. Error: timed_out.
+  // barrier, because later calls with the same key return immediately. Error: timed_out.
   [[nodiscard]] virtual Result<void> barrier(std::string_view key,
                                              std::int64_t world_size,
                                              Duration timeout) = 0;

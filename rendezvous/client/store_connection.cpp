@@ -59,7 +59,7 @@ Result<StoreConnection> StoreConnection::open(const std::string& host,
     }
     if (connection.error().code == Errc::closed) {
       // Servers from PyTorch 2.1 to 2.4 do not support PING and close the connection, so every
-      // second attempt omits it.
+      // second attempt omits PING.
       with_ping = !with_ping;
     }
     const TimePoint again = steady_now() + backoff.next();

@@ -26,8 +26,8 @@ class StoreConnection {
   // Returns exactly `size` bytes. Errors: timed_out (bytes received so far are kept), closed.
   [[nodiscard]] Result<std::string> receive(std::size_t size, TimePoint deadline);
 
-  // Returns true if `size` bytes arrive before the deadline. They are kept for receive(). Error:
-  // closed.
+  // Returns true if `size` bytes arrive before the deadline. The bytes are kept for receive().
+  // Error: closed.
   [[nodiscard]] Result<bool> await(std::size_t size, TimePoint deadline);
 
   // After this, all calls fail with Errc::closed.

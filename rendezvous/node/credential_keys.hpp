@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // CredentialKeys: connection keys for nodes that share no token but can use a service such as
-// MUNGE, whose credentials can be decoded on any host, but only by one user. Each node has its own
-// random secret, which is the key of all connections that it accepts. A node that connects to it
-// receives the secret in a credential. Therefore a node needs no earlier state to join late or to
-// become the leader. Used by LinkSockets. Resource; one thread.
+// MUNGE. A MUNGE credential can be decoded on any host, but only by one user. Each node has its own
+// random secret, which is the key of all connections that it accepts. A connecting node receives
+// the secret in a credential. Therefore a node needs no earlier state to join late or to become the
+// leader. Used by LinkSockets. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -44,7 +44,7 @@ class CredentialKeys {
   struct Other {
     std::string credential;
     Key key;                       // null while the lookup is pending
-    std::vector<Learned> waiting;  // callbacks of that lookup
+    std::vector<Learned> waiting;  // callbacks that wait for the lookup
   };
 
   void told(TimePoint asked, const Result<std::string>& credential);
@@ -59,8 +59,8 @@ class CredentialKeys {
   std::optional<TimePoint> last_until_;  // nullopt before the first request
   std::vector<std::function<void(const Result<std::string>&)>> askers_;
   std::deque<Other> others_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // results may arrive after
-                                                                // destruction
+  // Results may arrive after this object is destroyed.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace muster

@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// A slow lookup may use up the whole timeout. This much time remains for connecting.
+// At least this much time remains for connecting, even if a slow lookup uses up the timeout.
 constexpr Duration kConnectAtLeast = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -31,7 +31,8 @@ void Dialler::dial(TimePoint now, const OpenLink& wanted) {
     sockets_->connect(wanted.link, {*numeric}, wanted.timeout);
     return;
   }
-  // A name comes from the user, because the decoder accepts only numeric addresses from peers.
+  // Only the user can specify a name, because the decoder accepts only numeric addresses from
+  // peers.
   auto lookup = std::make_unique<NameLookup>(
       loop_,
       wanted.host,

@@ -23,8 +23,8 @@ namespace muster {
 
 class Dialler {
  public:
-  // `turn` runs a callback in one iteration of the event loop; the sockets send their output at the
-  // end of it. `failed` receives lookup failures.
+  // `turn` runs a callback in one iteration of the event loop; at the end of the iteration, the
+  // sockets send their output. `failed` receives lookup failures.
   using Turn = std::function<void(const std::function<void(TimePoint)>&)>;
   using Failed = std::function<void(LinkClosed)>;
 
@@ -35,8 +35,8 @@ class Dialler {
 
   void set_own_address(const std::string& address) { own_address_ = address; }
 
-  // A peer announces a link-local address together with the name of its own interface. Replaces
-  // that name with the name of our interface. Endpoints typed by the user are returned unchanged.
+  // A peer's link-local address contains the name of the peer's interface. Replaces this name with
+  // the name of our interface. Endpoints typed by the user are returned unchanged.
   [[nodiscard]] std::string as_seen_here(const std::string& host) const;
 
   void dial(TimePoint now, const OpenLink& wanted);

@@ -31,16 +31,16 @@ class EndpointBinder {
   EndpointBinder& operator=(const EndpointBinder&) = delete;
   ~EndpointBinder();
 
-  // Tries all endpoints that are not bound yet. `done` is called once, never synchronously.
+  // Tries to bind all endpoints that are not bound yet. `done` is called once, never synchronously.
   void try_all(std::function<void()> done);
 
   // Like try_all, but calls `done` early: as soon as the first endpoint has been tried and the name
   // of any endpoint has been resolved. If the lookup for the first endpoint takes longer than the
-  // one for another endpoint, `done` is called after a short grace period.
+  // lookup for another endpoint, `done` is called after a short grace period.
   void try_enough(std::function<void()> done);
 
   // Like try_enough, but without the grace period, so `done` is never called before the first
-  // endpoint has been tried. For the node that hosts this endpoint.
+  // endpoint has been tried. Used by the node that hosts the first endpoint.
   void try_first(std::function<void()> done);
 
   // Retries in the background until every endpoint on this host is bound.

@@ -15,7 +15,8 @@
 
 namespace muster {
 
-// Why a peer with this introduction is refused. The text reveals nothing about our own settings.
+// The reason for refusing a peer with this introduction; nullopt if the peer is accepted. The text
+// reveals nothing about our own settings.
 [[nodiscard]] std::optional<Refuse> refusal_of(const Introduction& theirs,
                                                const Introduction& ours);
 
@@ -26,7 +27,7 @@ namespace muster {
 // The refusal if this node cannot use the peer's credential.
 [[nodiscard]] Refuse other_munge(const std::string& fault);
 
-// The refusal if the peer disconnected after receiving our credential, because it could not use it.
+// The refusal if the peer disconnected because it could not use our credential.
 [[nodiscard]] Refuse left_munge();
 
 // The refusal if the peer's address does not belong to any host in the platform's list.

@@ -23,7 +23,7 @@ constexpr std::size_t kSealedAtOnce = 64UL * 1024;
 constexpr std::size_t kRecordBytes = 16UL * 1024;
 
 void set_flag(int fd, int level, int name, int value) {
-  // These options cannot fail on a TCP socket, and the connection works without them.
+  // Setting these options cannot fail on a TCP socket, and the connection works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 
@@ -91,7 +91,7 @@ void release_some(Link& link) {
       break;
     }
     if (!link.channel) {
-      // Only a pointer is moved, so the limit does not apply.
+      // The limit does not apply, because a plaintext frame is moved without being copied.
       link.output.push(link.waiting.take_front());
       continue;
     }
@@ -100,7 +100,8 @@ void release_some(Link& link) {
     left -= piece.size();
     link.waiting.drop(piece.size());
   }
-  // Also before the link is greeted: these bytes may belong to the handshake, or be a TLS alert.
+  // This output is sent even before the link is greeted, because it may contain handshake messages
+  // or a TLS alert.
   if (link.channel) {
     if (std::string sealed = link.channel->take_output(); !sealed.empty()) {
       link.output.push(std::make_shared<const std::string>(std::move(sealed)));
@@ -120,10 +121,12 @@ std::vector<SocketAddress> addresses_of(const std::vector<std::string>& hosts, s
 
 LinkEnd end_of(int errno_value) {
   switch (errno_value) {
-    // From the remote kernel: finish_connect() maps a rejection by a firewall to EHOSTUNREACH.
+    // This error comes from the remote kernel, because finish_connect() maps a rejection by a
+    // firewall to EHOSTUNREACH.
     case ECONNREFUSED:
       return LinkEnd::refused;
-    // No proof of death: the guard of a dead agent may still be killing workers.
+    // These errors do not prove that the agent's workers are dead, because the guard of a dead
+    // agent may still be killing them.
     case ECONNRESET:
     case ECONNABORTED:
     case EPIPE:

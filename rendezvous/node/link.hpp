@@ -43,7 +43,7 @@ class LinkOutput {
  private:
   std::vector<SharedFrame> frames_;
   std::size_t first_ = 0;  // the first frame that is not completely sent
-  std::size_t sent_ = 0;   // number of its bytes that are already sent
+  std::size_t sent_ = 0;   // number of bytes of that frame that are already sent
   std::size_t bytes_ = 0;
 };
 
@@ -64,15 +64,15 @@ struct Link {
   UniqueFd fd;
   LinkState state = LinkState::connecting;
   RoundDecoder decoder;
-  bool admitted = false;                    // also true if admission is off
-  bool greeted = false;                     // both sides agree on the protocol: frames may be sent
-  LinkOutput waiting;                       // output held back until the handshakes complete
-  Proofs offered = Proofs::none;            // the proofs in our introduction
-  Proofs proof = Proofs::none;              // the offered proof that the link's TLS session uses
-  bool comes_again = false;                 // a stranger that retries with another key if this one
-                                            // fails
+  bool admitted = false;          // also true if admission is off
+  bool greeted = false;           // both sides agree on the protocol: frames may be sent
+  LinkOutput waiting;             // output held back until the handshakes complete
+  Proofs offered = Proofs::none;  // the proofs in our introduction
+  Proofs proof = Proofs::none;    // the offered proof that the link's TLS session uses
+  // Set for a stranger that retries with another key if the current key fails.
+  bool comes_again = false;
   const JobTrust* trust = nullptr;          // the key of the link's TLS session, once agreed
-  std::shared_ptr<const JobTrust> learned;  // owns that key if it is shared
+  std::shared_ptr<const JobTrust> learned;  // owns `trust` if the key is shared
   std::unique_ptr<SecureChannel> channel;   // null for plaintext and before the handshake
   bool sealed = false;                      // all further input is TLS
   bool awaits_turn = false;                 // waits for a handshake slot
@@ -84,7 +84,7 @@ struct Link {
   bool paused = false;                      // reading is paused
   bool touched = false;                     // has new output in this turn
   std::optional<TimePoint> deadline;        // deadline of the current state, if any
-  std::vector<SocketAddress> alternatives;  // addresses not tried yet; the last one is next
+  std::vector<SocketAddress> alternatives;  // addresses not tried yet, in reverse order
   Duration timeout{};                       // timeout for all addresses together
   TimePoint timeout_ends{};
 };

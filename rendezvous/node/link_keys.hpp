@@ -53,7 +53,7 @@ struct LinkKeys {
     return is_stranger ? without(all, Proofs::first_use) : all;
   }
 
-  // True for the key in our own credential, which MUNGE peers use.
+  // True if `key` is the key in our own MUNGE credential.
   [[nodiscard]] bool is_own_munge(const JobTrust* key) const {
     return munge != nullptr && key == &munge->own();
   }

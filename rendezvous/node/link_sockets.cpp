@@ -18,7 +18,8 @@ constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
 std::uint32_t wanted_events(const Link& link) {
-  // Not polled for input in these two states, because unread input would keep waking the loop.
+  // In these two states, the socket is not polled for input, because unread input would keep waking
+  // the loop.
   if (link.state == LinkState::asking) {
     return link.admitted ? EPOLLOUT : EPOLLRDHUP;
   }
@@ -58,12 +59,12 @@ void LinkSockets::connect(LinkId id, std::vector<SocketAddress> addresses, Durat
   std::ranges::reverse(addresses);
   link.alternatives = std::move(addresses);
   link.timeout = timeout;
-  // settle() dials: an attempt may fail at once, and the sink must not be called from here.
+  // settle() dials, because an attempt may fail at once and the sink must not be called from here.
   to_dial_.push_back(id);
 }
 
 void LinkSockets::try_next_address(Link& link) {
-  // If there is no address at all, the link ends as unreachable, which proves nothing.
+  // Without any address, the link ends as unreachable, which does not prove that the node is dead.
   int error = EADDRNOTAVAIL;
   while (!link.alternatives.empty()) {
     const auto left = static_cast<int>(link.alternatives.size());
@@ -74,7 +75,8 @@ void LinkSockets::try_next_address(Link& link) {
       link.fd = std::move(connecting.fd);
       link.armed = EPOLLOUT;
       control(EPOLL_CTL_ADD, link.fd.get(), link.armed, link.id);
-      // An equal share, so that an address that drops packets leaves time for the others.
+      // Each address gets an equal share of the timeout, so that an address that drops packets
+      // leaves time for the remaining addresses.
       set_deadline(link, now_ + std::max(link.timeout_ends - now_, Duration{}) / left);
       return;
     }
@@ -136,12 +138,12 @@ void LinkSockets::handle(const epoll_event& event) {
     if (link.admitted) {
       begin_admitted(link);
     } else {
-      bury(link);  // the socket is watched only for hangups, so this is one
+      bury(link);  // the socket is watched only for hangups, so the peer has hung up
     }
     return;
   }
   if (link.awaits_turn) {
-    bury(link);  // the socket is watched only for hangups, so this is one
+    bury(link);  // the socket is watched only for hangups, so the peer has hung up
     return;
   }
   if (is_live(link) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -168,7 +170,8 @@ void LinkSockets::read(Link& link) {
       take_bytes(link, bytes);
     }
   } else if (count == 0) {
-    // Before fail(), which closes the socket: the log line contains the peer's address.
+    // Call this before fail(), because the log line contains the peer's address and fail() closes
+    // the socket.
     note_departure(link);
     fail(link, LinkEnd::closed, "the peer closed the connection");
   } else if (errno != EAGAIN && errno != EINTR) {
@@ -231,7 +234,7 @@ void LinkSockets::decode(Link& link, std::string_view bytes) {
     }
     break;
   }
-  // swap() frees the memory, unlike clear(), so a link without a partial frame holds none.
+  // Unlike clear(), swap() frees the memory, so a link without a partial frame holds no buffer.
   if (!is_live(link) || bytes.empty()) {
     std::string().swap(link.input);
   } else if (had_input) {
@@ -252,8 +255,8 @@ void LinkSockets::note_input(Link& link) {
 }
 
 void LinkSockets::take_message(Link& link, RoundMessage message) {
-  // A plaintext message can only be a Refuse. A node that has authenticated another node ignores
-  // it, because a stranger may now be listening at the address of a former node.
+  // A plaintext message can only be a Refuse. A node that has authenticated another node ignores a
+  // plaintext Refuse, because a stranger may now be listening at the address of a former node.
   if (keys_.any() && !link.sealed && keys_.met) {
     fail(link, LinkEnd::broken, "refused by a peer that did not prove that it has the job's token");
     return;
@@ -358,9 +361,9 @@ void LinkSockets::settle(TimePoint now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     expire(*links_.at(deadlines_.begin()->second));
   }
-  // After the deadlines, because expired handshakes have freed their slots.
+  // Call this after the deadlines are handled, because expired handshakes free their slots.
   take_turns();
-  // Repeat, because a failed or drained link calls its user, which may dial or send again.
+  // Repeat, because the callbacks for a failed or drained link may dial or send again.
   while (!to_dial_.empty() || !touched_.empty()) {
     for (const LinkId id : std::exchange(to_dial_, {})) {
       Link& link = *links_.at(id);
@@ -455,8 +458,8 @@ void LinkSockets::control(int operation, int fd, std::uint32_t events, std::uint
   epoll_event event{};
   event.events = events;
   event.data.u64 = tag;
-  // This fails only if memory or the limit on epoll watches is exhausted. There is no recovery from
-  // that.
+  // This fails only if memory or the limit on epoll watches is exhausted, and neither is
+  // recoverable.
   MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
 }
 

@@ -61,8 +61,8 @@ class LinkSockets {
   // Receives a log line when a stranger is refused, and when descriptors first run out.
   void set_notice(std::function<void(const std::string&)> notice) { notice_ = std::move(notice); }
 
-  // Queried for each accepted connection after its first bytes have arrived. Nothing is sent before
-  // the connection is admitted. Must outlive the sockets. If not set, every peer is admitted.
+  // `admission` is queried for each connection after its first bytes arrive. Nothing is sent before
+  // the connection is admitted. It must outlive the sockets. If not set, every peer is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
     admissions_.set_admission(admission, limits);
   }
@@ -174,7 +174,7 @@ class LinkSockets {
   UniqueFd epoll_;
   std::vector<Listener> listeners_;
   std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
-  std::set<LinkId> strangers_;  // except those in admissions_
+  std::set<LinkId> strangers_;  // does not include links in admissions_
   std::set<LinkId> lingering_;
   std::set<LinkId> handshakes_;  // incoming handshakes
   std::deque<LinkId> turns_;     // links that wait for a handshake slot; some may be closed

@@ -132,8 +132,9 @@ bool LinkSockets::make_room() {
   return true;
 }
 
-// If many connections arrived at once, the Hello may still be unread in the socket. So read again,
-// and close the link only if it is still a stranger. Returns true if the link was closed.
+// If many connections arrived at once, the oldest stranger's Hello may still be unread in the
+// socket. So read again, and close the link only if it is still a stranger. Returns true if the
+// link was closed.
 bool LinkSockets::look_at_oldest_stranger() {
   Link& link = *links_.at(*strangers_.begin());
   if (link.state == LinkState::asking) {
@@ -176,8 +177,9 @@ void LinkSockets::ask(Link& link, std::string_view bytes) {
   });
 }
 
-// This may run at any time, even outside serve(), so it leaves the decoding to the next serve(). To
-// trigger that call, arm() polls the socket for writability, which epoll reports immediately.
+// This callback may run at any time, even outside serve(), so it leaves the decoding to the next
+// serve(). To trigger that call, arm() polls the socket for writability, which epoll reports
+// immediately.
 void LinkSockets::take_answer(LinkId id, const Result<void>& answer) {
   Link& link = *links_.at(id);
   if (answer) {

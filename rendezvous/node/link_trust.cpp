@@ -64,7 +64,7 @@ void LinkSockets::set_job(std::string job,
   keys_.first_use = first_use;
 }
 
-// For callbacks of the credential service, because the link may close before they run.
+// Used by callbacks of the credential service, because the link may have closed before they run.
 Link* LinkSockets::find_live(LinkId id) {
   const auto found = links_.find(id);
   return found != links_.end() && is_live(*found->second) ? found->second.get() : nullptr;
@@ -135,7 +135,7 @@ void LinkSockets::reply_sealed(Link& link) {
 void LinkSockets::use_key(Link& link, Proofs proof) {
   link.proof = proof;
   if (proof == Proofs::job_key) {
-    // Shared, because the job key may be replaced while this link uses it.
+    // Share ownership, because the job key may be replaced while this link uses it.
     link.learned = keys_.first_use->job_key();
     link.trust = link.learned.get();
   } else {
@@ -232,7 +232,8 @@ void LinkSockets::greet(Link& link) {
 }
 
 // A refusal for a wrong token may end the job, because the peer may be a node of this job. A
-// refusal of a host that is not in the platform's list may not (`may_end_job` is false).
+// refusal of a host that is not in the platform's list must not end the job (`may_end_job` is
+// false).
 void LinkSockets::turn_away(Link& link, const Refuse& why, bool may_end_job) {
   dismiss(link);
   const std::string from = peer_address(link.fd.get()).host();
@@ -270,7 +271,7 @@ void LinkSockets::take_sealed(Link& link, std::string_view bytes) {
   }
   std::string plain;
   link.channel->feed(bytes, plain);
-  // Also after a failure: a refused stranger then still receives the TLS alert.
+  // Release the output even after a failure, so that a refused stranger receives the TLS alert.
   release_some(link);
   touch(link);
   if (link.channel->state() == SecureChannel::State::failed) {
@@ -381,8 +382,8 @@ void LinkSockets::lose_trust(Link& link) {
 }
 
 // Nodes that may have no common secret try one key after another. The connecting side omits the
-// failed key next time. The accepting side closes the link without a reason if the peer has another
-// key to try.
+// failed key next time. The accepting side closes the link without giving a reason if the peer has
+// another key to try.
 bool LinkSockets::tries_another(Link& link) {
   if (link.state == LinkState::stranger) {
     if (link.comes_again) {
@@ -395,7 +396,8 @@ bool LinkSockets::tries_another(Link& link) {
   }
   const std::string peer = peer_of(link);
   fail(link, LinkEnd::broken, "TLS: " + link.channel->fault());
-  // Record this last, because fail() erases the entry. Keys that we did not offer failed before.
+  // Record this last, because fail() erases the entry. Keys that we did not offer have failed on
+  // earlier connections.
   keys_.failed[peer] = without(keys_.with(peer), link.offered) | link.proof;
   return true;
 }

@@ -32,7 +32,7 @@ bool is_v6(const std::string& address) {
 }
 
 // The address of an interface that is up and not a loopback interface, preferably IPv4. Empty if
-// there is none.
+// there is no such interface.
 std::string interface_address() {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {
@@ -108,7 +108,7 @@ void settle_state(int why, EndpointBinding& binding) {
 EndpointBinding bind_localhost(std::uint16_t port) {
   EndpointBinding binding{.listeners = {}, .address = "127.0.0.1"};
   const int v4 = listen_at("127.0.0.1", port, binding);
-  // Do not listen on ::1 alone: nodes could then reach either us or the other program.
+  // Do not listen on ::1 alone, because nodes might then reach the program that uses 127.0.0.1.
   if (v4 == EADDRINUSE) {
     binding.state = EndpointState::taken;
     return binding;

@@ -58,13 +58,14 @@ struct EndpointBinding {
   std::string address;  // address at which other nodes reach us, if known
 };
 
-// Determines who owns the endpoint by binding it, never by comparing names. If a name has several
-// addresses, the lowest one decides, so that two hosts with the same name do not both own it. If
-// the endpoint is an address or localhost, only that address is bound. If it is a name of this
-// host, all addresses are bound, because other nodes may resolve the name differently.
+// Determines whether this node owns the endpoint by binding it, never by comparing names. If a name
+// has several addresses, the lowest one decides, so that two hosts with the same name do not both
+// own it. If the endpoint is an address or localhost, only that address is bound. If it is a name
+// of this host, all addresses are bound, because other nodes may resolve the name differently.
 [[nodiscard]] EndpointBinding bind_endpoint(const EndpointPlace& place);
 
-// For a node that must host the rendezvous although the address is not local.
+// Listens on all addresses, for a node that must host the rendezvous although the address is not
+// local.
 [[nodiscard]] Result<EndpointBinding> bind_everywhere(std::uint16_t port);
 
 }  // namespace muster

@@ -18,8 +18,8 @@ namespace muster {
 // used.
 [[nodiscard]] Result<void> make_state_folder(const std::string& folder);
 
-// True if the folder is on a network file system, where a call may block for minutes, or if the
-// type is unknown.
+// True if the folder is on a network file system, where a call may block for minutes, or on a file
+// system of unknown type.
 [[nodiscard]] bool is_on_network(const std::string& folder);
 
 inline constexpr std::string_view kLockSuffix = ".lock";
@@ -35,8 +35,8 @@ struct StateFile {
 
 [[nodiscard]] Result<StateFile> read_state_file(const std::string& path, std::size_t most);
 
-// Replaces the file atomically. With `durable`, the file survives a power failure once this
-// returns.
+// Replaces the file atomically. With `durable`, the new contents survive a power failure after this
+// function returns.
 [[nodiscard]] Result<void> replace_state_file(const std::string& path,
                                               const std::string& bytes,
                                               bool durable);

@@ -37,7 +37,7 @@ std::optional<Memory> RecordKeeper::recall() {
   if (!recalled.ignored.empty()) {
     say_(recalled.is_stale ? LogLevel::info : LogLevel::warning,
          recalled.ignored + "; ignoring it and joining as a new node");
-    static_cast<void>(record_->discard());  // otherwise a touch would make it look fresh
+    static_cast<void>(record_->discard());  // otherwise touch() would make the record look fresh
   }
   touch();
   return std::move(recalled.memory);

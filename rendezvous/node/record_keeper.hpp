@@ -41,7 +41,8 @@ class RecordKeeper {
   // Returns RoundRecorded or RecordFailed.
   [[nodiscard]] NodeEvent keep(const RecordRound& wanted);
 
-  // Adds the secret of the job key to the record, if there is one, and to later ones.
+  // Adds the secret of the job key to the current record, if there is one, and to all later
+  // records.
   void keep_job_key(const std::string& secret);
 
   // Removes the record. Keeps it if the node failed, because a restarted node may need it.

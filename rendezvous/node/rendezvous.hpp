@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// The events that an agent may report; node_events.hpp explains each. The implementation itself
-// produces network and clock events.
+// The events that an agent may report; node_events.hpp explains each event. The implementation
+// itself produces network and clock events.
 using AgentEvent = std::variant<WorkersGone,
                                 StoreOpened,
                                 StoreFailed,
@@ -45,9 +45,9 @@ class Rendezvous {
   // The address at which other nodes reach this node. Empty until it is known.
   [[nodiscard]] virtual const std::string& address() const = 0;
 
-  // For the static backend: opens the workers' store on the first endpoint, whose socket it shares
-  // with the rendezvous. The store accepts connections for both until store_closed is called.
-  // Error: the endpoint is not ours.
+  // For the static backend: opens the workers' store on the first endpoint. The store and the
+  // rendezvous share one socket, and the store accepts connections for both until store_closed is
+  // called. Error: the endpoint is not ours.
   [[nodiscard]] virtual Result<std::unique_ptr<StoreServer>> open_store_on_endpoint() = 0;
   virtual void store_closed() = 0;
 

@@ -33,8 +33,8 @@ constexpr Duration kEndTimeout = std::chrono::seconds(1);
 // The interval between lookups while no endpoint name has been resolved.
 constexpr Duration kNamesAgain = std::chrono::seconds(1);
 
-// Maximum number of polls for input before the deadlines are checked. Each handles 256 links, so
-// this is enough for 65,536 links.
+// Maximum number of polls for input before the deadlines are checked. Each poll handles 256 links,
+// so this is enough for 65,536 links.
 constexpr int kCatchUpMost = 256;
 
 }  // namespace
@@ -109,7 +109,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     sockets.reset();
   }
 
-  // -- turns: each has one `now`; events are handled one at a time, in order --------------------
+  // -- turns: all events of a turn are handled in order and with the same `now` -----------------
 
   template <class Work>
   void turn(Work work) {
@@ -285,7 +285,7 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
     });
   }
 
-  // Runs before the core learns of the first connection, because that is when it announces our
+  // Runs before the core learns of the first connection, because the core then announces our
   // address.
   void open_own(const std::string& reached_by) {
     auto own = open_own_listener(unbound, settings.core.local_addr, reached_by, settings.ports);

@@ -55,8 +55,9 @@ class RendezvousNode final : public Rendezvous {
   // Closes all connections immediately, like a crash.
   ~RendezvousNode() override;
 
-  // Queried for every incoming connection before a reply is sent. Must outlive the node and be set
-  // before the loop runs. If not set, every peer that can connect is admitted.
+  // `admission` is queried for every incoming connection before a reply is sent. It must outlive
+  // the node and be set before the loop runs. If it is not set, every peer that can connect is
+  // admitted.
   void set_admission(Admission* admission);
 
   void tell(AgentEvent event) override;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoundRecord: the file in which a node records accepted rounds, and the file's lock. There is one
-// for each job, host and local address. main opens it before it splits into guard and agent, so the
-// guard keeps the lock until the workers of a dead agent have exited. Resource; one thread.
+// RoundRecord: the file in which a node records accepted rounds, and the file's lock. A file
+// belongs to one job, host and local address, and to one agent at a time. main opens it before it
+// splits into guard and agent, so the guard keeps the lock until the workers of a dead agent have
+// exited. Resource; one thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -46,7 +47,7 @@ class RoundRecord {
   // Reads the record of previous agents.
   [[nodiscard]] Recalled read() const;
 
-  // Replaces the record. With `durable`, it survives a power failure once this returns.
+  // Replaces the record. With `durable`, it survives a power failure after this function returns.
   [[nodiscard]] Result<void> write(Memory memory, bool durable) const;
 
   // The interval at which to call touch() so that the record stays fresh.

@@ -37,7 +37,7 @@ struct StoreCarrier::Stream {
 
   LinkId link;
   asio::posix::stream_descriptor local;
-  std::string rest;  // bytes that the local side has not accepted; pauses reading
+  std::string rest;  // bytes not yet accepted by the local side; reading pauses meanwhile
   bool open = true;
   bool connecting = false;     // the local side is connecting to the store
   std::optional<Hello> hello;  // to send once our link is open
@@ -259,7 +259,7 @@ void StoreCarrier::end(const StreamPtr& stream) {
   if (!std::exchange(stream->open, false)) {
     return;
   }
-  const StreamPtr kept = stream;  // `stream` may refer to the map's element
+  const StreamPtr kept = stream;  // `stream` may be a reference into the map
   stream->local.close();
   sockets_->close(kept->link);
   streams_.erase(kept->link);

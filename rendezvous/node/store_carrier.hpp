@@ -40,7 +40,8 @@ struct CarriedStore {
 
 class StoreCarrier {
  public:
-  // Runs a callback in one iteration of the node's event loop. The output is sent at the end of it.
+  // Runs a callback in one iteration of the node's event loop. The output is sent at the end of the
+  // iteration.
   using Turn = std::function<void(const std::function<void()>&)>;
 
   StoreCarrier(asio::io_context& loop, JobTerms terms, NodeInfo self, Turn turn);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // FailureProof: decides whether the failure of a worker on this node may have ended the round. Only
-// the first failure may, and only if this node had not been asked to stop. Later failures are
-// consequences, unless an error file proves that the exception was raised earlier. A worker that
-// had lost its connection to another worker has no such proof. Its failure is the cause only if no
-// other failure is reported. NodeCore calls this for every WorkerFailedHere. Pure; value-like.
+// the first failure may have ended it, and only if this node had not been asked to stop. Later
+// failures are consequences, unless an error file proves that the exception was raised earlier. A
+// worker that had lost its connection to another worker has no such proof. Its failure is the cause
+// only if no other failure is reported. NodeCore calls this for every WorkerFailedHere. Pure;
+// value-like.
 #pragma once
 
 #include "base/time.hpp"

@@ -40,7 +40,7 @@ std::string RoundCore::check_counts() const {
   const auto in = [&](State state) {
     return count([&](const Node& node) { return node.state == state; });
   };
-  // accepts_ has a meaning only during a proposal. In all other phases, this check always passes.
+  // accepts_ is meaningful only during a proposal. In all other phases, this check always passes.
   const std::size_t accepts = phase_ != Phase::proposing ? accepts_ : count([&](const Node& node) {
     return node.accepted && is_in(*proposal_, node.info.id);
   });
@@ -88,7 +88,8 @@ std::string RoundCore::check_losses() const {
   const auto are_placed = [&](const RoundPtr& round) {
     return std::ranges::all_of(round->members, is_placed);
   };
-  // A member that is neither would be awaited but never queried, so no round could be formed.
+  // A member that is neither attached nor lost would be awaited but never queried, so no round
+  // could be formed.
   if (!are_placed(base_) || !std::ranges::all_of(accepted_, are_placed)) {
     return "a member is neither attached nor lost";
   }
@@ -219,8 +220,9 @@ std::string NodeCore::check_invariants() const {
   return first_of(link_.check_invariants(), round_.check_invariants());
 }
 
-// The cost of a full recount is proportional to the number of nodes. With few nodes, it runs after
-// each event. With many, it runs so rarely that the average cost per event remains constant.
+// The cost of a full recount is proportional to the number of nodes. With few nodes, the recount
+// runs after each event. With many nodes, it runs so rarely that the average cost per event remains
+// constant.
 void NodeCore::note_step() {
   if constexpr (kChecksInvariants) {
     constexpr std::size_t kShare = 16;

@@ -81,7 +81,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, LinkClosed>) {
           end_link(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
-          // Until its first message arrives, it is not known why the peer connected.
+          // We do not know why the peer connected until its first message arrives.
           strangers_.insert(happened.link);
           addresses_.emplace(happened.link, happened.from);
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
@@ -260,7 +260,7 @@ void NodeCore::yield(TimePoint now,
                      const NodeInfo& other,
                      NodeEffects& from_link,
                      NodeEffects& from_round) {
-  // Limits the rate, in case the other leader cannot be reached from here.
+  // Do not yield to the same leader too often, in case it cannot be reached from here.
   if (other.id == yielded_to_ && now < yielded_at_ + settings_.lease / 4) {
     return;
   }
@@ -286,7 +286,7 @@ void NodeCore::settle(TimePoint now,
     // coordinator.
     if (lead) {
       round_.lead(now, *lead, from_round);
-      if (!lead->founder) {  // a founder has already bound them
+      if (!lead->founder) {  // a founder already listens on its endpoints
         from_round.emplace_back(HostEndpoints{});
       }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NodeCore: the rendezvous state machine of one node: a follower (LinkCore) and, if the node leads,
-// a coordinator (RoundCore). rendezvous/README.md explains the rule that it follows. Stepped by
-// rendezvous/node and the simulator. Pure, single-threaded, value-like.
+// a coordinator (RoundCore). rendezvous/README.md explains the rule that prevents two concurrent
+// rounds. Stepped by rendezvous/node and the simulator. Pure, single-threaded, value-like.
 //
 // The caller
 // 1. steps NodeStarted first,
@@ -123,8 +123,8 @@ class NodeCore {
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;
   Inquiry inquiry_;
-  std::pair<NodeId, std::uint64_t> inquiry_heard_{};  // coordinator; its last inquiry whose
-                                                      // verdict we received
+  // The coordinator, and the number of its last inquiry whose verdict we received.
+  std::pair<NodeId, std::uint64_t> inquiry_heard_{};
   std::map<LinkId, Hello> parked_;  // nodes that want to join while we do not know the leader
 };
 

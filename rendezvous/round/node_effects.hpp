@@ -17,8 +17,8 @@
 
 namespace muster {
 
-// A connection in either direction. The core assigns the IDs of outgoing connections (odd), the
-// shell those of incoming ones (even, from 2). IDs are never reused. Link 0 is this node itself.
+// A connection. The core assigns odd IDs to outgoing connections, and the shell assigns even IDs,
+// from 2, to incoming connections. IDs are never reused. Link 0 is this node itself.
 using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
@@ -91,7 +91,7 @@ struct FenceWorkers {
   std::string reason;
 };
 
-// Status while we wait for a round: which nodes are present or, if we cannot connect, why not.
+// Status while we wait for a round: the nodes that are present, or why we cannot connect.
 struct ShowRollCall {
   RollCall call;
   std::string trouble;  // "cannot reach h1:29400: connection refused"; empty if none
@@ -117,7 +117,7 @@ struct LookNow {
 enum class Presence : std::uint8_t {
   answered,
   finished,  // all its workers exited successfully
-  silent,    // no messages from it
+  silent,    // no messages from the node
   late,      // alive, but has not answered
 };
 
@@ -125,7 +125,7 @@ struct NodeAnswer {
   std::string name;
   RankSpan ranks{};
   Presence presence = Presence::late;
-  Duration silent_for{};  // for late: time since the query
+  Duration silent_for{};  // time since the query, for a late node
   std::string findings{};
   bool operator==(const NodeAnswer&) const = default;
 };

@@ -23,7 +23,7 @@ struct LinkOpened {
   LinkId link = 0;
 };
 
-// The connection failed or was closed. No such event follows if the core itself closed the
+// The connection failed or was closed. No LinkClosed follows if the core itself closed the
 // connection.
 enum class LinkEnd : std::uint8_t {
   refused,      // the remote kernel reports that no process listens there
@@ -79,7 +79,7 @@ struct ListenerKnown {
   std::uint16_t port = 0;
 };
 
-// Replies to RecordRound. `round` is the accepted one.
+// Replies to RecordRound. `round` is the accepted round.
 struct RoundRecorded {
   RoundId round;
 };
@@ -115,9 +115,9 @@ struct StoreFailed {
 // whether this failure may be the cause of the round's end (failure_proof.hpp).
 struct WorkerFailedHere {
   Failed message;
-  TimePoint seen_at{};                 // time of its exit
+  TimePoint seen_at{};                 // time of the worker's exit
   std::optional<TimePoint> raised_at;  // latest time of the exception, from its error file
-  bool was_stopped = false;            // its exit is the result of a stop request
+  bool was_stopped = false;            // exited because of a stop request
   bool lost_connection = false;        // lost its connection to a worker before any stop request
 };
 

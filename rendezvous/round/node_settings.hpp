@@ -16,7 +16,8 @@ namespace muster {
 
 struct NodeSettings {
   JobTerms terms;
-  std::vector<Endpoint> endpoints;  // as typed, with ports; the owner of the first founds the job
+  // Endpoints as typed, with ports. The owner of the first endpoint founds the job.
+  std::vector<Endpoint> endpoints;
   Duration join_timeout = std::chrono::seconds(600);
   Duration last_call = std::chrono::seconds(30);
   Duration lease = std::chrono::seconds(9);
@@ -24,7 +25,7 @@ struct NodeSettings {
   bool allow_split_brain = false;
   bool records = false;                 // the shell executes RecordRound
   bool nodes_are_numbered = false;      // the platform assigns node ranks; duplicates are errors
-  std::vector<std::string> rank_order;  // names; if empty, natural order
+  std::vector<std::string> rank_order;  // node names; if empty, natural order
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
   int quick_failures = kQuickFailures;  // set on the coordinator's command line
   std::optional<Endpoint> fixed_store;  // static backend: MASTER_ADDR and MASTER_PORT as typed
@@ -45,8 +46,8 @@ struct NodeSettings {
 }
 
 // A coordinator grants leases only while it knows that a quorum followed it within this time. The
-// sum of this and fence_after is less than a lease. Nodes that abandon a coordinator do so a whole
-// lease after its last message, so the last granted lease has expired before they can start
+// sum of quorum_after and fence_after is less than a lease. Nodes that abandon a coordinator do so
+// a whole lease after its last message, so the last granted lease has expired before they can start
 // workers.
 [[nodiscard]] constexpr Duration quorum_after(Duration lease) {
   return lease / 2;

@@ -16,7 +16,7 @@ std::optional<LinkId> LinkCore::coordinator_link() const {
 
 // -- as follower ------------------------------------------------------------------------------
 
-// True if the message belongs to vouching.
+// True if the message is about vouching.
 bool NodeCore::hear_vouching(const RoundMessage& message, NodeEffects& from_link) {
   if (const auto* question = std::get_if<Vouch>(&message)) {
     from_link.emplace_back(FindOwner{*question});
@@ -62,7 +62,7 @@ void NodeCore::follow_vouching(TimePoint now, NodeEffects& from_link) {
 
 // -- as coordinator ---------------------------------------------------------------------------
 
-// True if the message belongs to vouching. Only the first member of the running round has a store.
+// True if the message is about vouching. Only the first member of the running round has a store.
 bool NodeCore::pass_vouching(LinkId link, const RoundMessage& message, NodeEffects& from_round) {
   const auto* question = std::get_if<Vouch>(&message);
   const auto* said = std::get_if<Vouched>(&message);
@@ -88,8 +88,8 @@ void NodeCore::pass_question(LinkId asker, const Vouch& question, NodeEffects& f
   make_address_book();
   const std::vector<NodeId> nodes = addresses_of_members_.find(question.client.host);
   Vouch passed = question;
-  // A client is refused once all queried nodes have denied it, so the asking node needs their
-  // number.
+  // A client is refused once all queried nodes have denied it, so the asking node needs the number
+  // of queried nodes.
   passed.asker = round_.base()->members.front().id;
   passed.asked = static_cast<std::uint32_t>(nodes.size());
   Vouched by_us{

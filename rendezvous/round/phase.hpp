@@ -13,19 +13,19 @@ namespace muster {
 
 // A new leader's knowledge of the job's past.
 struct Lead {
-  RoundPtr started;      // the last round that it was ordered to start; number 0 if none
-  RoundPtr accepted;     // a later round that it accepted; number 0 if none
+  RoundPtr started;      // the last round that the node was ordered to start; number 0 if none
+  RoundPtr accepted;     // a later round that the node accepted; number 0 if none
   RoundPtr base;         // the round before `accepted`
   bool founder = false;  // owns the first endpoint and starts the job
-  bool waited = true;    // a whole lease has passed since its last coordinator's last message
-  TimePoint in_touch_until = TimePoint::min();  // before this, no round can have been formed
-                                                // without this node
-  std::set<NodeId> gone{};                      // nodes that it had proven dead in time
+  bool waited = true;    // a whole lease has passed since the previous coordinator's last message
+  // Before this time, no round can have been formed without this node.
+  TimePoint in_touch_until = TimePoint::min();
+  std::set<NodeId> gone{};  // nodes that were proven dead in time
   Inheritance inherits{};
 };
 
-// A fresh node retries after a pause. The pause doubles from the first value up to the second, with
-// jitter.
+// A fresh node retries after a pause. The pause doubles from kSeekPauseFirst up to kSeekPauseMost,
+// with jitter.
 inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
 inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
 
@@ -37,15 +37,15 @@ inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(5);
 
 // How long a founder waits for a leader that claims the job but does not respond. The first limit
-// counts from the leader's last claim, the second one from its first claim. If a connection request
-// is lost, each side loses kConnectTimeout.
+// counts from the leader's last claim, the second limit from the leader's first claim. If a
+// connection request is lost, each side loses kConnectTimeout.
 inline constexpr Duration kClaimHolds = 2 * kConnectTimeout;
 inline constexpr Duration kClaimsHoldMost = 12 * kClaimHolds;
 
 // The minimum interval between roll calls to waiting nodes. They are sent only after changes.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 
-// How long the other nodes wait for a newcomer to accept.
+// How long the other nodes wait for a newcomer to accept a proposal.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 
 // How long a failed job waits for evidence of its root cause, and how long a finished job waits

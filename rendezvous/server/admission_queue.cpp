@@ -16,8 +16,8 @@ namespace muster {
 
 namespace {
 
-// True if the peer is still the one for which admission was requested. Otherwise a client could
-// disconnect after the query, and the answer would apply to the next owner of its port.
+// True if the connection is still open. Otherwise the client may have disconnected after the query,
+// and the answer may apply to the next owner of its port.
 bool is_connected(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -56,7 +56,7 @@ void AdmissionQueue::refuse_oldest() {
               failure(Errc::not_possible, "too many connections are waiting for admission"));
 }
 
-// All have the same timeout, so the timeout of the oldest one is the first to expire.
+// All connections have the same timeout, so the oldest connection's timeout expires first.
 std::optional<TimePoint> AdmissionQueue::next_deadline() const {
   return asked_.empty() ? std::nullopt : std::optional(asked_.begin()->second.deadline);
 }
@@ -69,7 +69,7 @@ void AdmissionQueue::expire(TimePoint now) {
 
 void AdmissionQueue::take_answer(Ticket ticket, Result<void> answer) {
   auto asked = asked_.extract(ticket);
-  if (asked.empty()) {  // it was closed or refused in the meantime
+  if (asked.empty()) {  // the connection was closed or refused in the meantime
     return;
   }
   if (answer && !is_connected(asked.mapped().fd)) {

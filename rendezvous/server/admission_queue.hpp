@@ -37,8 +37,8 @@ class AdmissionQueue {
   // destroyed.
   void ask(Ticket ticket, int fd, TimePoint now, AdmissionAnswer answer);
 
-  // Returns the log line for the refused connection `fd`, if the rate limit allows one. None if the
-  // peer closed the connection.
+  // Returns the log line for the refused connection `fd`, if the rate limit allows one. nullopt if
+  // the peer closed the connection.
   [[nodiscard]] std::optional<std::string> note_refusal(int fd, const Error& why, TimePoint now);
 
   void forget(Ticket ticket) { asked_.erase(ticket); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Protects a listener when the process runs out of descriptors. Strangers may use only some of the
-// descriptors. If none is free, new connections wait in the backlog until another connection
-// closes. Value type.
+// descriptors. If no descriptor is free, new connections wait in the backlog until another
+// connection closes. Value type.
 #pragma once
 
 #include "base/time.hpp"

@@ -19,7 +19,7 @@ namespace {
 constexpr int kBacklog = 65535;
 
 void set_flag(int fd, int level, int name, int value) {
-  // These options cannot fail on a TCP socket, and the socket works without them.
+  // Setting these options cannot fail on a TCP socket, and the socket works without them.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
 }
 

@@ -15,13 +15,13 @@
 namespace muster {
 
 // A non-blocking socket that listens on a numeric address. "::" includes IPv4, and means 0.0.0.0 on
-// a host without IPv6. Errors: usage, for a name; system, with advice.
+// a host without IPv6. Errors: usage, if the address is a name; system, with advice.
 [[nodiscard]] Result<UniqueFd> listen_on(const std::string& address, std::uint16_t port);
 
-// The same, but on the first free port in the range.
+// Like listen_on, but uses the first free port in the range.
 [[nodiscard]] Result<UniqueFd> listen_in_range(const std::string& address, PortRange range);
 
-// The same, but the error is an errno, for callers that distinguish the reasons.
+// Like listen_on, but the error is an errno, for callers that distinguish the reasons.
 [[nodiscard]] std::expected<UniqueFd, int> try_listen(const SocketAddress& address);
 
 // Creates a non-blocking socket that is not bound yet. listen_with binds it and makes it listen.

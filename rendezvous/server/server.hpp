@@ -26,7 +26,7 @@ class StoreServer {
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
                                                                  const std::string& address,
                                                                  std::uint16_t port);
-  // The same, with a socket that is already listening.
+  // Like the function above, but uses a socket that is already listening.
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> open(asio::io_context& loop,
                                                                  UniqueFd listener);
   StoreServer(const StoreServer&) = delete;
@@ -41,13 +41,12 @@ class StoreServer {
   // valid request (such as port scanners) are closed silently.
   void set_notice(std::function<void(const std::string&)> notice);
 
-  // Queried for each client before a reply is sent. Must outlive the server. If not set, every
-  // client is admitted.
+  // `admission` is queried for each client before a reply is sent. It must outlive the server. If
+  // it is not set, every client is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {});
 
   // Called on the loop with each connection whose first byte shows that it is from a node
-  // (kRoundDialect), and all bytes read so far. If not set, such a connection is closed like an
-  // invalid one.
+  // (kRoundDialect), and all bytes read so far. If not set, such a connection is closed as invalid.
   void set_adopter(std::function<void(UniqueFd, std::string)> adopter);
 
  private:

@@ -281,7 +281,7 @@ void ServerCore::forget(SessionId id) {
   note_step();
 }
 
-// The replies of the session being served share one buffer, which keeps its memory.
+// All sessions share one reply buffer. It is lent to the session being served and keeps its memory.
 void ServerCore::lend_buffer(Session& session) {
   if (session.unsent.empty()) {
     session.unsent.swap(spare_);

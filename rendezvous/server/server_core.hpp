@@ -55,11 +55,11 @@ class ServerCore {
   // or the cleanup after a session.
   [[nodiscard]] bool has_work() const { return store_.has_backlog() || !unfinished_.empty(); }
 
-  // Does one turn of this work (ServerLimits::turn_units).
+  // Does one turn of the remaining work (ServerLimits::turn_units).
   void advance();
 
   // Sessions that other sessions or advance() have affected: they have output, must be closed, or
-  // may want input again. Each is listed once.
+  // may want input again. Each session is listed once.
   [[nodiscard]] std::vector<SessionId> take_touched();
 
   [[nodiscard]] const StoreCore& store() const { return store_; }
@@ -88,7 +88,7 @@ class ServerCore {
     std::string closing;
     bool open = false;
     bool touched = false;
-    bool unfinished = false;  // its next request is in unfinished_
+    bool unfinished = false;  // the session's next request is in unfinished_
   };
 
   // The rest of a request whose bytes are at the start of its session's input. If `end` is 0, no
@@ -130,7 +130,7 @@ class ServerCore {
   std::vector<Session> sessions_;
   std::vector<SessionId> free_;
   std::vector<SessionId> touched_;
-  std::deque<Unfinished> unfinished_;  // served in turn
+  std::deque<Unfinished> unfinished_;  // served round-robin
   std::vector<Push> pushes_;
   // Pushes for sessions with an unfinished request. They must not interrupt the reply to that
   // request, so they are sent after it.

@@ -93,9 +93,9 @@ std::string ServerCore::check_invariants() const {
   return store_.check_invariants();
 }
 
-// The cost of a full recount is proportional to the number of sessions and keys. With few of them,
-// it runs after each step. With many, it runs so rarely that the average cost per step remains
-// constant.
+// The cost of a full recount is proportional to the number of sessions and keys. With few sessions
+// and keys, the recount runs after each step. With many, it runs so rarely that the average cost
+// per step remains constant.
 void ServerCore::note_step() {
   if constexpr (kChecksInvariants) {
     constexpr std::uint64_t kShare = 16;

@@ -25,8 +25,8 @@ namespace {
 constexpr std::size_t kReadBytes = 128UL * 1024;
 constexpr int kEventsAtOnce = 256;
 
-// Maximum duration of one serve call, so that other users of the loop can run. The other two limit
-// the work per socket in one call.
+// Maximum duration of one serve call, so that other users of the loop can run. The next two
+// constants limit the work per socket in one call.
 constexpr Duration kTurn = std::chrono::milliseconds(2);
 constexpr int kAcceptsPerRound = 64;
 constexpr int kSendsPerRound = 4;
@@ -44,7 +44,8 @@ constexpr Duration kCrowdedPause = std::chrono::milliseconds(500);
 // Returning less memory than this is not worth the time to walk the heap.
 constexpr std::uint64_t kReturnedBytesMin = 16UL * 1024 * 1024;
 
-// No session has these tags, because a session's tag has a non-zero generation in its upper half.
+// Sessions never use these tags, because a session's tag has a non-zero generation in its upper
+// half.
 constexpr std::uint64_t kListenerTag = 0;
 constexpr std::uint64_t kWorkTag = 1;
 
@@ -165,7 +166,7 @@ void SessionSockets::handle(const epoll_event& event) {
     return;
   }
   if (connections_[id].standing == Standing::asking) {
-    drop(id);  // only hangups are watched, so this is one
+    drop(id);  // only hangups are watched, so the client has hung up
     return;
   }
   if (core_.wants_input(id) && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
@@ -424,8 +425,8 @@ void SessionSockets::control(int operation, int fd, std::uint32_t events, std::u
   epoll_event event{};
   event.events = events;
   event.data.u64 = tag;
-  // This fails only if memory or the limit on epoll watches is exhausted. There is no recovery from
-  // that.
+  // This fails only if memory or the limit on epoll watches is exhausted, and neither is
+  // recoverable.
   MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
 }
 

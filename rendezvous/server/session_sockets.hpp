@@ -54,9 +54,9 @@ class SessionSockets {
 
   void set_adopter(Adopter adopter) { adopter_ = std::move(adopter); }
 
-  // Queried for each client after its first bytes have arrived. No reply is sent before the client
-  // is admitted. Not used for nodes, which the adopter checks. Must outlive the sockets. If not
-  // set, every client is admitted.
+  // `admission` is queried for each client after its first bytes have arrived. No reply is sent
+  // before the client is admitted. It is not queried for nodes, because the adopter checks them. It
+  // must outlive the sockets. If it is not set, every client is admitted.
   void set_admission(Admission* admission, const AdmissionLimits& limits = {}) {
     admissions_.set_admission(admission, limits);
   }
@@ -89,7 +89,7 @@ class SessionSockets {
     std::uint32_t generation = 0;  // distinguishes events of an earlier connection in this slot
     std::uint32_t armed = 0;       // the registered epoll events
     Standing standing = Standing::silent;
-    Ticket ticket = 0;  // its key in silent_ or admissions_
+    Ticket ticket = 0;  // the connection's key in silent_ or admissions_
   };
 
   SessionSockets(UniqueFd listener, UniqueFd epoll, UniqueFd work);

@@ -30,7 +30,7 @@ struct Extras {
 struct Entry {
   std::string value;
   bool exists = false;     // has a value; a queue or waiters alone do not count
-  std::uint64_t born = 0;  // the number of listings (LIST_KEYS) that began before it got a value
+  std::uint64_t born = 0;  // number of LIST_KEYS requests that began before the key got a value
   std::unique_ptr<Extras> extras;
 
   [[nodiscard]] Extras& make_extras() {

@@ -129,7 +129,7 @@ Result<void> StoreCore::add(const Request& request, Turn& turn) {
   if (auto room = fits(request.key.size() + kEntryCost + sizeof(DecimalText)); !room) {
     return room;
   }
-  // Only an existing value can be refused below, so a refusal leaves no empty entry behind.
+  // Only an ADD to an existing value can fail below, so an error leaves no empty entry behind.
   auto& node = node_for(request.key, turn);
   std::int64_t number = 0;
   if (node.second.exists) {

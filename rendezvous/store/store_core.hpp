@@ -51,8 +51,7 @@ class StoreCore {
   // Renews the budget (ServerLimits::turn_units) for the work of the following calls.
   void begin_turn() { budget_ = TurnBudget(limits_.turn_units); }
 
-  // Works off the backlog within the turn's budget: wakes pending waiters and frees cancelled
-  // waits.
+  // Reduces the backlog within the turn's budget: wakes pending waiters and frees cancelled waits.
   void advance(std::vector<Push>& pushes);
 
   [[nodiscard]] bool has_backlog() const { return waits_.has_backlog(); }
@@ -130,7 +129,7 @@ class StoreCore {
                      std::string_view old_value,
                      Turn& turn);
 
-  // Returns the entry of a key, which is created if it does not exist.
+  // Returns the entry of a key. Creates the entry if it does not exist.
   [[nodiscard]] KeyMap::value_type& node_for(std::string_view key, Turn& turn);
   // Charges the budget for work that a client could repeat with many small requests in one read.
   void spend(std::uint64_t units, Turn& turn);

@@ -42,7 +42,7 @@ void StoreCore::forget(SessionId session) {
   watched_.erase(mine);
 }
 
-// A key that arrives while the rest of the request waits for its turn counts as present.
+// A key that is set while the rest of the request waits for its turn counts as present.
 Result<void> StoreCore::wait(Request& request, Turn& turn) {
   const auto before = partial_.find(turn.session);
   WaitId id = 0;
@@ -51,7 +51,7 @@ Result<void> StoreCore::wait(Request& request, Turn& turn) {
     partial_.erase(before);
   }
   if (auto waits = wait_for(request, id, turn); !waits) [[unlikely]] {
-    // A refused request leaves no wait behind, although earlier turns may have opened it.
+    // A refused request must leave no wait behind, even if an earlier turn opened one.
     if (id != 0) {
       waits_.cancel(turn.session, id);
       clean();
@@ -146,7 +146,7 @@ Result<void> StoreCore::barrier(const Request& request, Turn& turn) {
     return {};
   }
   WaitId id = 0;
-  // add_key() may be refused, so change the counter only after it.
+  // add_key() may fail, so change the counter only afterwards.
   if (auto waits = add_key(request.key, id, turn); !waits) {
     return waits;
   }

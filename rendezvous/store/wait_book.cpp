@@ -19,7 +19,7 @@ WaitId WaitBook::open(SessionId session) {
   const WaitId id = next_id_++;
   Mine& mine = by_session_[session];
   // The session has no other waits, and may be a new client that reuses the id of an earlier one. A
-  // new number distinguishes their waits (is_cancelled).
+  // new number distinguishes the waits of the two clients (is_cancelled).
   if (mine.waits.empty()) {
     mine.number = next_number_++;
   }
@@ -47,7 +47,7 @@ bool WaitBook::seal(WaitId id, TurnBudget& budget) {
   const auto at = waits_.find(id);
   MUSTER_CHECK(at != waits_.end());
   at->second.sealed = true;
-  // Keys that arrived while the request waited for its turn did not end the wait (arrived).
+  // Keys that were set while the request waited for its turn did not end the wait (arrived).
   const bool over = at->second.missing == 0;
   if (over) {
     finish(at, budget);
@@ -89,7 +89,7 @@ bool WaitBook::prune_first(Extras& extras, TurnBudget& budget) const {
     if (budget.used_up()) {
       return false;
     }
-    // The wait still lists this key. clean_next() removes it there later.
+    // The wait still lists this key. clean_next() removes the key from the wait later.
     extras.waiters.erase(extras.waiters.begin());
     budget.spend(1);
   }
@@ -127,7 +127,7 @@ void WaitBook::arrived(WaitId id, TurnBudget& budget, std::vector<Push>& out) {
 }
 
 void WaitBook::finish(Waits::iterator at, TurnBudget& budget) {
-  // unlist() needs the number of keys, so it runs before they are moved away.
+  // unlist() needs the number of keys, so it runs before the keys are moved away.
   unlist(at->second, at->first);
   auto& keys = at->second.keys;
   // A list of keys may take several turns to free. A single key is freed immediately.

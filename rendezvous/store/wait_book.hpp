@@ -29,7 +29,7 @@ class WaitBook {
   [[nodiscard]] WaitId open(SessionId session);
   // A key that is added several times counts several times.
   void add_key(WaitId id, KeyMap::value_type& node);
-  // True if no key is missing any more. The wait is then over, without a push.
+  // Returns true if no key is missing any more. The wait then ends without a push.
   [[nodiscard]] bool seal(WaitId id, TurnBudget& budget);
 
   // The key was created or changed, so each of its waiters waits for one fewer key.

@@ -22,7 +22,7 @@ struct Welcome {
 
 // The accepting side's reply to an Introduction. It is sent in plaintext, before any other data.
 enum class RoundReply : std::uint8_t {
-  refused,     // a Refuse follows, nothing else
+  refused,     // only a Refuse follows
   plain,       // plaintext frames follow
   sealed,      // TLS follows, with frames inside
   credential,  // TLS with the key in the MUNGE credential that follows
@@ -62,7 +62,7 @@ struct Claim {
 };
 
 // Reply to Beat. If `granted`, workers may run for another lease, counted from the time at which
-// that Beat was sent.
+// the Beat was sent.
 struct Pong {
   std::uint64_t sequence = 0;
   bool granted = false;
@@ -72,7 +72,7 @@ struct Pong {
 // The nodes that are present while a round is being formed.
 struct RollCall {
   std::int32_t present = 0;
-  std::int32_t needed = 0;           // number of nodes at which the round forms without a last call
+  std::int32_t needed = 0;           // number of nodes needed for a round without a last call
   std::vector<std::string> names;    // nodes that are present, at most kRollCallNamesMax
   std::vector<std::string> awaited;  // "node3 (silent for 4 s)", "1 more node"
   std::vector<std::string> refused;  // "node9: another job ('b', this one is 'a')"
@@ -129,7 +129,7 @@ struct Close {
   std::int32_t root_rank = -1;  // -1 if too few nodes remained; see `reason`
   std::string root_node;
   std::string root_text;
-  std::string details;  // evidence for the root cause, as sent by its node
+  std::string details;  // evidence for the root cause, from the failed rank's node
   std::int32_t others_count = 0;
   std::vector<OtherFailure> others;  // at most kOtherFailuresMax
   bool operator==(const Close&) const = default;
@@ -137,7 +137,7 @@ struct Close {
 
 inline constexpr std::size_t kOtherFailuresMax = 32;
 
-// Requests Rounds, because the Hello contains rounds that the sender does not know.
+// Requests Rounds, because the receiver's Hello contained rounds that the sender does not know.
 struct ShowRounds {
   bool operator==(const ShowRounds&) const = default;
 };

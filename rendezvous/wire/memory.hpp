@@ -15,8 +15,8 @@
 namespace muster {
 
 struct Memory {
-  RoundPtr started;         // the last round that it was ordered to start; number 0 if none
-  RoundPtr accepted;        // a later round that it accepted; number 0 if none
+  RoundPtr started;         // the last round that the node was ordered to start; number 0 if none
+  RoundPtr accepted;        // a later round that the node accepted; number 0 if none
   RoundPtr base;            // the round before `accepted`
   std::vector<NodeId> ids;  // IDs of the agents that used this file; the latest is last
   std::string owner{};      // the job and host to which the file belongs

@@ -13,7 +13,7 @@ namespace muster {
 
 enum class Purpose : std::uint8_t {
   join,   // attach the sender to the receiver
-  ask,    // only a query: which node is the receiver, and which one does it follow?
+  ask,    // query only: asks for the receiver's identity and for its leader
   carry,  // worker data follows, for the store of the round `started`
 };
 
@@ -108,7 +108,7 @@ struct Failed {
   Duration age{};
   Duration run_time{};       // from the start of the last local worker to the failure
   bool permanent = false;    // a restart cannot help: the program is not executable
-  bool exited = false;       // exited with a code rather than by a signal
+  bool exited = false;       // exited with a code and was not killed by a signal
   bool consequence = false;  // exited after a stop request, without proof of an earlier error
   std::string text;          // "exited with code 7"
   bool operator==(const Failed&) const = default;

@@ -3,14 +3,14 @@
 // "Frames"). It is incremental: the messages do not depend on how the bytes are split. One small
 // value per connection.
 //
-// The caller passes all bytes that it has, from the first undecoded one, and drops `consumed` bytes
-// regardless of the status. What it does next depends on the status:
-// - message: it uses the message and calls again.
-// - introduced: it reads introduction() or reply() and calls again, with decrypted bytes if both
+// The caller passes all bytes that are not decoded yet, and drops `consumed` bytes regardless of
+// the status. The next step depends on the status:
+// - message: use the message and call again.
+// - introduced: read introduction() or reply() and call again, with decrypted bytes if both
 //   sides agreed on TLS.
-// - need_more: it calls again once it has more bytes.
-// - foreign: it answers with refuse_version(version()) and closes the connection.
-// - broken: it closes the connection with fault() as the reason.
+// - need_more: call again once more bytes have arrived.
+// - foreign: answer with refuse_version(version()) and close the connection.
+// - broken: close the connection with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/round_limits.hpp"
@@ -59,7 +59,7 @@ class RoundDecoder {
 
   [[nodiscard]] std::uint16_t version() const { return version_; }
 
-  // After broken: what was wrong, in which message, and the limit.
+  // After `broken`: describes the error, with the message and the limit.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:

@@ -16,7 +16,7 @@
 namespace muster {
 namespace {
 
-// At most the first `most` bytes, without splitting a UTF-8 character.
+// Returns at most the first `most` bytes and does not split a UTF-8 character.
 std::string_view cut(std::string_view text, std::size_t most) {
   constexpr unsigned kMarkMask = 0xC0U;
   constexpr unsigned kMark = 0x80U;

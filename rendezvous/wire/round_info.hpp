@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// The ID of one incarnation of an agent: random, never 0. A restarted node has a new one.
+// The ID of one incarnation of an agent: random, never 0. A restarted node has a new ID.
 using NodeId = std::uint64_t;
 
 // What nodes know about one another.
@@ -18,7 +18,7 @@ struct NodeInfo {
   NodeId id = 0;
   std::string name;        // host name, for display and for the order of ranks
   std::string address;     // numeric address of the node's own listener
-  std::uint16_t port = 0;  // port of that listener
+  std::uint16_t port = 0;  // port of the listener
   std::int32_t nproc = 1;  // number of workers
   std::string role;
   std::int32_t node_rank = -1;  // requested by the user; otherwise -1
@@ -43,8 +43,8 @@ struct JobTerms {
 // store.
 struct LeaderOffer {
   bool serves_store = true;          // if false, the worker with rank 0 serves the store
-  std::vector<std::uint16_t> ports;  // on that node, reserved for all workers (--leader-ports)
-  bool is_carried = false;  // workers reach it through their own agents (--store-via=proxy)
+  std::vector<std::uint16_t> ports;  // reserved on that node for all workers (--leader-ports)
+  bool is_carried = false;  // workers reach the store through their own agents (--store-via=proxy)
   bool operator==(const LeaderOffer&) const = default;
 };
 
@@ -55,10 +55,10 @@ struct RoundId {
   auto operator<=>(const RoundId&) const = default;
 };
 
-// An agreed or proposed membership.
+// The membership of an agreed or proposed round.
 struct Round {
   RoundId id;
-  std::uint64_t job = 0;           // the node that made the first proposal; unique to the job
+  std::uint64_t job = 0;           // ID of the node that made the first proposal; unique to the job
   std::int32_t restart_count = 0;  // number of restarts of the job's workers after failures
   std::vector<NodeInfo> members;   // in group rank order
   bool operator==(const Round&) const = default;
@@ -67,10 +67,10 @@ struct Round {
 // What a restarted agent inherits from previous agents on its host. These agents and their workers
 // are dead (rendezvous/round/README.md, "Agents that are restarted").
 struct Inheritance {
-  std::uint64_t job = 0;     // Round::job of the rounds that they accepted
-  RoundId until;             // the last round that they accepted
-  std::vector<NodeId> ids;   // their IDs; empty if nothing is inherited
-  bool unconfirmed = false;  // it leads but knows rounds only from records
+  std::uint64_t job = 0;     // Round::job of the previous agents' rounds
+  RoundId until;             // the last round that the previous agents accepted
+  std::vector<NodeId> ids;   // IDs of the previous agents; empty if nothing is inherited
+  bool unconfirmed = false;  // this node leads but knows rounds only from records
   bool operator==(const Inheritance&) const = default;
 };
 
@@ -82,7 +82,7 @@ struct RankSpan {
 };
 
 // Shared, because one list is sent to thousands of nodes. Never null in a message: a missing round
-// is represented by an empty one (number 0).
+// is represented by an empty round (number 0).
 using RoundPtr = std::shared_ptr<const Round>;
 
 }  // namespace muster

@@ -3,11 +3,10 @@
 // incremental: the requests do not depend on how the bytes are split. It copies nothing. Each
 // session has its own decoder, a small value.
 //
-// The caller passes all bytes that it has, from the first undecoded one. What it does next depends
-// on the status:
-// - complete: it uses the request, drops `consumed` bytes and calls again.
-// - need_more: it calls again with the same bytes and more.
-// - broken: it closes the session with fault() as the reason.
+// The caller passes all bytes that are not decoded yet. The next step depends on the status:
+// - complete: use the request, drop `consumed` bytes and call again.
+// - need_more: call again with the same bytes and more.
+// - broken: close the session with fault() as the reason.
 #pragma once
 
 #include "rendezvous/wire/store_messages.hpp"
@@ -27,7 +26,7 @@ class StoreDecoder {
 
   [[nodiscard]] Dialect dialect() const { return dialect_; }
 
-  // After broken: what was wrong, in which request, and the limit.
+  // After `broken`: describes the error, with the request and the limit.
   [[nodiscard]] std::string fault() const;
 
   // True if the first bytes are those of a client of this protocol. Errors of other peers, such as
@@ -52,8 +51,9 @@ class StoreDecoder {
                                    std::string_view& out);
   [[nodiscard]] Status break_with(Fault fault, std::uint64_t value);
 
-  // The number of bytes of a counted request that are decoded so far; 0 if not started. Without it,
-  // a WAIT for many keys that arrives slowly would be decoded from its start for each byte.
+  // The number of bytes of a counted request that are decoded so far; 0 if not started. Without
+  // this position, a WAIT for many keys that arrives slowly would be decoded from its start for
+  // each byte.
   std::size_t position_ = 0;
   std::uint64_t strings_left_ = 0;
   std::uint64_t fault_value_ = 0;

@@ -56,7 +56,7 @@ struct Request {
   std::string_view desired = {};  // COMPARE_SET only
   std::int64_t number = 0;  // ADD: delta; BARRIER: world size; PING, VALIDATE: their 32-bit word
   std::uint64_t count = 0;  // CHECK, WAIT, MULTI_GET: keys; MULTI_SET: pairs
-  std::string_view items = {};  // these keys or pairs, still encoded; read with take_item
+  std::string_view items = {};  // the keys or pairs, still encoded; read with take_item
 };
 
 // Removes the first length-prefixed string from `items`, which the decoder has already validated.
@@ -76,7 +76,8 @@ struct RequestShape {
 // The opcode for `byte` in a dialect; nullopt if the number is not valid there.
 [[nodiscard]] std::optional<Opcode> opcode_from_wire(std::uint8_t byte, Dialect dialect);
 
-// The inverse, for code that writes requests. nullopt if the dialect lacks the request.
+// The inverse of opcode_from_wire, for code that writes requests. nullopt if the dialect lacks the
+// request.
 [[nodiscard]] std::optional<std::uint8_t> opcode_to_wire(Opcode opcode, Dialect dialect);
 
 // The name for log lines and errors, for example "MULTI_GET".

@@ -25,17 +25,17 @@ struct StoreClient {
 // `asker`, `sequence` and `asked`.
 struct Vouch {
   NodeId asker = 0;            // the node with the store
-  std::uint64_t sequence = 0;  // number of its query
+  std::uint64_t sequence = 0;  // number of the asker's query
   std::uint32_t asked = 0;     // number of nodes queried; set by the coordinator
   StoreClient client;
   bool operator==(const Vouch&) const = default;
 };
 
 enum class VouchAnswer : std::uint8_t {
-  ours,             // it belongs to this job
+  ours,             // the connection belongs to this job
   no_socket,        // this host has no such connection
-  other_user,       // it belongs to another user
-  other_process,    // it belongs to our user, but not to this job
+  other_user,       // the connection belongs to another user
+  other_process,    // the connection belongs to our user, but not to this job
   cannot_tell,      // the kernel does not report the owner
   unknown_address,  // from the coordinator: no member of the round has this address
   out_of_touch,     // from the coordinator: a member with this address is not connected

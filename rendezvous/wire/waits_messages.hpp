@@ -17,7 +17,7 @@ namespace muster {
 struct WaitSum {
   std::int32_t rank = 0;
   bool tells_step = false;
-  std::uint64_t step = 0;  // the last step that it reported
+  std::uint64_t step = 0;  // the last step that the rank reported
   std::string group;       // the same string on all ranks of the communicator
   std::uint64_t operations = 0;
   std::uint64_t waits = 0;  // operations that blocked their callers

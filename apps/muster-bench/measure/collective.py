@@ -252,7 +252,7 @@ def measure_overlap(peers, effort):
 
 
 def measure_gpu(_peers, _effort):
-    """A placeholder row, because this block does not use a GPU."""
+    """Returns a placeholder row, because this block does not use a GPU."""
     table = Table('collective-gpu', 'Overhead of our all-reduce over the bare NCCL call', 'µs',
                   ['added'], 'Measured on a GPU host by `scripts/gpu-check`.')
     table.row(n.NCCL)[0].missing = 'see gpu-check'
@@ -260,7 +260,7 @@ def measure_gpu(_peers, _effort):
 
 
 def measure_collective(peers, effort):
-    """All-reduce compared with MPI, gloo and memcpy; deaths; overlap."""
+    """Compares all-reduce with MPI, gloo and memcpy; also measures death detection and overlap."""
     tables = []
     for what, measure in (('sizes', measure_sizes), ('4 ranks', measure_more_ranks),
                           ('operations', measure_operations), ('types', measure_types),

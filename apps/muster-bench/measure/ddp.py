@@ -82,7 +82,7 @@ def calls_table(peers, effort):
 
 
 def measure_ddp(peers, effort):
-    """Steps of three models with two and four ranks; single calls."""
+    """Measures steps of three models with two and four ranks, and single calls."""
     if not peers.torch_python:
         missing = Table('ddp', 'A step of DistributedDataParallel', 'µs', list(MODELS.values()))
         for cell in missing.row(n.GLOO):

@@ -44,7 +44,7 @@ def processor_ns(pid):
 
 @contextmanager
 def two_nodes(peers, conf, *worker, per_node=1, options=((), ())):
-    """Two agents, the first of which leads, and their notes."""
+    """Runs two agents, the first of which leads. Yields the agents and the path of their notes."""
     with Scratch() as folder, ExitStack() as stack:
         notes, port = Path(folder, 'notes'), free_port()
         agents = []
@@ -141,7 +141,7 @@ def steps_table(peers, effort):
 
 
 def ratios_table(steps):
-    """The ratio of each step time to the unwatched one in the same round."""
+    """The ratio of each step time to the unwatched step time in the same round."""
     table = Table('insight-ratios', 'Step time over a job without progress calls and hang watch',
                   'ratio', ['step, mean', 'step, median'])
     bare = steps.row(n.UNWATCHED)

@@ -15,9 +15,9 @@ from .tables import Table
 FEW_WORKERS = 8
 HUNG_S = 10  # one of the other launchers hangs occasionally
 SLOW_HUNG_S = 120
-CRASHING = 8  # workers
-CRASHES = 3  # per launch
-RANKS = 8  # in the log pump benchmark
+CRASHING = 8  # number of workers
+CRASHES = 3  # number of crashes per launch
+RANKS = 8  # number of ranks in the log pump benchmark
 LINE = 100
 BLOCK = 32_000  # bytes per write of bench-floor
 

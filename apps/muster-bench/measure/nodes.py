@@ -20,7 +20,7 @@ from .tables import Table
 
 START_S = 60
 RECOVERY_S = 20
-NAP_S = 0.3  # hydra dies from SIGPIPE on shorter jobs; its time excludes this
+NAP_S = 0.3  # hydra dies from SIGPIPE on shorter jobs; its times exclude this sleep
 
 
 def free_port():
@@ -50,7 +50,7 @@ def form(peers, launcher, agents):
 
 
 def form_hydra(peers, hosts, *launcher):
-    """Runs `sleep` on each host; its time is subtracted."""
+    """Runs `sleep` on each host and subtracts its duration from the times."""
     times = time_of(peers, peers.hydra, '-launcher', *launcher, '-hosts', ','.join(hosts), '-ppn',
                     '1', '-n', len(hosts), '/bin/sleep', NAP_S)
     return [ms - NAP_S * 1000 for ms in times]
@@ -129,7 +129,7 @@ def recovery_table(peers, effort):
                   [recovery.title for recovery in RECOVERIES],
                   'An agent dies by SIGKILL together with its worker, as when a node dies, and is '
                   f'not replaced. "failed" means not within {RECOVERY_S} s.')
-    more = replace(effort, rounds=20)  # takes milliseconds with muster; slow launchers run fewer
+    more = replace(effort, rounds=20)  # muster needs milliseconds; slow launchers run fewer rounds
     for column, recovery in enumerate(RECOVERIES):
         run_column(table, column, [
             Contestant(name, bool(program),

@@ -29,8 +29,8 @@ class Rounds:
         return series[turn].get(key) if turn < len(series) else None
 
     def drop_disturbed(self, peer, key, slack):
-        """Drops, for all programs, the rounds in which this one took more than slack times its
-        best, because the host was busy. Returns the number of dropped rounds."""
+        """Drops, for all programs, the rounds in which this program took more than slack times its
+        best time, because the host was busy. Returns the number of dropped rounds."""
         figures = [self.figure(peer, turn, key) for turn in range(self.count())]
         best = min((one for one in figures if one is not None), default=None)
         slow = [turn for turn, one in enumerate(figures) if one is not None and one > slack * best]

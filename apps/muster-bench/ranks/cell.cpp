@@ -19,7 +19,7 @@ constexpr std::array kTypes{
     DType::i8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
 constexpr std::array<std::string_view, 5> kOperations{
     "all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"};
-constexpr std::size_t kPeriod = 4;              // elements
+constexpr std::size_t kPeriod = 4;              // elements after which the pattern repeats
 constexpr std::size_t kPatternBytes = 1 << 15;  // copied as one block, so a multiple of every width
 constexpr int kFirstExponent = -100;            // for f32, bf16 and f64
 constexpr int kFirstHalfExponent = -12;

@@ -22,7 +22,8 @@ enum class Timed : std::uint8_t { all_reduce, broadcast, all_gather, reduce_scat
 struct TimedCell {
   collective::DType dtype = collective::DType::f32;
   std::size_t bytes = 0;
-  int in_a_row = 1;  // without a pause; each all_reduce multiplies values by the number of ranks
+  // Repetitions without a pause; each all_reduce multiplies the values by the number of ranks.
+  int in_a_row = 1;
   int batches = 1;
   Timed operation = Timed::all_reduce;
 
@@ -46,7 +47,8 @@ struct TimedCell {
 void fill(void* data, std::size_t bytes, const std::vector<char>& pattern);
 [[nodiscard]] bool holds(const void* data, std::size_t bytes, const std::vector<char>& pattern);
 
-// `times` must not be empty. For an even number, the mean of the two middle values.
+// `times` must not be empty. For an even number of times, returns the mean of the two middle
+// values.
 [[nodiscard]] double median_of(std::vector<double> times);
 
 }  // namespace muster::bench

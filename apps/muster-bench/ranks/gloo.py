@@ -30,7 +30,7 @@ def pattern(torch, dtype, rank, ranks, sums):
 
 
 def batch(torch, dist, data, sums):
-    """The time on this rank in seconds."""
+    """Returns the time of a batch on this rank in seconds."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     data.view(-1, 4 if data.numel() % 4 == 0 else 1)[:] = \
         pattern(torch, data.dtype, rank, ranks, 0)[:4 if data.numel() % 4 == 0 else 1]
@@ -59,7 +59,7 @@ def perform(dist, operation, data, out):
 
 
 def batch_of_others(torch, dist, operation, data, times):
-    """The time on this rank in seconds, from one buffer to another, like operations.cpp."""
+    """Like batch, but from one buffer to another, as in operations.cpp."""
     rank, ranks, out = dist.get_rank(), dist.get_world_size(), torch.empty_like(data)
     to_each, scatter = operation == "all_to_all", operation == "reduce_scatter"
     for i, block in enumerate(data.view(ranks, -1)):

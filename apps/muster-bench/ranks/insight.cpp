@@ -114,7 +114,8 @@ void note(const char* file, const char* event, long long number) {
   ::close(fd);
 }
 
-// Ignores SIGTERM until it has learned of the death, because the news may arrive after the signal.
+// Ignores SIGTERM until it has learned of the death, because the notification may arrive after the
+// signal.
 int follow(const char* file) {
   std::signal(SIGTERM, SIG_IGN);
   muster::worker::Rounds rounds;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same cells as bench-ranks, over MPI, in place. Compiled with each installed MPI. Values as in
- * cell.cpp: small integers times powers of two, so that sums are exact. */
+ * Runs the same cells as bench-ranks, over MPI, in place. Compiled with each installed MPI. The
+ * values are those of cell.cpp: small integers times powers of two, so that sums are exact. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static int rank, ranks;
 struct type {
   const char* name;
   size_t width;
-  int first_exponent; /* 0: an integer */
+  int first_exponent; /* 0 for integers */
   MPI_Datatype mpi;
 };
 
@@ -101,7 +101,7 @@ static void perform(const char* operation, MPI_Datatype type, char* in, char* ou
   }
 }
 
-/* The same for other operations, from one buffer to another, as in operations.cpp. */
+/* Like batch, but for other operations, from one buffer to another, as in operations.cpp. */
 static double batch_of_others(
     const char* operation, const struct type* type, char* in, size_t bytes, int times) {
   char* const out = in + bytes;

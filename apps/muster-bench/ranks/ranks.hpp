@@ -13,7 +13,7 @@ namespace muster::bench {
 
 using Arguments = std::vector<std::string>;
 
-// Prints an error to stderr.
+// Returns true on success. Otherwise prints the error to stderr.
 [[nodiscard]] bool passed(const collective::Result<void>& done);
 
 // In-place sums, in ordinary memory or in memory from the library.

@@ -39,7 +39,7 @@ int time_sums(Communicator& comm, const Arguments& cells, bool library_owned) {
     if (cell.operation != Timed::all_reduce) {
       return batch_of_others(comm, cell);
     }
-    if (cell.bytes != held) {  // the same on all ranks
+    if (cell.bytes != held) {  // both values are equal on all ranks
       plain.reset();
       if (library_owned) {
         if (memory != nullptr && !passed(comm.free(memory))) {

@@ -33,7 +33,7 @@ WITHOUT_OTHERS = ("alone", "none")
 CALLS = [name for name, (_, _, options) in WAYS.items()
          if name not in WITHOUT_OTHERS and not options]
 STEPS = {"mlp": 40, "gpt": 4, "cnn": 4}  # per round
-HOT_CALLS = {"gloo": 20}  # per round; others 500
+HOT_CALLS = {"gloo": 20}  # per round; 500 for the other variants
 WARM_UP = 4  # steps; DDP rebuilds its buckets after the first one
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndpointDialler: connects a fresh node to all its endpoints concurrently, so that an endpoint
-// that does not answer or resolve does not delay the others. Part of LinkCore; pure, value-like.
+// EndpointDialler: connects a fresh node to all its endpoints concurrently, so that an unresponsive
+// or unresolvable endpoint does not delay the others. Part of LinkCore; pure, value-like.
 #pragma once
 
 #include "base/endpoint.hpp"
@@ -15,7 +15,7 @@
 
 namespace muster {
 
-// Delay between attempts, cut short if the previous one fails. If the first endpoint answers in
+// Delay between attempts, cut short if the previous attempt fails. If the first endpoint answers in
 // time, no other connection is opened.
 inline constexpr Duration kDialStagger = std::chrono::milliseconds(50);
 
@@ -30,7 +30,7 @@ class EndpointDialler {
   void tick(TimePoint now, LinkId& next_link, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
 
-  // The endpoint of this connection, if it is one of ours.
+  // The index of this connection's endpoint; nullopt if another component opened the connection.
   [[nodiscard]] std::optional<std::size_t> index_of(LinkId link) const;
 
   // Call when the connection is open. The caller then owns it.

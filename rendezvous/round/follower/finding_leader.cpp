@@ -76,7 +76,7 @@ bool LinkCore::needs_proof() const {
   return has_yielded() && !gone_.contains(led_by_.id);
 }
 
-// The endpoint is free now. If a leader has welcomed us in the meantime, we only listen there.
+// This node has now bound the endpoint. If a leader has welcomed us, we only listen there.
 void LinkCore::endpoint_bound(TimePoint now, NodeEffects& out) {
   hosts_ = true;
   may_host_ = false;
@@ -256,7 +256,7 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.accepted = MUSTER_MUTATE("proposals forgotten") ? RoundId{} : accepted_->id;
   hello.lost = lost_.id;
   // After a release, or if the death was proven within the lease, we have not waited for a whole
-  // lease. The last coordinator may have granted leases to other nodes just before.
+  // lease. The last coordinator may have granted leases to other nodes shortly before.
   const bool has_waited = lost_.id == 0 || (!lost_released_ && now >= turn_at_);
   hello.waited = has_waited && now >= quiet_at_;
   hello.running = work_ == Work::running || work_ == Work::ending;
@@ -356,7 +356,7 @@ void LinkCore::redirected(TimePoint now, const Redirect& redirect, NodeEffects& 
   // The other node does not know yet that its leader is unreachable.
   redirects_ = 0;
   trouble_ = fmt::format("'{}' follows a node that is unreachable", target_.name);
-  // Retry the same node, which will soon detect that.
+  // Retry the same node, which will soon detect that its leader is unreachable.
   walked_ = walked_ > 0 ? walked_ - 1 : 0;
   pause(now, jitter(kFollowPause));
 }
@@ -388,7 +388,7 @@ void LinkCore::welcomed(TimePoint now, const Welcome& welcome, NodeEffects& out)
   pause_ = kSeekPauseFirst;
   dialler_.forget_failures();
   trouble_.clear();
-  // Numbering restarts on the new connection: the Welcome is number 0 (RoundCore::attach).
+  // Message numbers restart on the new connection. The Welcome is number 0 (RoundCore::attach).
   beats_.clear();
   answered_.reset();
   heard_ = 0;

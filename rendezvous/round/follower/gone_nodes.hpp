@@ -17,7 +17,7 @@ class GoneNodes {
  public:
   explicit GoneNodes(Duration lease) : lease_(lease) {}
 
-  // `by` granted a lease that we requested at `asked`. It therefore had a quorum, and we were in
+  // `by` granted a lease that we requested at `asked`. Therefore `by` had a quorum, and we were in
   // its round.
   void note_grant(TimePoint asked, NodeId by) {
     granted_ = std::max(granted_, asked);
@@ -27,8 +27,8 @@ class GoneNodes {
   // `members` is the size of the node's round.
   void add(TimePoint now, NodeId node, std::size_t members) {
     all_.insert(node);
-    // In such a small round, at most one member remains besides us and the coordinator. It cannot
-    // have formed a later round without us that the coordinator then accepted.
+    // In such a small round, at most one member remains besides us and the coordinator. That member
+    // cannot have formed a later round without us that the coordinator then accepted.
     constexpr std::size_t kFew = 3;
     const bool stays = node == granted_by_ && members <= kFew;
     if (now < granted_ + (stays ? stays_for(lease_) : fence_after(lease_))) {

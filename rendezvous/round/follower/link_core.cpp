@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kBeatsMax = 16;  // the leases of older heartbeats have expired
 
 // Limits on the number of failures, and of failure details, that this node keeps for one round. A
-// leader keeps no more details either.
+// leader keeps the same number of details.
 constexpr std::size_t kFailuresKept = 4096;
 constexpr std::size_t kDetailsKept = kOtherFailuresMax;
 
@@ -67,7 +67,7 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
   } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // otherwise a Regroup crossed it and takes precedence
+    if (work_ == Work::finished) {  // otherwise a Regroup crossed Finished and takes precedence
       end(EndFinished{}, out);
     }
   } else if (const auto* close = std::get_if<Close>(&message)) {
@@ -100,7 +100,7 @@ void LinkCore::send_beat(TimePoint now, NodeEffects& out) {
   beat_due_ = now + beat_interval(settings_.lease);
 }
 
-// Heartbeats are answered in order. If one is skipped, its lease is never granted.
+// Heartbeats are answered in order. If a heartbeat is skipped, its lease is never granted.
 void LinkCore::take_pong(const Pong& pong, NodeEffects& out) {
   heard_ = std::max(heard_, pong.sequence);
   while (!beats_.empty() && beats_.front().first <= pong.sequence) {
@@ -231,7 +231,7 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     return;
   }
   if (std::holds_alternative<WorkersGone>(event)) {
-    // WorkersGone is also the reply to a repeated stop request. Ignore it then, because a Ready
+    // WorkersGone is also the reply to a repeated stop request. Ignore that reply, because a Ready
     // after the Accept of the next round would be read as the end of that round.
     if (work_ != Work::none) {
       workers_gone(now, out);
@@ -317,7 +317,7 @@ void LinkCore::finish(TimePoint now, NodeEffects& out) {
 }
 
 // Leave is sent twice: now, so that the other nodes regroup, and again when our workers have
-// exited, so that they can start.
+// exited, so that those nodes can start.
 void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   leaving_ = true;
   leave_reason_ = asked.reason;
@@ -401,7 +401,7 @@ void LinkCore::drop_link(NodeEffects& out) {
   link_.reset();
   dialler_.drop(out);
   answer_by_.reset();
-  beats_.clear();  // replies to them do not arrive on a new connection
+  beats_.clear();  // replies to these heartbeats cannot arrive on a new connection
 }
 
 // -- time -------------------------------------------------------------------------------------

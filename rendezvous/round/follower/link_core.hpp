@@ -44,7 +44,7 @@ class LinkCore {
 
   void tick(TimePoint now, NodeEffects& out);
   [[nodiscard]] std::optional<TimePoint> next_deadline() const;
-  [[nodiscard]] std::optional<LinkId> coordinator_link() const;  // while attached
+  [[nodiscard]] std::optional<LinkId> coordinator_link() const;  // nullopt unless attached
 
   [[nodiscard]] bool owns(LinkId link) const { return link_ == link || dialler_.index_of(link); }
 
@@ -61,7 +61,7 @@ class LinkCore {
 
   [[nodiscard]] const NodeInfo& self() const { return self_; }
 
-  // Meaningful while attached.
+  // Valid only while attached.
   [[nodiscard]] const NodeInfo& coordinator() const { return coordinator_; }
 
   [[nodiscard]] RoundId started() const { return started_->id; }
@@ -95,7 +95,7 @@ class LinkCore {
     none,
     running,
     ending,    // the workers are being stopped
-    finished,  // all exited successfully; the job is not over
+    finished,  // all workers exited successfully; the job is not over
   };
 
   struct Target {
@@ -103,7 +103,7 @@ class LinkCore {
     std::string name;
     std::string host;
     std::uint16_t port = 0;
-    std::size_t endpoint = 0;  // its index, if id is 0
+    std::size_t endpoint = 0;  // index of the endpoint, if id is 0
   };
 
   // searching (finding_leader.cpp)
@@ -189,20 +189,22 @@ class LinkCore {
   std::int32_t accepted_rank_ = 0;  // our group rank in `accepted_`, also after it has started
   RoundPtr heard_of_;               // the job's running round if we are not a member of it
   RoundId recording_;               // the round to accept as soon as it is recorded
-  Inheritance inherits_;            // from previous agents; unconfirmed if we know nothing else
-  TimePoint quiet_at_{};            // until then, those agents' leases may still be valid
+  Inheritance inherits_;            // what we inherited; unconfirmed if we know nothing else
+  TimePoint quiet_at_{};            // until then, previous agents' leases may still be valid
   Work work_ = Work::none;
   bool lost_touch_ = false;
   bool leaving_ = false;
   std::string leave_reason_;
-  std::vector<WorkerFailedHere> failures_;  // in the started round; sent after each Welcome
-  std::vector<Details> details_;            // details of failures_
+  // Failures in the started round. They are resent after each Welcome.
+  std::vector<WorkerFailedHere> failures_;
+  std::vector<Details> details_;  // details of failures_
 
   // following
   NodeInfo coordinator_;
   TimePoint last_word_{};
   TimePoint accept_sent_{};
-  std::deque<std::pair<std::uint64_t, TimePoint>> beats_;  // unanswered: sequence, time sent
+  // Sequence numbers and sending times of unanswered heartbeats.
+  std::deque<std::pair<std::uint64_t, TimePoint>> beats_;
   std::optional<TimePoint> answered_;  // the sending time of the last answered heartbeat
   std::uint64_t beat_ = 0;
   std::uint64_t heard_ = 0;

@@ -10,9 +10,9 @@
 
 namespace muster {
 
-// Acts like a node that has just lost its coordinator. That coordinator still counted our
-// predecessor, the agent that ran here before the restart, as a follower, so leases that the
-// coordinator granted may still be valid.
+// Acts like a node that has just lost its coordinator. To that coordinator, our predecessor (the
+// agent that ran here before the restart) was still a follower, so leases from the coordinator may
+// still be valid.
 void LinkCore::recall(TimePoint now, const Memory& memory, NodeEffects& out) {
   if (MUSTER_MUTATE("records ignored")) {
     return;

@@ -93,8 +93,9 @@ bool RoundCore::is_worth_following(TimePoint now, const Claim& claim) {
   return is_stronger(now, leader, claim.started, claim.has_quorum, claim.inherits);
 }
 
-// True for a leader that we know only from one of its followers. We must query it. Otherwise two
-// leaders without a quorum that each need one of the other's followers would not find each other.
+// True for a leader that we know only from one of its followers. We must query it. Otherwise, two
+// leaders without a quorum might never find each other, although each needs one of the other's
+// followers.
 bool RoundCore::is_unknown_leader(const Claim& claim) const {
   const NodeId leader = claim.coordinator.id;
   return leader != 0 && leader != self_.id && leader != claim.node.id && !nodes_.contains(leader) &&
@@ -115,8 +116,8 @@ void RoundCore::hear_claim(TimePoint now, const Hello& hello, NodeEffects& out) 
   ask_around(now, out);
 }
 
-// For a known node, returns the address that we already know. Otherwise a peer could use its id
-// with another address and make us believe that the node is dead.
+// For a known node, returns the address that we already know. Otherwise a peer could use the node's
+// id with another address and make us believe that the node is dead.
 NodeInfo RoundCore::known_as(const NodeInfo& claimed) const {
   if (const auto node = nodes_.find(claimed.id); node != nodes_.end()) {
     return node->second.info;

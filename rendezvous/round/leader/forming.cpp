@@ -85,8 +85,8 @@ void RoundCore::note_ready(TimePoint now, Node& node, const Ready& ready, NodeEf
 
 // -- enough nodes? ----------------------------------------------------------------------------
 
-// Counts the members of the last rounds that may still be running. No round may be formed without
-// them.
+// Counts the members of the last rounds whose workers may still run. No round may be formed without
+// these members.
 void RoundCore::count_expected(TimePoint now) {
   for (auto& [id, loss] : losses_) {
     loss.given_up = out_of_lease(now, id);
@@ -127,7 +127,7 @@ bool RoundCore::enough_ready(TimePoint now) {
   if (base_->id.number == 0 && accepted_.empty()) {
     return enough_founders(now, eligible_);
   }
-  enough_since_.reset();  // the last call precedes only the first round; drop a stale one
+  enough_since_.reset();  // only the first round has a last call, so drop a stale time
   return all_expected_ready(now) && quorum_is_ready();
 }
 
@@ -139,7 +139,7 @@ bool RoundCore::is_claimed(TimePoint now) const {
 }
 
 // True if the first round of the job can be formed: the maximum number of nodes is present, or the
-// minimum is present and the last call is over. A claim delays both.
+// minimum is present and the last call is over. A claim by another leader delays the first round.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
   if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
     return !is_claimed(now);

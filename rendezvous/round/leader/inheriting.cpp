@@ -25,7 +25,8 @@ Inheritance RoundCore::inheritance() const {
 
 // True if the predecessor of this node accepted the round.
 bool RoundCore::is_heir(NodeId id, const Round& round) const {
-  // The agent accepted rounds after `until` itself, so it is an ordinary member of those rounds.
+  // The agent itself accepted the rounds after `until`, so it is an ordinary member of those
+  // rounds.
   const auto found = heirs_.find(id);
   return found != heirs_.end() && round.id <= found->second && !MUSTER_MUTATE("heirs found jobs");
 }
@@ -58,7 +59,8 @@ void RoundCore::succeed(TimePoint now, const Hello& hello, NodeEffects& out) {
   heirs_.insert_or_assign(hello.node.id, hello.inherits.until);
   std::vector<NodeId> ids = hello.inherits.ids;
   for (const NodeId gone : hello.inherits.ids) {
-    // This was an earlier agent with the same record. It accepted nothing that the record lacks.
+    // This was an earlier agent with the same record. That agent accepted no round that the record
+    // lacks.
     if (const auto before = predecessors_.find(gone); before != predecessors_.end()) {
       ids.push_back(before->second.id);
     }

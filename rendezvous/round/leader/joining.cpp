@@ -67,7 +67,7 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   if (theirs.leader_ports != ours.leader_ports) {
     return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
   }
-  // 0 means that a side does not want programs to be compared.
+  // 0 means that this side does not compare programs.
   const bool is_compared =
       theirs.program != 0 && ours.program != 0 && hello.node.role == self_.role;
   if (is_compared && theirs.program != ours.program) {
@@ -147,8 +147,8 @@ void RoundCore::give_up_refused(TimePoint now, const std::string& reason, NodeEf
 
 // A node with the same program and arguments belongs to this job, but was started with other
 // options or another version of muster. A node with another program may belong to another job, and
-// a node whose node_rank is taken may be a restarted node. Refusing a node of the last two kinds
-// does not end the job.
+// a node whose node_rank is taken may be a restarted node. Refusing a node with another program or
+// a taken node_rank does not end the job.
 void RoundCore::refuse(
     TimePoint now, LinkId link, const Hello& hello, const Refuse& why, NodeEffects& out) {
   MUSTER_MARK("a node is refused");
@@ -179,7 +179,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     return;
   }
   if (phase_ == Phase::stopping && deaf_.contains(id)) {
-    out.emplace_back(CloseLink{link});  // otherwise the round would wait for it again
+    out.emplace_back(CloseLink{link});  // otherwise the round would wait for the node again
     return;
   }
   const bool is_new = !nodes_.contains(id);
@@ -264,8 +264,8 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       if (hello.started != base_->id && hello.accepted == base_->id) {
-        // The node missed Start and is sending Ready. If another Start crossed it, the node would
-        // run alone.
+        // The node missed Start and is sending Ready. If another Start crossed that Ready, the node
+        // would run alone.
         MUSTER_MARK("the order to start was lost with its connection");
         set_state(node, State::unknown);
         regroup(now, {fmt::format("node '{}' missed the start", node.info.name)}, true, out);

@@ -47,8 +47,8 @@ void keep_order(Nodes& same_place, const Nodes& previous) {
   }
   for (const NodeInfo& node : same_place) {
     if (slot_of(node.id) == std::ssize(slots)) {
-      // If exactly one agent has left, its slot is the lowest free one, so its replacement takes
-      // it. In any case, the agents that stayed keep their order.
+      // If exactly one agent has left, its slot is the lowest free slot, so its replacement takes
+      // that slot. In any case, the agents that stayed keep their order.
       const auto free = std::ranges::find(taken, false) - taken.begin();
       placed.emplace_back(free, node);
       taken[static_cast<std::size_t>(free)] = true;

@@ -19,7 +19,7 @@ namespace muster {
                                                const std::vector<std::string>& rank_order,
                                                const std::vector<NodeInfo>& previous);
 
-// The ranks of one member; empty if it is not a member.
+// The ranks on this node; empty if the node is not a member.
 [[nodiscard]] RankSpan ranks_of(const Round& round, NodeId member);
 
 // True if the listed name refers to this node: equal ignoring case, or one is the first label of

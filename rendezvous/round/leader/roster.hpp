@@ -24,15 +24,15 @@ struct Follower {
   NodeInfo info;
   LinkId link = 0;
   bool attached = false;
-  bool live = false;  // has answered since it attached
+  bool live = false;  // the node has answered since it attached
   bool accepted = false;
   bool counted = false;    // one of the nodes that can be members of a round
   bool knows_past = true;  // we know the rounds that it reported
   FollowerState state = FollowerState::unknown;
   std::uint64_t order = 0;            // order of arrival
   TimePoint heard{};                  // last message received
-  TimePoint asked{};                  // when it was sent Regroup
-  std::optional<TimePoint> evidence;  // sending time of the last Pong that it received
+  TimePoint asked{};                  // when Regroup was sent to the node
+  std::optional<TimePoint> evidence;  // sending time of the last Pong that the node received
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // unacknowledged: sequence, time sent
   std::optional<TimePoint> granted;                       // time of the last grant
 };
@@ -41,7 +41,7 @@ struct Loss {
   bool gone = false;
   TimePoint silent_since{};  // the node's lease expires one lease period later
   bool over = false;         // the lease expiry has been reported, or the node is forgotten
-  bool given_up = false;     // RoundCore no longer waits for it
+  bool given_up = false;     // RoundCore no longer waits for the node
   bool late = false;         // proven dead, but it may have been in a round unknown to us
   bool forgotten = false;    // declared dead by the user
 };

@@ -82,7 +82,7 @@ void RoundCore::yield_to(const NodeInfo& other, NodeEffects& out) {
     }
   }
   asker_.forget_all(out);
-  Asker asker = std::move(asker_);  // its link ids are never reused
+  Asker asker = std::move(asker_);  // keep the Asker, because link ids must never be reused
   *this = RoundCore(settings_, self_);
   asker_ = std::move(asker);
 }
@@ -151,7 +151,7 @@ void RoundCore::take_rounds(TimePoint now, Node& node, const Rounds& rounds, Nod
   // A node accepts a round only if it is a member, so any other answer is false.
   if (!is_its_own(rounds.started) || !is_its_own(rounds.accepted) ||
       (later && is_outsider(now, node.info.id))) {
-    return;  // knows_past stays false, so no round includes it
+    return;  // knows_past stays false, so no round includes the node
   }
   const bool is_founded =
       base_->id.number == 0 && rounds.accepted && rounds.accepted->id.number > 0;
@@ -233,7 +233,7 @@ void RoundCore::lose(TimePoint now, NodeId id, NodeEffects& out) {
   node.link = 0;
   recount(node);
   if (phase_ == Phase::proposing && is_in(*proposal_, id)) {
-    abandon(now, out);  // first, because this may make the node a member
+    abandon(now, out);  // must come first, because this may make the node a member
   }
   const bool was_leaving = node.state == State::leaving;
   set_state(node, State::unknown);
@@ -257,7 +257,7 @@ void RoundCore::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found != nodes_.end()) {
     set_state(found->second, State::unknown);
-    if (found->second.attached) {  // otherwise its link is 0, which is our own
+    if (found->second.attached) {  // otherwise the node's link is 0, which is our own link
       links_.erase(found->second.link);
     }
     nodes_.erase(found);
@@ -338,7 +338,7 @@ std::optional<LinkId> RoundCore::live_link_of(TimePoint now, NodeId id) const {
 // Finds silent nodes. Checking all nodes a few times per lease is cheap enough.
 void RoundCore::scan(TimePoint now, NodeEffects& out) {
   scan_due_ = now + settings_.lease / 16;
-  // Collect them first, because lose() may erase nodes.
+  // Collect the silent nodes first, because lose() may erase nodes.
   std::vector<NodeId> silent;
   for (const auto& [id, node] : nodes_) {
     if (node.attached && id != self_.id && node.heard + settings_.lease <= now) {
@@ -428,7 +428,7 @@ void RoundCore::tick(TimePoint now, NodeEffects& out) {
   }
   ask_around(now, out);
   if (!unchecked_endpoints_.empty() && now >= phase_since_ + kAskTimeout) {
-    unchecked_endpoints_.clear();  // the listener there does not answer: stop waiting for it
+    unchecked_endpoints_.clear();  // the listener there does not answer, so stop waiting
   }
   if (now >= scan_due_) {
     scan(now, out);

@@ -67,7 +67,7 @@ class RoundCore {
   // The connection of a follower, if it has sent a message recently.
   [[nodiscard]] std::optional<LinkId> live_link_of(TimePoint now, NodeId id) const;
 
-  // True if it may form rounds and grant leases.
+  // True if this coordinator may form rounds and grant leases.
   [[nodiscard]] bool has_quorum(TimePoint now);
 
   [[nodiscard]] RoundId started() const { return base_->id; }
@@ -79,7 +79,7 @@ class RoundCore {
   // What we inherit from previous agents. It is part of our claim to lead.
   [[nodiscard]] Inheritance inheritance() const;
 
-  // The last round started or, before that, the first one proposed. Never null.
+  // The last started round, or the first proposed round if none has started. Never null.
   [[nodiscard]] const RoundPtr& base() const { return base_; }
 
   // The connection of an attached follower.
@@ -134,8 +134,8 @@ class RoundCore {
   [[nodiscard]] bool is_heir(NodeId id, const Round& round) const;
   [[nodiscard]] bool is_forgotten(NodeId id) const;
 
-  // True if all knowledge of earlier rounds comes from records. A leader that founded the job, or
-  // that remembers it, takes precedence.
+  // True if all that we know about earlier rounds comes from records. A leader that founded the
+  // job, or that remembers it, takes precedence.
   [[nodiscard]] bool is_recalled() const { return !confirmed_ && !founder_; }
 
   void end_old_round(const Node& node, const Hello& hello, NodeEffects& out) const;
@@ -239,12 +239,12 @@ class RoundCore {
   Phase phase_ = Phase::idle;
   TimePoint phase_since_{};
   bool founder_ = false;
-  RoundPtr base_;  // the last round started or, before that, the first one proposed
+  RoundPtr base_;  // the last started round, or the first proposed round if none has started
   std::map<NodeId, std::size_t> places_;   // group ranks in base_
-  std::vector<std::int32_t> ranks_first_;  // by group rank
+  std::vector<std::int32_t> ranks_first_;  // first rank of each member, by group rank
   std::vector<RoundPtr> accepted_;         // later rounds that may have been started
   RoundPtr proposal_;
-  std::uint64_t number_ = 0;  // the highest number seen
+  std::uint64_t number_ = 0;  // the highest round number seen
   std::map<NodeId, Node> nodes_;
   std::map<LinkId, NodeId> links_;
   std::set<LinkId> dismissed_;                   // links to dismissed nodes, until they close
@@ -268,7 +268,7 @@ class RoundCore {
   std::size_t expected_ = 0;   // members awaited while gathering
   bool membership_changed_ = false;
   Regroup regroup_;        // the last Regroup sent
-  std::set<NodeId> deaf_;  // alive, but did not answer Regroup
+  std::set<NodeId> deaf_;  // live nodes that did not answer Regroup
   std::optional<TimePoint> newcomer_since_;
   std::optional<TimePoint> enough_since_;  // start of the last call, when the minimum was reached
   std::vector<Failure> failures_;
@@ -290,7 +290,7 @@ class RoundCore {
   Asker asker_;
   std::optional<NodeInfo> stronger_;
   std::optional<TimePoint> claims_since_;      // time of the first claim that takes precedence
-  TimePoint claimed_at_{};                     // time of the last such claim
+  TimePoint claimed_at_{};                     // time of the last claim that takes precedence
   std::set<NodeId> claimants_;                 // the claiming nodes, until they answer or join
   std::set<std::size_t> unchecked_endpoints_;  // endpoints where another leader may answer
 };

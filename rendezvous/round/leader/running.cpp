@@ -92,7 +92,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     losses_[id] = Loss{true, now, true, true};
     --expected_;
     links_.erase(node.link);
-    dismissed_.insert(node.link);  // do not exit before it has read Dismiss
+    dismissed_.insert(node.link);  // do not exit before the node has read Dismiss
     set_state(node, State::unknown);
     nodes_.erase(id);
   }
@@ -177,8 +177,8 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   if (!everybody_heard()) {
     return;
   }
-  // After a membership change, the failures may be consequences of a loss. They do not reduce the
-  // restart budget.
+  // After a membership change, the failures may be consequences of a loss. Such failures do not
+  // reduce the restart budget.
   if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
     const RestartDecision decision = policy_.decide(first);

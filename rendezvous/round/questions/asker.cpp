@@ -19,11 +19,11 @@ void Asker::want_endpoint(TimePoint now, std::size_t index, const Endpoint& endp
 void Asker::add(TimePoint now, Key key, const std::string& host, std::uint16_t port) {
   Target& target =
       targets_.try_emplace(key, Target{.host = host, .port = port, .due = now}).first->second;
-  target.once = false;  // a claim may have added it to be queried once
+  target.once = false;  // a claim may have added the node for a single query
 }
 
-// Used for nodes that are named in strangers' claims. Limited in number, and never replaces our own
-// targets.
+// Used for nodes that are named in strangers' claims. Such targets are limited in number and never
+// replace our own targets.
 void Asker::want_once(TimePoint now, const NodeInfo& node) {
   const auto asked = std::ranges::count_if(targets_, [](const auto& t) { return t.second.once; });
   if (static_cast<std::size_t>(asked) < kAskOnceMax) {
@@ -151,8 +151,8 @@ std::optional<AskResult> Asker::received(TimePoint now,
 }
 
 // If a node's own port refuses the connection, the node is proven dead, and this is reported. If an
-// endpoint refuses it, its node may be restarting, so retry soon at first and then less and less
-// often.
+// endpoint refuses the connection, its node may be restarting, so retry soon at first and then less
+// and less often.
 void Asker::pause_after(TimePoint now, const Key& key, Target& target, LinkEnd how) {
   if (how != LinkEnd::refused || key.first != 0) {
     target.refused_since.reset();

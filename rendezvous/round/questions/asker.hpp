@@ -23,7 +23,7 @@ struct AskResult {
   What what = What::silent;
   NodeId node = 0;             // the queried node; 0 for an endpoint
   std::size_t endpoint = 0;    // index of the queried endpoint, if node is 0
-  std::optional<Claim> claim;  // set if it answered
+  std::optional<Claim> claim;  // set if the node answered
 };
 
 inline constexpr Duration kAskInterval = std::chrono::milliseconds(250);
@@ -88,7 +88,7 @@ class Asker {
     TimePoint due{};  // time of the next query, or deadline of the pending one
     Duration soon = kAskSoonFirst;
     bool once = false;
-    // Set if an endpoint has refused all connections since that time.
+    // The time since which an endpoint has refused all connections; nullopt if it has not.
     std::optional<TimePoint> refused_since = std::nullopt;
   };
 

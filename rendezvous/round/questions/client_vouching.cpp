@@ -63,7 +63,7 @@ void ClientVouching::want(TimePoint now,
     return;
   }
   if (waiting_.empty()) {
-    // One timer repeats all queries. It starts with the first of them.
+    // One timer repeats all queries. The timer starts with the first query.
     again_ = now + vouch_again_after(lease_);
   }
   Waiting& waiting = waiting_[wanted.client];
@@ -138,7 +138,7 @@ void ClientVouching::ask_all(TimePoint now, std::optional<LinkId> to, NodeEffect
   }
 }
 
-// All have the same timeout, so the oldest client's timeout is the first to expire.
+// All clients have the same timeout, so the oldest client's timeout expires first.
 void ClientVouching::tick(TimePoint now, std::optional<LinkId> to, NodeEffects& out) {
   while (!waiting_.empty() && waiting_.begin()->second.give_up <= now) {
     const Waiting& oldest = waiting_.begin()->second;

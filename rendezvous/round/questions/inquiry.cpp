@@ -15,7 +15,8 @@ std::optional<TimePoint> Inquiry::next_deadline() const {
 }
 
 void Inquiry::drop() {
-  // number_ stays, because followers ignore a verdict whose number is not higher than the last one.
+  // number_ is kept, because followers ignore a verdict whose number is not higher than that of the
+  // last verdict.
   state_ = State::idle;
   round_ = nullptr;
   wanted_ = false;
@@ -32,10 +33,10 @@ void Inquiry::stalled(TimePoint now,
                       const InquiryMembers& members,
                       NodeEffects& out) {
   if (state_ != State::idle) {
-    return;  // it will receive the verdict of the current inquiry
+    return;  // the member will receive the verdict of the current inquiry
   }
   if (last_ &&
-      said.heard < number_) {  // it sent this before the verdict arrived, or missed the verdict
+      said.heard < number_) {  // sent before the verdict arrived, or the last verdict was lost
     out.emplace_back(SendMessage{from, last_});
     return;
   }

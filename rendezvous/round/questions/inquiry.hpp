@@ -50,8 +50,8 @@ inline constexpr std::size_t kFindingsLeast = 4096;
 // What the coordinator knows about a member of the running round.
 struct MemberContact {
   std::optional<LinkId> link{};
-  TimePoint heard{};      // time of the last message from it
-  bool finished = false;  // all of its workers exited successfully
+  TimePoint heard{};      // time of the member's last message
+  bool finished = false;  // all of the member's workers exited successfully
 };
 
 struct InquiryMembers {
