@@ -123,6 +123,14 @@ class Actions(Case):
         self.assertIn("hang: rank 0: blocked in I/O on", err)
         self.assertNotIn("cannot see this program's progress", err)
 
+    def test_with_labels_silence_since_the_start_is_no_progress(self):
+        done = subprocess.run(
+            [MUSTER, "-l", "--hang-timeout=1", "--on-hang=stop", str(HERE / "slow.py"), "silent"],
+            env=environment(str(self.folder)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(done.returncode, HUNG, done.stderr)
+        self.assertIn("hang: rank 0: blocked in I/O on", done.stderr)
+
     def test_a_program_of_which_nothing_is_seen(self):
         with subprocess.Popen(
                 [MUSTER, "--hang-timeout=1", str(HERE / "slow.py"), "silent"],

@@ -2,10 +2,13 @@
 """The first host is behind the inbound half of a sidecar: connections from other hosts arrive from
 its own machine, as a different user."""
 
+import os
 import pathlib
 import subprocess
 import sys
+import unittest
 
+import munge
 from harness import spawn
 from hosts import HostsCase
 
@@ -22,8 +25,12 @@ MESH = f"""table ip mesh {{
 
 
 class Forwarded(HostsCase):
-    def begin(self, *options, token=False):
+    def begin(self, *options, token=False, munge_key=None):
         first = self.hosts("node1", "node2")[0]
+        if munge_key:
+            os.chmod(self.folder, 0o755)
+            for host in self.net.hosts:
+                munge.Munged(self, host, munge_key)
         sidecar = spawn(self, [*first.prefix, sys.executable, SIDECAR, str(PORT), str(USER)],
                         stdout=subprocess.PIPE, text=True)
         self.assertEqual(sidecar.stdout.readline(), "ready\n")
@@ -39,6 +46,13 @@ class Forwarded(HostsCase):
 
     def test_a_token_decides_who_joins(self):
         job, nodes = self.begin("--store-via=proxy", token=True)
+        job.round(2)
+        for ended in job.finish(*nodes):
+            self.assertEqual(ended.err, "")
+
+    @unittest.skipIf(munge.missing(), munge.missing())
+    def test_munge_decides_who_joins(self):
+        job, nodes = self.begin("--store-via=proxy", "--token=munge", munge_key=os.urandom(128))
         job.round(2)
         for ended in job.finish(*nodes):
             self.assertEqual(ended.err, "")

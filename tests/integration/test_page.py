@@ -53,6 +53,7 @@ class Page(NodesCase):
         self.wait_for_count(".node:not(.left) .rank", 56)
         self.wait_for_count(".node.left", 1)
         self.assertIn(f"node{nodes.index(lost) + 1}", self.text(".node.left"))
+        self.assertRegex(self.text("#facts"), r"1\s*nodes lost")
         self.wait_for_count("#timeline rect.tl-b", 7)
         job.order(again, again.rank_of("n1"), "exit 3")
         job.round(56)

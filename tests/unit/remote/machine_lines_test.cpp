@@ -10,6 +10,9 @@ namespace {
 
 constexpr TimePoint kStart{};
 
+// Text without a line end, such as a prompt or dots, is shown within 0.2 s.
+static_assert(kUnfinishedAfter <= 200ms);
+
 struct Trial {
   // The resulting console output.
   std::string feed(std::size_t host, std::string_view bytes, int stream = 1) {
