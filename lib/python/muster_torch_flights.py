@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets muster request a dump of PyTorch's flight recorder for gloo groups from a hanging process.
 PyTorch has no external interface for gloo's recorder (for NCCL's recorder, PyTorch runs a thread
-that serves requests). muster sets MUSTER_TORCH_FLIGHTS for workers with --hang-timeout. Without it,
-or before the process creates a process group, nothing happens. A thread reads the named pipe
-<value><pid>.pipe. For each byte that it reads, it writes a dump to <value><pid>, which
+that serves requests). muster sets MUSTER_TORCH_FLIGHTS for workers with --hang-timeout. Without
+this variable, or before the process creates a process group, nothing happens. A thread reads the
+named pipe <value><pid>.pipe. For each byte that it reads, it writes a dump to <value><pid>, which
 lib/hang/torch_dump reads.
 
 This is a separate module that imports almost nothing, because every Python process of such a job
@@ -71,8 +71,8 @@ def _serve(pipe, path, dump):
 
 
 class _Finder:
-    """Delegates the lookup of one module to the other finders, and calls watch() once it is
-    loaded."""
+    """Delegates the lookup of one module to the other finders, and calls watch() once that module
+    is loaded."""
 
     def find_spec(self, name, path, target=None):
         if name != _MODULE:

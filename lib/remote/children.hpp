@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RshChildren: owns the remote shells that this process has started, and finds the one that leads
-// to a given host. Retries remote shells with transient failures until a deadline. Reaps all
-// children of the process. Resource; single-threaded, on the Poller's thread.
+// RshChildren: owns the remote shells that this process has started, and finds the remote shell
+// that leads to a given host. Retries remote shells with transient failures until a deadline. Reaps
+// all children of the process. Resource; single-threaded, on the Poller's thread.
 #pragma once
 
 #include "base/error.hpp"
@@ -36,8 +36,8 @@ class RshChildren final : public Watcher, private RshObserver {
   // Starts a remote shell and sends its setup message.
   [[nodiscard]] Result<void> start(RshChild::Place place, const SetupMessage& setup);
 
-  // Sends a frame to this host through the remote shell that leads to it. Does nothing if no such
-  // shell is running.
+  // Sends a frame to this host through the remote shell that leads to it. Does nothing if that
+  // remote shell is not running.
   void send(std::uint16_t host, RemoteFrameKind kind, std::string payload);
   void send_all(RemoteFrameKind kind, const std::string& payload);
   void close_all();

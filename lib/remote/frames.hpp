@@ -17,7 +17,7 @@ namespace muster {
 
 enum class RemoteFrameKind : std::uint8_t {
   setup = 1,     // down, first: the receiver's index and the hosts that it must start
-  start,         // down: what to run
+  start,         // down: the command to run
   signal,        // down, to all hosts: a signal number
   hello,         // up: the agent is running
   output,        // up: bytes of standard output

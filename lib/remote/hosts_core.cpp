@@ -173,8 +173,8 @@ void HostsCore::tick_reaching(TimePoint now, HostsEffects& out) {
   close(now, kUnreachable, out);
 }
 
-// If too few hosts remain, stop the job. The remaining hosts would wait for an agent that is never
-// restarted.
+// If too few hosts remain, stop the job. The remaining hosts would otherwise wait for an agent that
+// is never restarted.
 void HostsCore::lose_running(TimePoint now, const std::string& why, HostsEffects& out) {
   const std::size_t left = states_.size() - count(State::lost);
   const bool enough = left >= settings_.nodes_min;

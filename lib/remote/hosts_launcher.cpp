@@ -25,7 +25,7 @@
 namespace muster {
 namespace {
 
-constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // the same as for a local job
+constexpr Duration kConsoleTimeout = std::chrono::seconds(1);  // same timeout as for a local job
 // Limit on the pending console output of all hosts together. Each host gets a share of it.
 constexpr std::size_t kUnshownBytesMax = std::size_t{64} * 1024 * 1024;
 constexpr std::size_t kShareBytesMin = std::size_t{64} * 1024;
@@ -348,8 +348,8 @@ void HostsLauncher::start_agents() {
 }
 
 // With > log 2>&1, a host sends a single stream, so that its lines keep their order. With several
-// hosts, messages are distinguished from output by either stream or label, so one of the two must
-// be available.
+// hosts, messages are distinguished from output by either stream or label, so at least one of them
+// must be available.
 bool HostsLauncher::is_one_stream() {
   const bool is_told = setup_.request.hosts.size() == 1 || setup_.request.label;
   return is_told && &console_.sink(1) == &console_.sink(2);

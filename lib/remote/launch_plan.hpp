@@ -22,7 +22,7 @@ inline constexpr const char* kSentToken = "/dev/stdin";
 inline constexpr std::string_view kRemoteAgentFlag = "--remote-agent";
 
 // The hosts [head, end) of the list. This process starts the agent on the head, which starts the
-// others.
+// agents on the other hosts.
 struct Branch {
   std::size_t head = 0;
   std::size_t end = 0;
@@ -57,8 +57,8 @@ struct Branch {
 [[nodiscard]] SetupMessage setup_for(const HostsRequest& request, const Branch& branch);
 
 // The rendezvous endpoints: the address at which the first host was reached, and its name as typed.
-// Loopback addresses are used only if all hosts are loopback names. If the first host is the local
-// one, `caller` is its address: the source address of a connection to another host.
+// Loopback addresses are used only if all hosts are loopback names. If the first host is this host,
+// `caller` is its address: the source address of a connection to another host.
 [[nodiscard]] std::string endpoint_of(const HostsRequest& request,
                                       const HelloMessage& first,
                                       const std::string& caller);

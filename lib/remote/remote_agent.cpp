@@ -194,8 +194,8 @@ void RemoteAgent::beat() {
   }
 }
 
-// Prints errors to standard error. The other end shows them if this process exits without an
-// answer.
+// Prints errors to standard error. The process that started the remote shell shows them if this
+// process exits without answering.
 void RemoteAgent::fail(const std::string& why) {
   write_within(2, why + "\n", kMessageTimeout);
   broken_ = true;
@@ -375,7 +375,7 @@ void RemoteAgent::watch_streams() {
 void RemoteAgent::read_stream(Stream& stream) {
   std::array<char, kReadBytes> bytes;
   if (credit_ == 0) {
-    return;  // the other stream has used up the credit
+    return;  // another stream has used up the credit
   }
   const auto count = ::read(stream.fd.get(), bytes.data(), std::min(bytes.size(), credit_));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -392,7 +392,7 @@ void RemoteAgent::read_stream(Stream& stream) {
 }
 
 // The launcher kills its descendants before it exits, so no process can write to its pipes any
-// more. What remains in the pipes is bounded by their size and is sent without credit.
+// more. The remaining output is limited by the size of the pipes and is sent without credit.
 void RemoteAgent::launcher_ended(pid_t pid, ExitStatus status) {
   if (pid != launcher_ || ended_) {
     return;

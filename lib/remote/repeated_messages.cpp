@@ -9,8 +9,8 @@ constexpr std::string_view kContinued = "  ";
 
 constexpr std::string_view kInterrupted = "muster: interrupted by ";
 
-// Removes the sender's pid. The sender is a different local process on each host, so with the pid,
-// equal messages would differ.
+// Removes the sender's pid. The pid is different on each host, so it would make identical messages
+// look different.
 std::string_view without_sender(std::string_view line) {
   const auto sender = line.find(" from pid ");
   return line.starts_with(kInterrupted) ? line.substr(0, sender) : line;

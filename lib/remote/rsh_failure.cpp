@@ -18,7 +18,7 @@ constexpr std::size_t kLineBytesShown = 300;
 constexpr int kNotFound = 127;
 constexpr int kNotExecutable = 126;
 constexpr int kSshFailed = 255;
-constexpr int kOtherFailed = 1;  // kubectl exec, docker exec
+constexpr int kOtherFailed = 1;  // used by kubectl exec and docker exec
 constexpr Duration kFirstPause = std::chrono::milliseconds(500);
 constexpr int kDoublingsMax = 3;
 

@@ -8,8 +8,9 @@
 
 namespace muster {
 
-// Returns $PWD if it is the current directory, because other hosts may know it only by its path
-// through symlinks and automounts. Otherwise returns the kernel's path, or "/" if there is none.
+// Returns $PWD if it is the current directory, because on other hosts the directory may be
+// reachable only by that path (symlinks, automounts). Otherwise returns the kernel's path, or "/"
+// if there is none.
 [[nodiscard]] std::string working_folder(const Environ& environ);
 
 }  // namespace muster

@@ -39,7 +39,7 @@ bool wait_readable(int fd, TimePoint until) {
   }
 }
 
-// A signal handler interrupts a blocked connect() and leaves the socket unconnected, so retry.
+// A signal handler that interrupts a blocked connect() leaves the socket unconnected, so retry.
 bool connect_to(int fd, const UnixAddress& address, TimePoint until) {
   while (::connect(fd, address.raw(), address.size) != 0) {
     if (errno != EINTR || steady_now() >= until) {

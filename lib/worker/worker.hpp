@@ -46,7 +46,7 @@ struct NodeRanks {
   int count = 0;
 };
 
-// The new members.
+// The members of the job in a round.
 struct Round {
   std::uint64_t epoch = 0;
   int rank = 0;

@@ -55,8 +55,9 @@ void DeathThread::watch() {
       any_died = any_died || (watches.back().value & kOwnerDied) != 0;
     }
     if (any_died) {
-      // The word of a dead worker stays marked until it is assigned to another worker, so this may
-      // report the same death again. The reader keeps track of the deaths that it has already seen.
+      // The liveness word of a dead worker stays marked until it is assigned to another worker, so
+      // this thread may report a death more than once. DeathWatch ignores deaths that it has
+      // already seen.
       const std::uint64_t one = 1;
       [[maybe_unused]] const auto written = ::write(news_fd_, &one, sizeof(one));
     }

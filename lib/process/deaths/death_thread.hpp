@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeathThread: the launcher's only thread besides the loop's thread. A change to a futex word does
-// not make a descriptor readable, so this thread waits on the workers' words (futex_waitv) and
+// DeathThread: the launcher's only thread besides the event loop's thread. A change to a futex word
+// does not make a descriptor readable, so this thread waits on the workers' words (futex_waitv) and
 // signals an eventfd when a word shows that its owner died. It only reads the words and makes no
 // decisions. Started when the first worker requests a liveness word; resource.
 #pragma once

@@ -27,10 +27,10 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr std::size_t kStatBytesMax = 4096;
 
-// The page is sealed, because a worker that shrank it would kill us with SIGBUS.
+// Seal the page, because a worker that shrinks it would crash this process with SIGBUS.
 UniqueFd make_page() {
   UniqueFd fd(::memfd_create("muster-life", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  // F_SEAL_SEAL also prevents workers from sealing it against writing.
+  // F_SEAL_SEAL also prevents workers from adding a write seal.
   const bool made = fd && ::ftruncate(fd.get(), kLivenessPageBytes) == 0 &&
                     ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
   return made ? std::move(fd) : UniqueFd();
@@ -91,8 +91,8 @@ std::optional<Ending> ending_of(pid_t pid) {
 // signal.
 std::optional<ExitStatus> parse_dying(std::string_view stat) {
   const std::string_view state = from_field(stat, kStateField);
-  // Also 0 if we lack permission: the kernel shows this field only to processes that may trace this
-  // one. The death is then detected when the process is reaped.
+  // The field is also 0 if we lack permission: the kernel shows it only to processes that may trace
+  // the dying process. Its death is then detected when it is reaped.
   const auto found = number_in(from_field(stat, kExitCodeField));
   if (!found || *found <= 0 || *found > INT_MAX || state.front() == 'T' || state.front() == 't') {
     return std::nullopt;
@@ -126,8 +126,8 @@ DeathWatch::~DeathWatch() {
   }
 }
 
-// Called when the first worker requests a liveness word. If it returns false, the worker gets no
-// liveness word, and its death is detected only when it is reaped.
+// Called when the first worker requests a liveness word. Returns false if liveness words are not
+// available. A worker's death is then detected only when the worker is reaped.
 bool DeathWatch::begin() {
   if (std::exchange(begun_, true)) {
     return thread_ != nullptr;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeathWatch: detects that a worker that uses the collective library is dying before it can be
-// reaped, because the kernel first frees the worker's memory (0.1 s per GiB). Workers request a
-// liveness word over a socket (base/liveness_page.hpp). The word is only a hint: /proc shows
-// whether and why a worker is dying. If the kernel, namespaces or limits do not allow this, deaths
-// are detected when workers are reaped. Part of LinuxRunner, on its thread. Resource.
+// DeathWatch: detects that a worker is dying before it can be reaped. This works for workers that
+// use the collective library. Reaping takes longer because the kernel first frees the worker's
+// memory (0.1 s per GiB). Workers request a liveness word over a socket (base/liveness_page.hpp).
+// The word is only a hint: /proc shows whether and why a worker is dying. If the kernel, namespaces
+// or limits do not allow this, deaths are detected when workers are reaped. Part of LinuxRunner, on
+// its thread. Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -39,7 +40,7 @@ class DeathWatch final : public Watcher {
   void on_ready() override;
 
   // Workers that hold a liveness word and have started to die from a failure since the last call.
-  // Each is returned once.
+  // Each worker is returned only once.
   [[nodiscard]] std::vector<Dying> take_dying();
 
   // Call note_failure and reaped before the launcher reports the exit, so that the remaining
@@ -75,8 +76,8 @@ class DeathWatch final : public Watcher {
 
 // A process that is exiting but has not been reaped.
 struct Ending {
-  // None if it exits with 0. Also none if the kernel shows the status only after reaping, because
-  // the process belongs to another user or cannot be traced.
+  // None if the process exits with 0. Also none if the kernel shows the status only after reaping,
+  // because the process belongs to another user or cannot be traced.
   std::optional<ExitStatus> failure;
   bool operator==(const Ending&) const = default;
 };

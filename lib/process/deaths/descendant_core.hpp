@@ -52,8 +52,8 @@ struct DescendantEnd {
 
 class DescendantCore {
  public:
-  // The local rank of the worker that started a process whose parent has exited; none if no worker
-  // did.
+  // Finds the worker that an orphaned process descends from, and returns the worker's local rank;
+  // none if the process does not descend from a worker.
   using OwnerOfOrphan = std::function<std::optional<int>(const ProcessRow&)>;
 
   // `reaper`: the process that adopts orphans; `most`: the maximum number of watched processes.
@@ -69,21 +69,21 @@ class DescendantCore {
                                              std::span<const ProcessRow> rows,
                                              const OwnerOfOrphan& owner);
 
-  // Returns the exit if it is a failure. Removes the process.
+  // Removes the process. Returns the process's exit if the exit is a failure.
   [[nodiscard]] std::optional<DescendantEnd> note_end(TimePoint now,
                                                       pid_t pid,
                                                       const std::optional<ExitStatus>& status);
 
-  // The worker with this local rank; 0 if there is none.
+  // The pid of the worker with this local rank; 0 if there is no such worker.
   [[nodiscard]] pid_t worker(int local_rank) const;
 
   [[nodiscard]] bool knows(pid_t pid) const {
     return workers_.contains(pid) || descendants_.contains(pid);
   }
 
-  // The owner of a process that died before it was seen and whose parent is also dead. This is the
-  // worker that leads its group, or else the worker with the lowest local rank. None once any
-  // worker has exited, because the process may have belonged to that worker.
+  // The local rank of the worker that owned an orphan, for an orphan that died before a scan found
+  // it. This is the worker that leads the orphan's group, or else the worker with the lowest local
+  // rank. None once any worker has exited, because the process may have belonged to that worker.
   [[nodiscard]] std::optional<int> owner_of_dead(pid_t group) const;
 
   // True if some processes could not be watched.

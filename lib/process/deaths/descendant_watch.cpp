@@ -36,7 +36,7 @@ namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(50);
 
-// After a scan, waits this many times the scan's CPU time before the next one. Scans thus use at
+// The delay before the next scan is this multiple of the last scan's CPU time. Scans thus use at
 // most 1% of one CPU, however many threads the program has.
 constexpr int kLookShare = 100;
 
@@ -47,7 +47,7 @@ UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
 }
 
-// Mirrors the struct in <linux/pidfd.h> of Linux 6.15 (its first version).
+// Mirrors struct pidfd_info from <linux/pidfd.h> in Linux 6.15, up to PIDFD_INFO_SIZE_VER0.
 struct PidfdInfo {
   std::uint64_t mask = 0;
   std::uint64_t cgroup = 0;
@@ -88,8 +88,8 @@ std::string stat_of(pid_t pid) {
   return read_proc_file("/proc/" + std::to_string(pid) + "/stat", kMemberStatBytesMax);
 }
 
-// Checks one of our children without reaping it. If a whole process group was killed, this reports
-// each member as dying, even before it has exited.
+// Checks one of our children without reaping it. If a whole process group was killed, this function
+// reports each member of the group as dying, even before the member has exited.
 bool is_ending(pid_t pid) {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -222,8 +222,9 @@ void DescendantWatch::Impl::take_dead_orphans() {
   take(steady_now(), rows);
 }
 
-// Excludes our own helper processes: their environment has no worker's RANK. A dead process has no
-// environment, so its group decides: a helper leads its own group, but an orphaned daemon does not.
+// Excludes our own helper processes, whose environment does not contain a worker's RANK. The
+// environment of a dead process is gone, so its process group is checked instead: a helper leads
+// its own group, but an orphaned daemon does not.
 std::optional<int> DescendantWatch::Impl::owner_of_orphan(const ProcessRow& row) const {
   if (row.state == 'Z') {
     return row.pid == row.group ? std::nullopt : core.owner_of_dead(row.group);
@@ -275,7 +276,7 @@ void DescendantWatch::Impl::note_end(pid_t pid) {
     return;
   }
   if (still_there) {
-    end->command = row->command;  // the process may have renamed itself since then
+    end->command = row->command;  // the process may have renamed itself since the last scan
   }
   ask_about_memory(*end);
   failures.push_back(std::move(*end));
@@ -299,8 +300,8 @@ void DescendantWatch::Impl::ask_about_memory(DescendantEnd& end) const {
   }
 }
 
-// If the worker is exiting too, only its own exit is reported, because its children may have died
-// as a result.
+// If the worker is exiting too, only the worker's exit is reported, because its children may have
+// died as a result of it.
 void DescendantWatch::Impl::tell() {
   tell_posted = false;
   for (const DescendantEnd& one : std::exchange(failures, {})) {

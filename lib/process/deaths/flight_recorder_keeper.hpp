@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // FlightRecorderKeeper: holds the flight recorders of workers that use the collective library
 // (base/liveness_page.hpp), so that `musterctl flights PID` can read them after all workers were
-// killed. Never reads them itself. Part of LinuxRunner, on its thread. Resource.
+// killed. The keeper itself never reads the recorders. Part of LinuxRunner, on its thread.
+// Resource.
 #pragma once
 
 #include "base/fd.hpp"
@@ -14,8 +15,9 @@
 
 namespace muster {
 
-// Maximum number of recorders. Each communicator has one, regardless of the number of workers.
-// Beyond the limit, the keeper drops the oldest recorder, but never that of the first communicator.
+// Maximum number of recorders. Each communicator has one recorder, regardless of the number of
+// workers. Beyond the limit, the keeper drops the oldest recorder, but never that of the first
+// communicator.
 inline constexpr std::size_t kMaxFlightRecorders = 16;
 
 class FlightRecorderKeeper final : public Watcher {
@@ -28,7 +30,7 @@ class FlightRecorderKeeper final : public Watcher {
   // Called when a worker connects or sends a recorder.
   void on_ready() override;
 
-  // Call before new workers are started: drops the recorders of the old ones.
+  // Drops the recorders of the previous workers. Call before new workers are started.
   void forget_all() { kept_.clear(); }
 
   [[nodiscard]] std::size_t count() const { return kept_.size(); }

@@ -85,8 +85,8 @@ int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
   return code;
 }
 
-// Continues this process periodically in case it was stopped. SIGCONT works even if it is blocked.
-// The guard reads it from the signalfd and recognizes it by its code, SI_TIMER.
+// Periodically sends SIGCONT to this process, in case it was stopped. SIGCONT works even if it is
+// blocked. The guard reads it from the signalfd and recognizes it by its code, SI_TIMER.
 class SelfContinue {
  public:
   explicit SelfContinue(Duration interval) : interval_(interval) {
@@ -143,7 +143,7 @@ class Guard {
     }
   }
 
-  // Children that existed before us are never killed.
+  // Children that existed before muster started are never killed.
   void spare(std::set<pid_t> children) { spared_ = std::move(children); }
 
   int watch() {
@@ -267,7 +267,7 @@ class Guard {
     if (!continued || info.si_code == SI_TIMER) {
       static_cast<void>(::raise(SIGSTOP));
     } else {
-      static_cast<void>(::raise(SIGCONT));  // the guard relays it as well
+      static_cast<void>(::raise(SIGCONT));  // restore the consumed signal, which is also relayed
     }
     if (self_continue_) {
       self_continue_->run();

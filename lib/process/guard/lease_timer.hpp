@@ -26,17 +26,18 @@ class LeaseTimer {
   // Agent: true if the guard has killed workers since the last call.
   [[nodiscard]] bool take_fence() const;
 
-  // Guard: the interval at which it must be woken, so that it kills the workers in time even if it
-  // was stopped.
+  // Guard: the interval at which the guard must be woken, so that it kills the workers in time even
+  // if it was stopped.
   [[nodiscard]] Duration wake_interval() const { return lease_ / kWakesPerLease; }
 
   // Guard: readable once the timer has expired.
   [[nodiscard]] int fd() const { return timer_.get(); }
 
-  // Guard: true if the timer has expired and was not rearmed. Returned once per expiry.
+  // Guard: true if the timer has expired and was not rearmed. Returns true only once per expiry.
   [[nodiscard]] bool take_expired() const;
 
-  // Guard: true if the agent has rearmed the timer. Any running workers are then new ones.
+  // Guard: true if the agent has rearmed the timer. Workers that are running then were started
+  // after the lease expired.
   [[nodiscard]] bool is_running() const;
 
   // Guard: call before killing, so that the agent does not treat the deaths as failures.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IntervalTimer: periodically wakes a Watcher of a Poller while it is enabled. For state changes
-// that the kernel does not report and that must be polled. Used by LinuxRunner; single-threaded;
-// resource.
+// IntervalTimer: periodically wakes a Watcher of a Poller while it is enabled. Used to poll for
+// state changes that the kernel does not report. Used by LinuxRunner; single-threaded; resource.
 #pragma once
 
 #include "base/fd.hpp"

@@ -49,7 +49,7 @@ void Poller::dispatch(int timeout_ms) {
   const int count =
       ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
   for (int i = 0; i < count; ++i) {
-    // An earlier watcher may have removed this one.
+    // A watcher that was called earlier in this loop may have removed this watcher.
     const auto found = watchers_.find(events[static_cast<std::size_t>(i)].data.fd);
     if (found != watchers_.end()) {
       found->second->on_ready();

@@ -29,7 +29,7 @@ class Poller {
   [[nodiscard]] Result<void> watch_room(int fd, Watcher& watcher);
   void forget(int fd);
 
-  // Calls each ready watcher once. Waits at most `timeout_ms` for the first one.
+  // Waits at most `timeout_ms` for a watcher to become ready, then calls each ready watcher once.
   void dispatch(int timeout_ms);
 
  private:

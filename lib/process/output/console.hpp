@@ -38,8 +38,8 @@ class Console {
   // standard error how much was dropped.
   void tell_unshown();
 
-  // True if the console refused worker output (for example, because the disk is full) that no log
-  // file contains.
+  // True if worker output is lost: the console refused it (for example, because the disk is full),
+  // and no log file contains it.
   [[nodiscard]] bool has_lost_output() const;
 
  private:

@@ -129,8 +129,8 @@ void ConsoleSink::forget_own() {
 }
 
 void ConsoleSink::flush() {
-  // Print the count of dropped output at the position of the missing output, after everything
-  // queued before.
+  // Print the count of dropped output where the output is missing, after everything that was queued
+  // earlier.
   if (write_queue() && unshown_.any() && has_room()) {
     pending_.append(pending_.back() == '\n' ? "" : "\n");
     pending_.append(take_unshown().describe("this console"));

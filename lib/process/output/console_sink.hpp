@@ -73,7 +73,8 @@ class ConsoleSink final : public Watcher {
   // Counts worker output that is dropped because the queue was full for too long.
   void note_unshown(std::size_t worker_bytes) { unshown_.worker_bytes += worker_bytes; }
 
-  // Records that some output for this sink is in no log file, or in one that was truncated.
+  // Records that some output for this sink is not in a log file, or that the log file was
+  // truncated.
   void note_unfiled() { in_files_ = false; }
 
   [[nodiscard]] bool has_room() const { return queued() < kQueueBytesLow; }
@@ -89,7 +90,7 @@ class ConsoleSink final : public Watcher {
   [[nodiscard]] bool wait_for_room(ConsoleWait& wait, bool all);
 
   // Call before the last line, when the wait for the reader has expired. Drops the queue, so that a
-  // slow reader still sees how the job ended. Returns everything dropped so far.
+  // slow reader still sees the job's last line. Returns the amount of output dropped so far.
   [[nodiscard]] Unshown give_up_queue();
 
   // All data refused since the start.
@@ -121,7 +122,7 @@ class ConsoleSink final : public Watcher {
   std::string pending_;
   std::size_t written_ = 0;    // bytes of pending_ already written
   std::size_t own_bytes_ = 0;  // bytes of muster's own messages in pending_
-  std::size_t own_end_ = 0;    // offset in pending_ at which the last of these messages ends
+  std::size_t own_end_ = 0;    // offset in pending_ of the end of muster's last message
   std::uint64_t own_count_ = 0;
   std::uint64_t own_lines_ = 0;
   Unshown unshown_;  // since the last report

@@ -47,7 +47,7 @@ void FileFollower::arm(OutputSource& source) {
   if (!opened_) {
     open();
   }
-  // Watch through the descriptor, because the path may refer to another file by now, or to none.
+  // Watch the file through its descriptor, because the file may have been renamed or removed.
   const std::string file = "/proc/self/fd/" + std::to_string(source.setup().file->fd());
   const int watch =
       inotify_ ? ::inotify_add_watch(inotify_.get(), file.c_str(), IN_MODIFY | IN_ONESHOT) : -1;

@@ -16,8 +16,8 @@ namespace muster {
 inline constexpr std::size_t kLineBytesMax = std::size_t{256} * 1024;
 
 struct LineStyle {
-  std::string prefix;                // before each line
-  std::vector<std::string> filters;  // keep lines that contain one of these; all if empty
+  std::string prefix;                // printed before each line
+  std::vector<std::string> filters;  // keep only lines that contain a filter; empty keeps all
   bool terminal = false;             // a carriage return moves the cursor
 };
 

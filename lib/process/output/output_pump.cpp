@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{128} * 1024;
 constexpr int kPipeBytes = 256 * 1024;
-// The kernel lets each user have 64 MiB of pipe buffers before it shrinks new pipes. 16 x 256 KiB
-// is a small part of that.
+// The kernel allows each user 64 MiB of pipe buffers before it shrinks new pipes. 16 x 256 KiB is a
+// small part of that.
 constexpr std::size_t kWidePipesMax = 16;
 constexpr rlim_t kDescriptorsUsual = 1024;
 
@@ -285,7 +285,7 @@ bool OutputPump::read_file(OutputSource& source) {
   follower_.arm(source);
   log_space_.note_growth();
   if (read_chunk(source, kChunkBytes) > 0) {
-    return true;  // it grew before the watch was armed
+    return true;  // the file grew before the watch was armed
   }
   busy_.erase(&source);
   source.drained();

@@ -36,14 +36,15 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // The descriptor to use as the worker's `stream` (1 or 2); -1 to inherit ours. Open stream 1
-  // before 2.
+  // The descriptor to use as the worker's `stream` (1 or 2); -1 if the worker inherits our stream.
+  // Open stream 1 before stream 2.
   [[nodiscard]] Result<int> open_stream(int local_rank, int stream, const OutputPlan& plan);
 
-  // Call when the worker has its descriptors or could not be started (pid 0). Closes our copies.
+  // Closes our copies of the worker's descriptors. Call after the worker has been started, or with
+  // pid 0 if it could not be started.
   void close_child_side(int local_rank, pid_t pid);
 
-  // A standard input from which a worker reads end-of-file.
+  // A descriptor for a worker's standard input that is always at end of file.
   [[nodiscard]] Result<int> empty_input();
 
   // Reads a chunk from each followed file that has more data. True if any file still has more.
@@ -59,7 +60,7 @@ class OutputPump {
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
 
   // Forwards all available data, then the unfinished lines; closes all sources. Drops output that
-  // the console does not accept in this time.
+  // the console does not accept before `wait` expires.
   void finish(ConsoleWait& wait);
 
  private:
@@ -106,7 +107,7 @@ class OutputPump {
   std::map<int, std::string> tails_;  // last lines of finished captures, by local rank
   std::map<std::pair<int, int>, std::shared_ptr<WorkerFile>> files_;  // by local rank and stream
   std::uint64_t lost_bytes_ = 0;  // truncated before they were read, not yet reported
-  std::string lost_file_;         // the last affected file
+  std::string lost_file_;         // the file that was truncated last
 };
 
 }  // namespace muster

@@ -46,17 +46,17 @@ class OutputSource final : public Watcher {
     int local_rank = 0;
     int stream = 1;
     Kind kind = Kind::pipe;
-    UniqueFd fd;                       // for a pipe; non-blocking
-    std::shared_ptr<WorkerFile> file;  // for a file
+    UniqueFd fd;                       // set if the source is a pipe; non-blocking
+    std::shared_ptr<WorkerFile> file;  // set if the source is a file
     LineStyle style;
     ConsoleSink* sink = nullptr;
-    bool keeps_tail = false;  // for failure reports
+    bool keeps_tail = false;  // keep the last lines for failure reports
     bool is_shown = true;     // if false, nothing is written to the sink
     bool prompts = false;     // unfinished lines are shown if no data follows for now
     bool hangs_up = false;    // close the pipe when the sink's reader closes its end
     LineStyle filtered_style;
     SharedFile* filtered = nullptr;
-    std::function<void(OutputSource&)> on_ready;  // a pipe has data
+    std::function<void(OutputSource&)> on_ready;  // called when a pipe has data
   };
 
   explicit OutputSource(Setup setup)
@@ -85,7 +85,8 @@ class OutputSource final : public Watcher {
   // Call if the stream also carries standard error.
   void keep_tail() { setup_.keeps_tail = true; }
 
-  // Call before and after reading. False if the file cannot be opened at the moment.
+  // Call open() before reading and close_if_sparing() afterwards. False if the file cannot be
+  // opened now.
   [[nodiscard]] bool open() { return setup_.file == nullptr || setup_.file->open(); }
 
   void close_if_sparing() {

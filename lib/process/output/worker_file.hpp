@@ -24,8 +24,9 @@ class WorkerFile {
   // Sets the process that has the file open as its descriptor `stream`.
   void set_writer(pid_t pid, int stream);
 
-  // Call before and after reading; a sparing file keeps a descriptor open only in between. False if
-  // the file cannot be opened now; errno contains the reason.
+  // Call open() before reading and close_if_sparing() afterwards; a sparing file has an open
+  // descriptor only between these calls. False if the file cannot be opened now; errno contains the
+  // reason.
   [[nodiscard]] bool open();
   void close_if_sparing();
 
@@ -66,9 +67,9 @@ class WorkerFile {
   UniqueFd fd_;
   bool sparing_ = false;
   off_t offset_ = 0;  // offset of the next byte to read
-  off_t size_ = 0;    // at the last check
+  off_t size_ = 0;    // size of the file at the last check
   std::string mark_;  // up to kMarkBytes bytes before offset_; a difference means truncation
-  std::uint64_t truncated_ = 0;  // total of the sizes before truncations
+  std::uint64_t truncated_ = 0;  // sum of the file sizes just before each truncation
   std::uint64_t lost_ = 0;
 };
 

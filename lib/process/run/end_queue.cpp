@@ -19,8 +19,8 @@ bool is_killed(const WorkerEnd& end) {
   return status.signaled && status.value != SIGABRT && status.value != SIGPIPE;
 }
 
-// A lower value means an earlier exit. If a worker was already exiting when another worker's
-// failure was reaped, it started to exit first and merely takes longer to free its memory.
+// A lower value means an earlier exit. If a worker was already exiting when another failed worker
+// was reaped, it started to exit first and merely takes longer to free its memory.
 int order_of(const WorkerEnd& end) {
   const int kind = !has_failed(end) ? 2 : is_killed(end) ? 0 : 1;
   return 2 * kind + (end.reaped && !end.seen_ending ? 1 : 0);

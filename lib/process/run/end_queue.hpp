@@ -15,13 +15,13 @@
 namespace muster {
 
 // The first failure of an attempt is held back for at most this long if another worker is exiting
-// and the kernel does not show its status yet. The kernel frees 10 GiB per second.
+// and the kernel does not show its status yet. The kernel frees about 10 GiB of memory per second.
 inline constexpr Duration kUnknownEndTime = std::chrono::seconds(2);
 
 struct WorkerEnd {
   WorkerExit exit;
   bool reaped = false;       // if false, its memory is still being freed
-  bool seen_ending = false;  // it was seen exiting before another worker's failure was reaped
+  bool seen_ending = false;  // it was seen exiting before another failed worker was reaped
 };
 
 class EndQueue {
@@ -38,7 +38,7 @@ class EndQueue {
   // another worker is exiting, and the kernel does not show its status.
   [[nodiscard]] std::vector<WorkerEnd> take(TimePoint now, bool unknown);
 
-  // While the first failure is held back: the deadline for calling take.
+  // The deadline for calling take() while the first failure is held back.
   [[nodiscard]] std::optional<TimePoint> held_until() const { return held_until_; }
 
  private:

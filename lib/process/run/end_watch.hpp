@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EndWatch: tracks workers that die or are reaped until they have been reported to the observer.
+// EndWatch: tracks dying and reaped workers until their exits have been reported to the observer.
 // Reads /proc if EndQueue needs more information before it reports the first failure. Part of
 // LinuxRunner, on its thread. Resource.
 #pragma once

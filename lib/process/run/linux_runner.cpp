@@ -36,7 +36,7 @@
 namespace muster {
 namespace {
 
-// The descendants to kill until none remains.
+// Which descendants are killed until none of them remains.
 enum class KillScope { none, killed_groups, everything };
 
 constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
@@ -291,8 +291,8 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
 // -- the zygote --------------------------------------------------------------------------------
 
 // While a zygote runs, the kernel never reports ECHILD, so we check the list of our children. An
-// orphan is on it before its dead parent disappears, because the parent disappears only when we
-// reap it.
+// orphan appears in that list before its dead parent disappears from it, because the parent is
+// listed until we reap it.
 bool LinuxRunner::Impl::nothing_left() const {
   return zygote.pid() != 0 ? !sweeper.any_left() : !has_children();
 }

@@ -46,9 +46,9 @@ class LinuxRunner final : public ProcessRunner {
   LinuxRunner& operator=(const LinuxRunner&) = delete;
 
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
-  // Starts the zygote, or checks that the modules imported by the running one are still current and
-  // replaces it if they are not. Call before each attempt. The observer receives the result and
-  // must outlive the runner.
+  // Starts the zygote. If a zygote is already running, checks that its imported modules are still
+  // current, and replaces the zygote if they are not. Call before each attempt. The observer
+  // receives the result and must outlive the runner.
   void prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer);
 
   void signal_groups(int signo) override;

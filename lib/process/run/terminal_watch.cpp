@@ -61,8 +61,8 @@ std::optional<TerminalGroups> groups_of(pid_t pid) {
   return parse_terminal_groups(read_proc_file(proc_file(pid, "stat"), kProcBytesMax));
 }
 
-// The kernel does not stop an orphaned group, because there is no shell that could continue it (a
-// parent outside the group in the same session). The worker then keeps the terminal.
+// The kernel does not stop an orphaned group, because no shell (a parent in the same session but
+// outside the group) could continue it. The worker then keeps the terminal.
 bool is_orphaned(TerminalGroups process) {
   const auto [group, session] = std::pair(process.group, process.session);
   while (process.group == group) {

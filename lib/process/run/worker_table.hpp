@@ -39,8 +39,8 @@ class WorkerTable {
   // The process groups of killed workers, including reaped ones.
   [[nodiscard]] std::set<pid_t> killed_groups() const;
 
-  // Groups whose worker was reaped, each with a flag that is true if it was killed. A killed group
-  // may still contain spared helpers, which muster does not wait for.
+  // Groups whose worker was reaped, each with a flag that is true if the group was killed. A killed
+  // group may still contain spared helpers, which muster does not wait for.
   [[nodiscard]] std::map<pid_t, bool>& leaderless() { return leaderless_; }
 
   // True once after all workers and groups have exited or were killed; can become true again after

@@ -15,8 +15,8 @@ constexpr std::size_t kMachineAt = 18;  // offset of e_machine, in both ELF clas
 
 struct Machine {
   unsigned number;
-  int elf_class;   // 0: either
-  int byte_order;  // 0: either
+  int elf_class;   // 0 matches both classes
+  int byte_order;  // 0 matches both byte orders
   std::string_view name;
 };
 

@@ -48,7 +48,7 @@ void raise_descriptor_limit() {
 void open_missing_standard_streams() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0) {
-      // This opens descriptor `fd`, the lowest free number, because all lower ones are open.
+      // This opens descriptor `fd`, the lowest free number, because all lower descriptors are open.
       [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
     }
   }

@@ -18,15 +18,15 @@ struct InheritedState {
 
 // Must be the first statement of main. Blocks the signals that we handle, ignores SIGPIPE and
 // SIGXFSZ, opens /dev/null if standard input, output or error is closed, and raises the soft
-// descriptor limit to the hard limit. Saves the original state, which is restored for the workers
-// and for nohup.
+// descriptor limit to the hard limit. Saves the original state, which spawn restores for the
+// workers. Signals that were ignored at startup (for example by nohup) stay ignored.
 void prepare_process();
 
 // Returns the current state if prepare_process was not called yet.
 [[nodiscard]] const InheritedState& inherited_state();
 
-// Undoes prepare_process, for a program that replaces us by exec. Restores the default action of
-// SIGPIPE and SIGXFSZ unless they were ignored.
+// Undoes prepare_process. Call before exec replaces this process with another program. Restores the
+// default action of SIGPIPE and SIGXFSZ unless they were ignored.
 void restore_inherited_state();
 
 }  // namespace muster

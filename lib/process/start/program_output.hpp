@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a small program and waits for its output. For use before the loop runs; code on the loop
+// Runs a small program and waits for its output. Used before the event loop runs; code in the loop
 // uses HelperProcess. Called by main. No state.
 #pragma once
 

@@ -102,7 +102,8 @@ MUSTER_CHILD_SIDE bool is_script(const char* path) {
 }
 
 // Like execvp: runs a script without "#!" with the shell, and continues with the next PATH entry if
-// the program is not in this one. Remembers EACCES, which is more informative than a later ENOENT.
+// the program is not in the current entry. Remembers EACCES, which is more informative than a later
+// ENOENT.
 MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
   int denied = 0;
   std::size_t denied_index = 0;
@@ -134,8 +135,8 @@ MUSTER_CHILD_SIDE void exec_first(Prepared& job) {
 
 MUSTER_CHILD_SIDE int child_main(void* argument) {
   Prepared& job = *static_cast<Prepared*>(argument);
-  // A separate session and group: signals are sent to the group, and terminal signals do not reach
-  // it.
+  // The worker gets a separate session and group: signals are sent to the group, and terminal
+  // signals do not reach the worker.
   ::setsid();
   // The order matters: if the agent dies before the prctl, the child gets no signal, but getppid()
   // changes.
@@ -157,7 +158,7 @@ MUSTER_CHILD_SIDE int child_main(void* argument) {
     give_up(job, Step::streams);
   }
   if (!bind_to(*job.cpus, job.memory)) {
-    give_up(job, Step::cpus);  // removed since we checked
+    give_up(job, Step::cpus);  // the CPUs were removed after they were checked
   }
   close_the_rest();
   if (job.descriptors) {

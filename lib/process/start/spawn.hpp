@@ -13,8 +13,8 @@
 
 namespace muster {
 
-// Descriptors for the child's 0, 1 and 2; -1 to inherit ours. None of the given descriptors may be
-// 0, 1 or 2.
+// Descriptors to use as the child's descriptors 0, 1 and 2; -1 if the child inherits ours. None of
+// the given descriptors may be 0, 1 or 2.
 struct ChildStreams {
   int in = -1;
   int out = -1;

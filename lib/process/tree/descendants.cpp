@@ -47,7 +47,7 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
   if (dir == nullptr) {
     return numbers;
   }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by this call alone
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): only this call reads the directory
   while (const dirent* entry = ::readdir(dir)) {
     const std::string_view name = entry->d_name;
     pid_t number = 0;
@@ -118,8 +118,8 @@ std::vector<ProcessRow> all_processes() {
 }
 
 // A listed pid may have been reused in the meantime. It is safe to use a pidfd that was opened
-// before we confirmed the parent. None if the process is no longer that child. The handle is empty
-// on kernels before 5.3.
+// before we confirmed the parent. None if the process is no longer a child of `parent`. The handle
+// is empty on kernels before 5.3.
 std::optional<UniqueFd> kill_one(pid_t pid, pid_t parent) {
   UniqueFd handle = open_process(pid);
   const auto row = read_process(pid);

@@ -39,7 +39,7 @@ bool add_sockets_of(pid_t pid, std::set<std::uint64_t>& out) {
   if (folder == nullptr) {
     return errno == ENOENT || errno == ESRCH;
   }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the folder is read by this call alone
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): only this call reads the directory
   while (const dirent* entry = ::readdir(folder)) {
     if (const auto inode = inode_at(::dirfd(folder), entry->d_name); inode != 0) {
       out.insert(inode);

@@ -137,7 +137,7 @@ std::optional<std::map<std::string, std::string>> variables_at(
     }
     if (const std::string name = text->substr(0, equals);
         std::ranges::find(names, name) != names.end()) {
-      found.emplace(name, text->substr(equals + 1));  // the first one is used, as in getenv
+      found.emplace(name, text->substr(equals + 1));  // the first definition is used, as in getenv
     }
   }
   return std::nullopt;

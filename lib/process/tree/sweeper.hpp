@@ -26,8 +26,9 @@ class Sweeper {
   void kill_all();
 
   // Sends SIGKILL to the leaders of these process groups and to the members that do not ignore
-  // SIGTERM. Helpers such as Python's resource tracker ignore it. They clean up and exit on their
-  // own once the processes that they serve have exited. Call again like kill_all.
+  // SIGTERM. Helpers such as Python's resource tracker ignore SIGTERM. They clean up and exit on
+  // their own once the processes that they serve have exited. As with kill_all, call again whenever
+  // children were reaped.
   void kill_groups(const std::set<pid_t>& groups);
 
   // Sends SIGTERM and SIGCONT once to all descendants except the spared ones. Processes that a

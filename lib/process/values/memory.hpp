@@ -16,7 +16,7 @@ struct MemoryFacts {
   std::optional<std::uint64_t> limit_bytes;  // none if unlimited or unknown
   std::optional<std::uint64_t> peak_bytes;
 
-  // unknown values are omitted.
+  // Unknown values are omitted.
   [[nodiscard]] std::string describe() const;
   bool operator==(const MemoryFacts&) const = default;
 };

@@ -16,7 +16,7 @@ MemoryPolicy memory_policy(const CpuSet& nodes) {
   MemoryPolicy policy;
   policy.mode = nodes.count() > 1 ? kPreferredMany : kPreferred;
   policy.nodes = nodes.words();
-  // The kernel subtracts one.
+  // The kernel subtracts one from this number.
   policy.bits = policy.nodes.size() * std::numeric_limits<CpuSet::Word>::digits + 1;
   return policy;
 }

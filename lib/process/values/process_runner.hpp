@@ -47,10 +47,10 @@ struct Leftover {
   bool operator==(const Leftover&) const = default;
 };
 
-// What matters about the leftover processes as a whole.
+// Properties of the leftover processes as a group.
 struct LeftoversSeen {
   bool only_deaf = false;    // all of them ignore SIGTERM
-  bool shm_manager = false;  // one of them is PyTorch's torch_shm_manager
+  bool shm_manager = false;  // PyTorch's torch_shm_manager is among them
 };
 
 // Time for leftover processes to exit on their own after the worker has exited. Python's resource
@@ -58,8 +58,9 @@ struct LeftoversSeen {
 // overloaded machine it may take the whole time.
 inline constexpr Duration kSelfExitTime = std::chrono::seconds(1);
 
-// The same for torch_shm_manager, which removes the shared memory of dead workers only after it has
-// had no client for 2 s (SHUTDOWN_TIMEOUT in torch/lib/libshm/manager.cpp). SIGTERM kills it.
+// Time for torch_shm_manager to exit on its own. It removes the shared memory of dead workers only
+// after it has had no client for 2 s (SHUTDOWN_TIMEOUT in torch/lib/libshm/manager.cpp). SIGTERM
+// kills it.
 inline constexpr Duration kShmManagerTime = std::chrono::seconds(4);
 inline constexpr Duration kShmManagerTimeInHurry = std::chrono::milliseconds(2400);
 

@@ -12,7 +12,7 @@
 namespace muster {
 
 enum class InputKind {
-  none,     // reads end-of-file
+  none,     // the worker's standard input is at end of file
   inherit,  // inherits our standard input
 };
 
@@ -20,7 +20,7 @@ enum class OutputKind {
   inherit,  // inherits our descriptor, so nothing is copied
   discard,  // /dev/null
   file,     // writes to `path` directly; with `tee` we follow the file
-  capture,  // writes to a pipe; we forward whole lines to our own stream and keep the last ones
+  capture,  // writes to a pipe; we forward whole lines to our own stream and keep the last lines
   joined,   // for standard error only: shares the pipe of a captured stdout to preserve the order
   keep,     // writes to a pipe; nothing is shown, and we keep the last lines
 };
@@ -54,7 +54,7 @@ struct ProcessSpec {
   std::vector<std::string> argv;         // without a slash, argv[0] is found via the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
   bool warm = false;  // forked from the zygote if there is one; argv is then python -u …
-  CpuSet cpus;        // the CPUs it may run on; if empty, all that we may use
+  CpuSet cpus;        // CPUs that the worker may run on; empty means all CPUs that we may use
   CpuSet memory;      // preferred NUMA nodes for memory; empty if none, or without `cpus`
   InputKind standard_input = InputKind::none;
   OutputPlan standard_output;

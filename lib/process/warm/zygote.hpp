@@ -55,7 +55,7 @@ class Zygote final : public Watcher {
                                                              const ProcessSpec& spec,
                                                              const InheritedState& inherited,
                                                              Sink sink);
-  // Sends SIGKILL unless it was reaped.
+  // Sends SIGKILL to the zygote unless it was reaped.
   ~Zygote() override;
   Zygote(const Zygote&) = delete;
   Zygote& operator=(const Zygote&) = delete;

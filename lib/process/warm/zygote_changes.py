@@ -20,7 +20,7 @@ def files_of(names):
 
 
 def folders_of(names):
-    """The directories of a package: a new file there may shadow an imported one."""
+    """The directories of a package: a new file in them may shadow an imported module."""
     try:
         return [each for each in names.get("__path__", ()) if isinstance(each, str)]
     except Exception:  # a package's __path__ may be anything

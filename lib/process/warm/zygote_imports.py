@@ -14,7 +14,7 @@ def is_missing(name):
         return importlib.util.find_spec(name) is None
     except ModuleNotFoundError as error:
         return name == error.name or name.startswith("%s." % error.name)
-    except BaseException:  # it exists but fails, which the worker will report
+    except BaseException:  # the module exists but fails; the worker will report it
         return False
 
 
@@ -55,10 +55,10 @@ def why_not_begin(program, state):
 
 
 def import_all(names, *watching):
-    """Imports the modules, which are given as (name, names taken from it). Returns the name of the
-    module after which no worker may be forked, with the reason, or None. Ignores failing imports,
-    because the worker then fails as in a cold start. `watching`: objects to query after each
-    import; the first three are the program, the state and the randomness."""
+    """Imports the modules, which are given as (module, names imported from it). Returns the name of
+    the module after which no worker may be forked, with the reason, or None. Ignores failing
+    imports, because the worker then fails as in a cold start. `watching`: objects to query after
+    each import; the first three are the program, the state and the randomness."""
     program, state, randomness, *_ = watching
     program.hide_own_modules()
     randomness.watch()

@@ -11,9 +11,10 @@ import stat
 import sys
 
 NAMES_MAX = 4096
-UNSAFE_MAX = 16  # each costs a new zygote; beyond this, nothing is imported ahead of time
+# Each unsafe name costs a new zygote. Beyond this limit, nothing is imported ahead of time.
+UNSAFE_MAX = 16
 RECORD_BYTES = 256 << 10  # also the size limit of a file; PyTorch's names need 25 KiB
-FILES_MAX = 256  # in the folder; the oldest are removed
+FILES_MAX = 256  # number of files in the folder; the oldest are removed
 FIRST_PAUSE, LAST_PAUSE = 1, 64  # seconds between checks of the record
 FORMAT = "muster-warm 1"
 PROT_READ_WRITE = 3
@@ -27,7 +28,7 @@ class Record:
     are not lost if a worker is killed. The memory has no descriptor, because a program may close
     any descriptor."""
 
-    __module__ = "muster_zygote"  # for readers of sys.meta_path
+    __module__ = "muster_zygote"  # shown to code that inspects sys.meta_path
 
     def __init__(self):
         self.address = libc.mmap(None, ctypes.c_size_t(RECORD_BYTES), PROT_READ_WRITE,
@@ -113,7 +114,7 @@ class NamesFile:
     def write(self, lines):
         """Returns False if the file could not be written."""
         text = "\n".join([FORMAT, self.key, *lines, ""]).encode("utf-8", "replace")
-        new = "%s.%s.%d" % (self.path, os.uname().nodename, os.getpid())  # for shared homes
+        new = "%s.%s.%d" % (self.path, os.uname().nodename, os.getpid())  # homes may be shared
         try:
             self.remove_oldest()
             file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW |

@@ -32,7 +32,7 @@ class Program:
         self.entry = self.path_entry()
         self.source = self.find_source()
         self.argv = list(sys.argv)  # sys.argv as this class last set it
-        self.reached = []  # its own modules that an import has requested
+        self.reached = []  # the program's own modules that an import has requested
 
     def path_entry(self):
         """The program's own entry in sys.path; None if it has none."""
@@ -102,8 +102,8 @@ class Program:
             names["__loader__"] = importlib.machinery.SourceFileLoader("__main__", self.source)
 
     def set_argv(self, argv):
-        """Updates sys.argv in place, because modules may keep it. Leaves it alone if an import has
-        changed it."""
+        """Updates sys.argv in place, because modules may keep a reference to it. Leaves it alone if
+        an import has changed it."""
         if sys.argv == self.argv:
             sys.argv[:] = self.argv = argv
 
@@ -131,7 +131,7 @@ class Program:
         return None
 
     def imports(self):
-        """The program's top-level imports as (module, names taken from it)."""
+        """The program's top-level imports as (module, names imported from it)."""
         if self.source is None:
             return []
         try:
@@ -151,7 +151,7 @@ def new_main():
 
 
 def top_level_imports(source):
-    """The absolute top-level imports of a program, in order, as (module, names taken from it).
+    """The absolute top-level imports of a program, in order, as (module, names imported from it).
     Empty if the program cannot be parsed; its worker reports the reason."""
     try:
         tree = ast.parse(source)

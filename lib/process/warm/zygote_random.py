@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers drawn during imports. After a cold start, generators without an explicit seed
-differ between workers, and so do numbers drawn from them. Forked workers reseed these generators.
-If one cannot be reseeded, the workers are started cold."""
+"""Handles random numbers drawn during imports. After a cold start, generators without an explicit
+seed differ between workers, and so do numbers drawn from them. Forked workers reseed these
+generators. If a generator cannot be reseeded, the workers are started cold."""
 
 import gc
 import os
@@ -41,7 +41,7 @@ class Randomness:
         self.unseeded.add(random._inst)
         self.state = None  # state of the random module's generator, if it was seeded
         self.uuids = []  # the bytes drawn for UUIDs
-        self.kept_uuids = []  # (names of a module, name, bytes)
+        self.kept_uuids = []  # (a module's namespace, variable name, UUID bytes)
         self.temporary = []  # (folder, a part of the file name) that tempfile has chosen
         process = sys.modules.get("multiprocessing.process")  # imported by Python's startup
         self.keys = [process.current_process().authkey] if process else []  # keys drawn
@@ -140,8 +140,8 @@ class Randomness:
         return self.shared_uuid() or torch_was_seeded()
 
     def shared_uuid(self):
-        """The reason not to fork if a UUID exists that cannot be generated again, because it is not
-        a global variable of a module, else None."""
+        """Returns a reason not to fork if a UUID cannot be regenerated because no module has it as
+        a global variable; None otherwise."""
         if not self.uuids:
             return None
         drawn = {uuid_of(each).int for each in self.uuids}
@@ -174,7 +174,8 @@ class Randomness:
         if torch is not None and torch.initial_seed() >= DRAWN_SEED:
             torch.seed()
         process = sys.modules.get("multiprocessing.process")
-        if process and process.current_process().authkey in self.keys:  # no module has set its own
+        # Skip this if a module has set its own key.
+        if process and process.current_process().authkey in self.keys:
             process.current_process().authkey = os.urandom(32)
         drawn = {old: uuid_of(os.urandom(16)) for old in self.uuids}
         for names, name, old in self.kept_uuids:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds side effects of imports on this process that workers would share, or would need but not
-inherit. The state is compared before and after each import."""
+"""Finds side effects of imports on this process: state that workers would share, and state that
+they need but would not inherit. The state is compared before and after each import."""
 
 import ctypes
 import fcntl

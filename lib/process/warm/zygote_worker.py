@@ -203,7 +203,7 @@ def hide_our_frames():
             traceback = traceback.tb_next
         shown(kind, error.with_traceback(traceback), traceback)
 
-    shown = sys.excepthook  # may be the program's own
+    shown = sys.excepthook  # the program may have replaced it
     sys.excepthook = strip
 
 
@@ -232,7 +232,7 @@ def run_script(argv):
 
 
 def run(request, program):
-    rest = request.argv[2:]  # after python and -u
+    rest = request.argv[2:]  # the words after python and -u
     program.set_argv(["-m", *rest[2:]] if rest[0] == "-m" else rest)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = list(request.argv)

@@ -16,15 +16,16 @@ FRAME_BYTES_MAX = 8192
 DEPTH_MAX = 16  # maximum nesting of objects and lists
 NUMBER_BITS_MAX = 1023  # a larger integer overflows a double, and the launcher rejects it
 PAGE_BYTES = 4096
-ANSWER_SECONDS = 5.0  # timeout for the first frame; a launcher that runs sends it within 1 ms
+# Timeout in seconds for the launcher's first frame. The launcher normally sends it within 1 ms.
+ANSWER_SECONDS = 5.0
 
 Frame = Dict[str, Any]
 
 
 def line_of(frame: Frame) -> bytes:
-    """Encodes a frame. Raises ValueError or TypeError if it is not JSON, too long or too deep.
-    Replaces lone surrogates (from a file name that is not UTF-8) with "?", because the launcher's
-    parser rejects them."""
+    """Encodes a frame. Raises ValueError or TypeError if the frame is not valid JSON, too long or
+    nested too deeply. Replaces lone surrogates (from a file name that is not UTF-8) with "?",
+    because the launcher's parser rejects them."""
     text = json.dumps(frame, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     line = text.encode(errors="replace")
     if len(line) > FRAME_BYTES_MAX:

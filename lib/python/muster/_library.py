@@ -52,7 +52,7 @@ class CCall(Structure):
                 ("max_wait_ns", c_int64)]
 
 
-# context, communicator, bucket, work
+# Parameters of the hook: context, communicator, bucket, work.
 HOOK: Any = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(CBuffer), POINTER(c_void_p))
 NO_HOOK = HOOK()
 
@@ -69,7 +69,7 @@ class CGradientsStats(Structure):
                 ("exposed_ns", c_int64), ("moved", c_int32)]
 
 
-# name: (result, arguments)
+# function name: (result type, argument types)
 _PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "muster_abi_version": (c_int, ()),
     "muster_process_ends": (None, ()),

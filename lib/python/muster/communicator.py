@@ -43,12 +43,12 @@ class Communicator(Operations):
     root; otherwise all ranks get Mismatch. Counts may be 0.
 
     Arrays: contiguous torch tensors, NumPy arrays, buckets (alloc), and any object with the buffer
-    protocol, __dlpack__ or __cuda_array_interface__. They are all on the host, or all on one GPU.
-    Element types: i8 u8 i32 u32 i64 u64 f16 f32 f64 bf16; operations that only move data accept
-    any type. The arrays in one call must have the same dtype; nothing is converted. ops: "sum",
-    "avg", "prod", "min", "max", "premul_sum" (the sum of scale × x). Floating-point sums are
-    computed in rank order, with f16 and bf16 summed in f32, so the bits are the same on every rank
-    and in every run.
+    protocol, __dlpack__ or __cuda_array_interface__. All arrays of a call are on the host, or all
+    are on one GPU. Element types: i8 u8 i32 u32 i64 u64 f16 f32 f64 bf16; operations that only move
+    data accept any type. The arrays in one call must have the same dtype; nothing is converted.
+    ops: "sum", "avg", "prod", "min", "max", "premul_sum" (the sum of scale × x). Floating-point
+    sums are computed in rank order, with f16 and bf16 summed in f32, so the bits are the same on
+    every rank and in every run.
 
     timeout, in every operation: seconds until TimedOut; None means the communicator's timeout.
     async_op, in all operations except barrier: True returns a Work immediately; do not use the
@@ -137,17 +137,17 @@ class Communicator(Operations):
 
     def split(self: Self, color: int, key: int = 0) -> Optional[Self]:
         """Creates a communicator of the ranks that pass the same color, ordered by key, then by
-        rank. Collective: all ranks call it; those with a negative color get None. It fails if this
-        communicator fails. Raises the same errors as from_env and as an operation."""
+        rank. Collective: all ranks call it; those with a negative color get None. The call
+        fails if this communicator fails. Raises the same errors as from_env and as an operation."""
         part = c_void_p()
         check(lib.muster_comm_split(self._handle(), color, key, byref(part)))
         return type(self)(part.value) if part.value else None
 
     def rebuild(self: Self, rank: int, size: int, epoch: int) -> Self:
         """Creates the next communicator after a failure: the surviving ranks (or a different
-        set of ranks) connect through the same store under a new epoch. All of them call it with
-        their new ranks. This communicator does not change. Raises the same errors as from_env; it
-        may be called again after an error."""
+        set of ranks) connect through the same store under a new epoch. All of these ranks call it
+        with their new rank numbers. This communicator does not change. Raises the same errors as
+        from_env; it may be called again after an error."""
         made = c_void_p()
         check(lib.muster_comm_rebuild(self._handle(), rank, size, epoch, byref(made)))
         return type(self)(made.value)

@@ -7,7 +7,7 @@ from typing import Any, Optional, Tuple
 from . import errors
 from .typing import DType
 
-# muster's name: (number in the C ABI, bytes). The fp8 types are for GPUs only.
+# muster's name: (number in the C ABI, size in bytes). The fp8 types are for GPUs only.
 TYPES = {"i8": (0, 1), "u8": (1, 1), "i32": (2, 4), "u32": (3, 4), "i64": (4, 8), "u64": (5, 8),
          "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2), "f8e4m3": (10, 1),
          "f8e5m2": (11, 1)}

@@ -9,7 +9,7 @@ class Error(RuntimeError):
     """A failed operation or other call. str(error) is one sentence that names the rank and the
     operation.
 
-    rank: the rank that failed; None if no single rank did. epoch: the communicator's epoch. seq:
+    rank: the rank that failed; None if no single rank failed. epoch: the communicator's epoch. seq:
     the operation's number on its communicator, starting at 1; 0 outside an operation. native: the
     errno, CUresult or ncclResult_t of the failed call; 0 if there is none.
     code: the number in the C ABI (class attribute).
@@ -110,5 +110,5 @@ _BY_CODE: Dict[int, Type[Error]] = {kind.code: kind for kind in (
 
 
 def make(code: int, text: str, rank: int, **more: Any) -> Error:
-    """The exception for an error code of the C ABI. rank: -1 for none."""
+    """The exception for an error code of the C ABI. rank: -1 if the error names no rank."""
     return _BY_CODE.get(code, Error)(text, rank=None if rank < 0 else rank, **more)

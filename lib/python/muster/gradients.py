@@ -114,7 +114,7 @@ class GradientSync:
                  device: Optional[int] = None, hook: Optional[Hook] = None) -> None:
         self._comm = comm
         self._parameters: List[_Parameter] = []
-        self._bound: Dict[int, memory.Memory] = {}  # id: keeps the caller's array
+        self._bound: Dict[int, memory.Memory] = {}  # by id; keeps the caller's arrays alive
         self._device = c.HOST if device is None else device
         self._owns_memory = owns_memory
         self._works: List[Work] = []
@@ -157,11 +157,11 @@ class GradientSync:
                         (self._owner, self._owner.core))
 
     def bind(self, id: int, array: Array) -> None:
-        """Binds a contiguous array of the caller: until another is bound, the gradient is read
-        from it and the sum is written to it. On GPUs it is read on the stream of mark_ready(); the
-        sum is written on the stream of wait_stream(), or before wait() returns. InvalidArgument:
-        its count, dtype or device differs from the gradient's. InvalidState: owns_memory is
-        True."""
+        """Binds a contiguous array of the caller: until another array is bound, the gradient is
+        read from this array and the sum is written to it. On GPUs it is read on the stream of
+        mark_ready(); the sum is written on the stream of wait_stream(), or before wait() returns.
+        InvalidArgument: its count, dtype or device differs from the gradient's. InvalidState:
+        owns_memory is True."""
         bound = memory.of(array, writable=True)
         if bound.device != self._device:
             raise errors.InvalidArgument(f"bind: the array is on {_device_name(bound.device)}, but "

@@ -167,7 +167,7 @@ class _ToDriver(io.TextIOBase):
 @contextlib.contextmanager
 def to_driver(address: Address) -> Iterator[None]:
     """In a task, also sends sys.stdout and sys.stderr to the driver."""
-    out: Any  # has only what print() and this module need of a text stream
+    out: Any  # implements only the parts of a text stream that print() and this module use
     err: Any
     with _ToDriver(address, 1, sys.stdout) as out, _ToDriver(address, 2, sys.stderr) as err:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

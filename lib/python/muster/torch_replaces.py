@@ -65,8 +65,8 @@ def _create_in_python(store: Any, rank: int, size: int, timeout: Any) -> Any:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Delegates the lookup of one module to the other finders, and calls replace() once it is
-    loaded."""
+    """Delegates the lookup of one module to the other finders, and calls replace() once that module
+    is loaded."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Optional[Any]:
         if name != _MODULE:

@@ -186,7 +186,7 @@ def progress(step: int) -> None:
         words = _agent.begin()
     try:
         words[0] = step
-    except (OverflowError, ValueError):  # which one depends on whether there is a launcher
+    except (OverflowError, ValueError):  # the type depends on whether there is a launcher
         raise ValueError("a step must be an integer from 0 to 2**64 - 1") from None
     words[1] = time.monotonic_ns()
     if type(words) is array.array:
@@ -237,8 +237,8 @@ def stopping() -> bool:
 
 
 def rounds(timeout: Optional[float] = None) -> Iterator[News]:
-    """Yields the current Round, then each further Gone, Stop and Round as it arrives. Blocks until
-    the next one. Ends with the job, or after `timeout` seconds without news."""
+    """Yields the current Round, then each further Gone, Stop and Round as it arrives. Blocks while
+    it waits for the next item. Ends with the job, or after `timeout` seconds without news."""
     try:
         connection = _channel.Connection()
     except (OSError, ValueError):

@@ -24,8 +24,8 @@ std::string cut(std::string text) {
 
 // -- round membership -------------------------------------------------------------------------
 
-// Connections stay open across rounds. The kernel closes those of dead processes; a process that
-// survives the membership change receives the new round.
+// Connections stay open across rounds. The kernel closes the connections of dead processes; a
+// process that survives the membership change receives the new round.
 void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   round_ = mine;
   paced_ = true;
@@ -90,7 +90,7 @@ std::vector<ConnectionId> ChannelCore::subscribers() const {
   return out;
 }
 
-// Sends the round, then what has happened during it so far.
+// Sends the current round, then the Gone and Stop frames of this round so far.
 void ChannelCore::subscribe(ConnectionId id, Effects& out) {
   if (std::exchange(connections_.at(id).subscribed, true)) {
     return;

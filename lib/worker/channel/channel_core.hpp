@@ -44,7 +44,7 @@ using ConnectionId = std::uint64_t;
 
 // -- effects ----------------------------------------------------------------------------------
 
-// Send this immediately, together with the worker's page.
+// Send `text` immediately, together with the worker's page.
 struct Greet {
   ConnectionId connection = 0;
   int local_rank = 0;
@@ -58,7 +58,7 @@ struct Flush {
   bool operator==(const Flush&) const = default;
 };
 
-// Do not read from this connection before that time; then call resumed().
+// Do not read from this connection before the time `until`; then call resumed().
 struct Hold {
   ConnectionId connection = 0;
   TimePoint until{};
@@ -176,7 +176,7 @@ class ChannelCore {
   bool paced_ = true;
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;
-  // What this round's subscribers have received; sent again to late subscribers.
+  // The Gone frames that this round's subscribers have received; late subscribers also get them.
   std::vector<Gone> gone_;
   std::optional<Stop> stop_;
   std::map<ConnectionId, Connection> connections_;

@@ -55,7 +55,7 @@ Result<Json> parse(std::string_view line) {
   return out;
 }
 
-// Reads the fields of one object; remembers the first one that is missing or has the wrong type.
+// Reads the fields of one object; remembers the first field that is missing or has the wrong type.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}

@@ -129,8 +129,8 @@ using AgentFrame = std::variant<Hello, Round, Gone, Stop, Refused>;
 [[nodiscard]] std::string encode(const WorkerFrame& frame);
 [[nodiscard]] std::string encode(const AgentFrame& frame);
 
-// Decodes a line without its newline. Empty if this version does not know the frame type; skip
-// such a line. Error: protocol; the connection is then unusable.
+// Decodes a line without its newline. Empty if this version does not know the frame type; skip the
+// line in that case. Error: protocol; the connection is then unusable.
 [[nodiscard]] Result<std::optional<WorkerFrame>> decode_worker_frame(std::string_view line);
 [[nodiscard]] Result<std::optional<AgentFrame>> decode_agent_frame(std::string_view line);
 

@@ -19,7 +19,7 @@ struct StepTold {
 
 struct Progress {
   std::optional<std::uint64_t> step;     // empty if none was reported in this round
-  TimePoint time{};                      // time of the last report; without one, the worker's start
+  TimePoint time{};                      // time of the last report, or else of the worker's start
   std::optional<std::string> unhealthy;  // the reason, while it reports that it is unhealthy
   bool operator==(const Progress&) const = default;
 };

@@ -20,8 +20,8 @@ SOURCES_MAX = 1 << 22  # characters of cell sources sent with a function; the ne
 
 def pack_call(function: Callable[..., Any], args: Sequence[Any],
               kwargs: Mapping[str, Any], by: Any = None) -> bytes:
-    """A pickled call. `by`: the module that pickles it (pickle or cloudpickle). The TypeError names
-    the object that cannot be pickled and suggests a fix."""
+    """Pickles a call. `by`: the module that pickles it (pickle or cloudpickle). If an object cannot
+    be pickled, the TypeError names the object and suggests a fix."""
     by = by or pickler()
     try:
         return dumps((function, tuple(args), dict(kwargs)), by)

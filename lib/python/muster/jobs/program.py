@@ -29,9 +29,9 @@ def is_program(path: str) -> bool:
 
 
 def find() -> str:
-    """The path of the launcher: MUSTER_BIN, which must exist; else the one installed with this
-    package; else the one in PATH. Raises FileNotFoundError, with a suggested fix, if there is
-    none."""
+    """The path of the launcher: MUSTER_BIN, which must exist if it is set; or else the launcher
+    installed with this package; or else the launcher in PATH. Raises FileNotFoundError, with a
+    suggested fix, if the launcher is not found."""
     named = os.environ.get(VARIABLE)
     if named:
         if not is_program(named):

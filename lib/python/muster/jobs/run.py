@@ -59,7 +59,7 @@ class Run:
 
     def wait(self) -> int:
         """Runs the event loop until the launcher exits. Returns its exit code; 128 + n after
-        signal n. KeyboardInterrupt stops the job; a second one kills it."""
+        signal n. KeyboardInterrupt stops the job; a second KeyboardInterrupt kills it."""
         try:
             self._serve()
             code = self._process.wait()

@@ -69,7 +69,7 @@ def _reduce_code(reduce: Callable[[types.CodeType], Any], code: types.CodeType) 
 def dumps(value: Any, by: Any = None) -> bytes:
     """The pickled value. `by`: the module that pickles it (pickle or cloudpickle). cloudpickle
     3.1.3 replaces the file names of functions with "<dynamic-code>", but tracebacks, inspect and
-    compilers need the real ones."""
+    compilers need the real file names."""
     module = by or pickler()
     base = getattr(module, "CloudPickler", None)
     if base is None:
@@ -183,7 +183,7 @@ def record(error: BaseException) -> None:
 
 
 def exit_code(error: BaseException) -> int:
-    """The worker's exit code after an exception, the same as Python's own."""
+    """The exit code with which Python itself would exit after this exception."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if not isinstance(error, SystemExit):

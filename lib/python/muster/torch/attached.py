@@ -31,9 +31,9 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
     Sparse gradients become dense.
 
     comm: the ranks to average over. broadcast: copies rank 0's parameters and buffers to all other
-    ranks. options: those of GradientSync except owns_memory and device; reorder defaults to True.
-    has_unused allows parameters without a gradient in some steps; if no rank has a gradient, .grad
-    stays None.
+    ranks. options: all options of GradientSync except owns_memory and device; reorder defaults to
+    True. has_unused allows parameters without a gradient in some steps; if no rank has a gradient,
+    .grad stays None.
 
     Each parameter's .grad is a view of a bucket. The first wait() may move the buckets; do not use
     older .grad tensors after that (reorder=False prevents the move). zero_grad() keeps the view.
@@ -41,7 +41,8 @@ def attach(module: torch.nn.Module, comm: Communicator, *, broadcast: bool = Tru
 
     On a GPU, a bucket is sent after the work of the streams on which backward() computed its
     gradients, and wait() makes torch's current stream wait for the averages. Only the first wait()
-    blocks the host; with has_unused every wait() does, until the other ranks have called it.
+    blocks the host; with has_unused, every wait() blocks the host until the other ranks have called
+    wait().
 
     Unsupported: PyTorch before 2.1, other element types, several devices. Mismatch: the ranks'
     modules differ; the message names the parameter.
@@ -175,10 +176,10 @@ class Attached:
         return self.sync.wait()
 
     def _join(self) -> Any:
-        """Returns the stream on which all gradients of a step are marked on a GPU, which is the
-        stream of the first gradient. Makes it wait for torch's current stream, which computed this
-        gradient, because parts of a model may use separate streams, and wait() may run on a
-        different stream from backward()."""
+        """On a GPU, all gradients of a step are marked on one stream, the stream of the first
+        gradient. Makes that stream wait for torch's current stream, which computed this gradient,
+        and returns it. Parts of a model may use separate streams, and wait() may run on a different
+        stream from backward()."""
         if not self._gpu:
             return None
         current = torch.cuda.current_stream(self._gpu)

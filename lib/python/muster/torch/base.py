@@ -25,7 +25,7 @@ from .overloads import Options, seconds_of
 from .work import Dropped, Part, Work, timed_out
 
 C10D: Any = torch._C._distributed_c10d
-# The number of Works without Python references to keep for PyTorch's C++ code.
+# How many Works without Python references are kept alive for PyTorch's C++ code.
 _KEPT_WORKS = 256
 
 

@@ -79,7 +79,7 @@ def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> P
 
 
 def _alone(store: Any, seconds: float) -> Meeting:
-    """For a group of one rank, which has no peers."""
+    """Creates the Meeting of a group that has only one rank."""
     def nobody(rank: int) -> Any:
         raise errors.InvalidArgument("a group of one rank has no other rank to send to")
     return Meeting(store, None, Control(0, 1, b""), seconds, create=create, make_channel=nobody,

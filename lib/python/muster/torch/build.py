@@ -49,7 +49,7 @@ def link_headers(work: str) -> str:
 
 
 def check() -> None:
-    """Checks the build's prerequisites. The ImportError names the missing one."""
+    """Checks the build's prerequisites. The ImportError names the missing prerequisite."""
     if VERSION < OLDEST:
         raise ImportError("muster: the compiled backend needs PyTorch 2.4 or later; this is "
                           f"{torch.__version__}")

@@ -20,7 +20,8 @@ VARIABLE = "MUSTER_TORCH_BACKEND"
 # "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": they
 # run in a thread of the library. "auto": inline if no CPUs are idle, otherwise thread.
 ASYNC_VARIABLE = "MUSTER_TORCH_ASYNC"
-# Number of seconds that an asynchronous operation waits in the call for the other ranks.
+# Maximum number of seconds that a call waits for the other ranks when it starts an asynchronous
+# operation.
 PATIENCE = 0.02
 
 

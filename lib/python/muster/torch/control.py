@@ -19,8 +19,8 @@ TOKEN_BYTES = 32
 _HELLO = struct.Struct(f"!{TOKEN_BYTES}sI")
 CONNECT_TIMEOUT = 30.0  # seconds
 _READ_BYTES = 1 << 16
-# Maximum number of connections without HELLO. If there are more, the oldest is closed, which limits
-# the use of descriptors.
+# Maximum number of connections that have not sent HELLO. Beyond this limit, the oldest such
+# connection is closed, to limit the use of descriptors.
 _MAX_STRANGERS = 64
 
 
@@ -108,7 +108,7 @@ class Control:
         with self._lock:
             self._is_closed = True
             if self._wake is not None:
-                self._wake.close()  # the thread exits and closes the rest
+                self._wake.close()  # the thread then exits and closes the connections
             elif self._server is not None:
                 self._server.close()
 
@@ -120,7 +120,7 @@ class Control:
             self._flush(to)
 
     def _flush(self, connection: _Connection) -> None:
-        """Sends what the kernel accepts; the thread sends the rest."""
+        """Sends as much as the kernel accepts; the thread sends the remaining bytes."""
         try:
             while connection.unsent:
                 del connection.unsent[:connection.at.send(connection.unsent)]

@@ -241,7 +241,7 @@ class ProcessGroup(Base):
         part = self.messages.receive_any(flat, tag)
         return self.kept(Work([part], [target], copy_back, part.source))
 
-    # The names in later PyTorch versions.
+    # The names of these methods in later PyTorch versions.
     all_gather_single = _allgather_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = _reduce_scatter_base
@@ -331,8 +331,8 @@ class ProcessGroup(Base):
 
     def _unequal(self, output: torch.Tensor, source: torch.Tensor,
                  counts: Tuple[List[int], List[int]], opts: Options) -> Work:
-        """counts: numbers of elements from, and to, each rank. Pads all blocks to the size of the
-        largest block on any rank."""
+        """counts: the numbers of elements to receive from each rank, and to send to each rank. Pads
+        all blocks to the size of the largest block on any rank."""
         to_me, from_me = counts
         largest = torch.tensor([max(to_me + from_me)])
         self._collective(c.ALL_REDUCE, largest, largest, Within, op="max")

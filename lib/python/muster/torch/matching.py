@@ -9,7 +9,7 @@ from typing import Any, Deque, Dict, List, Optional, Set, Tuple, Union
 
 @dataclass(frozen=True)
 class Announce:
-    """Notifies `rank` that this rank has `count` messages with this tag for it."""
+    """Notifies `rank` that this rank has `count` messages with this tag to send to `rank`."""
 
     rank: int
     tag: int
@@ -58,7 +58,7 @@ class Matching:
         self._announce(rank, 0)
 
     def send(self, rank: int, tag: int, message: Any) -> None:
-        """tag: not 0."""
+        """Queues and announces a message with a tag other than 0."""
         self._sends[rank, tag].append(message)
         self._announce(rank, tag)
 

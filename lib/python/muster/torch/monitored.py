@@ -28,8 +28,8 @@ class MonitoredBarrier:
 
     def wait(self, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False) -> None:
         """Returns when all ranks have called it. TimedOut: some did not arrive within `timeout` of
-        rank 0's call. The error's rank is the first of them; its text names that rank, or with
-        wait_all_ranks all of them."""
+        rank 0's call. The error's rank is the first missing rank; its text names that rank, or all
+        missing ranks with wait_all_ranks."""
         seconds = timeout.total_seconds() if timeout is not None else _DEFAULT_TIMEOUT
         self._number += 1
         self._store.set(self._key(self._rank), _ARRIVED)
@@ -64,7 +64,7 @@ class MonitoredBarrier:
         if not self._has(self._key(0), seconds):
             self._store.set(self._key(self._rank), _GAVE_UP)
             raise self._received_none(f"rank 0 did not arrive within {seconds:g} s", 0)
-        # Rank 0 waits as long as this rank does, counted from its own call.
+        # Rank 0 waits with the same timeout, counted from its own call.
         if not self._has(self._key("end"), 2 * seconds + 1):
             raise self._received_none("rank 0 arrived, but did not report the missing ranks within "
                                       f"{2 * seconds + 1:g} s", 0)

@@ -40,7 +40,7 @@ class Part(Protocol):
 
 class Dropped:
     """A group's latest Works that have no Python references. Only the most recent Work keeps large
-    results. The earlier ones do not need them: PyTorch requests the future, which keeps the
+    results. Earlier Works do not need their results: PyTorch requests the future, which keeps the
     results, as soon as it receives a Work."""
 
     def __init__(self, most: int) -> None:

@@ -11,7 +11,7 @@
 
 namespace muster::torch_backend {
 
-// Like tensors.py; nullopt for types that the library has no arithmetic for.
+// The library's number for a type, as in tensors.py; nullopt for types without arithmetic.
 inline std::optional<std::int32_t> number_of(at::ScalarType type) {
   switch (type) {
     case at::kChar:

@@ -20,8 +20,8 @@ class Backend final : public c10d::Backend {
  public:
   struct Settings {
     std::chrono::milliseconds timeout;  // for each operation
-    // How long an asynchronous operation may wait in the call for the other ranks, so that it can
-    // run there. After that, or if this is 0, a thread of the library runs it.
+    // How long a call that starts an asynchronous operation may wait for the other ranks, so that
+    // the call itself can run the operation. After that, or if this is 0, a library thread runs it.
     std::int64_t max_wait_ns;
   };
 
@@ -107,7 +107,7 @@ class Backend final : public c10d::Backend {
   template <class CallOptions>
   WorkPtr run(const Call& call, const CallOptions& options);
   [[nodiscard]] muster_call describe(const Call& call, std::int64_t timeout_ms) const;
-  // How long an asynchronous operation may wait in the call for the other ranks, in ns.
+  // How long a call that starts an asynchronous operation may wait for the other ranks, in ns.
   [[nodiscard]] std::int64_t max_wait(std::size_t bytes) const;
   // Adapts the wait time after a call with this max_wait_ns.
   void learn(std::int64_t max_wait_ns, bool they_came);

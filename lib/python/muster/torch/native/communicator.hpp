@@ -104,7 +104,7 @@ class Communicator {
 
   void abort(const char* why) { library().abort(handle_, why); }
 
-  // Allocates memory that operations use without a copy; null if none is left. All ranks must
+  // Allocates memory that operations use without a copy; null if no memory is left. All ranks must
   // allocate in the same order; otherwise operations copy.
   [[nodiscard]] void* alloc(std::size_t bytes) {
     const std::scoped_lock lock(lock_);

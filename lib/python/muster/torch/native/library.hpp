@@ -69,7 +69,7 @@ struct Failure : std::runtime_error {
 };
 
 // This thread's last error. timeout_ms: the operation's timeout, used in the message prefix of
-// PyTorch's backends; negative for none.
+// PyTorch's backends; negative if the message needs no prefix.
 inline Failure last_failure(std::int64_t timeout_ms = -1) {
   muster_error about{};
   about.size = sizeof(about);

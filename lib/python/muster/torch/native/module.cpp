@@ -28,7 +28,7 @@ c10::intrusive_ptr<Backend> make_backend(const py::object& group,
                         std::int64_t(max_wait * 1e9)});
 }
 
-// The lock that Python uses in `with` statements instead of its own.
+// The lock that the Python group uses in `with` statements instead of a threading.Lock.
 class Lock {
  public:
   explicit Lock(std::shared_ptr<Communicator> communicator)

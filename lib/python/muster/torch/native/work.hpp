@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Works of operations that completed within the call, and of operations that Python runs.
+// Work classes for operations that completed within the call and for operations that Python runs.
 #pragma once
 
 #include "python/muster/torch/native/python.hpp"
