@@ -4,11 +4,12 @@ and once the job has formed, only its nodes can return."""
 
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import tempfile
 
-from harness import free_port
+from harness import free_port, read
 from hosts import HostsCase
 from nodes import WORKER
 from recording import Recorder
@@ -199,8 +200,9 @@ class FirstUse(HostsCase):
         by_hand, job.launcher_args = job.launcher_args, lambda *_, **__: by_hosts
         first = self.start(job, 1)
         job.round(2)
-        leader = next(line.split()[3] for line in self.net.hosts[0].run("ss", "-Hltn").splitlines()
-                      if self.net.hosts[0].address in line)
+        lines = [read(f"/proc/{pid}/cmdline") for pid in first.pids()]
+        leader = next(filter(None, (re.search("--rdzv-endpoint=([^\0]+)", line)
+                                    for line in lines)))[1]
         job.launcher_args = by_hand
         stranger = self.start(job, 3, how={"endpoint": leader}).end()
         self.assertEqual(stranger.code, 2, stranger.err)
