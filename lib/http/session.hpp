@@ -48,7 +48,7 @@ class HttpSession {
   void take(std::string_view bytes, TimePoint now);
   // Pending output. The connection is finished if this is empty and close_wanted() is true.
   [[nodiscard]] std::string_view output() const;
-  // Call after sending this number of output bytes.
+  // Call after this many output bytes have been sent.
   void sent(std::size_t bytes, TimePoint now);
   // Fetches new events for an open stream and sends heartbeats.
   void poll_events(TimePoint now);

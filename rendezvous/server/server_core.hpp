@@ -55,7 +55,7 @@ class ServerCore {
   // or the cleanup after a session.
   [[nodiscard]] bool has_work() const { return store_.has_backlog() || !unfinished_.empty(); }
 
-  // Does one turn of the remaining work (ServerLimits::turn_units).
+  // Processes the remaining work for one turn, at most ServerLimits::turn_units.
   void advance();
 
   // Sessions that other sessions or advance() have affected: they have output, must be closed, or

@@ -39,8 +39,8 @@ class RoundDecoder {
   [[nodiscard]] Status next(std::string_view input, RoundMessage& message, std::size_t& consumed);
 
   // Initially all messages must be short. A peer that we dialled may send all kinds after its
-  // Welcome. A peer that we accepted may send texts after we welcomed it, and lists after we asked
-  // it for rounds.
+  // Welcome. A peer that we accepted may send messages with text after our Welcome, and messages
+  // with lists after our ShowRounds.
   void allow_texts() { allowed_ = std::max(allowed_, Allowed::texts); }
 
   void allow_lists() { allowed_ = Allowed::lists; }

@@ -153,7 +153,7 @@ struct TellKilledEarly {
   std::vector<int> local_ranks;
 };
 
-struct NameSurvivors {};  // adds the processes that could not be killed in time to the result
+struct NameSurvivors {};  // adds to the result the processes that could not be killed in time
 
 // All workers of the attempt have exited: forwards the rest of their output, for at most `timeout`
 // if the console is slow.

@@ -131,8 +131,8 @@ void HangControl::write_files(hang::HangReport& report) {
   }
 }
 
-// The kernel may take long to kill a process that hangs in a system call, so the worker counts as
-// failed immediately.
+// The kernel may take a long time to kill a process that hangs in a system call, so the worker
+// counts as failed immediately.
 void HangControl::fail_worker(int rank, const hang::Verdict& verdict) {
   const auto& workers = watch_.workers();
   auto worker = std::ranges::find_if(workers, [&](const hang::WatchedWorker& one) {

@@ -136,8 +136,8 @@ struct FlightWaits {
   std::uint64_t waited_ns = 0;
 };
 
-// Reads the waits of all ranks in a recorder file, but no operations. Empty if the file is not a
-// recorder.
+// Reads the waits of all ranks in a recorder file, but no operations. Empty if the file is not
+// a recorder file.
 [[nodiscard]] std::vector<FlightWaits> read_flight_waits(int fd);
 
 // A summary for diagnosing hangs, such as "rank 3 last completed #118 all_reduce sum f32[6553600];

@@ -78,7 +78,7 @@ inline constexpr std::size_t kChannelSlots = 4;
 
 struct SegmentLayout {
   std::size_t members = 0;
-  std::size_t post_data = 0;  // maximum bytes after a post
+  std::size_t post_data = 0;  // maximum bytes that follow a post
   std::size_t staging = 0;    // bytes per member
   std::size_t piece = 0;      // bytes per channel slot, including its head
 

@@ -42,8 +42,8 @@ libc.pthread_self.restype = ctypes.c_void_p
 
 
 def tid_address():
-    """The address where glibc and musl store the main thread's ID; 0 if it is not found. In a
-    fork() the kernel stores the child's ID there. The libraries use it for locks that record their
+    """The address where glibc and musl store the main thread's ID; 0 if it is not found. On
+    fork(), the kernel stores the child's ID there. The libraries use it for locks that record their
     owner."""
     own = os.getpid()
     start = libc.pthread_self()

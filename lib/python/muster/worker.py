@@ -88,7 +88,7 @@ _KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop}
 
 
 def _news(frame: _channel.Frame) -> Optional[News]:
-    """The news in a frame; None if this version does not know the frame's type."""
+    """The notification in a frame; None if this version does not know the frame's type."""
     kind = _KINDS.get(frame["type"])
     if kind is None:
         return None

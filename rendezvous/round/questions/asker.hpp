@@ -88,7 +88,7 @@ class Asker {
     TimePoint due{};  // time of the next query, or deadline of the pending one
     Duration soon = kAskSoonFirst;
     bool once = false;
-    // The time since which an endpoint has refused all connections; nullopt if it has not.
+    // When the endpoint began to refuse all connections; nullopt if it does not refuse them.
     std::optional<TimePoint> refused_since = std::nullopt;
   };
 
