@@ -30,7 +30,8 @@ _module: Any = None  # the loaded module
 
 def module() -> Any:
     """The compiled module; None if process groups use the Python code. ValueError: the variable
-    has an invalid value. ImportError: "compiled" was requested, but the module cannot be built or loaded."""
+    has an invalid value. ImportError: "compiled" was requested, but the module cannot be built or
+    loaded."""
     global _module
     wanted = os.environ.get(VARIABLE) or "auto"
     if wanted not in ("auto", "compiled", "python"):
