@@ -180,6 +180,7 @@ void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   const bool names = live_.empty();
   state_ = SupervisorState::killing;
   look_at_.reset();
+  shm_manager_ = false;  // it may have exited since the last look
   deadline_ = turn.now + kill_timeout();
   if (self_exit_time <= Duration::zero()) {
     turn.out.emplace_back(KillEverything{names});
@@ -190,7 +191,6 @@ void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
     kill_all_at_ = turn.now + self_exit_time;
   } else {
     kill_all_at_ = self_exits_until(turn.now);
-    shm_manager_ = false;
     turn.out.emplace_back(LookAtLeftovers{});
   }
 }

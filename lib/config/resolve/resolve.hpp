@@ -22,9 +22,8 @@ struct Resolved {
   LaunchConfig config;
   std::vector<std::string> warnings;  // main logs each of them once
   Environ environ;  // for the workers; includes variables added by --accelerate-config
-  std::vector<std::string> command;  // if not empty, main runs this instead of a job
-  std::optional<HostsRequest>
-      hosts;  // --hosts: main starts agents on these hosts and does nothing else
+  std::vector<std::string> command;   // if not empty, main runs this instead of a job
+  std::optional<HostsRequest> hosts;  // --hosts: main only starts the agents on these hosts
 };
 
 // Errors: usage (exit code 2), not_found (the program does not exist, 127), not_possible (126).

@@ -192,6 +192,19 @@ TEST_CASE("killing: torch_shm_manager has its time also without a grace period")
   CHECK(bench.asked<Finish>());
 }
 
+TEST_CASE("killing: a torch_shm_manager that has exited no longer delays SIGKILL") {
+  BenchSettings only_term = settings();
+  only_term.signals_to_forward = {SIGTERM};
+  Bench bench = failed(only_term);
+  bench.step(LeftoversSeen{.shm_manager = true});
+  bench.step(SignalReceived{SIGQUIT, 1});
+  REQUIRE(bench.asked<KillWorkers>());
+  bench.step(LeftoversSeen{});
+  bench.wait(kSelfExitTime);
+  CHECK(bench.asked<KillEverything>());
+  CHECK(bench.core.next_deadline() > bench.now);
+}
+
 TEST_CASE("clearing: a user who interrupts waits less long for torch_shm_manager") {
   Bench bench{settings()};
   bench.start();

@@ -206,70 +206,69 @@ TEST_CASE("strangers: a Start without a round has no effect") {
   CHECK(out.empty());
 }
 
-// n2 is alive and sends beats, but never answers the call to regroup.
-TEST_CASE("strangers: a stop that one node does not answer has a deadline") {
-  NodeSettings made = settings(1, 2);
-  const auto none = std::make_shared<const Round>();
-  RoundCore core(made, member(1));
-  NodeEffects out;
-  TimePoint now{1h};
-  core.lead(now, Lead{none, none, none, true, true}, out);
-  for (const NodeId id : {NodeId{1}, NodeId{2}}) {
-    const LinkId link = id == 1 ? 0 : 2;
-    Hello hello = hello_of(id);
-    hello.terms = made.terms;
-    core.attach(now, link, hello, out);
-    core.receive(now, link, Beat{1, 0}, out);
-    core.receive(now, link, Ready{false}, out);
+// n1 leads, and all nodes are in its first round. The link of a node has the node's number, and
+// that of n1 is 0.
+struct RunningRound {
+  explicit RunningRound(NodeId nodes)
+      : made(settings(1, static_cast<int>(nodes))), core(made, member(1)) {
+    const auto none = std::make_shared<const Round>();
+    core.lead(now, Lead{none, none, none, true, true}, out);
+    for (NodeId id = 1; id <= nodes; ++id) {
+      attach(id, link_of(id), {});
+      core.receive(now, link_of(id), Ready{false}, out);
+    }
+    for (NodeId id = 1; id <= nodes; ++id) {
+      core.receive(now, link_of(id), Accept{RoundId{1, 1}, "10.0.0.1", 7}, out);
+    }
+    REQUIRE(core.phase() == Phase::running);
   }
-  REQUIRE(core.phase() == Phase::proposing);
-  core.receive(now, 0, Accept{RoundId{1, 1}, "10.0.0.1", 7}, out);
-  core.receive(now, 2, Accept{RoundId{1, 1}, "", 0}, out);
-  REQUIRE(core.phase() == Phase::running);
-  core.receive(now, 0, Ready{true}, out);
-  REQUIRE(core.phase() == Phase::stopping);
-  for (int i = 0; i < 60; ++i) {
-    now += 500ms;
-    core.receive(now, 2, Beat{static_cast<std::uint64_t>(i) + 2, 1}, out);
-    core.tick(now, out);
-  }
-  CHECK(core.phase() != Phase::stopping);
-}
 
-// n3 does not answer the call to regroup. n2 returns just before its time is over.
-TEST_CASE("strangers: a node that returns late in a stop has as long to answer as any other") {
-  NodeSettings made = settings(3, 3);
-  const auto none = std::make_shared<const Round>();
-  RoundCore core(made, member(1));
-  NodeEffects out;
-  TimePoint now{1h};
-  core.lead(now, Lead{none, none, none, true, true}, out);
-  const auto attach = [&](NodeId id, LinkId link, RoundId started) {
+  static LinkId link_of(NodeId id) { return id == 1 ? 0 : id; }
+
+  void attach(NodeId id, LinkId link, RoundId started) {
     Hello hello = hello_of(id);
     hello.terms = made.terms;
     hello.started = started;
     core.attach(now, link, hello, out);
     core.receive(now, link, Beat{1, 0}, out);
-  };
-  for (const NodeId id : {NodeId{1}, NodeId{2}, NodeId{3}}) {
-    attach(id, id == 1 ? 0 : id, {});
-    core.receive(now, id == 1 ? 0 : id, Ready{false}, out);
   }
-  for (const NodeId id : {NodeId{1}, NodeId{2}, NodeId{3}}) {
-    core.receive(now, id == 1 ? 0 : id, Accept{RoundId{1, 1}, "10.0.0.1", 7}, out);
+
+  void stop() {
+    core.receive(now, 0, Ready{true}, out);
+    REQUIRE(core.phase() == Phase::stopping);
   }
-  REQUIRE(core.phase() == Phase::running);
-  core.link_ended(now, 2, out);
-  core.receive(now, 0, Ready{true}, out);
-  REQUIRE(core.phase() == Phase::stopping);
-  now += made.lease - 1ms;
-  core.receive(now, 3, Beat{2, 1}, out);
-  attach(2, 12, RoundId{1, 1});
-  out.clear();
-  now += 2ms;
-  core.tick(now, out);
+
+  NodeSettings made;
+  RoundCore core;
+  NodeEffects out;
+  TimePoint now{1h};
+};
+
+// n2 is alive and sends beats, but never answers the call to regroup.
+TEST_CASE("strangers: a stop that one node does not answer has a deadline") {
+  RunningRound round(2);
+  round.stop();
+  for (int i = 0; i < 60; ++i) {
+    round.now += 500ms;
+    round.core.receive(round.now, 2, Beat{static_cast<std::uint64_t>(i) + 2, 1}, round.out);
+    round.core.tick(round.now, round.out);
+  }
+  CHECK(round.core.phase() != Phase::stopping);
+}
+
+// n3 does not answer the call to regroup. n2 returns just before its time is over.
+TEST_CASE("strangers: a node that returns late in a stop has as long to answer as any other") {
+  RunningRound round(3);
+  round.core.link_ended(round.now, 2, round.out);
+  round.stop();
+  round.now += round.made.lease - 1ms;
+  round.core.receive(round.now, 3, Beat{2, 1}, round.out);
+  round.attach(2, 12, RoundId{1, 1});
+  round.out.clear();
+  round.now += 2ms;
+  round.core.tick(round.now, round.out);
   std::vector<LinkId> closed;
-  for (const NodeEffect& each : out) {
+  for (const NodeEffect& each : round.out) {
     if (const auto* close = std::get_if<CloseLink>(&each)) {
       closed.push_back(close->link);
     }
