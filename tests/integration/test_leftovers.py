@@ -68,6 +68,13 @@ class Processes(JobCase):
         self.assertRegex(ended.err, r"sent SIGTERM to 1 process that a worker left running: \d+ "
                                     r"\(muster-puppet, rank 0\)")
 
+    def test_a_filter_shows_the_last_lines_of_a_worker_that_failed(self):
+        filtered = self.executable("#!/bin/bash\nexec 2> >(sed 's/^/filtered: /' >&2)\n"
+                                   "exec sh -c 'echo last words >&2; exit 3'\n", "filtered")
+        for workers in (1, 2, 4):
+            ended = self.run_job("--nproc-per-node", workers, filtered, code=3)
+            self.assertIn("filtered: last words", ended.err)
+
     def test_the_next_attempt_waits_for_their_end(self):
         saved = self.folder / "saved"
         job = self.job("--max-restarts=1", "--no-python", "sh", "-c", f"""

@@ -92,9 +92,14 @@ void SimRunner::ask_to_stop(pid_t pid, int signo) {
   scheduler_.after(process.script.term_delay, [this, pid, end] { die(pid, end); });
 }
 
-void SimRunner::signal_groups(int signo) {
-  for (const auto& [pid, process] : processes_) {
-    if (process.local_rank >= 0 || process.leader != 0) {
+void SimRunner::signal_groups(int signo, GroupsOf which) {
+  for (auto& [pid, process] : processes_) {
+    if (which == GroupsOf::running_workers && process.leader != 0) {
+      process.skipped = processes_.at(process.leader).dead;
+    }
+    const bool is_wanted =
+        which == GroupsOf::all_workers || process.skipped == (which == GroupsOf::skipped_workers);
+    if (is_wanted && (process.local_rank >= 0 || process.leader != 0)) {
       ask_to_stop(pid, signo);
     }
   }

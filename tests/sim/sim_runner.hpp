@@ -39,7 +39,7 @@ class SimRunner final : public ProcessRunner {
   SimRunner(Scheduler& scheduler, Random& random, ProcessObserver& observer, ScriptOf script_of);
 
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
-  void signal_groups(int signo) override;
+  void signal_groups(int signo, GroupsOf which) override;
   void signal_workers(int signo) override;
   void await_nothing_left() override;
   void kill_workers() override;
@@ -77,6 +77,7 @@ class SimRunner final : public ProcessRunner {
     bool helper = false;
     bool manager = false;
     bool stopping = false;
+    bool skipped = false;  // its leader had exited when the running workers got a signal
     bool dead = false;
     bool reaped = false;
   };

@@ -269,7 +269,7 @@ void World::send_signal(int signo) {
   scheduler_.after(launcher_first ? apart : Duration::zero(), [this, signo] {
     if (!finished_) {
       trace(fmt::format("signal {} to the workers", signo));
-      runner_->signal_groups(signo);
+      runner_->signal_groups(signo, GroupsOf::all_workers);
     }
   });
 }

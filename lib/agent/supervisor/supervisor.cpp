@@ -135,7 +135,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, SpawnWorker>) {
           spawn(asked.local_rank);
         } else if constexpr (std::is_same_v<Effect, SignalGroups>) {
-          signal_groups(asked.signo);
+          signal_groups(asked);
         } else if constexpr (std::is_same_v<Effect, SignalWorkers>) {
           site_.runner().signal_workers(asked.signo);
         } else if constexpr (std::is_same_v<Effect, KillEverything>) {
@@ -184,9 +184,11 @@ int Supervisor::rank_of(int local_rank) const {
   return specs_ ? specs_->at(static_cast<std::size_t>(local_rank)).rank : local_rank;
 }
 
-void Supervisor::signal_groups(int signo) {
-  site_.tell(event::WorkersSignalled{signo});
-  site_.runner().signal_groups(signo);
+void Supervisor::signal_groups(const SignalGroups& asked) {
+  if (asked.which != GroupsOf::skipped_workers) {
+    site_.tell(event::WorkersSignalled{asked.signo});
+  }
+  site_.runner().signal_groups(asked.signo, asked.which);
 }
 
 // Processes that were killed together with their worker are not listed by name.

@@ -69,7 +69,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void step(const SupervisorEvent& event);
   void perform(const SupervisorEffect& effect);
   void tell_drain(const TellDrain& drain);
-  void signal_groups(int signo);
+  void signal_groups(const SignalGroups& asked);
   void kill(bool names);
   void tell_killed();
   void tell_leftovers(event::LeftoversFound found);

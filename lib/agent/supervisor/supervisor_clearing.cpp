@@ -20,6 +20,7 @@ void SupervisorCore::clear(Turn& turn) {
   phase_ = ClearPhase::settling;
   finish_until_ = turn.now + settings_.grace;
   look_at_.reset();
+  skipped_at_.reset();
   deadline_ = self_exits_until(turn.now);
   turn.out.emplace_back(AwaitNothingLeft{});
   shm_manager_ = false;
@@ -180,6 +181,7 @@ void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   const bool names = live_.empty();
   state_ = SupervisorState::killing;
   look_at_.reset();
+  skipped_at_.reset();
   shm_manager_ = false;  // it may have exited since the last look
   deadline_ = turn.now + kill_timeout();
   if (self_exit_time <= Duration::zero()) {

@@ -175,7 +175,10 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   }
   state_ = SupervisorState::stopping;
   deadline_ = stop_until_;
-  turn.out.emplace_back(SignalGroups{signo});
+  turn.out.emplace_back(SignalGroups{signo, GroupsOf::running_workers});
+  if (static_cast<int>(live_.size() - dying_.size()) < spawned_) {
+    skipped_at_ = turn.now + kSelfExitTimeInHurry;
+  }
   // A stopped process handles no signal except SIGKILL until it is continued.
   turn.out.emplace_back(SignalGroups{SIGCONT});
   await_deaf(turn);
@@ -183,8 +186,25 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
 
 // -- stopping ---------------------------------------------------------------------------------
 
+// Children of workers that have exited, such as a filter for their output, have a moment to exit on
+// their own. A dying worker still holds its pipes open.
+void SupervisorCore::signal_skipped(Turn& turn) {
+  if (!skipped_at_ || turn.now < *skipped_at_) {
+    return;
+  }
+  skipped_at_ = turn.now + kSelfExitTimeInHurry;
+  if (dying_.empty()) {
+    MUSTER_MARK("children of workers that had exited have had a moment to finish");
+    skipped_at_.reset();
+    turn.out.emplace_back(SignalGroups{result_.stop_signal, GroupsOf::skipped_workers});
+  }
+}
+
 void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
+  if (skipped_at_ && dying_.contains(exited.local_rank)) {
+    skipped_at_ = turn.now + kSelfExitTimeInHurry;
+  }
   live_.erase(exited.local_rank);
   dying_.erase(exited.local_rank);
   await_deaf(turn);
@@ -259,6 +279,7 @@ bool SupervisorCore::is_same_request(const SignalReceived& signal, TimePoint now
 }
 
 void SupervisorCore::kill_overdue(Turn& turn) {
+  signal_skipped(turn);
   look_for_deaf(turn);
   if (turn.now < deadline_) {
     return;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
 // job's result. It does not decide when a round starts or whether another one follows. It reports
-// what happened to the workers, and runs, stops or finishes on request (round_source.hpp). A table
-// of states and events. Time is an argument, effects are data, and there is no I/O. Driven by
-// agent/supervisor and by the simulator; single-threaded; value-like. States: README.md.
+// what happened to the workers, and runs, stops or finishes on request (round_source.hpp). A pure
+// table of states and events, driven by agent/supervisor and by the simulator. Value-like.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -161,6 +160,7 @@ class SupervisorCore {
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
+  void signal_skipped(Turn& turn);
   void hurry(Turn& turn);
   void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
   void finish(Turn& turn, Outcome outcome);
@@ -173,6 +173,7 @@ class SupervisorCore {
   std::optional<TimePoint> kill_all_at_;  // while killing: helpers may exit on their own until then
   std::optional<TimePoint> stop_until_;   // end of the grace period for workers that must stop
   bool shm_manager_ = false;              // a torch_shm_manager process was seen in this attempt
+  std::optional<TimePoint> skipped_at_;   // when to signal the groups of workers that had exited
   std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
   TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
   TimePoint now_{};                   // time of the last step

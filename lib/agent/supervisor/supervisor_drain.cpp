@@ -69,7 +69,7 @@ void SupervisorCore::say_leaving(Turn& turn) {
 
 std::optional<TimePoint> SupervisorCore::next_deadline() const {
   std::optional<TimePoint> next = deadline_;
-  for (const auto& other : {leave_at_, kill_all_at_, look_at_}) {
+  for (const auto& other : {leave_at_, kill_all_at_, skipped_at_, look_at_}) {
     next = next && other ? std::min(next, other) : next;
   }
   return next;

@@ -120,6 +120,7 @@ struct SpawnWorker {
 
 struct SignalGroups {
   int signo = 0;
+  GroupsOf which = GroupsOf::all_workers;
 };
 
 struct SignalWorkers {

@@ -120,7 +120,7 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   Result<pid_t> spawn(const ProcessSpec& spec);
   Result<pid_t> fork_or_spawn(const ProcessSpec& spec, const ChildStreams& streams);
   Result<ChildStreams> open_streams(const ProcessSpec& spec);
-  void signal_groups(int signo);
+  void signal_groups(int signo, GroupsOf which);
   bool is_ours(pid_t group) const;
   void end(KillScope how);
   void kill(KillScope what);
@@ -224,7 +224,7 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   if (!worker) {
     return;  // an adopted orphan
   }
-  workers.leaderless().emplace(info.si_pid, worker->killed_by_us);
+  workers.leaderless().emplace(info.si_pid, *worker);
   ends.note_reaped(info.si_pid, *worker, ExitStatus::from_wait(info.si_code, info.si_status));
 }
 
@@ -308,26 +308,22 @@ bool LinuxRunner::Impl::is_ours(pid_t group) const {
                              [&](const ProcessRow& row) { return row.group == group; });
 }
 
-void LinuxRunner::Impl::signal_groups(int signo) {
+void LinuxRunner::Impl::signal_groups(int signo, GroupsOf which) {
   MUSTER_CHECK(signo > 0 && signo < NSIG);
   const bool may_be_stopped = signo != SIGSTOP && signo != SIGCONT && signo != SIGKILL;
-  const auto send = [&](pid_t group) {
+  // The last member may have been reaped by a parent outside the group without our knowledge. The
+  // pgid may then have been reused for an unrelated process.
+  std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
+  for (const pid_t group : workers.groups(which)) {
     MUSTER_CHECK(group > 1);
+    if (signo == SIGKILL) {
+      workers.mark_killed(group);
+    }
     ::kill(-group, signo);
     if (may_be_stopped) {
       ::kill(-group, SIGCONT);
     }
-  };
-  for (const pid_t pid : workers.live()) {
-    if (signo == SIGKILL) {
-      workers.mark_killed(pid);
-    }
-    send(pid);
   }
-  // The last member may have been reaped by a parent outside the group without our knowledge. The
-  // pgid may then have been reused for an unrelated process.
-  std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
-  std::ranges::for_each(std::views::keys(workers.leaderless()), send);
   post_turn();
 }
 
@@ -342,7 +338,7 @@ void LinuxRunner::Impl::end(KillScope how) {
 void LinuxRunner::Impl::kill(KillScope what) {
   workers.mark_all_killed();
   if (!proc_is_ours()) {
-    signal_groups(SIGKILL);
+    signal_groups(SIGKILL, GroupsOf::all_workers);
   }
   end(what);
 }
@@ -380,8 +376,8 @@ void LinuxRunner::prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observ
   impl_->zygote.prepare(spec, observer);
 }
 
-void LinuxRunner::signal_groups(int signo) {
-  impl_->signal_groups(signo);
+void LinuxRunner::signal_groups(int signo, GroupsOf which) {
+  impl_->signal_groups(signo, which);
 }
 
 void LinuxRunner::signal_workers(int signo) {

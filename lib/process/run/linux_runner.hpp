@@ -51,7 +51,7 @@ class LinuxRunner final : public ProcessRunner {
   // receives the result and must outlive the runner.
   void prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer);
 
-  void signal_groups(int signo) override;
+  void signal_groups(int signo, GroupsOf which) override;
   void signal_workers(int signo) override;
   void await_nothing_left() override;
   void kill_workers() override;

@@ -46,8 +46,8 @@ void WorkerTable::mark_all_killed() {
   for (auto& [pid, worker] : live_) {
     worker.killed_by_us = true;
   }
-  for (auto& [group, killed] : leaderless_) {
-    killed = true;
+  for (auto& [group, worker] : leaderless_) {
+    worker.killed_by_us = true;
   }
 }
 
@@ -60,16 +60,29 @@ std::vector<pid_t> WorkerTable::live() const {
   return pids;
 }
 
-std::set<pid_t> WorkerTable::killed_groups() const {
-  std::set<pid_t> groups;
-  for (const auto& [pid, worker] : live_) {
-    if (worker.killed_by_us) {
-      groups.insert(pid);
+std::vector<pid_t> WorkerTable::groups(GroupsOf which) {
+  std::vector<pid_t> pids;
+  for (auto* const workers : {&live_, &leaderless_}) {
+    for (auto& [pid, worker] : *workers) {
+      if (which == GroupsOf::running_workers) {
+        worker.signalled = workers == &live_ && !worker.seen_ending;
+      }
+      if (which == GroupsOf::all_workers ||
+          worker.signalled == (which == GroupsOf::running_workers)) {
+        pids.push_back(pid);
+      }
     }
   }
-  for (const auto& [group, killed] : leaderless_) {
-    if (killed) {
-      groups.insert(group);
+  return pids;
+}
+
+std::set<pid_t> WorkerTable::killed_groups() const {
+  std::set<pid_t> groups;
+  for (const auto* const workers : {&live_, &leaderless_}) {
+    for (const auto& [pid, worker] : *workers) {
+      if (worker.killed_by_us) {
+        groups.insert(pid);
+      }
     }
   }
   return groups;
@@ -78,7 +91,7 @@ std::set<pid_t> WorkerTable::killed_groups() const {
 bool WorkerTable::take_groups_empty() {
   MUSTER_CHECK(armed_ || live_.empty());
   const bool none_left =
-      std::ranges::all_of(leaderless_, [](const auto& group) { return group.second; });
+      std::ranges::all_of(leaderless_, [](const auto& group) { return group.second.killed_by_us; });
   return live_.empty() && none_left && std::exchange(armed_, false);
 }
 

@@ -3,6 +3,8 @@
 // was reaped. Pure bookkeeping for LinuxRunner, which queries the kernel and updates the table.
 #pragma once
 
+#include "process/values/process_runner.hpp"
+
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +17,7 @@ namespace muster {
 struct LiveWorker {
   int local_rank = 0;
   bool killed_by_us = false;
+  bool signalled = false;    // was in groups(running_workers)
   bool seen_ending = false;  // seen exiting before it was reaped
 };
 
@@ -36,12 +39,15 @@ class WorkerTable {
   // Workers' pids, which are also their process group IDs.
   [[nodiscard]] std::vector<pid_t> live() const;
 
+  // The process groups that a signal reaches. Groups of reaped workers may be empty.
+  [[nodiscard]] std::vector<pid_t> groups(GroupsOf which);
+
   // The process groups of killed workers, including reaped ones.
   [[nodiscard]] std::set<pid_t> killed_groups() const;
 
-  // Groups whose worker was reaped, each with a flag that is true if the group was killed. A killed
-  // group may still contain spared helpers, which muster does not wait for.
-  [[nodiscard]] std::map<pid_t, bool>& leaderless() { return leaderless_; }
+  // Groups whose worker was reaped. A killed group may still contain spared helpers, which muster
+  // does not wait for.
+  [[nodiscard]] std::map<pid_t, LiveWorker>& leaderless() { return leaderless_; }
 
   // True once after all workers and groups have exited or were killed; can become true again after
   // a later add.
@@ -49,7 +55,7 @@ class WorkerTable {
 
  private:
   std::map<pid_t, LiveWorker> live_;
-  std::map<pid_t, bool> leaderless_;
+  std::map<pid_t, LiveWorker> leaderless_;
   bool armed_ = false;
 };
 

@@ -83,6 +83,13 @@ class ProcessObserver {
   virtual void on_nothing_left() = 0;
 };
 
+// The workers whose process groups get a signal.
+enum class GroupsOf : std::uint8_t {
+  all_workers,
+  running_workers,  // not those whose main process has exited or is exiting
+  skipped_workers,  // those that an earlier call for running_workers did not include
+};
+
 class ProcessRunner {
  public:
   virtual ~ProcessRunner() = default;
@@ -91,8 +98,8 @@ class ProcessRunner {
   // child before or in exec: not_found (the program), not_possible, system.
   [[nodiscard]] virtual Result<pid_t> spawn(const ProcessSpec& spec) = 0;
 
-  // Signals every process in the groups of all workers, including groups whose leader is dead.
-  virtual void signal_groups(int signo) = 0;
+  // Signals every process in the groups of these workers, including groups whose leader is dead.
+  virtual void signal_groups(int signo, GroupsOf which) = 0;
 
   // Signals only the main process of each live worker.
   virtual void signal_workers(int signo) = 0;

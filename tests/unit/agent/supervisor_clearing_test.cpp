@@ -119,6 +119,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("stopping: children of a dead worker have a moment from when its memory is free") {
+  Bench bench{settings()};
+  bench.start();
+  bench.begin_to_die(0, SIGSEGV);
+  CHECK(bench.asked<SignalGroups>()->which == GroupsOf::running_workers);
+  bench.wait(kSelfExitTimeInHurry);
+  CHECK_FALSE(bench.asked<SignalGroups>());
+  bench.now += kSelfExitTimeInHurry / 2;
+  bench.die(0, SIGSEGV);  // reaped: a filter of its output reaches end of file only now
+  bench.wait(kSelfExitTimeInHurry / 2);
+  CHECK_FALSE(bench.asked<SignalGroups>());
+  bench.wait(kSelfExitTimeInHurry / 2);
+  REQUIRE(bench.asked<SignalGroups>());
+  CHECK(bench.asked<SignalGroups>()->signo == SIGTERM);
+  CHECK(bench.asked<SignalGroups>()->which == GroupsOf::skipped_workers);
+}
+
 TEST_CASE("clearing: after success even processes that ignore SIGTERM may finish") {
   Bench bench = succeeded();
   bench.wait(kSelfExitTime);

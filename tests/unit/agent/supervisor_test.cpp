@@ -95,7 +95,10 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     return 100 + spec.local_rank;
   }
 
-  void signal_groups(int signo) override { asked.push_back("signal " + std::to_string(signo)); }
+  void signal_groups(int signo, GroupsOf which) override {
+    asked.push_back((which == GroupsOf::skipped_workers ? "signal skipped " : "signal ") +
+                    std::to_string(signo));
+  }
 
   void signal_workers(int /*signo*/) override {}
 

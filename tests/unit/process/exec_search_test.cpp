@@ -27,7 +27,7 @@ TEST_CASE("worker table: reports once that all groups are empty, after the last 
   CHECK_FALSE(table.take_groups_empty());
   table.mark_all_killed();
   CHECK(table.take(11)->killed_by_us);
-  table.leaderless().emplace(11, false);
+  table.leaderless().emplace(11, LiveWorker{});
   CHECK_FALSE(table.take_groups_empty());
   table.leaderless().clear();
   CHECK(table.take_groups_empty());
@@ -39,6 +39,22 @@ TEST_CASE("worker table: reports once that all groups are empty, after the last 
   CHECK(table.take_groups_empty());
 }
 
+TEST_CASE("worker table: groups of workers that exit or have exited can be signalled later") {
+  WorkerTable table;
+  for (const pid_t pid : {10, 11, 12, 13}) {
+    table.add(pid, pid);
+  }
+  table.leaderless().emplace(10, *table.take(10));
+  CHECK(table.mark_ending(11));
+  CHECK(table.groups(GroupsOf::all_workers) == std::vector<pid_t>{11, 12, 13, 10});
+  CHECK(table.groups(GroupsOf::running_workers) == std::vector<pid_t>{12, 13});
+  for (const pid_t pid : {11, 12}) {
+    table.leaderless().emplace(pid, *table.take(pid));
+  }
+  CHECK(table.groups(GroupsOf::skipped_workers) == std::vector<pid_t>{10, 11});
+  CHECK(table.groups(GroupsOf::all_workers) == std::vector<pid_t>{13, 10, 11, 12});
+}
+
 TEST_CASE("worker table: does not wait for groups of killed workers") {
   WorkerTable table;
   table.add(10, 0);
@@ -46,7 +62,7 @@ TEST_CASE("worker table: does not wait for groups of killed workers") {
   table.mark_killed(10);
   CHECK(table.killed_groups() == std::set<pid_t>{10});
   for (const pid_t pid : {10, 11}) {
-    table.leaderless().emplace(pid, table.take(pid)->killed_by_us);
+    table.leaderless().emplace(pid, *table.take(pid));
   }
   CHECK(table.killed_groups() == std::set<pid_t>{10});
   CHECK_FALSE(table.take_groups_empty());

@@ -219,7 +219,7 @@ TEST_CASE("linux runner: calls observers from the loop only") {
   Stage stage;
   stage.inside_call = true;
   stage.spawn(0, {"exit", "1"});
-  stage.runner().signal_groups(SIGTERM);
+  stage.runner().signal_groups(SIGTERM, GroupsOf::all_workers);
   stage.runner().kill_everything();
   stage.inside_call = false;
   CHECK(stage.runs_until([&] { return stage.nothing_left == 1; }));
@@ -250,7 +250,7 @@ TEST_CASE("linux runner: a dead leader's group still gets signals and is waited 
                "3"});
   REQUIRE(stage.runs_until([&] { return stage.exits.size() == 1; }));
   CHECK(stage.groups_empty == 0);
-  stage.runner().signal_groups(SIGTERM);
+  stage.runner().signal_groups(SIGTERM, GroupsOf::all_workers);
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
   CHECK(::access((dir.path() + "/told").c_str(), F_OK) == 0);
 }
@@ -299,7 +299,7 @@ TEST_CASE("linux runner: a stopped worker is continued so that it can handle a s
   const pid_t pid = stage.spawn(0, {"stop", "wait"});
   siginfo_t info{};
   REQUIRE(::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED) == 0);
-  stage.runner().signal_groups(SIGTERM);
+  stage.runner().signal_groups(SIGTERM, GroupsOf::all_workers);
   REQUIRE(stage.runs_until([&] { return stage.groups_empty == 1; }));
   CHECK(stage.exits[0].status.shell_code() == 128 + SIGTERM);
 }

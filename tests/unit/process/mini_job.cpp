@@ -198,7 +198,7 @@ class MiniAgent final : public ProcessObserver {
     } else if (signo == SIGALRM) {
       runner_->kill_everything();
     } else {
-      runner_->signal_groups(signo == SIGTSTP ? SIGSTOP : signo);
+      runner_->signal_groups(signo == SIGTSTP ? SIGSTOP : signo, GroupsOf::all_workers);
     }
   }
 
