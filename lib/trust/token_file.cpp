@@ -187,7 +187,7 @@ bool is_local(int fd) {
 }
 
 Token none(const std::string& path, const std::string& why) {
-  return {"", fmt::format("did not create {}: {}; {}", path, why, kHowElse)};
+  return {"", fmt::format("did not create {}: {}; {}", path, why, kHowElse), true};
 }
 
 Result<Token> read_home(const TokenSource& source) {
@@ -290,7 +290,7 @@ Result<std::string> take_token(std::string_view content) {
 
 Result<Token> read_token(const TokenSource& source) {
   if (source.from == TokenFrom::nowhere) {
-    return Token{"", source.why_none};
+    return Token{"", source.why_none, !source.is_off && source.munge != MungeUse::demanded};
   }
   keep_memory_private();
   if (source.from == TokenFrom::home) {

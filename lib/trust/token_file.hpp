@@ -39,7 +39,7 @@ struct TokenFileFacts {
 struct Token {
   std::string secret;     // empty if there is none
   std::string why_none;   // why there is no secret
-  bool is_local = false;  // in a home directory that other hosts cannot share
+  bool is_local = false;  // other hosts cannot have the same secret
 };
 
 // True if other hosts may share a file system with this type, as reported by statfs().

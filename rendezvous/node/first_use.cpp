@@ -21,8 +21,9 @@ bool FirstUse::is_on_this_machine(const std::string& address) {
   return is_loopback(address) || is_own_address(address);
 }
 
-FirstUse::FirstUse(std::string job, IsHere is_here)
+FirstUse::FirstUse(std::string job, Admits admits, IsHere is_here)
     : job_(std::move(job)),
+      admits_(admits),
       is_here_(std::move(is_here)),
       meeting_(kPublic, job_),
       secret_(make_token()),
@@ -57,11 +58,11 @@ bool FirstUse::close(const Round& round) {
     members_.insert(member.address);
   }
   is_shared_ = true;
-  return !std::exchange(is_closed_, true) && !guests_.empty();
+  return admits_ != Admits::always && !std::exchange(is_closed_, true) && !guests_.empty();
 }
 
 bool FirstUse::admits(const std::string& peer) const {
-  return (!is_closed_ || members_.contains(peer)) && !is_here_(peer);
+  return is_here_(peer) ? admits_ != Admits::other_hosts : !is_closed_ || members_.contains(peer);
 }
 
 void FirstUse::limit_to(std::set<std::string> addresses, const std::string& origin) {
@@ -74,7 +75,7 @@ bool FirstUse::is_named(const std::string& peer) const {
 }
 
 void FirstUse::note_guest(const std::string& peer) {
-  if (!is_closed_ && guests_.size() < kGuestsMost) {
+  if (!is_closed_ && !is_here_(peer) && guests_.size() < kGuestsMost) {
     guests_.insert(peer);
   }
 }

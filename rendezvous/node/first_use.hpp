@@ -2,13 +2,13 @@
 // FirstUse: keys for a job whose nodes may have no common secret, such as VMs with separate home
 // directories. It implements trust on first use: while the job forms, any node can connect with a
 // key derived from the job ID, and the coordinator sends it the job's own random key. Afterwards a
-// node needs the job key, or the address of a member. Never used between processes on one host,
-// because they share a home directory. Used by LinkSockets. Resource; one thread.
+// node needs the job key, or the address of a member. Used by LinkSockets. Resource; one thread.
 #pragma once
 
 #include "rendezvous/wire/round_messages.hpp"
 #include "trust/secure_channel.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
@@ -18,9 +18,18 @@ namespace muster {
 
 class FirstUse {
  public:
+  // Which peers may connect with the meeting key.
+  enum class Admits : std::uint8_t {
+    other_hosts,  // this node has a token, which other processes on this host can read
+    all_hosts,    // this node has no token
+    always,       // all hosts, and newcomers even after the job has formed
+  };
+
   // `is_here` returns true for addresses of this host.
   using IsHere = std::function<bool(const std::string&)>;
-  explicit FirstUse(std::string job, IsHere is_here = is_on_this_machine);
+  explicit FirstUse(std::string job,
+                    Admits admits = Admits::other_hosts,
+                    IsHere is_here = is_on_this_machine);
   static bool is_on_this_machine(const std::string& address);
 
   // Anyone who knows the job ID has this key. It does not keep other nodes out; it only prevents
@@ -65,13 +74,15 @@ class FirstUse {
 
   [[nodiscard]] const std::string& why_unlimited() const { return why_unlimited_; }
 
-  // Records a peer that has connected with the meeting key. No effect after close().
+  // Records a peer on another host that has connected with the meeting key. No effect after
+  // close().
   void note_guest(const std::string& peer);
 
   [[nodiscard]] const std::set<std::string>& guests() const { return guests_; }
 
  private:
   std::string job_;
+  Admits admits_;
   IsHere is_here_;
   JobTrust meeting_;
   std::string secret_;

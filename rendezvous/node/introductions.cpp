@@ -22,7 +22,12 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
   if (ours.proofs == theirs.proofs || (ours.proofs & theirs.proofs) != Proofs::none) {
     return std::nullopt;
   }
-  if (ours.proofs == Proofs::none) {
+  if (theirs.proofs == Proofs::none && ours.proofs == Proofs::first_use) {
+    return Refuse{Refusal::wrong_token,
+                  "that node was started with --token=none, but this one was not; start all nodes "
+                  "of the job with --token=none, or with the same --token-file"};
+  }
+  if (without(ours.proofs, Proofs::first_use) == Proofs::none) {
     return Refuse{
         Refusal::wrong_token,
         "this job runs without a token, but this node has one; start all nodes of the job with "

@@ -103,6 +103,11 @@ class FirstUse(HostsCase):
         self.assertIn(b"\x16\x03", heard, "a TLS handshake")
         self.assertEqual([text for text in contents if text in heard], [])
 
+    def test_connections_of_pods_without_a_secret_are_encrypted(self):
+        heard = self.heard_at_endpoint(KUBERNETES_SERVICE_HOST="10.3.0.1")
+        self.assertIn(b"\x16\x03", heard, "a TLS handshake")
+        self.assertNotIn(b"node2", heard)
+
     def in_slurm(self, nodes):
         """A two-node job in a step with this node list."""
         job = self.cluster("2")

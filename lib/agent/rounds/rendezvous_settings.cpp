@@ -58,6 +58,15 @@ JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   return terms;
 }
 
+// A pod that replaces a lost one has a new address and knows no job key. If the job refused it,
+// Kubernetes could not repair the job.
+FirstUse::Admits admits_with(const Token& token, const TokenSource& source) {
+  if (!token.secret.empty()) {
+    return FirstUse::Admits::other_hosts;
+  }
+  return source.why_not_made.empty() ? FirstUse::Admits::all_hosts : FirstUse::Admits::always;
+}
+
 }  // namespace
 
 RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
@@ -99,9 +108,13 @@ Result<void> use_token(const LaunchConfig& config, RendezvousSettings& settings)
   if (config.token.is_required && token->secret.empty() && !has_munge) {
     return failure(Errc::usage, "--token=require: " + token->why_none);
   }
-  settings.why_no_token = token->why_none;
-  if (token->is_local && !has_munge && !config.token.is_required) {
-    settings.first_use = std::make_shared<FirstUse>(config.rdzv_id);
+  const bool trusts_first = token->is_local && !has_munge && !config.token.is_required;
+  const FirstUse::Admits admits = admits_with(*token, config.token);
+  if (trusts_first) {
+    settings.first_use = std::make_shared<FirstUse>(config.rdzv_id, admits);
+  }
+  if (!trusts_first || admits == FirstUse::Admits::always) {
+    settings.why_no_token = token->why_none;
   }
   if (!token->secret.empty()) {
     settings.trust = std::make_shared<const JobTrust>(token->secret, config.rdzv_id);

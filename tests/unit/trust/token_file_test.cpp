@@ -206,8 +206,13 @@ TEST_CASE("token file: a home where no file can be created is not an error") {
   REQUIRE(missing);
   CHECK(missing->secret.empty());
   CHECK_FALSE(missing->why_none.empty());
-  const auto off = read_token({TokenFrom::nowhere, "", "--token=none"});
+  CHECK(missing->is_local);
+  CHECK(read_token({TokenFrom::nowhere, "", "HOME is not set"})->is_local);
+  TokenSource none{TokenFrom::nowhere, "", "--token=none"};
+  none.is_off = true;
+  const auto off = read_token(none);
   CHECK(off->secret.empty());
+  CHECK_FALSE(off->is_local);
   CHECK(off->why_none == "--token=none");
 }
 

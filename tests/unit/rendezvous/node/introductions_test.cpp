@@ -38,6 +38,9 @@ TEST_CASE("introductions: accepts nodes with any common proof") {
   CHECK(refused(Proofs::none, Proofs::munge) == "this job needs MUNGE");
   CHECK(refused(Proofs::munge, Proofs::token).starts_with("this job needs a token"));
   CHECK(refused(Proofs::none, Proofs::both).starts_with("this job needs a token"));
+  CHECK(refused(Proofs::token, Proofs::first_use) == "this job runs without a token");
+  CHECK(refused(Proofs::first_use, Proofs::none) == "this job runs without a token");
+  CHECK(refused(Proofs::none, Proofs::first_use) == "that node was started with --token=none");
 }
 
 TEST_CASE("introductions: reports strangers once per minute and reason, with their number") {

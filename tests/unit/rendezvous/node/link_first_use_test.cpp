@@ -23,7 +23,7 @@ bool never(const std::string& /*address*/) {
 struct Node {
   explicit Node(const std::string& secret, bool trusts_first = true) : token(secret, "job") {
     if (trusts_first) {
-      first_use.emplace("job", never);
+      first_use.emplace("job", FirstUse::Admits::other_hosts, never);
     }
     party.sockets->set_job("job", &token, nullptr, first_use ? &*first_use : nullptr);
     party.sockets->set_notice([this](const std::string& text) { notices.push_back(text); });
@@ -184,9 +184,23 @@ TEST_CASE("first use: a node connects to an address that is not in the list") {
   CHECK(meets(node, leader));
 }
 
-TEST_CASE("first use: does not apply between processes on one machine") {
-  const FirstUse real("job");
-  CHECK_FALSE(real.admits("127.0.0.1"));
-  CHECK_FALSE(real.admits("::1"));
-  CHECK(real.admits("203.0.113.1"));
+TEST_CASE("first use: applies between processes on one machine only without a token") {
+  for (const auto admits : {FirstUse::Admits::other_hosts, FirstUse::Admits::all_hosts}) {
+    FirstUse real("job", admits);
+    const bool has_none = admits == FirstUse::Admits::all_hosts;
+    CHECK(real.admits("127.0.0.1") == has_none);
+    CHECK(real.admits("::1") == has_none);
+    CHECK(real.admits("203.0.113.1"));
+    real.note_guest("127.0.0.1");
+    CHECK_FALSE(real.close(round_at("203.0.113.2")));  // our own processes are no strangers
+    CHECK(real.admits("127.0.0.1") == has_none);
+    CHECK_FALSE(real.admits("203.0.113.1"));
+  }
+}
+
+TEST_CASE("first use: a job that may admit newcomers later does not claim otherwise") {
+  FirstUse open("job", FirstUse::Admits::always);
+  open.note_guest("203.0.113.1");
+  CHECK_FALSE(open.close(round_at("203.0.113.1")));
+  CHECK(open.admits("203.0.113.2"));
 }
