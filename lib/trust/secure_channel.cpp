@@ -20,7 +20,7 @@ constexpr const char* kGroup = "X25519";
 constexpr std::size_t kReadBytes = 16384;
 
 const JobTrust& trust_of(const SSL* ssl) {
-  return *static_cast<const JobTrust*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  return *static_cast<const JobTrust*>(SSL_get_app_data(ssl));
 }
 
 // OpenSSL represents an external pre-shared key as a session, although none was established before.
@@ -54,17 +54,9 @@ int find_key(SSL* ssl, const unsigned char* identity, std::size_t size, SSL_SESS
   return 1;
 }
 
-}  // namespace
-
-void JobTrust::Free::operator()(ssl_ctx_st* context) const {
-  SSL_CTX_free(context);
-}
-
-JobTrust::JobTrust(std::string_view token, std::string job)
-    : key_(derive_job_key(token, job)), job_(std::move(job)) {
+SSL_CTX* make_context() {
   use_tls_library();
-  context_.reset(SSL_CTX_new(TLS_method()));
-  SSL_CTX* const context = context_.get();
+  SSL_CTX* const context = SSL_CTX_new(TLS_method());
   MUSTER_CHECK(context != nullptr && SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
                SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
                SSL_CTX_set1_groups_list(context, kGroup) == 1 &&
@@ -72,10 +64,23 @@ JobTrust::JobTrust(std::string_view token, std::string job)
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_app_data(context, this);
   SSL_CTX_set_psk_use_session_callback(context, offer_key);
   SSL_CTX_set_psk_find_session_callback(context, find_key);
+  return context;
 }
+
+// Contains no key, so all channels share it: SSL_CTX_new looks up every cipher that OpenSSL has,
+// which takes longer than a handshake. Created when the first connection needs it.
+SSL_CTX* shared_context() {
+  static const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(make_context(),
+                                                                         SSL_CTX_free);
+  return context.get();
+}
+
+}  // namespace
+
+JobTrust::JobTrust(std::string_view token, std::string job)
+    : key_(derive_job_key(token, job)), job_(std::move(job)) {}
 
 JobTrust::~JobTrust() {
   OPENSSL_cleanse(key_.data(), key_.size());
@@ -85,12 +90,12 @@ void SecureChannel::Free::operator()(ssl_st* ssl) const {
   SSL_free(ssl);
 }
 
-SecureChannel::SecureChannel(const JobTrust& trust, Side side)
-    : ssl_(SSL_new(trust.context_.get())) {
+SecureChannel::SecureChannel(const JobTrust& trust, Side side) : ssl_(SSL_new(shared_context())) {
   BIO* const in = BIO_new(BIO_s_mem());
   BIO* const out = BIO_new(BIO_s_mem());
   MUSTER_CHECK(ssl_ && in != nullptr && out != nullptr);
   SSL_set_bio(ssl_.get(), in, out);
+  MUSTER_CHECK(SSL_set_app_data(ssl_.get(), const_cast<JobTrust*>(&trust)) == 1);
   if (side == Side::server) {
     SSL_set_accept_state(ssl_.get());
     return;

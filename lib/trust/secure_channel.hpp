@@ -13,7 +13,6 @@
 #include <string_view>
 
 struct ssl_st;
-struct ssl_ctx_st;
 
 namespace muster {
 
@@ -31,15 +30,8 @@ class JobTrust {
   [[nodiscard]] const std::string& job() const { return job_; }
 
  private:
-  friend class SecureChannel;
-
-  struct Free {
-    void operator()(ssl_ctx_st* context) const;
-  };
-
   JobKey key_;
   std::string job_;
-  std::unique_ptr<ssl_ctx_st, Free> context_;
 };
 
 class SecureChannel {

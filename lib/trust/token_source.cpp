@@ -18,10 +18,8 @@ std::string config_folder(const Environ& environ) {
 
 TokenSource home_token(const Environ& environ) {
   const std::string folder = config_folder(environ);
-  if (folder.empty()) {
-    return {TokenFrom::nowhere, "", "HOME is not set"};
-  }
-  TokenSource home{TokenFrom::home, folder + "/muster/token", ""};
+  TokenSource home = folder.empty() ? TokenSource{TokenFrom::nowhere, "", "HOME is not set"}
+                                    : TokenSource{TokenFrom::home, folder + "/muster/token", ""};
   if (environ.get("KUBERNETES_SERVICE_HOST")) {
     home.why_not_made = "a pod's home directory is not shared";
   }

@@ -24,7 +24,7 @@ struct TokenSource {
   TokenFrom from = TokenFrom::nowhere;
   std::string path;            // path of the file; with `home` it may not exist yet
   std::string why_none;        // with `nowhere`: the reason
-  std::string why_not_made{};  // with `home`: the reason not to create a missing file
+  std::string why_not_made{};  // the reason not to create a missing file in the home directory
   MungeUse munge = MungeUse::none;
   bool is_off = false;       // --token=none
   bool is_shared = false;    // with `file`: the user vouches for the file's access control

@@ -58,7 +58,7 @@ bool FirstUse::close(const Round& round) {
     members_.insert(member.address);
   }
   is_shared_ = true;
-  return admits_ != Admits::always && !std::exchange(is_closed_, true) && !guests_.empty();
+  return !is_open() && !std::exchange(is_closed_, true) && !guests_.empty();
 }
 
 bool FirstUse::admits(const std::string& peer) const {

@@ -63,6 +63,9 @@ class FirstUse {
   // name of the host list, for messages.
   void limit_to(std::set<std::string> addresses, const std::string& origin);
 
+  // True if newcomers are admitted even after the job has formed. No list of hosts applies then.
+  [[nodiscard]] bool is_open() const { return admits_ == Admits::always; }
+
   // Call if the platform lists the hosts but their addresses could not be resolved.
   void note_unknown(const std::string& why) { why_unlimited_ = why; }
 

@@ -22,12 +22,18 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
   if (ours.proofs == theirs.proofs || (ours.proofs & theirs.proofs) != Proofs::none) {
     return std::nullopt;
   }
-  if (theirs.proofs == Proofs::none && ours.proofs == Proofs::first_use) {
+  if ((theirs.proofs == Proofs::none && has(ours.proofs, Proofs::first_use)) ||
+      (ours.proofs == Proofs::none && has(theirs.proofs, Proofs::first_use))) {
     return Refuse{Refusal::wrong_token,
-                  "that node was started with --token=none, but this one was not; start all nodes "
-                  "of the job with --token=none, or with the same --token-file"};
+                  "only one of the two nodes was started with --token=none; start all nodes of the "
+                  "job with --token=none, or with the same --token-file"};
   }
-  if (without(ours.proofs, Proofs::first_use) == Proofs::none) {
+  if (has(ours.proofs, Proofs::job_key) && !has(ours.proofs, Proofs::first_use)) {
+    return Refuse{Refusal::wrong_token,
+                  "this job has already formed without a shared secret; start all nodes with the "
+                  "same --token-file so that others can join later"};
+  }
+  if ((ours.proofs & Proofs::both) == Proofs::none) {
     return Refuse{
         Refusal::wrong_token,
         "this job runs without a token, but this node has one; start all nodes of the job with "
@@ -38,11 +44,6 @@ std::optional<Refuse> refusal_of(const Introduction& theirs, const Introduction&
         Refusal::wrong_token,
         "this job needs MUNGE, which that node does not use; start all nodes of the job with "
         "--token=munge, or all with the same --token-file"};
-  }
-  if (has(ours.proofs, Proofs::job_key)) {
-    return Refuse{Refusal::wrong_token,
-                  "this job has already formed without a shared secret; start all nodes with the "
-                  "same --token-file so that others can join later"};
   }
   return Refuse{
       Refusal::wrong_token,

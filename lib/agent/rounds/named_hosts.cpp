@@ -21,7 +21,7 @@ NamedHosts::NamedHosts(asio::io_context& loop, Names names, std::shared_ptr<Firs
     : loop_(loop), names_(std::move(names)), first_use_(std::move(first_use)) {}
 
 void NamedHosts::when_found(std::function<void()> done) {
-  if (!first_use_ || !names_ || names_->value.empty()) {
+  if (!first_use_ || first_use_->is_open() || !names_ || names_->value.empty()) {
     done();
     return;
   }

@@ -109,11 +109,11 @@ Result<void> use_token(const LaunchConfig& config, RendezvousSettings& settings)
     return failure(Errc::usage, "--token=require: " + token->why_none);
   }
   const bool trusts_first = token->is_local && !has_munge && !config.token.is_required;
-  const FirstUse::Admits admits = admits_with(*token, config.token);
   if (trusts_first) {
-    settings.first_use = std::make_shared<FirstUse>(config.rdzv_id, admits);
+    settings.first_use =
+        std::make_shared<FirstUse>(config.rdzv_id, admits_with(*token, config.token));
   }
-  if (!trusts_first || admits == FirstUse::Admits::always) {
+  if (!trusts_first || settings.first_use->is_open()) {
     settings.why_no_token = token->why_none;
   }
   if (!token->secret.empty()) {

@@ -176,9 +176,7 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   state_ = SupervisorState::stopping;
   deadline_ = stop_until_;
   turn.out.emplace_back(SignalGroups{signo, GroupsOf::running_workers});
-  if (static_cast<int>(live_.size() - dying_.size()) < spawned_) {
-    skipped_at_ = turn.now + kSelfExitTimeInHurry;
-  }
+  defer_skipped(turn);
   // A stopped process handles no signal except SIGKILL until it is continued.
   turn.out.emplace_back(SignalGroups{SIGCONT});
   await_deaf(turn);
@@ -187,13 +185,18 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
 // -- stopping ---------------------------------------------------------------------------------
 
 // Children of workers that have exited, such as a filter for their output, have a moment to exit on
-// their own. A dying worker still holds its pipes open.
+// their own, but at most half of the grace period. The runner knows which workers these are: it
+// notices exits before they are reported here.
+void SupervisorCore::defer_skipped(Turn& turn) {
+  skipped_at_ = std::min(turn.now + kSelfExitTimeInHurry, *stop_until_ - settings_.grace / 2);
+}
+
 void SupervisorCore::signal_skipped(Turn& turn) {
   if (!skipped_at_ || turn.now < *skipped_at_) {
     return;
   }
-  skipped_at_ = turn.now + kSelfExitTimeInHurry;
-  if (dying_.empty()) {
+  defer_skipped(turn);
+  if (dying_.empty() || turn.now >= *skipped_at_) {  // a dying worker still holds its pipes open
     MUSTER_MARK("children of workers that had exited have had a moment to finish");
     skipped_at_.reset();
     turn.out.emplace_back(SignalGroups{result_.stop_signal, GroupsOf::skipped_workers});
@@ -202,8 +205,8 @@ void SupervisorCore::signal_skipped(Turn& turn) {
 
 void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
-  if (skipped_at_ && dying_.contains(exited.local_rank)) {
-    skipped_at_ = turn.now + kSelfExitTimeInHurry;
+  if (skipped_at_) {
+    defer_skipped(turn);
   }
   live_.erase(exited.local_rank);
   dying_.erase(exited.local_rank);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
-// job's result. It does not decide when a round starts or whether another one follows. It reports
-// what happened to the workers, and runs, stops or finishes on request (round_source.hpp). A pure
-// table of states and events, driven by agent/supervisor and by the simulator. Value-like.
+// job's result. A round source decides when a round starts and whether another one follows
+// (round_source.hpp). A pure table of states and events, also driven by the simulator. Value-like.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -18,8 +17,8 @@
 
 namespace muster {
 
-// waiting: this node has finished (or was asked to leave) and waits to be released. clearing: the
-// workers have exited; the processes that they left running have time to exit.
+// clearing: the workers have exited; the processes that they left running have time to exit.
+// waiting: this node has finished (or was asked to leave) and waits to be released.
 enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
 
 // Leftovers have time to exit on their own (more if all workers have succeeded), then get SIGTERM.
@@ -160,6 +159,7 @@ class SupervisorCore {
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
+  void defer_skipped(Turn& turn);
   void signal_skipped(Turn& turn);
   void hurry(Turn& turn);
   void end_attempt(Turn& turn, Duration timeout, Outcome outcome);

@@ -65,5 +65,10 @@ TEST_CASE("named hosts: no list of hosts, or no trust on first use") {
   none.when_found([&times] { ++times; });
   NamedHosts token(loop, {{{"node1"}, "PBS_NODEFILE"}}, nullptr);
   token.when_found([&times] { ++times; });
-  CHECK(times == 2);
+  // A pod that replaces another has an address that is not in the list.
+  const auto open = std::make_shared<FirstUse>("job", FirstUse::Admits::always);
+  NamedHosts pods(loop, {{{"192.0.2.1"}, "VC_WORKER_HOSTS"}}, open);
+  pods.when_found([&times] { ++times; });
+  CHECK(times == 3);
+  CHECK(open->is_named("192.0.2.2"));
 }

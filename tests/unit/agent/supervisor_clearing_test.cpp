@@ -106,7 +106,7 @@ TEST_CASE(
   bench.step(SignalReceived{signo, 1});
   bench.die(0, signo);
   bench.wait(kSelfExitTime);
-  CHECK(bench.effects.empty());
+  CHECK_FALSE(bench.asked<LookAtLeftovers>());
   bench.die(1, signo);
   bench.wait(kSelfExitTime);
   CHECK((bench.asked<LookAtLeftovers>() != nullptr) == (signo == SIGTERM));  // may react to SIGINT
@@ -117,6 +117,17 @@ TEST_CASE(
     CHECK(bench.asked<KillWorkers>());
     CHECK(bench.core.result().overdue.empty());
   }
+}
+
+TEST_CASE("stopping: children of a dead worker get SIGTERM within half of the grace period") {
+  Bench bench{settings(0, 400ms)};
+  bench.start();
+  bench.begin_to_die(0, SIGKILL);  // and its memory is not freed for long
+  bench.wait(199ms);
+  CHECK_FALSE(bench.asked<SignalGroups>());
+  bench.wait(1ms);
+  REQUIRE(bench.asked<SignalGroups>());
+  CHECK(bench.asked<SignalGroups>()->which == GroupsOf::skipped_workers);
 }
 
 TEST_CASE("stopping: children of a dead worker have a moment from when its memory is free") {

@@ -38,6 +38,8 @@ TEST_CASE("token source: without a home there is none, and a pod creates none") 
       choose_token_source({}, with({{"HOME", "/root"}, {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}));
   CHECK(pod.from == TokenFrom::home);
   CHECK_FALSE(pod.why_not_made.empty());
+  CHECK(choose_token_source({}, with({{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}})).why_not_made ==
+        pod.why_not_made);
 }
 
 TEST_CASE("token source: MUNGE, where available, precedes the home and follows explicit options") {

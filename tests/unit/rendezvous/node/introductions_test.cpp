@@ -38,9 +38,29 @@ TEST_CASE("introductions: accepts nodes with any common proof") {
   CHECK(refused(Proofs::none, Proofs::munge) == "this job needs MUNGE");
   CHECK(refused(Proofs::munge, Proofs::token).starts_with("this job needs a token"));
   CHECK(refused(Proofs::none, Proofs::both).starts_with("this job needs a token"));
-  CHECK(refused(Proofs::token, Proofs::first_use) == "this job runs without a token");
-  CHECK(refused(Proofs::first_use, Proofs::none) == "this job runs without a token");
-  CHECK(refused(Proofs::none, Proofs::first_use) == "that node was started with --token=none");
+}
+
+TEST_CASE("introductions: explains refusals between nodes with and without a token") {
+  const auto refused = [](Proofs theirs, Proofs ours) {
+    return refusal_of({.proofs = theirs, .job = "j"}, {.proofs = ours, .job = "j"})->text;
+  };
+  const auto only_one =
+      Catch::StartsWith("only one of the two nodes was started with --token=none");
+  const Proofs forming = Proofs::first_use | Proofs::job_key;
+  for (const Proofs ours : {Proofs::first_use, forming, forming | Proofs::token}) {
+    CHECK_THAT(refused(Proofs::none, ours), only_one);
+  }
+  CHECK_THAT(refused(Proofs::first_use, Proofs::none), only_one);
+  for (const Proofs theirs : {Proofs::token, Proofs::munge}) {
+    for (const Proofs ours : {Proofs::first_use, forming}) {
+      CHECK_THAT(refused(theirs, ours), Catch::StartsWith("this job runs without a token"));
+    }
+  }
+  for (const Proofs theirs : {Proofs::none, Proofs::token, Proofs::first_use}) {
+    CHECK_THAT(refused(theirs, Proofs::job_key), Catch::Contains("already formed"));
+  }
+  CHECK_THAT(refused(Proofs::first_use, Proofs::token),
+             Catch::StartsWith("this job needs a token"));
 }
 
 TEST_CASE("introductions: reports strangers once per minute and reason, with their number") {
