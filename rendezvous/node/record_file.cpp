@@ -64,14 +64,29 @@ int write_new(const std::string& path, const std::string& bytes, bool durable) {
   return fd && (!durable || ::fsync(fd.get()) == 0) ? 0 : errno;
 }
 
-// Also true if the file does not exist.
-bool is_old(const std::string& path) {
-  constexpr double kMonth = 30 * 24 * 3600;
+constexpr double kDay = 24 * 3600;
+constexpr double kMonth = 30 * kDay;
 
+// Also true if the file does not exist.
+bool is_older_than(double seconds, const std::string& path) {
   struct stat facts {};
 
   return ::lstat(path.c_str(), &facts) != 0 ||
-         wall_now_seconds() - static_cast<double>(facts.st_mtim.tv_sec) > kMonth;
+         wall_now_seconds() - static_cast<double>(facts.st_mtim.tv_sec) > seconds;
+}
+
+bool is_old(const std::string& path) {
+  return is_older_than(kMonth, path);
+}
+
+// Records the time in an empty file. True if the last time was less than a day ago.
+bool was_done_today(const std::string& stamp) {
+  if (!is_older_than(kDay, stamp)) {
+    return true;
+  }
+  const UniqueFd fd(::open(stamp.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  static_cast<void>(fd && ::futimens(fd.get(), nullptr) == 0);  // best effort
+  return false;
 }
 
 int sync_folder(const std::string& path) {
@@ -156,6 +171,9 @@ Result<StateFile> read_state_file(const std::string& path, std::size_t most) {
 }
 
 void remove_old_state(const std::string& folder) {
+  if (was_done_today(folder + ".swept")) {
+    return;
+  }
   std::error_code failed;
   std::filesystem::directory_iterator at(folder, failed);
   for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {

@@ -42,6 +42,7 @@ struct StateFile {
                                               bool durable);
 
 // Removes the files of jobs that were killed over a month ago, unless a process holds their lock.
+// Looks at most once a day, because each killed job leaves files, and a look delays the start.
 void remove_old_state(const std::string& folder);
 
 }  // namespace muster

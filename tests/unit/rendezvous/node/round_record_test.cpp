@@ -156,8 +156,9 @@ TEST_CASE("round record: a discarded record's slot stays locked") {
   CHECK(folder.open().path() != record.path());
 }
 
-TEST_CASE("round record: removes files of jobs that were killed a month ago") {
+TEST_CASE("round record: once a day removes files of jobs that were killed a month ago") {
   const Folder folder;
+  const std::string stamp = folder.path + "/a/b.swept";
   const auto old = std::filesystem::file_time_type::clock::now() - 31 * 24h;
   const auto age = [&](const RoundRecord& record) {
     for (const std::string& path : {record.path(), record.path() + ".lock"}) {
@@ -173,6 +174,9 @@ TEST_CASE("round record: removes files of jobs that were killed a month ago") {
   static_cast<void>(make("recent"));
   const RoundRecord held = make("held");
   age(held);
+  CHECK(folder.open().is_on());
+  CHECK(std::filesystem::exists(folder.path + "/a/b/killed.0"));
+  std::filesystem::last_write_time(stamp, std::filesystem::file_time_type::clock::now() - 25h);
   CHECK(folder.open().is_on());
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path + "/a/b")) {
