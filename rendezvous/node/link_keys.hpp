@@ -37,11 +37,11 @@ struct LinkKeys {
     return all;
   }
 
-  // The name of the platform's host list, if a connecting peer is not in the list and has no other
-  // key.
+  // The name of the platform's host list, if a connecting peer is not in the list and has no
+  // secret.
   [[nodiscard]] std::string refused_by_list(const std::string& peer, Proofs theirs) const {
     const bool is_stranger = first_use != nullptr && !first_use->is_named(peer) &&
-                             has(theirs, Proofs::first_use) &&
+                             (has(theirs, Proofs::first_use) || theirs == Proofs::none) &&
                              (accepted_with(peer) & theirs) == Proofs::none;
     return is_stranger ? first_use->named_by() : "";
   }

@@ -77,7 +77,9 @@ Link* LinkSockets::find_live(LinkId id) {
 void LinkSockets::introduce(Link& link) {
   Introduction ours = keys_.introduction;
   if (keys_.first_use != nullptr) {
-    ours.proofs = without(keys_.with(peer_of(link)), keys_.failed[peer_of(link)]);
+    const Proofs all = keys_.with(peer_of(link));
+    const Proofs left = without(all, keys_.failed[peer_of(link)]);
+    ours.proofs = left == Proofs::none ? all : left;  // never in plaintext
   } else if (!keys_.munge_fault.empty()) {
     ours.proofs = ours.proofs & Proofs::token;
   }

@@ -165,6 +165,37 @@ TEST_CASE("first use: refuses a host that the platform does not list, without en
   CHECK_FALSE(refusal(other).find("SLURM_STEP_NODELIST") != std::string::npos);
 }
 
+TEST_CASE("first use: a node without a token admits nobody in plaintext") {
+  for (const bool has_list : {true, false}) {
+    CAPTURE(has_list);
+    Node leader(kOne);
+    FirstUse none("job", FirstUse::Admits::all_hosts, never);
+    if (has_list) {
+      none.limit_to({"10.0.0.1"}, "SLURM_STEP_NODELIST");
+    }
+    leader.party.sockets->set_job("job", nullptr, nullptr, &none);
+    Node stranger(kTwo);
+    stranger.party.sockets->set_job("job", nullptr, nullptr, nullptr);
+    CHECK_FALSE(meets(stranger, leader));
+    CHECK_THAT(refusal(stranger),
+               Catch::Contains(has_list ? "SLURM_STEP_NODELIST" : "--token=none"));
+  }
+}
+
+TEST_CASE("first use: a node whose keys have all failed does not connect in plaintext") {
+  Node peer(kOne);
+  peer.shares_key_of(peer);
+  Node node(kTwo);
+  FirstUse none("job", FirstUse::Admits::all_hosts, never);
+  node.party.sockets->set_job("job", nullptr, nullptr, &none);
+  static_cast<void>(none.share());
+  CHECK(meets(node, peer));  // their job keys differ, so it notes that its own has failed
+  static_cast<void>(none.close(round_at("10.0.0.7")));
+  Node impostor(kOne);  // at the same address
+  impostor.party.sockets->set_job("job", nullptr, nullptr, nullptr);
+  CHECK_FALSE(meets(node, impostor));
+}
+
 TEST_CASE("first use: accepts a host that the platform lists, and always this machine") {
   Node leader(kOne);
   leader.first_use->limit_to({"127.0.0.1"}, "PBS_NODEFILE");
