@@ -184,25 +184,6 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
 
 // -- stopping ---------------------------------------------------------------------------------
 
-// Children of workers that have exited, such as a filter for their output, have a moment to exit on
-// their own, but at most half of the grace period. The runner knows which workers these are: it
-// notices exits before they are reported here.
-void SupervisorCore::defer_skipped(Turn& turn) {
-  skipped_at_ = std::min(turn.now + kSelfExitTimeInHurry, *stop_until_ - settings_.grace / 2);
-}
-
-void SupervisorCore::signal_skipped(Turn& turn) {
-  if (!skipped_at_ || turn.now < *skipped_at_) {
-    return;
-  }
-  defer_skipped(turn);
-  if (dying_.empty() || turn.now >= *skipped_at_) {  // a dying worker still holds its pipes open
-    MUSTER_MARK("children of workers that had exited have had a moment to finish");
-    skipped_at_.reset();
-    turn.out.emplace_back(SignalGroups{result_.stop_signal, GroupsOf::skipped_workers});
-  }
-}
-
 void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   if (skipped_at_) {

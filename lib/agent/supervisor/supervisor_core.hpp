@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
 // job's result. A round source decides when a round starts and whether another one follows
-// (round_source.hpp). A pure table of states and events, also driven by the simulator. Value-like.
+// (round_source.hpp). A pure table of states (README.md) and events, also driven by the simulator.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -103,6 +103,8 @@ class SupervisorCore {
   void abandon_unkillable(Turn& turn);
 
   // Processes that workers leave running: supervisor_clearing.cpp.
+  void defer_skipped(Turn& turn);
+  void signal_skipped(Turn& turn);
   void clear(Turn& turn);
   void go_on_clearing(Turn& turn);
   void ask_leftovers(Turn& turn);
@@ -159,8 +161,6 @@ class SupervisorCore {
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
   void stop_workers(Turn& turn, Why why, int signo);
-  void defer_skipped(Turn& turn);
-  void signal_skipped(Turn& turn);
   void hurry(Turn& turn);
   void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
   void finish(Turn& turn, Outcome outcome);
