@@ -2,6 +2,7 @@
 #include "machine/own_addresses.hpp"
 
 #include "base/text.hpp"
+#include "io/own_address.hpp"
 #include "io/socket_address.hpp"
 
 #include <fmt/core.h>
@@ -73,10 +74,19 @@ Result<std::string> address_of_interface(std::string_view name,
   return found->address;
 }
 
+std::vector<std::string> outward_addresses(std::span<const OwnAddress> addresses) {
+  std::vector<std::string> out;
+  for (const OwnAddress& own : addresses) {
+    if (!is_loopback(own.address) && own.address.find('%') == std::string::npos) {
+      out.push_back(own.address);
+    }
+  }
+  return out;
+}
+
 std::string interface_of(std::string_view address, std::span<const OwnAddress> addresses) {
-  const bool loopback = address.starts_with("127.") || address == "::1";
   const auto found = std::ranges::find(addresses, address, &OwnAddress::address);
-  return loopback || found == addresses.end() ? "" : found->interface;
+  return is_loopback(address) || found == addresses.end() ? "" : found->interface;
 }
 
 }  // namespace muster

@@ -27,6 +27,10 @@ struct OwnAddress {
 [[nodiscard]] Result<std::string> address_of_interface(std::string_view name,
                                                        std::span<const OwnAddress> addresses);
 
+// The addresses that other hosts may see as the source of a connection: neither loopback nor
+// link-local. Pure.
+[[nodiscard]] std::vector<std::string> outward_addresses(std::span<const OwnAddress> addresses);
+
 // The interface that has this address; empty for loopback addresses and for addresses of other
 // hosts. Pure.
 [[nodiscard]] std::string interface_of(std::string_view address,

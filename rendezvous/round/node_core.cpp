@@ -83,7 +83,7 @@ void NodeCore::route(TimePoint now,
         } else if constexpr (std::is_same_v<Event, LinkAccepted>) {
           // We do not know why the peer connected until its first message arrives.
           strangers_.insert(happened.link);
-          addresses_.emplace(happened.link, happened.from);
+          addresses_[happened.link] = {happened.from};
         } else if constexpr (std::is_same_v<Event, MessageReceived>) {
           take_message(now, happened, from_link, from_round);
         } else if constexpr (std::is_same_v<Event, TokenRefused>) {
@@ -192,7 +192,8 @@ bool NodeCore::is_impostor(TimePoint now, LinkId link, const Hello& hello) const
     const auto live = round_.live_link_of(now, id);
     const auto there = live ? addresses_.find(*live) : addresses_.end();
     const auto here = addresses_.find(link);
-    return there != addresses_.end() && here != addresses_.end() && there->second != here->second;
+    return there != addresses_.end() && here != addresses_.end() &&
+           std::ranges::find(there->second, here->second.front()) == there->second.end();
   };
   return is_taken(hello.node.id) || std::ranges::any_of(hello.inherits.ids, is_taken);
 }
@@ -201,10 +202,17 @@ void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffect
   if (is_impostor(now, link, hello)) {
     from_round.emplace_back(CloseLink{link});
   } else {
-    addresses_of_members_.clear();
+    note_addresses(link, hello);
     round_.attach(now, link, hello, from_round);
     inquiry_.attached(hello.node.id, inquiry_members(), from_round);
   }
+}
+
+void NodeCore::note_addresses(LinkId link, const Hello& hello) {
+  if (const auto known = addresses_.find(link); known != addresses_.end()) {
+    known->second.insert(known->second.end(), hello.addresses.begin(), hello.addresses.end());
+  }
+  addresses_of_members_.clear();
 }
 
 void NodeCore::redirect(LinkId link, NodeEffects& out) const {

@@ -76,6 +76,7 @@ class NodeCore {
                        NodeEffects& from_round);
   [[nodiscard]] bool is_impostor(TimePoint now, LinkId link, const Hello& hello) const;
   void attach(TimePoint now, LinkId link, const Hello& hello, NodeEffects& from_round);
+  void note_addresses(LinkId link, const Hello& hello);
   [[nodiscard]] Claim claim(TimePoint now);
   void redirect(LinkId link, NodeEffects& out) const;
   void yield(TimePoint now, const NodeInfo& other, NodeEffects& from_link, NodeEffects& from_round);
@@ -117,8 +118,9 @@ class NodeCore {
   std::size_t unchecked_steps_ = 0;
   NodeId yielded_to_ = 0;
   TimePoint yielded_at_{};
-  std::set<LinkId> strangers_;               // accepted; no message received yet
-  std::map<LinkId, std::string> addresses_;  // addresses of peers that connected to us
+  std::set<LinkId> strangers_;  // accepted; no message received yet
+  // Of peers that connected to us: the source address of the connection, then those in Hello.
+  std::map<LinkId, std::vector<std::string>> addresses_;
   ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;

@@ -26,6 +26,7 @@ struct NodeSettings {
   bool records = false;                 // the shell executes RecordRound
   bool nodes_are_numbered = false;      // the platform assigns node ranks; duplicates are errors
   std::vector<std::string> rank_order;  // node names; if empty, natural order
+  std::vector<std::string> addresses;   // of this host, for Hello
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
   int quick_failures = kQuickFailures;  // set on the coordinator's command line
   std::optional<Endpoint> fixed_store;  // static backend: MASTER_ADDR and MASTER_PORT as typed

@@ -114,12 +114,17 @@ void NodeCore::make_address_book() {
     return;
   }
   addresses_of_members_.begin(round);
+  for (const std::string& address : settings_.addresses) {
+    addresses_of_members_.add(address, link_.self().id);
+  }
   for (const NodeInfo& member : round->members) {
     addresses_of_members_.add(member.address, member.id);
     const auto link = round_.link_of(member.id);
     const auto from = link ? addresses_.find(*link) : addresses_.end();
     if (from != addresses_.end()) {
-      addresses_of_members_.add(from->second, member.id);
+      for (const std::string& address : from->second) {
+        addresses_of_members_.add(address, member.id);
+      }
     }
   }
 }

@@ -70,6 +70,13 @@ void FieldReader::address(std::string& value, std::string_view before) {
   }
 }
 
+void FieldReader::addresses(std::vector<std::string>& values) {
+  const std::size_t count = take_count("addresses", kMaxHostAddresses);
+  for (std::size_t i = 0; i < count && ok(); ++i) {
+    address(values.emplace_back());
+  }
+}
+
 void FieldReader::blob(std::string& value, std::size_t most) {
   std::uint32_t length = 0;
   number(length);

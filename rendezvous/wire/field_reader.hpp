@@ -27,6 +27,8 @@ class FieldReader : public ByteReader {
 
   void text(std::string& value) { ByteReader::text(value, kMaxTextBytes); }
 
+  void addresses(std::vector<std::string>& values);
+
   void blob(std::string& value, std::size_t most = kMaxBlobBytes);
 
   void texts(std::vector<std::string>& values, std::size_t most) {

@@ -66,6 +66,14 @@ class FieldWriter {
     prefixed(cut(value, kMaxAddressBytes), before);
   }
 
+  void addresses(const std::vector<std::string>& values) {
+    const std::size_t count = std::min(values.size(), kMaxHostAddresses);
+    append_int(out_, static_cast<std::uint32_t>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      address(values[i]);
+    }
+  }
+
   void text(std::string_view value) {
     value = cut(value, kMaxTextBytes);
     append_int(out_, static_cast<std::uint16_t>(value.size()));

@@ -40,6 +40,7 @@ void fields(A& a, Of<A, Hello>& m) {
   a.flag(m.coordinates);
   a.flag(m.has_quorum);
   fields(a, m.inherits);
+  a.addresses(m.addresses);
 }
 
 template <class A>

@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions start with this magic and the version. This format never changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 8;
+inline constexpr std::uint16_t kRoundVersion = 9;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // After the preamble, the connecting side sends its proofs and the job ID in plaintext, and the
@@ -34,6 +34,9 @@ inline constexpr std::size_t kMaxNameBytes = 255;
 
 // Limit on the length of a numeric address with a zone.
 inline constexpr std::size_t kMaxAddressBytes = 63;
+
+// Limit on the number of further addresses that a node reports of its host.
+inline constexpr std::size_t kMaxHostAddresses = 16;
 
 // Limit on the length of texts for users and of job IDs. The sender truncates longer ones.
 inline constexpr std::size_t kMaxTextBytes = 4096;

@@ -132,6 +132,14 @@ class Names(HostsCase):
         _, one = self.meet("node1")
         self.assertIn(self.master(one), (NETWORK + "1", "fd77::1"))
 
+    def test_workers_reach_the_store_over_another_ip_version_than_their_agent(self):
+        for host in self.hosts():
+            host.ip(f"addr add fd77::{host.number}/64 dev eth0 nodad")
+            own = NETWORK + "1" if host.number == 1 else "fd77::1"
+            host.etc(hosts=f"127.0.0.1 localhost\n::1 localhost\n{own} node1\n")
+        _, one = self.meet("node1")
+        self.assertEqual(self.master(one), NETWORK + "1")
+
     def test_link_local_addresses_where_each_host_names_its_interface_itself(self):
         for host in self.hosts():
             card = f"card{host.number}"

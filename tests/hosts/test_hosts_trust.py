@@ -20,7 +20,7 @@ from attacker import doors_of  # noqa: E402
 ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
 NEVER = "last_call_timeout=500"
 NOBODY = 65534
-PER_DOOR = 295  # attacks on each port of an agent
+PER_DOOR = 435  # attacks on each port of an agent
 PER_SESSION = 15  # and for each connection recorded there
 PER_STORE = 49
 ATTACKS_WITHIN = 240
@@ -105,6 +105,19 @@ class Trust(HostsCase):
         outcomes = self.attack(self.net.hosts[0], doors)
         self.assert_refused(outcomes, doors)
         self.assert_undisturbed()
+
+    def test_without_a_token_the_forged_greeting_is_accepted(self):
+        """So the attacks are refused for lack of the token, and not for the layout of a frame."""
+        self.hosts("node1", "stranger")
+        job = self.cluster("2:3", conf=NEVER, id="the-job")
+        node = job.start(1, options=["--max-restarts=3"], env={"MUSTER_TOKEN": "none"})
+        node.wait_for_text("1 of 3")
+        said = self.net.hosts[1].run(sys.executable, str(ATTACKER / "greeting.py"),
+                                     self.net.hosts[0].address,
+                                     job.endpoint.rpartition(":")[2], job.name)
+        self.assertEqual(said, "3\n", "Welcome")
+        node.kill(signal.SIGTERM)
+        node.end()
 
     def test_a_stranger_at_the_endpoint_leads_nobody(self):
         self.hosts("node1", "rogue")

@@ -4,6 +4,7 @@
 #include "agent/store/reserved_ports.hpp"
 #include "base/fnv.hpp"
 #include "base/printable.hpp"
+#include "machine/own_addresses.hpp"
 #include "rendezvous/node/first_use.hpp"
 #include "trust/token_file.hpp"
 
@@ -83,6 +84,7 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.core.allow_split_brain = config.rendezvous.allow_split_brain;
   out.core.nodes_are_numbered = config.nodes_are_numbered;
   out.core.rank_order = config.rank_order;
+  out.core.addresses = outward_addresses(own_addresses().value_or(std::vector<OwnAddress>{}));
   out.core.local_addr = config.local_addr;
   out.is_host = config.rendezvous.is_host;
   if (is_static) {

@@ -71,7 +71,7 @@ class ClientVouching {
 // Why a client is refused, and what to do. `client` is its address.
 [[nodiscard]] std::string describe_refusal(const Vouched& said, const std::string& client);
 
-// Maps addresses to the members of a round. Each member has the address that it announced and the
+// Maps addresses to the members of a round. Each member has the addresses that it announced and the
 // source address of its connection. Rebuilt when one of these changes.
 class AddressBook {
  public:

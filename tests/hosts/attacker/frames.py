@@ -4,7 +4,7 @@ A stranger who has read that document knows the same."""
 import struct
 
 MAGIC = b"\xa7MUSTER"
-JOIN, ASK = 0, 1
+JOIN, ASK, CARRY = 0, 1, 2
 NODE, ROUND_ID = 0x5712A4E2, (7, 0x5712A4E2)  # invented by the stranger
 GREETING = bytes.fromhex("00cef7853c")
 
@@ -49,20 +49,29 @@ def node(number=NODE, address="10.77.0.3", rank=-1):
 
 
 def round_of(*nodes):
-    return round_id() + i32(0) + u32(len(nodes)) + b"".join(nodes)
+    return round_id() + u64(NODE) + i32(0) + u32(len(nodes)) + b"".join(nodes)
 
 
 def terms(job):
-    return (text(job) + name("c10d") + i32(2) + i32(3) + i32(3) + name("0.1.0") + i32(0))
+    return (text(job) + name("c10d") + i32(2) + i32(3) + i32(3) + name("0.1.0") + i32(0) + u64(0)
+            + text("train"))
 
 
 def offer():
-    return u8(1) + u32(0)
+    return u8(1) + u32(0) + u8(0)
 
 
-def hello(job, purpose=JOIN, number=NODE, coordinates=0, quorum=0, rank=-1, proof=""):
-    return frame(1, u8(purpose) + terms(job) + node(number, rank=rank) + text(proof) + round_id()
-                 + round_id() + u64(0) + u8(0) + u8(0) + u8(coordinates) + u8(quorum))
+def inheritance():
+    return u64(0) + round_id((0, 0)) + u32(0) + u8(0)
+
+
+def client():
+    return name("10.77.0.3") + u16(4711) + name("10.77.0.1") + u16(4712)
+
+
+def hello(job, purpose=JOIN, number=NODE, coordinates=0, quorum=0, rank=-1):
+    return frame(1, u8(purpose) + terms(job) + node(number, rank=rank) + round_id() + round_id()
+                 + u64(0) + u8(0) + u8(0) + u8(coordinates) + u8(quorum) + inheritance() + u32(0))
 
 
 def forged(job, number=NODE):
@@ -76,21 +85,21 @@ def forged(job, number=NODE):
         "Hello to ask": hello(job, ASK, number),
         "Hello of a leader": hello(job, number=number, coordinates=1, quorum=1),
         "Hello for rank 0": hello(job, number=number, rank=0),
-        "Hello with a proof": hello(job, number=number, proof="0" * 64),
+        "Hello to carry": hello(job, CARRY, number),
         "Refuse": frame(2, u8(0) + text("go away")),
-        "Welcome": frame(3, me + i64(10**9)),
+        "Welcome": frame(3, me + i64(10**9) + name("")),
         "Redirect": frame(4, me),
-        "Claim": frame(5, me + me + round_id() + u8(1)),
+        "Claim": frame(5, me + me + round_id() + u8(1) + inheritance()),
         "Beat": frame(6, u64(1) + u64(0)),
         "Pong": frame(7, u64(1) + u8(1)),
         "Ready": frame(8, u8(1)),
         "RollCall": frame(9, i32(1) + i32(2) + u32(0) + u32(0) + u32(0)),
-        "Propose": frame(10, round_of(me) + round_id()),
+        "Propose": frame(10, round_of(me) + round_of()),
         "Accept": frame(11, round_id() + name("10.77.0.3") + u16(4711) + offer()),
         "Start": frame(12, round_id() + name("10.77.0.3") + u16(4711) + offer()),
         "Failed": frame(13, failed),
         "Details": frame(14, round_id() + i32(0) + blob(b"{}")),
-        "Regroup": frame(15, text("again")),
+        "Regroup": frame(15, text("again") + i32(0) + i32(0)),
         "Stopping": frame(16, round_id()),
         "Finished": frame(17, round_id()),
         "Dismiss": frame(18),
@@ -98,6 +107,14 @@ def forged(job, number=NODE):
         "Close": frame(20, close),
         "ShowRounds": frame(21),
         "Rounds": frame(22, round_of(me) + round_of(me) + round_of()),
+        "Vouch": frame(23, u64(number) + u64(1) + u32(0) + client()),
+        "Vouched": frame(24, u64(number) + u64(1) + u32(1) + u8(0) + name("stranger")),
+        "Carry": frame(25, blob(GREETING)),
+        "Stalled": frame(26, round_id() + u64(0)),
+        "Look": frame(27, round_id() + u64(1) + i64(10**9) + u32(4096)),
+        "Looked": frame(28, round_id() + u64(1) + blob(b"")),
+        "Judged": frame(29, round_id() + u64(1) + blob(b"")),
+        "Waited": frame(30, round_id() + i64(0) + u32(0)),
     }
 
 

@@ -72,6 +72,11 @@ TEST_CASE("own addresses: contains loopback, and each IPv4 address can be bound"
   }
 }
 
+TEST_CASE("own addresses: other hosts see neither loopback nor link-local addresses") {
+  CHECK(outward_addresses(node()) ==
+        std::vector<std::string>{"2001:db8::7", "2001:db8::8", "10.0.0.7", "10.0.0.8"});
+}
+
 TEST_CASE("own addresses: finds the interface of an address; a loopback address has none") {
   CHECK(interface_of("10.0.0.8", node()) == "eth0");
   CHECK(interface_of("2001:db8::7", node()) == "ib0");

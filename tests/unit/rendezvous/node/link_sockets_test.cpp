@@ -207,7 +207,7 @@ TEST_CASE("links: closes a link that violates the format after the greeting, wit
 TEST_CASE("links: tells another version so and then closes") {
   Party party;
   const UniqueFd client = plain(party);
-  write(client, std::string("\xA7MUSTER\x09\x00 frames of another time", 31));
+  write(client, std::string("\xA7MUSTER\x63\x00 frames of another time", 31));
   std::string answer;
   bool closed = false;
   REQUIRE(until({&party}, [&] {

@@ -92,7 +92,7 @@ TEST_CASE("strangers: closes a refused one without sending a byte, and logs the 
   host.sockets->set_admission(&admission);
   const UniqueFd client = host.stranger();
   // A different version would receive the list of supported ones.
-  write(client, std::string("\xA7MUSTER\x09\x00", 9));
+  write(client, std::string("\xA7MUSTER\x63\x00", 9));
   host.settle();
   REQUIRE(admission.answers.size() == 1);
   CHECK_FALSE(was_answered(client));

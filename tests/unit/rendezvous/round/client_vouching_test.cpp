@@ -99,6 +99,21 @@ TEST_CASE(
   CHECK(lines() == 1);
 }
 
+TEST_CASE("client vouching: a worker may use any address of its host") {
+  SmallWorld world = world_of_three();
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    connect(world, number, "fd00::" + std::to_string(number));
+    CHECK(answer(world, number).empty());
+  }
+  CHECK(world.nodes[kLeader].asked_for_owner == 1);
+  CHECK(world.nodes[2].asked_for_owner == 1);
+
+  world.kill(kLeader);
+  world.pass(30s);
+  connect(world, 4, "fd00::3");  // the next coordinator knows the address, too
+  CHECK(answer(world, 4).empty());
+}
+
 TEST_CASE("client vouching: an address that no member has is refused at once") {
   SmallWorld world = world_of_three();
   connect(world, 1, "192.0.2.7");

@@ -46,8 +46,8 @@ class SmallWorld {
   explicit SmallWorld(NodeSettings settings, NodeId first_id = 1000)
       : settings_(std::move(settings)), first_id_(first_id) {}
 
-  // Its address is 10.0.0.<index + 1>, the endpoint's port 1, its own port 2. `memory`: the record
-  // of the previous agents.
+  // Its address is 10.0.0.<index + 1>, and its host also has fd00::<index + 1>. The endpoint's port
+  // is 1, its own port 2. `memory`: the record of the previous agents.
   std::size_t add(const std::string& name,
                   bool hosts = false,
                   std::optional<Memory> memory = std::nullopt) {
@@ -59,7 +59,9 @@ class SmallWorld {
     info.port = 2;
     nodes.push_back(SmallNode{});
     nodes.back().info = info;
-    nodes.back().core = std::make_unique<NodeCore>(settings_, info, index);
+    NodeSettings own = settings_;
+    own.addresses = {"fd00::" + std::to_string(index + 1)};
+    nodes.back().core = std::make_unique<NodeCore>(own, info, index);
     if (hosts) {
       host_ = index;
     }

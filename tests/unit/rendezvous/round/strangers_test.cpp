@@ -109,6 +109,15 @@ TEST_CASE("strangers: no node replaces a live member from another address") {
   CHECK(runs_undisturbed(world));
 }
 
+TEST_CASE("strangers: a live member may return from another address of its host") {
+  SmallWorld world = running_world(3, 1);
+  Hello hello = hello_of(1001);
+  hello.started = world.nodes[1].running->round->id;
+  world.cut(1);
+  connect(world, kStranger, "fd00::2", hello);
+  CHECK(world.nodes[0].core->coordinator().knows(kStranger));
+}
+
 TEST_CASE("strangers: a running quorum does not accept a later round from a node outside") {
   SmallWorld world = running_world(3, 1);
   Hello hello = hello_of(77);

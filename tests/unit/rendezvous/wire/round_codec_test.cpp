@@ -86,7 +86,7 @@ TEST_CASE(
   CHECK(field_count<Inheritance>() == 4);
   CHECK(field_count<Memory>() == 6);
   CHECK(field_count<Introduction>() == 2);
-  CHECK(field_count<Hello>() == 11);
+  CHECK(field_count<Hello>() == 12);
   CHECK(field_count<Rounds>() == 3);
   CHECK(field_count<Beat>() == 2);
   CHECK(field_count<Ready>() == 1);

@@ -94,20 +94,20 @@ TEST_CASE("round codec: a credential follows the reply, in any split") {
 
 TEST_CASE("round codec: the answer to an unknown version has a layout that never changes") {
   std::string theirs(kRoundMagic);
-  append_int(theirs, std::uint16_t{9});
+  append_int(theirs, std::uint16_t{99});
   theirs += "whatever frames look like there";
   RoundDecoder decoder(Side::accepted);
   RoundMessage message;
   std::size_t consumed = 0;
   REQUIRE(decoder.next(theirs, message, consumed) == Status::foreign);
-  CHECK(decoder.version() == 9);
+  CHECK(decoder.version() == 99);
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 9 of the node protocol is not supported here, only version 8: use the same "
+      "version 99 of the node protocol is not supported here, only version 9: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{8});
+  append_int(expected, std::uint16_t{9});
   append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
@@ -117,7 +117,7 @@ TEST_CASE("round codec: the answer to an unknown version has a layout that never
 
 TEST_CASE("round codec: understands the Refuse of another version, and nothing else") {
   std::string bytes(kRoundMagic);
-  append_int(bytes, std::uint16_t{9});
+  append_int(bytes, std::uint16_t{99});
   std::string body;
   append_int(body, std::uint8_t{200});  // a reason from a future version
   append_int(body, std::uint16_t{4});
@@ -127,6 +127,6 @@ TEST_CASE("round codec: understands the Refuse of another version, and nothing e
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it uses version 9 of the node protocol, but this muster uses version 8: use the same "
+        "it uses version 99 of the node protocol, but this muster uses version 9: use the same "
         "muster on all nodes");
 }
