@@ -79,6 +79,10 @@ SSL_CTX* shared_context() {
 
 }  // namespace
 
+void prepare_channels() {
+  static_cast<void>(shared_context());
+}
+
 JobTrust::JobTrust(std::string_view token, std::string job)
     : key_(derive_job_key(token, job)), job_(std::move(job)) {}
 

@@ -34,6 +34,10 @@ class JobTrust {
   std::string job_;
 };
 
+// Creates what all channels of this process share; otherwise the first channel does. Takes about as
+// long as two handshakes, so a node calls it while it waits for a peer.
+void prepare_channels();
+
 class SecureChannel {
  public:
   // The connecting and the accepting side of a connection.

@@ -34,6 +34,7 @@ std::optional<Memory> RecordKeeper::recall() {
   }
   recalled_ = true;
   Recalled recalled = record_->read();
+  replaces_ = recalled.memory || !recalled.ignored.empty();
   if (!recalled.ignored.empty()) {
     say_(recalled.is_stale ? LogLevel::info : LogLevel::warning,
          recalled.ignored + "; ignoring it and joining as a new node");
@@ -65,11 +66,14 @@ void RecordKeeper::touch() {
 }
 
 // No local worker runs while a round is being accepted, so a slow disk blocks nothing else. If
-// recording fails, no older record may remain, because it would be wrong.
+// recording fails, no older record may remain, because it would be wrong. The first record replaces
+// none, so the start of a job does not wait for the disk: a node that loses this record returns as
+// a new one.
 NodeEvent RecordKeeper::keep(const RecordRound& wanted) {
   const RoundId round = wanted.memory.accepted->id;
   kept_ = wanted.memory;
-  const auto written = write(round.number > 0);
+  const auto written = write(round.number > 0 && replaces_);
+  replaces_ = true;
   if (!written && !record_->discard() && record_->read().memory) {
     return RecordFailed{round, written.error()};
   }

@@ -38,7 +38,8 @@ class RecordKeeper {
   // Returns what previous agents recorded. From now on, the record is kept fresh.
   [[nodiscard]] std::optional<Memory> recall();
 
-  // Returns RoundRecorded or RecordFailed.
+  // Returns RoundRecorded or RecordFailed. An accepted round is then on the disk, unless this is
+  // the job's first record.
   [[nodiscard]] NodeEvent keep(const RecordRound& wanted);
 
   // Adds the secret of the job key to the current record, if there is one, and to all later
@@ -60,6 +61,7 @@ class RecordKeeper {
   std::optional<Memory> kept_;
   std::string job_key_;
   bool recalled_ = false;
+  bool replaces_ = false;  // there is an earlier record
   bool told_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "rendezvous/node/store_carrier.hpp"
 #include "rendezvous/node/turn_frames.hpp"
 #include "rendezvous/round/node_core.hpp"
+#include "trust/secure_channel.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -452,6 +453,9 @@ Result<std::unique_ptr<RendezvousNode>> RendezvousNode::start(asio::io_context& 
   impl->watch.assign(impl->sockets->fd());
   impl->await_ready();
   impl->prepare();
+  if (ours.trust || ours.first_use || impl->keys) {
+    asio::post(loop, prepare_channels);
+  }
   return std::unique_ptr<RendezvousNode>(new RendezvousNode(std::move(impl)));
 }
 

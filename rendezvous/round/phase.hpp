@@ -26,8 +26,13 @@ struct Lead {
 
 // A fresh node retries after a pause. The pause doubles from kSeekPauseFirst up to kSeekPauseMost,
 // with jitter.
-inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(5);
+inline constexpr Duration kSeekPauseFirst = std::chrono::milliseconds(1);
 inline constexpr Duration kSeekPauseMost = std::chrono::milliseconds(500);
+
+// The pauses before retrying a lost coordinator that cannot be reached, and one whose guard closes
+// the connection.
+inline constexpr Duration kLostPause = std::chrono::milliseconds(20);
+inline constexpr Duration kGuardPause = std::chrono::microseconds(625);
 
 // The pause before retrying a node that is alive but does not lead yet.
 inline constexpr Duration kFollowPause = std::chrono::milliseconds(5);

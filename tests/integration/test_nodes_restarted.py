@@ -53,19 +53,24 @@ class Restarted(NodesCase):
 
     @unittest.skipUnless(shutil.which("strace"), "needs strace")
     def test_a_record_survives_a_power_failure(self):
-        """The file and then its new name are on the disk before the round starts."""
+        """The file and then its new name are on the disk before the second round starts. The first
+        round does not wait for the disk."""
         trace = self.folder / "trace"
         env = {**os.environ, "XDG_STATE_HOME": str(self.folder), "ASAN_OPTIONS": "detect_leaks=0"}
         subprocess.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,rename", MUSTER,
                         "--nnodes=1:2", "--rdzv-backend=c10d", "--token=none",
+                        "--max-restarts=1",
                         f"--rdzv-endpoint=127.0.0.1:{free_port()}",
-                        "--rdzv-conf=last_call_timeout=0.1", "--no-python", "true"],
+                        "--rdzv-conf=last_call_timeout=0.1", "--no-python", "sh", "-c",
+                        "exit $((1 - TORCHELASTIC_RESTART_COUNT))"],
                        env=env, check=True, capture_output=True)
         rounds = re.escape(f"{self.folder}/muster/rounds")
-        self.assertRegex(trace.read_text(),
-                         rf"(?s)fsync\(\d+<{rounds}/\S+\.new>\) += 0\n"
-                         rf"[^\n]*rename\(\"{rounds}/\S+\.new\", [^\n]*\) += 0\n"
-                         rf"[^\n]*fsync\(\d+<{rounds}>\) += 0\n")
+        said = trace.read_text()
+        self.assertEqual(said.count("fsync("), 2, said)
+        self.assertLess(said.index("rename("), said.index("fsync("), "the first round")
+        self.assertRegex(said, rf"(?s)fsync\(\d+<{rounds}/\S+\.new>\) += 0\n"
+                               rf"[^\n]*rename\(\"{rounds}/\S+\.new\", [^\n]*\) += 0\n"
+                               rf"[^\n]*fsync\(\d+<{rounds}>\) += 0\n")
 
     def waiting(self):
         """A two-node job whose first node returns without its record, and the name of this node."""

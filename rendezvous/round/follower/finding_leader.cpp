@@ -292,7 +292,7 @@ void LinkCore::try_failed(TimePoint now, LinkEnd how, const std::string& text, N
     }
     // A connection that is closed without a message was closed by the guard, which is still killing
     // the workers of its dead agent.
-    pause(now, jitter(how == LinkEnd::closed ? kSeekPauseFirst / 8 : kSeekPauseFirst * 4));
+    pause(now, jitter(how == LinkEnd::closed ? kGuardPause : kLostPause));
     return;
   }
   if (how == LinkEnd::closed && target_.id != 0) {

@@ -259,10 +259,13 @@ TEST_CASE("refusals: tries all candidates again, and reports what it found") {
   node.step(LinkOpened{link});
   node.hear(link, Refuse{Refusal::wrong_job, "text"});
   CHECK(node.asked<EndFailed>() == nullptr);
-  node.now = *node.core.next_deadline();
-  node.step(NodeTick{});
-  REQUIRE(node.asked<OpenLink>() != nullptr);
-  CHECK(node.asked<OpenLink>()->port == 1);
+  std::set<std::uint16_t> ports;  // in a random order
+  while (ports.size() < 2) {
+    node.now = *node.core.next_deadline();
+    node.step(NodeTick{});
+    REQUIRE(node.asked<OpenLink>() != nullptr);
+    ports.insert(node.asked<OpenLink>()->port);
+  }
   node.step(LinkClosed{node.asked<OpenLink>()->link, LinkEnd::refused, "nobody there"});
   node.now += 600s;
   node.step(NodeTick{});
