@@ -16,7 +16,7 @@ UNSAFE_MAX = 16
 RECORD_BYTES = 256 << 10  # also the size limit of a file; PyTorch's names need 25 KiB
 FILES_MAX = 256  # number of files in the folder; the oldest are removed
 FIRST_PAUSE, LAST_PAUSE = 1, 64  # seconds between checks of the record
-FORMAT = "muster-warm 1"
+FORMAT = "muster-warm 2"
 PROT_READ_WRITE = 3
 MAP_SHARED_ANONYMOUS = 0x21
 
@@ -71,8 +71,9 @@ class Record:
 
 
 class NamesFile:
-    """The names that were learned for one program and one Python, and those that were found to be
-    unsafe ("!name"). Reads the file only if the user owns it, and replaces it atomically."""
+    """The names that were learned for one program and one Python, those that no zygote has imported
+    yet ("?name"), and those that were found to be unsafe ("!name"). Reads the file only if the user
+    owns it, and replaces it atomically."""
 
     def __init__(self, program):
         source = program.source or program.name
@@ -154,7 +155,8 @@ def is_name(text):
 
 class Learned:
     """The names that the zygote imports ahead of time. `enabled` is False if the user listed
-    modules."""
+    modules. Names that no zygote has imported yet may turn out to be unsafe, which costs a new
+    zygote. They are therefore imported only while no worker waits for this one."""
 
     def __init__(self, program, enabled):
         self.program = program
@@ -163,13 +165,17 @@ class Learned:
         self.lines = self.file.read() if self.record else []
         self.unsafe = {line[1:] for line in self.lines if line.startswith("!")}
         self.known = [line for line in self.lines if is_name(line)][:NAMES_MAX]
+        self.untried = [line[1:] for line in self.lines if line[:1] == "?" and is_name(line[1:])]
+        self.may_try = False
         self.failed = set()
         self.has_recorder = False
-        self.seen, self.pause = 0, None
+        self.seen, self.pause = 0, 0 if self.untried else None
 
     def wanted(self):
         """The known and recorded names, in order, that this process has not imported."""
         recorded = [name for name in self.record.names() if is_name(name)] if self.record else []
+        if self.may_try:
+            recorded = self.untried + recorded
         if len(self.unsafe) > UNSAFE_MAX:
             return []
         names = [name for name in dict.fromkeys(self.known + recorded) if name not in sys.modules
@@ -188,19 +194,21 @@ class Learned:
         """Remembers names that were imported. Returns True if the file contains them."""
         added = [name for name in names if name in sys.modules]
         self.failed.update(set(names) - set(added))
-        known = dict.fromkeys([each for each in self.known if each not in self.failed] + added)
-        return self.write(list(known))
+        return self.write(self.known + added, self.untried)
 
     def forbid(self, names, unsafe):
         """Records that workers cannot be forked once the modules in `unsafe`, a subset of `names`,
         have been imported."""
         self.unsafe.update(unsafe)
-        known = dict.fromkeys(self.known + names)
-        return self.write([each for each in known if not self.is_unsafe(each)])
+        return self.write(self.known, self.untried + names)
 
-    def write(self, known):
-        self.known = known[:NAMES_MAX]
-        lines = self.known + ["!" + each for each in sorted(self.unsafe)]
+    def write(self, known, untried):
+        is_kept = lambda each: each not in self.failed and not self.is_unsafe(each)
+        self.known = [*filter(is_kept, dict.fromkeys(known))][:NAMES_MAX]
+        self.untried = [each for each in filter(is_kept, dict.fromkeys(untried))
+                        if each not in self.known][:NAMES_MAX]
+        lines = (self.known + ["?" + each for each in self.untried] +
+                 ["!" + each for each in sorted(self.unsafe)])
         if lines != self.lines:
             self.lines = lines
             return self.file.write(lines)
@@ -211,7 +219,7 @@ class Learned:
     def end_attempt(self):
         """Call when the workers have exited: keeps the names recorded since the last check."""
         if self.record and self.has_recorder:
-            self.write(list(dict.fromkeys(self.known + self.wanted())))
+            self.write(self.known, self.untried + self.wanted())
             self.record.clear()
         self.has_recorder, self.pause = False, None
 
@@ -224,7 +232,11 @@ class Learned:
 
     def look(self):
         """Called after each pause. Returns True if there are names to import and the program has
-        stopped importing."""
+        stopped importing, or does not run yet."""
+        self.may_try = True
+        if not self.has_recorder:
+            self.pause = None
+            return bool(self.wanted())
         count = len(self.record.names())
         is_quiet, self.seen = count == self.seen, count
         self.pause = min(self.pause * 2, LAST_PAUSE) if is_quiet else FIRST_PAUSE
