@@ -77,7 +77,9 @@ Result<std::string> address_of_interface(std::string_view name,
 std::vector<std::string> outward_addresses(std::span<const OwnAddress> addresses) {
   std::vector<std::string> out;
   for (const OwnAddress& own : addresses) {
-    if (!is_loopback(own.address) && own.address.find('%') == std::string::npos) {
+    const bool is_link_local =
+        own.address.find('%') != std::string::npos || own.address.starts_with("169.254.");
+    if (!is_loopback(own.address) && !is_link_local) {
       out.push_back(own.address);
     }
   }

@@ -70,7 +70,7 @@ SSL_CTX* make_context() {
 }
 
 // Contains no key, so all channels share it: SSL_CTX_new looks up every cipher that OpenSSL has,
-// which takes longer than a handshake. Created when the first connection needs it.
+// which takes longer than a handshake. Created by prepare_channels().
 SSL_CTX* shared_context() {
   static const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(make_context(),
                                                                          SSL_CTX_free);

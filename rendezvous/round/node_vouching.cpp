@@ -114,17 +114,20 @@ void NodeCore::make_address_book() {
     return;
   }
   addresses_of_members_.begin(round);
-  for (const std::string& address : settings_.addresses) {
-    addresses_of_members_.add(address, link_.self().id);
-  }
+  const auto add_all = [this](const std::vector<std::string>& addresses, NodeId node) {
+    for (const std::string& address : addresses) {
+      addresses_of_members_.add(address, node);
+    }
+  };
   for (const NodeInfo& member : round->members) {
     addresses_of_members_.add(member.address, member.id);
+    if (member.id == link_.self().id) {
+      add_all(settings_.addresses, member.id);
+    }
     const auto link = round_.link_of(member.id);
     const auto from = link ? addresses_.find(*link) : addresses_.end();
     if (from != addresses_.end()) {
-      for (const std::string& address : from->second) {
-        addresses_of_members_.add(address, member.id);
-      }
+      add_all(from->second, member.id);
     }
   }
 }

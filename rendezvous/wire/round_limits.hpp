@@ -36,7 +36,7 @@ inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxAddressBytes = 63;
 
 // Limit on the number of further addresses that a node reports of its host.
-inline constexpr std::size_t kMaxHostAddresses = 16;
+inline constexpr std::size_t kMaxHostAddresses = 64;
 
 // Limit on the length of texts for users and of job IDs. The sender truncates longer ones.
 inline constexpr std::size_t kMaxTextBytes = 4096;

@@ -107,7 +107,7 @@ class Trust(HostsCase):
         self.assert_undisturbed()
 
     def test_without_a_token_the_forged_greeting_is_accepted(self):
-        """So the attacks are refused for lack of the token, and not for the layout of a frame."""
+        """So the forged Hello is refused for lack of the token, and not for its layout."""
         self.hosts("node1", "stranger")
         job = self.cluster("2:3", conf=NEVER, id="the-job")
         node = job.start(1, options=["--max-restarts=3"], env={"MUSTER_TOKEN": "none"})

@@ -149,7 +149,9 @@ def record_table(peers, effort):
     cells = table.row(n.MUSTER)
     for column, cell in zip(table.columns, cells):
         with tempfile.TemporaryDirectory(prefix='.muster-record-', dir='.') as folder:
-            found = tool(peers, 'record', '--folder', os.path.abspath(folder),
+            # muster also writes a file beside this folder.
+            rounds = os.path.join(os.path.abspath(folder), 'rounds')
+            found = tool(peers, 'record', '--folder', rounds,
                          '--nodes', column.split()[0], '--requests', 20 * effort.rounds)
             cell.samples += found['ms']
     return table

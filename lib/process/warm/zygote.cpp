@@ -132,6 +132,7 @@ std::string encode_worker(const ProcessSpec& spec) {
 Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
                                               const ProcessSpec& spec,
                                               const InheritedState& inherited,
+                                              bool ahead,
                                               Sink sink) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -143,7 +144,7 @@ Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
   MUSTER_RETURN_IF_ERROR(pid);
   std::unique_ptr<Zygote> zygote(new Zygote(poller, std::move(ours), *pid, std::move(sink)));
   MUSTER_RETURN_IF_ERROR(poller.watch_input(zygote->control_.get(), *zygote));
-  zygote->ask();
+  zygote->send(ahead ? "ahead" : "prepare");
   return zygote;
 }
 
@@ -157,10 +158,9 @@ Zygote::~Zygote() {
   }
 }
 
-void Zygote::ask() {
-  constexpr std::string_view kQuestion = "prepare";
+void Zygote::send(std::string_view question) {
   // If this fails, the closed connection is detected later.
-  ::send(control_.get(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::send(control_.get(), question.data(), question.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Zygote::on_ready() {

@@ -50,10 +50,13 @@ class Zygote final : public Watcher {
   // Called from the poller with the answer to each ask(), or with `ended` if the zygote has exited.
   using Sink = std::function<void(const News&)>;
 
-  // The first answer arrives when the imports are done. Errors: those of spawn_process, system.
+  // The first answer arrives when the imports are done. With `ahead`, no worker waits for it, and
+  // the zygote also imports modules that may turn out to be unsafe. Errors: those of spawn_process,
+  // system.
   [[nodiscard]] static Result<std::unique_ptr<Zygote>> start(Poller& poller,
                                                              const ProcessSpec& spec,
                                                              const InheritedState& inherited,
+                                                             bool ahead,
                                                              Sink sink);
   // Sends SIGKILL to the zygote unless it was reaped.
   ~Zygote() override;
@@ -66,7 +69,7 @@ class Zygote final : public Watcher {
   void note_reaped() { reaped_ = true; }
 
   // Asks whether workers can still be forked.
-  void ask();
+  void ask() { send("prepare"); }
 
   // Call only after `ready`. Error: system; do not use the zygote after an error.
   [[nodiscard]] Result<pid_t> fork(const ProcessSpec& spec, const ChildStreams& streams);
@@ -75,6 +78,8 @@ class Zygote final : public Watcher {
 
  private:
   Zygote(Poller& poller, UniqueFd control, pid_t pid, Sink sink);
+
+  void send(std::string_view question);
 
   Poller& poller_;
   UniqueFd control_;

@@ -139,7 +139,7 @@ def serve(control, imported, *of_launcher):
     while True:
         if not is_readable(control, learned.pause):
             if learned.look():
-                why = imported.go_on()
+                why = imported.go_on(lambda: is_readable(control, 0))
                 if why:
                     answer(control, why)
                     learned.end_attempt()
@@ -147,11 +147,15 @@ def serve(control, imported, *of_launcher):
         kind, files = receive(control)
         if not kind:
             os._exit(0)
-        if kind == b"prepare":
+        if kind in (b"prepare", b"ahead"):  # "ahead": no worker waits for the answer
             learned.end_attempt()
             changed = None if is_first else imported.changes.first()
             is_first = False
-            answer(control, "stale %s has changed" % changed if changed else "ready")
+            why = "stale %s has changed" % changed if changed else None
+            if kind == b"ahead" and not why:
+                learned.may_try = True
+                why = imported.go_on()
+            answer(control, why or "ready")
             continue
         is_recorder = learned.begin_attempt()
         try:
@@ -195,12 +199,12 @@ class Imported:
             return "refused " + why
         return self.import_more(self.import_first)
 
-    def go_on(self):
-        """Imports modules ahead of time, while the workers run. Returns None, or an answer to the
-        launcher if another zygote must replace this one."""
+    def go_on(self, is_called=lambda: False):
+        """Imports modules ahead of time, while the workers run, until `is_called` returns True.
+        Returns None, or an answer to the launcher if another zygote must replace this one."""
         if self.changes.first():
             return None  # the check before the next attempt reports it
-        return self.import_more(self.import_learned)
+        return self.import_more(lambda: self.import_learned(is_called))
 
     def import_more(self, imports):
         begun = time.clock_gettime_ns(REALTIME_COARSE)
@@ -232,17 +236,25 @@ class Imported:
             return "unknown " + unknown
         return "refused " + culprit(*why) if why else self.import_learned()
 
-    def import_learned(self):
+    def import_learned(self, is_called=lambda: False):
         names = self.learned.wanted()
         if not names:
             return None
+        begun = []
+
+        def each_until_called():
+            for name in names:
+                if is_called():
+                    return
+                begun.append(name)
+                yield name, ()
+
         with Output(self.state) as output:
-            why = import_all([(name, ()) for name in names], self.program, self.state,
-                             self.randomness, output)
+            why = import_all(each_until_called(), self.program, self.state, self.randomness, output)
         if why is None:
-            self.learned.keep(names)
+            self.learned.keep(begun)
             return None
-        is_kept = self.learned.forbid(names, names if why[0] is None else [why[0]])
+        is_kept = self.learned.forbid(names, begun if why[0] is None else [why[0]])
         return ("stale " if is_kept else "refused ") + culprit(*why)
 
     def begin_again(self):

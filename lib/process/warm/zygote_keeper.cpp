@@ -9,6 +9,7 @@ namespace muster {
 void ZygoteKeeper::prepare(const ProcessSpec& spec, ZygoteObserver& observer) {
   observer_ = &observer;
   spec_ = spec;
+  is_awaited_ = true;
   if (!proc_is_ours()) {
     lose("/proc does not show this pid namespace");
   } else if (!zygote_) {
@@ -22,7 +23,9 @@ void ZygoteKeeper::prepare(const ProcessSpec& spec, ZygoteObserver& observer) {
 
 void ZygoteKeeper::start() {
   auto started = Zygote::start(
-      poller_, spec_, inherited_state(), [this](const Zygote::News& news) { take(news); });
+      poller_, spec_, inherited_state(), !is_awaited_, [this](const Zygote::News& news) {
+        take(news);
+      });
   if (!started) {
     lose(started.error().message);
     return;
@@ -53,6 +56,7 @@ void ZygoteKeeper::take(const Zygote::News& news) {
   is_asked_ = false;
   switch (news.what) {
     case Zygote::News::What::ready:
+      is_awaited_ = false;
       answer_timer_.cancel();
       observer_->on_zygote_ready();
       return;

@@ -56,7 +56,8 @@ class ZygoteKeeper {
   std::unique_ptr<Zygote> zygote_;
   ProcessSpec spec_;
   ZygoteObserver* observer_ = nullptr;
-  bool is_asked_ = false;  // a query is pending; do not send a second one
+  bool is_awaited_ = false;  // workers wait until the zygote is ready
+  bool is_asked_ = false;    // a query is pending; do not send a second one
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards against a late timer
 };
 

@@ -115,6 +115,8 @@ class NamesFile:
     def write(self, lines):
         """Returns False if the file could not be written."""
         text = "\n".join([FORMAT, self.key, *lines, ""]).encode("utf-8", "replace")
+        if len(text) > RECORD_BYTES:
+            return False
         new = "%s.%s.%d" % (self.path, os.uname().nodename, os.getpid())  # homes may be shared
         try:
             self.remove_oldest()
@@ -169,7 +171,7 @@ class Learned:
         self.may_try = False
         self.failed = set()
         self.has_recorder = False
-        self.seen, self.pause = 0, 0 if self.untried else None
+        self.seen, self.pause = 0, None
 
     def wanted(self):
         """The known and recorded names, in order, that this process has not imported."""
@@ -206,7 +208,7 @@ class Learned:
         is_kept = lambda each: each not in self.failed and not self.is_unsafe(each)
         self.known = [*filter(is_kept, dict.fromkeys(known))][:NAMES_MAX]
         self.untried = [each for each in filter(is_kept, dict.fromkeys(untried))
-                        if each not in self.known][:NAMES_MAX]
+                        if each not in self.known][: NAMES_MAX - len(self.known)]
         lines = (self.known + ["?" + each for each in self.untried] +
                  ["!" + each for each in sorted(self.unsafe)])
         if lines != self.lines:
@@ -232,12 +234,10 @@ class Learned:
 
     def look(self):
         """Called after each pause. Returns True if there are names to import and the program has
-        stopped importing, or does not run yet."""
+        stopped importing, or has not begun within two pauses."""
         self.may_try = True
-        if not self.has_recorder:
-            self.pause = None
-            return bool(self.wanted())
         count = len(self.record.names())
         is_quiet, self.seen = count == self.seen, count
+        has_begun = count > 0 or self.pause > FIRST_PAUSE
         self.pause = min(self.pause * 2, LAST_PAUSE) if is_quiet else FIRST_PAUSE
-        return is_quiet and bool(self.wanted())
+        return is_quiet and has_begun and bool(self.wanted())

@@ -122,8 +122,8 @@ void LinkCore::record(NodeEffects& out) const {
   }
 }
 
-// Accepts the round once its record is on disk. Otherwise, a node that crashed could forget the
-// round and then deny that it accepted.
+// Accepts the round once it is recorded. Otherwise, a node that crashed could forget the round and
+// then deny that it accepted.
 void LinkCore::accept_recorded(TimePoint now, RoundId round, NodeEffects& out) {
   const bool is_wanted = round == recording_ && round == accepted_->id && round.number > 0;
   if (!is_wanted || state_ != State::attached || work_ != Work::none || leaving_) {

@@ -173,9 +173,11 @@ void AddressBook::add(std::string_view address, NodeId node) {
   if (key.empty()) {  // the address is not known yet
     return;
   }
+  // Nodes are added one after another, so an earlier entry of this node is the last one. Many nodes
+  // may have the same address, for example that of a container bridge.
   const auto [first, last] = nodes_.equal_range(key);
-  if (std::none_of(first, last, [node](const auto& entry) { return entry.second == node; })) {
-    nodes_.emplace(key, node);
+  if (first == last || std::prev(last)->second != node) {
+    nodes_.emplace_hint(last, key, node);
   }
 }
 

@@ -349,10 +349,13 @@ TEST_CASE("linux runner: kill_workers spares helpers that ignore SIGTERM, and ot
                "touch",
                dir.path() + "/finished",
                "}",
+               "touch",
+               dir.path() + "/forked",
                "wait"});
   stage.spawn(1, {"fork", "{", "wait", "}", "touch", dir.path() + "/up", "wait"});
   wait_for_file(stage, dir.path() + "/up");
-  REQUIRE(stage.runs_until([&] { return stage.runner().leftovers().size() == 5; }));
+  wait_for_file(stage, dir.path() + "/forked");
+  CHECK(stage.runner().leftovers().size() == 5);
   CHECK_FALSE(stage.runner().look_at_leftovers().only_deaf);
   stage.runner().kill_workers();
   std::size_t killed = 0;

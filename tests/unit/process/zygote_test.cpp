@@ -31,7 +31,7 @@ struct Bench {
     spec.argv = std::move(argv);
     spec.environment = {"PATH=/usr/bin:/bin"};
     auto started = Zygote::start(
-        poller, spec, inherited_state(), [this](const Zygote::News& news) { heard = news; });
+        poller, spec, inherited_state(), false, [this](const Zygote::News& news) { heard = news; });
     REQUIRE(started);
     zygote = std::move(*started);
     pid = zygote->pid();
