@@ -41,7 +41,7 @@ class FirstUse(HostsCase):
         self.assertEqual(first.err.count(WARNING), 1, first.err)
         self.assertIn(f"These joined: {self.net.hosts[1].address}. ", first.err)
         self.assertIn("--token-file", first.err)
-        self.assertEqual(second.err, "")
+        self.assertEqual(second.said, "")
 
     def test_nodes_that_share_a_home_are_warned_of_nothing(self):
         job = self.cluster("2")
@@ -49,7 +49,7 @@ class FirstUse(HostsCase):
                  for number in (1, 2)]
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_who_comes_later_needs_a_secret(self):
         job = self.cluster("2:3", conf="last_call_timeout=0.1")
@@ -182,7 +182,7 @@ class FirstUse(HostsCase):
         nodes = [self.start_with_token(job, number, SECRET) for number in (1, 2)]
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def start_with_token(self, job, number, secret):
         if secret is None:

@@ -48,14 +48,14 @@ class Forwarded(HostsCase):
         job, nodes = self.begin("--store-via=proxy", token=True)
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     @unittest.skipIf(munge.missing(), munge.missing())
     def test_munge_decides_who_joins(self):
         job, nodes = self.begin("--store-via=proxy", "--token=munge", munge_key=os.urandom(128))
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_without_a_token_it_is_admitted_with_one_warning(self):
         job, nodes = self.begin("--store-via=proxy", "--token=none")

@@ -36,7 +36,7 @@ class Homes(HostsCase):
         job.round(2)
         first, second = job.finish(*nodes)
         self.assertEqual(first.err.count(WARNING), 1, first.err)
-        self.assertEqual(second.err, "")
+        self.assertEqual(second.said, "")
 
     def test_a_container_without_a_volume(self):
         """Its own layer is an overlay. A token would be lost with it, so none is made."""
@@ -78,7 +78,7 @@ class Homes(HostsCase):
         nodes = self.start(job, [self.mounted(host, common, "common") for host in self.net.hosts])
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
 
 class OneHost(HostsCase):
@@ -90,4 +90,4 @@ class OneHost(HostsCase):
                  for label in ("one", "two")]
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")

@@ -59,14 +59,14 @@ class ByMunge(HostsCase):
         # Their tokens differ, so only MUNGE can have connected them.
         self.assertEqual(len({self.files_of(number)[0].read_text() for number in (1, 2, 3)}), 3)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_demanded_it_touches_no_home(self):
         job = self.cluster_of("node1", "node2", options=["--token=munge"])
         nodes = [self.start(job, number) for number in (1, 2)]
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
         self.assertEqual(self.files_of(1) + self.files_of(2), [])
 
     def test_the_static_back_end(self):
@@ -75,7 +75,7 @@ class ByMunge(HostsCase):
         nodes = [self.start(job, number, f"--node-rank={number - 1}") for number in (1, 2)]
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_whoever_leads_next_has_a_key_of_its_own(self):
         job = self.cluster_of("node1", "node2", "node3", nnodes="2:3",
@@ -106,7 +106,7 @@ class ByMunge(HostsCase):
         ended, = job.ends(wrong(), code=2)
         self.assertIn(sentence, ended.err)
         self.assertIn("do all nodes have the same munge.key", ended.err)
-        self.assertEqual(len(ended.err.splitlines()), 1, ended)
+        self.assertEqual(len(ended.said.splitlines()), 1, ended)
         waited, = job.ends(first, code=2)
         self.assertIn("refused node at 10.77.0.2: it could not use our MUNGE credential",
                       waited.err)
@@ -167,7 +167,7 @@ class ByMunge(HostsCase):
         nodes = [first, self.start(job, 2)]
         job.round(2)
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_a_first_node_without_it_and_a_shared_home(self):
         self.meet_by_token(self.cluster_of("node1", "node2", keys=(None, os.urandom(128))))

@@ -154,7 +154,7 @@ class Pages(HostsCase):
                 one = job.round(8)
                 self.assertEqual(len({env["GROUP_RANK"] for env in one.env.values()}), 2)
                 ended, = job.finish(node)
-                self.assertEqual(ended.err, "")
+                self.assertEqual(ended.said, "")
 
     def ssh(self, job):
         cases = ""

@@ -14,7 +14,7 @@ class Direct(StoreCase):
             heard, address, _, _ = self.said(rank)
             self.assertEqual((heard, address), ("in", ADDRESS))
         for ended in self.end_job():
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_a_process_of_the_host_that_is_not_of_the_job_is_refused(self):
         self.begin(None)
@@ -69,7 +69,7 @@ class Proxy(StoreCase):
             heard, address, _, _ = self.said(rank)
             self.assertEqual((heard, address), ("in", "127.0.0.1"))
         for ended in self.end_job():
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_nothing_of_the_store_listens_towards_other_hosts(self):
         self.begin("proxy", hosts=("node1", "node2", "node3"))

@@ -39,6 +39,9 @@ def is_sanitized():
     return b"__asan_" in pathlib.Path(MUSTER).read_bytes()
 
 
+WAITING = re.compile(r"muster: (after \d+ s: )?(\d+ of \d+ nodes (is|are) here|.*; trying again)")
+
+
 class Ended:
     """A launcher that has exited: code, output, duration."""
 
@@ -46,6 +49,12 @@ class Ended:
         self.code, self.seconds = code, seconds
         self.bytes = out  # the raw standard output
         self.out, self.err = as_text(out), as_text(err)
+
+    @property
+    def said(self):
+        """stderr without the lines that a node prints when it has waited for a second. Whether it
+        waits that long depends on the load of the machine."""
+        return "".join(line for line in self.err.splitlines(True) if not WAITING.match(line))
 
     def __str__(self):
         return (f"code {self.code} after {self.seconds:.2f} s\n"

@@ -204,7 +204,7 @@ class Deaths(unittest.TestCase):
             self.assertRegex(outputs[rank], r'^error peer_failed rank 1 .*rank 1 has left')
 
     def test_a_stopped_rank_times_out_by_name_and_sees_it_when_it_continues(self):
-        with Job(3, 'stop', TIMEOUT='300ms') as job:
+        with Job(3, 'stop', TIMEOUT='3s') as job:
             for rank in (0, 2):
                 text = job.ranks[rank].communicate(timeout=60)[0]
                 self.assertRegex(text, r'^error timeout rank 1 seq 100 .*rank 1 is missing; '

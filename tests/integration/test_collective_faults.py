@@ -87,7 +87,7 @@ class Killed(unittest.TestCase):
         """If ranks that already know about a death do not join a new communicator, it times out."""
         for way, variables in WAYS.items():
             with self.subTest(way=way):
-                self.kill_rank_1('rebuild', {**variables, 'INIT_TIMEOUT': '2s'},
+                self.kill_rank_1('rebuild', {**variables, 'INIT_TIMEOUT': '5s'},
                                  r'error ((peer_failed|timeout) rank 1 |'
                                  r'timeout .* did not arrive in time: 0, 1\b)')
 
@@ -96,7 +96,7 @@ class Killed(unittest.TestCase):
         for way, variables in WAYS.items():
             for victim in (0, 1):
                 with self.subTest(way=way, victim=victim), store() as (_, port):
-                    with Job(4, 'sums', port=port, later=(3,), INIT_TIMEOUT='2s',
+                    with Job(4, 'sums', port=port, later=(3,), INIT_TIMEOUT='5s',
                              **variables) as job:
                         until(lambda: f'hosts/{victim}' in keys(port))
                         job.ranks[victim].kill()

@@ -99,7 +99,7 @@ class Success(NodesCase):
     def test_all_at_once(self):
         job, *_ = self.form("5", 5, conf=LONG_LEASE)
         for ended in job.finish():
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
 
 class Report(NodesCase):

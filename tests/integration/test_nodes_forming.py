@@ -17,7 +17,7 @@ class Forming(NodesCase):
         job, nodes, one = self.form("2:3", 3, conf=NEVER)
         self.assertEqual(one.nodes, ["n1", "n2", "n3"])
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "", "a success is not talked about")
+            self.assertEqual(ended.said, "", "a success is not talked about")
 
     def test_at_min_after_the_last_call_and_not_before(self):
         job = self.cluster("2:3", conf="last_call_timeout=1.5")

@@ -19,7 +19,7 @@ class Refused(NodesCase):
         for some in texts:
             self.assertIn(some, ended.err)
         self.assertNotIn(hidden, ended.err)
-        self.assertEqual(len(ended.err.splitlines()), 1, ended)
+        self.assertEqual(len(ended.said.splitlines()), 1, ended)
         first.wait_for_text("refused node")
         for some in texts:
             self.assertIn(some, first.err())

@@ -137,7 +137,7 @@ class TrustAgents(NodesCase):
                 self.assertNotIn(token, read(f"/proc/{pid}/environ"))
                 self.assertNotIn(token, read(f"/proc/{pid}/cmdline"))
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "")
+            self.assertEqual(ended.said, "")
 
     def test_the_death_of_a_node_is_survived(self):
         job, nodes, _ = self.form("2:3", 3, conf=SHORT_LEASE,
@@ -181,7 +181,7 @@ class TrustAgents(NodesCase):
     def test_without_a_token_if_all_say_so(self):
         job, nodes, _ = self.form("2", 2, conf=NEVER, options=["--token=none"], **self.at_home())
         for ended in job.finish(*nodes):
-            self.assertEqual(ended.err, "", "nobody else can connect to loopback")
+            self.assertEqual(ended.said, "", "nobody else can connect to loopback")
         self.assertEqual(list(self.home.iterdir()), [])
 
     def test_a_home_that_cannot_be_written_to_is_no_error(self):
@@ -209,7 +209,7 @@ class TrustAgents(NodesCase):
         one.wait_for_text("1 of 2")
         wrong, waited = job.ends(job.start(2, label="wrong", options=second), one, code=2)
         self.assertIn(sentence, wrong.err)
-        self.assertEqual(len(wrong.err.splitlines()), 1, wrong)
+        self.assertEqual(len(wrong.said.splitlines()), 1, wrong)
         self.assertEqual(waited.err.count(sentence), 1, waited)
         self.assertIn("refused node at 127.0.0.2", "".join(last_block(waited)))
 

@@ -73,7 +73,8 @@ class Learned(LearnedCase):
         self.counted()
         self.assert_ahead(self.learn(1), False, False)
         self.assertEqual(self.names(), ["?counted"])
-        self.assert_ahead(self.learn(4, 0), False)
+        # The second attempt waits until the zygote has finished.
+        self.assert_ahead(self.learn(4), False, True)
         self.assertEqual(self.names(), ["counted"])
         self.assert_ahead(self.learn(5, 0), True)
 
@@ -260,8 +261,8 @@ class LeftOut(LearnedCase):
         self.learn(1, ORDER=str(order))
         self.assertEqual(self.names(), ["?counted"])
         order.unlink()
-        ended = self.learn(4, 0, ORDER=str(order))
-        self.assertEqual(order.read_text().split(), ["0", "zygote"], ended)
+        ended = self.learn(4, ORDER=str(order))
+        self.assertEqual(order.read_text().split(), ["0", "zygote", "0"], ended)
         self.assertEqual(self.names(), ["!counted"])
 
     def test_output_of_c(self):

@@ -62,7 +62,7 @@ def missing():
         except muster.Error:
             assert comm.error is not None
         return
-    tell(lambda: comm.all_reduce(x, timeout=0.3))
+    tell(lambda: comm.all_reduce(x, timeout=3))
 
 
 @worker

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -207,7 +208,12 @@ Words block(const Words& words, std::size_t& at) {
 }
 
 void in_child(const Words& words, bool own_session, bool forked_twice) {
-  if (::fork() != 0) {
+  const pid_t child = ::fork();
+  if (child != 0) {
+    if (forked_twice) {  // so that nobody counts the process in the middle
+      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
     return;
   }
   if (own_session) {

@@ -368,7 +368,7 @@ TEST_CASE("communicator: over TCP, too, errors name ranks that disagree or do no
     const auto self = static_cast<std::size_t>(comm.rank());
     errors[self] = {};
     if (comm.rank() != 1) {
-      errors[self] = error_of(comm.barrier({.timeout = std::chrono::milliseconds(50)}));
+      errors[self] = error_of(comm.barrier({.timeout = std::chrono::milliseconds(300)}));
     }
     while (!comm.error()) {
       std::this_thread::yield();

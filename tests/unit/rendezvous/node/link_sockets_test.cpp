@@ -214,7 +214,7 @@ TEST_CASE("links: tells another version so and then closes") {
     answer += read_some(client, closed);
     return closed;
   }));
-  CHECK(answer == refuse_version(9));
+  CHECK(answer == refuse_version(99));
   CHECK(party.events.empty());
 }
 

@@ -237,7 +237,7 @@ TEST_CASE("trusted links: after a success it believes no refusal in the clear") 
   // A stranger listens where one of our nodes was.
   for (const std::string& lie :
        {refuse_introduction({Refusal::closed, "the job has ended"}),
-        refuse_version(9),
+        refuse_version(99),
         round_reply(RoundReply::plain),
         round_reply(RoundReply::sealed) + std::string("\x15\x03\x03\x00\x02\x02\x33", 7),
         round_reply(RoundReply::sealed) + "not TLS"}) {
