@@ -56,7 +56,7 @@ class Remote(JobCase):
     def test_the_workers_of_all_machines_are_one_world(self):
         ended = self.run_hosts("127.0.0.1:2,me@127.0.0.2:1", *self.shell(
             "echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK of $LOCAL_WORLD_SIZE, $FAKE_HOST"))
-        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertEqual((ended.code, ended.said), (0, ""), ended)
         self.assertEqual(sorted(ended.out.splitlines()), [
             "rank 0 of 3, local 0 of 2, 127.0.0.1", "rank 1 of 3, local 1 of 2, 127.0.0.1",
             "rank 2 of 3, local 0 of 1, 127.0.0.2"])
@@ -199,7 +199,7 @@ for number in range(0, 2000, 2):
                                        options=[meeting, *options])
                 self.assertEqual(ended.code, 0, ended)
                 # After 5 s, muster says what it waits for.
-                self.assertRegex(ended.err, r"^(muster: warning: waiting for 1 of 4 hosts .*\n)?$")
+                self.assertRegex(ended.said, r"^(muster: warning: waiting for 1 of 4 hosts .*\n)?$")
                 self.assertEqual(sorted(ended.out.splitlines()),
                                  [f"{rank} of 4" for rank in range(4)])
                 self.assertEqual(sorted(call[1] for call in self.calls()),
@@ -212,7 +212,7 @@ for number in range(0, 2000, 2):
         env = self.env({"MUSTER_HOSTS": "localhost,127.0.0.2",
                         "PATH": f"{ssh.parent}:{os.environ['PATH']}"})
         ended = self.run_job(*self.shell("echo $RANK of $WORLD_SIZE"), env=env)
-        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertEqual((ended.code, ended.said), (0, ""), ended)
         self.assertEqual(sorted(ended.out.splitlines()), ["0 of 2", "1 of 2"])
         self.assertEqual([call[1] for call in self.calls()], ["127.0.0.2"])
 
@@ -381,7 +381,7 @@ for number in range(0, 2000, 2):
 
     def test_the_plan_is_explained_and_nothing_is_started(self):
         ended = self.run_hosts("a:4,b:2", "train.py", "--lr=0.1 ", options=["--explain"])
-        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertEqual((ended.code, ended.said), (0, ""), ended)
         self.assertIn(f"\nhost 1: b\n  {RSH} b 'exec {MUSTER} --remote-agent'\n", ended.out)
         self.assertIn("--nproc-per-node=2 ", ended.out)
         self.assertIn(" -- train.py '--lr=0.1 '\n", ended.out)

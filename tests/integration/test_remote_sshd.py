@@ -65,7 +65,7 @@ class Sshd(SshdCase):
     def test_a_world_of_two_machines_with_its_arguments_and_labels(self):
         ended = self.hosts("sh", "-c", 'echo "$RANK of $WORLD_SIZE: $1 $PWD"', "sh",
                            "it's \"$HOME\" `id`", options=["-l"], cwd=self.folder).end()
-        self.assertEqual((ended.code, ended.err), (0, ""), ended)
+        self.assertEqual((ended.code, ended.said), (0, ""), ended)
         tail = f"it's \"$HOME\" `id` {self.folder}"
         self.assertEqual(sorted(ended.out.splitlines()), [
             f"[127.0.0.1:0]:0 of 3: {tail}", f"[127.0.0.1:1]:1 of 3: {tail}",
