@@ -57,6 +57,7 @@ constexpr Duration kConsoleTimeout = std::chrono::milliseconds(250);
 SupervisorSettings settings_of(const LaunchConfig& config) {
   SupervisorSettings settings;
   settings.max_restarts = config.max_restarts;
+  settings.restart_by_rank = config.restart_by_rank;
   settings.grace = config.shutdown_timeout;
   settings.signals_to_forward = {config.signals_to_handle.begin(), config.signals_to_handle.end()};
   settings.signals_reach_all = config.signal_delivery != SignalDelivery::leader;
@@ -79,6 +80,14 @@ RollCallStyle style_of(const AgentSetup& setup) {
           .columns = setup.stderr_columns,
           .silent = setup.config.log_level > LogLevel::warning,
           .give_up = setup.config.rendezvous.join_timeout};
+}
+
+std::optional<std::uint64_t> latest_step(const std::vector<std::optional<std::uint64_t>>& steps) {
+  std::optional<std::uint64_t> out;
+  for (const auto& step : steps) {
+    out = std::max(out, step);
+  }
+  return out;
 }
 
 class Agent final : public WorkerSite, public WarmSite {
@@ -335,6 +344,10 @@ void Agent::open_channel() {
                 opened.error().message + "; workers cannot report progress or events");
   }
   folder_.tell_workers(channel_.name());
+  channel_.when_resumed([this](int local_rank, std::uint64_t epoch) {
+    supervisor_.handle(WorkerReady{local_rank, epoch});
+  });
+  local_store_.use_steps([this] { return latest_step(channel_.steps()); });
 }
 
 // Reports an error that occurs before the supervisor has started.

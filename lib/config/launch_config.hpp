@@ -102,7 +102,8 @@ struct LaunchConfig {
   int leader_ports = 0;  // number of ports reserved on rank 0's node for all workers
 
   int max_restarts = 0;
-  int quick_failures = 3;  // consecutive startup failures that stop the job; 0 for no limit
+  bool restart_by_rank = false;  // --restart=rank
+  int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
   std::string role = "default";
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;    // as typed, exported to workers

@@ -228,6 +228,11 @@ void HangWatch::expect(std::size_t workers, int world_size) {
 }
 
 void HangWatch::worker_started(const WatchedWorker& worker) {
+  const auto known = std::ranges::find(workers_, worker.local_rank, &WatchedWorker::local_rank);
+  if (known != workers_.end()) {
+    *known = worker;  // a replacement; resume() follows when all ranks work again
+    return;
+  }
   workers_.push_back(worker);
   resume();
 }

@@ -17,8 +17,9 @@ std::string attempt_dir(std::string_view run_dir, int attempt) {
   return fmt::format("{}/attempt_{}", run_dir, attempt);
 }
 
-std::string worker_dir(std::string_view run_dir, int attempt, int local_rank) {
-  return fmt::format("{}/{}", attempt_dir(run_dir, attempt), local_rank);
+std::string worker_dir(std::string_view run_dir, int attempt, int local_rank, int replacement) {
+  const std::string first = fmt::format("{}/{}", attempt_dir(run_dir, attempt), local_rank);
+  return replacement == 0 ? first : fmt::format("{}.{}", first, replacement);
 }
 
 }  // namespace muster

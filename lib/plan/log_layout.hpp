@@ -12,7 +12,11 @@ namespace muster {
 [[nodiscard]] std::string run_dir_name(std::string_view rdzv_id, std::string_view random);
 
 [[nodiscard]] std::string attempt_dir(std::string_view run_dir, int attempt);
-[[nodiscard]] std::string worker_dir(std::string_view run_dir, int attempt, int local_rank);
+// The k-th replacement of a worker (--restart=rank) has the directory <local rank>.<k>.
+[[nodiscard]] std::string worker_dir(std::string_view run_dir,
+                                     int attempt,
+                                     int local_rank,
+                                     int replacement = 0);
 
 // Names in an attempt's directory: the named pipes that trigger a dump of PyTorch's flight
 // recorders, and the dumps. The suffix is the rank (NCCL) or the pid. NCCL pipes and PyTorch flight

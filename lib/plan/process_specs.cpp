@@ -14,6 +14,15 @@ namespace {
 
 enum class Stream { standard_output, standard_error };
 
+int replacement_of(const PlanContext& context, int local_rank) {
+  const auto found = context.replacements.find(local_rank);
+  return found == context.replacements.end() ? 0 : found->second;
+}
+
+std::string folder_of(const PlanContext& context, int attempt, int local_rank) {
+  return worker_dir(context.run_dir, attempt, local_rank, replacement_of(context, local_rank));
+}
+
 // The inputs that determine the streams of one worker.
 struct Place {
   const LaunchConfig& config;
@@ -95,7 +104,7 @@ OutputPlan output_plan(const Place& place, Stream stream) {
   }
   OutputPlan plan;
   plan.kind = OutputKind::file;
-  plan.path = worker_dir(place.context.run_dir, place.assignment.attempt, place.index) +
+  plan.path = folder_of(place.context, place.assignment.attempt, place.index) +
               (out ? "/stdout.log" : "/stderr.log");
   plan.tee = tee && is_shown(place.config, place.local_rank);
   if (plan.tee) {
@@ -138,8 +147,7 @@ bool sees_all_output(const LaunchConfig& config) {
 }
 
 std::string error_file_path(const PlanContext& context, int attempt, int local_rank) {
-  return context.run_dir.empty() ? ""
-                                 : worker_dir(context.run_dir, attempt, local_rank) + "/error.json";
+  return context.run_dir.empty() ? "" : folder_of(context, attempt, local_rank) + "/error.json";
 }
 
 Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
@@ -157,6 +165,7 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
     ProcessSpec spec;
     spec.local_rank = local_rank;
     spec.rank = assignment.rank_first + local_rank;
+    spec.replacement = replacement_of(context, local_rank);
     spec.argv = worker_argv(config, assignment, local_rank);
     spec.environment = env->to_block();
     spec.warm = config.warm.has_value();

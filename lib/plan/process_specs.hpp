@@ -9,6 +9,7 @@
 #include "plan/assignment.hpp"
 #include "process/values/process_spec.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct PlanContext {
   bool one_sink = false;  // stdout and stderr are the same pipe, socket or file (2>&1)
   bool stdin_is_terminal = false;
   std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
-  std::string flights = {};       // directory for flight recorder dumps; empty to request none
+  // The number of times that workers of this attempt were replaced, by local rank.
+  std::map<int, int> replacements = {};
+  std::string flights = {};  // directory for flight recorder dumps; empty to request none
 };
 
 // One spec for each local rank, in order. Error: usage, if the GPU list is too short for
@@ -38,7 +41,7 @@ struct PlanContext {
 // True if the user's options route both output streams of all workers through muster.
 [[nodiscard]] bool sees_all_output(const LaunchConfig& config);
 
-// <run_dir>/attempt_<n>/<local rank>/error.json; empty if run_dir is empty.
+// error.json in the worker's directory (log_layout.hpp); empty if run_dir is empty.
 [[nodiscard]] std::string error_file_path(const PlanContext& context, int attempt, int local_rank);
 
 }  // namespace muster

@@ -178,12 +178,29 @@ WorkerStatus* find_worker(JobStatus& status, int local_rank) {
   return nullptr;
 }
 
+// A worker was replaced (--restart=rank): its round continues.
+void reopen_round(JobStatus& status, const Json& json) {
+  status.rounds.back().ended = 0;
+  status.rounds.back().why_ended.clear();
+  status.stopping_since.reset();
+  enter(status, JobPhase::starting, json);
+}
+
 void fold_worker_started(JobStatus& status, const Json& json) {
   const int local_rank = small_of(json, "local_rank");
-  if (status.rounds.empty() || find_worker(status, local_rank) != nullptr) {
+  if (status.rounds.empty()) {
     return;
   }
   std::vector<WorkerStatus>& workers = status.rounds.back().workers;
+  const WorkerStatus* const before = find_worker(status, local_rank);
+  if (before != nullptr && before->state == WorkerState::running) {
+    return;
+  }
+  const bool is_replacement = before != nullptr;
+  if (is_replacement) {
+    reopen_round(status, json);
+    workers.erase(workers.begin() + (before - workers.data()));
+  }
   if (workers.size() >= kRoundEntriesMax) {
     return;
   }
@@ -193,7 +210,8 @@ void fold_worker_started(JobStatus& status, const Json& json) {
   worker.pid = number_of(json, "pid");
   worker.started = time_of(json);
   workers.push_back(std::move(worker));
-  if (status.phase == JobPhase::starting && std::cmp_equal(workers.size(), status.workers_here)) {
+  if (!is_replacement && status.phase == JobPhase::starting &&
+      std::cmp_equal(workers.size(), status.workers_here)) {
     enter(status, JobPhase::running, json);
   }
 }
@@ -277,6 +295,10 @@ void fold_worker_failed(JobStatus& status, const Json& json) {
 void fold_restart(JobStatus& status, const Json& json) {
   ++status.restarts;
   begin_stopping(status, json, text_of(json, "text"));
+}
+
+void fold_mended(JobStatus& status, const Json& json) {
+  enter(status, JobPhase::running, json);
 }
 
 void fold_regroup(JobStatus& status, const Json& json) {
@@ -399,7 +421,7 @@ struct Row {
   Step step;
 };
 
-constexpr std::array<Row, 23> kSteps{{{"job_started", fold_job_started},
+constexpr std::array<Row, 24> kSteps{{{"job_started", fold_job_started},
                                       {"http_opened", fold_http_opened},
                                       {"round_awaited", fold_round_awaited},
                                       {"roll_call", fold_roll_call},
@@ -411,6 +433,7 @@ constexpr std::array<Row, 23> kSteps{{{"job_started", fold_job_started},
                                       {"worker_ended", fold_worker_ended},
                                       {"worker_failed", fold_worker_failed},
                                       {"restart", fold_restart},
+                                      {"mended", fold_mended},
                                       {"regroup", fold_regroup},
                                       {"fenced", fold_fenced},
                                       {"signal", fold_signal},

@@ -109,6 +109,23 @@ void SimRunner::signal_workers(int /*signo*/) {
   // SIGUSR1 and SIGUSR2: scripted workers ignore them.
 }
 
+// Spares the daemons, which a real runner identifies by their environment.
+void SimRunner::kill_tree(int local_rank, int /*rank*/) {
+  for (const auto& [pid, process] : processes_) {
+    const auto leader = processes_.find(process.leader);
+    const bool is_below = leader != processes_.end() && leader->second.local_rank == local_rank;
+    if (process.local_rank == local_rank || (is_below && !process.script.ignores_term)) {
+      kill(pid);
+    }
+  }
+}
+
+bool SimRunner::runs(int local_rank) const {
+  return std::ranges::any_of(processes_, [&](const auto& entry) {
+    return entry.second.local_rank == local_rank && !entry.second.dead;
+  });
+}
+
 void SimRunner::await_nothing_left() {
   awaiting_ = true;
   scheduler_.after(soon(), [this] { look_whether_empty(); });
@@ -268,6 +285,12 @@ std::size_t SimRunner::alive() const {
 std::size_t SimRunner::unreaped() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(processes_, [](const auto& entry) { return !entry.second.reaped; }));
+}
+
+bool SimRunner::is_unreaped(int local_rank) const {
+  return std::ranges::any_of(processes_, [&](const auto& entry) {
+    return entry.second.local_rank == local_rank && !entry.second.reaped;
+  });
 }
 
 std::size_t SimRunner::workers_alive() const {

@@ -41,6 +41,7 @@ class SimRunner final : public ProcessRunner {
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
   void signal_groups(int signo, GroupsOf which) override;
   void signal_workers(int signo) override;
+  void kill_tree(int local_rank, int rank) override;
   void await_nothing_left() override;
   void kill_workers() override;
   void kill_everything() override;
@@ -52,11 +53,14 @@ class SimRunner final : public ProcessRunner {
   [[nodiscard]] std::string stderr_tail(int local_rank) override;
   void finish_output(Duration timeout) override;
 
+  [[nodiscard]] bool runs(int local_rank) const;
+
   // For the checkers.
   [[nodiscard]] std::size_t alive() const;
   [[nodiscard]] std::size_t workers_alive() const;
   // Includes dead processes whose memory is not free yet.
   [[nodiscard]] std::size_t unreaped() const;
+  [[nodiscard]] bool is_unreaped(int local_rank) const;
 
   [[nodiscard]] int kills() const { return kills_; }
 

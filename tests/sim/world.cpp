@@ -22,6 +22,7 @@ SupervisorSettings settings_of(const SwarmOptions& options) {
   settings.grace = options.grace;
   settings.signals_to_forward = {SIGTERM, SIGINT, SIGHUP};  // deliberately without SIGQUIT
   settings.signals_reach_all = options.step;
+  settings.restart_by_rank = options.elastic_percent > 0;
   return settings;
 }
 
@@ -33,7 +34,8 @@ std::string SwarmOptions::describe() const {
       "spawn_error={}% round_error={}% children={}% lost={}% library={}% signals={} "
       "signal_after_exit={}% "
       "regroups={} "
-      "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={} step={}",
+      "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={} step={} "
+      "elastic={}%",
       nproc,
       max_restarts,
       muster::describe(grace),
@@ -55,7 +57,8 @@ std::string SwarmOptions::describe() const {
       fences,
       closed_by_others,
       others_silent,
-      step);
+      step,
+      elastic_percent);
 }
 
 SwarmOptions swarm_options(Random& random) {
@@ -86,6 +89,10 @@ SwarmOptions swarm_options(Random& random) {
   options.closed_by_others = random.chance(30);
   options.others_silent = random.chance(20);
   options.step = random.chance(30);
+  if (!options.shared && random.chance(50)) {
+    options.elastic_percent = random.chance(80) ? 100 : 97;
+    options.max_restarts = static_cast<int>(random.between(1, 12));
+  }
   return options;
 }
 
@@ -105,7 +112,10 @@ double World::wall_seconds() {
   return std::chrono::duration<double>(scheduler_.now().time_since_epoch()).count();
 }
 
-WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
+WorkerScript World::script_for(const ProcessSpec& spec) {
+  if (runner_->is_unreaped(spec.local_rank)) {
+    complain("a worker was started while its predecessor was running");
+  }
   WorkerScript script;
   if (random_.chance(options_.spawn_error_percent)) {
     const bool missing = random_.chance(50);
@@ -121,6 +131,9 @@ WorkerScript World::script_for(const ProcessSpec& /*spec*/) {
     const bool crash = random_.chance(50);
     const auto value = crash ? random_.between(1, 15) : random_.between(1, 255);
     script.end = ExitStatus{crash, static_cast<int>(options_.quick ? 1 : value)};
+  }
+  if (options_.elastic_percent > 0 && script.end.success() && script.run_for) {
+    *script.run_for += options_.quick ? seconds(1) : seconds(1000);  // they finish together
   }
   script.ignores_term = random_.chance(options_.deaf_percent);
   script.term_delay = milliseconds(random_.between(0, random_.chance(20) ? 60'000 : 50));
@@ -157,7 +170,41 @@ Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
   if (random_.chance(options_.round_error_percent)) {
     return failure(Errc::system, "simulated: no port");
   }
+  ++epoch_;
+  resume_workers();
   return specs();
+}
+
+Result<MendToRun> World::open_mend(const std::vector<int>& local_ranks) {
+  if (random_.chance(options_.round_error_percent)) {
+    return failure(Errc::system, "simulated: no memory");
+  }
+  trace(fmt::format("mend of {} workers", local_ranks.size()));
+  MendToRun mend{0, ++epoch_, {}};
+  const auto all = specs();
+  for (const int local_rank : local_ranks) {
+    mend.specs.push_back(all.at(static_cast<std::size_t>(local_rank)));
+    mend.specs.back().replacement = 1;
+  }
+  resume_workers();
+  return mend;
+}
+
+// Each worker starts to work in this epoch at some time, or never.
+void World::resume_workers() {
+  for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
+    if (!random_.chance(options_.elastic_percent)) {
+      continue;
+    }
+    const Duration when = milliseconds(random_.between(0, options_.quick ? 50 : 3'000));
+    scheduler_.after(when, [this, local_rank, epoch = epoch_] {
+      if (!finished_ && epoch == epoch_ && runner_->runs(local_rank)) {
+        step_ += random_.chance(80) ? 1U : 0U;
+        deliver(fmt::format("resumed local_rank={} epoch={}", local_rank, epoch),
+                WorkerReady{local_rank, epoch});
+      }
+    });
+  }
 }
 
 std::vector<ProcessSpec> World::specs() const {
@@ -172,8 +219,9 @@ std::vector<ProcessSpec> World::specs() const {
 void World::close_attempt(Duration /*timeout*/) {
   ++attempts_closed_;
   const auto& failures = supervisor_->core().closed_failures();
-  if (!failures.empty() && first_failed_ && failures.front().local_rank != *first_failed_ &&
-      !failures.front().spawn_error) {
+  const bool mends = options_.elastic_percent > 0;  // its failures are not part of the attempt
+  if (!mends && !failures.empty() && first_failed_ &&
+      failures.front().local_rank != *first_failed_ && !failures.front().spawn_error) {
     complain("the first failure of the attempt is not the one that was seen first");
   }
 }

@@ -45,6 +45,7 @@ struct SwarmOptions {
   bool closed_by_others = false;  // shared only: the job ends because of another node
   bool others_silent = false;     // shared only: no reply to a node that leaves
   bool step = false;              // under a scheduler that also signals the workers
+  int elastic_percent = 0;  // workers that continue when others are replaced; 0: --restart=group
 
   [[nodiscard]] std::string describe() const;
 };
@@ -89,12 +90,18 @@ class World final : public WorkerSite,
 
   void close_round() override {}
 
+  Result<MendToRun> open_mend(const std::vector<int>& local_ranks) override;
+
+  std::optional<std::uint64_t> last_step() override { return step_; }
+
   void restarting(const event::RestartDecided& restart) override;
 
   // RoundSource: the other nodes, if rounds are shared
   void await_round(int attempt) override;
   void tell_gone() override;
   void report_failure(const WorkerFailure& failure) override;
+
+  void ask_mend(const AskMend& /*ask*/) override {}
 
   void report_success() override {}
 
@@ -107,6 +114,8 @@ class World final : public WorkerSite,
 
   // RoundUser: forwards decisions of local_rounds_ to the supervisor, which is created later.
   void run_round(RoundToRun round) override { supervisor_->run_round(std::move(round)); }
+
+  void run_mend(MendToRun mend) override { supervisor_->run_mend(std::move(mend)); }
 
   void handle(const SupervisorEvent& event) override { supervisor_->handle(event); }
 
@@ -123,6 +132,7 @@ class World final : public WorkerSite,
   void plan_faults();
   void plan_shared_faults();
   void run_shared_round();
+  void resume_workers();
   void close_job(Outcome outcome);
   void others_say(Duration delay, const std::string& name, const SupervisorEvent& event);
   void nothing_runs(const std::string& claim);
@@ -147,6 +157,8 @@ class World final : public WorkerSite,
   RunReport report_;
   int attempts_ = 0;
   int attempts_closed_ = 0;
+  std::uint64_t epoch_ = 0;    // grows with each round and mend
+  std::uint64_t step_ = 0;     // of the workers
   int failures_reported_ = 0;  // shared: first failures of an attempt
   bool awaiting_ = false;      // shared: the next round may begin
   bool leaving_ = false;

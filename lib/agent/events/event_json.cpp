@@ -143,7 +143,12 @@ Named named(const event::RestartDecided& what) {
            {"pid", what.pid},
            {"restart", what.restart},
            {"restarts_left", what.restarts_left},
+           {"replaced", what.replaced},
            {"text", what.text}}};
+}
+
+Named named(const event::Mended& what) {
+  return {"mended", {{"ranks", what.ranks}, {"seconds", what.seconds}}};
 }
 
 Named named(const event::RegroupAsked& what) {

@@ -118,6 +118,10 @@ std::optional<EventLine> line_of(const JobEvent& event) {
           return EventLine{LogLevel::info, fmt::format("rank {} is healthy again", what.rank)};
         } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
           return EventLine{LogLevel::warning, what.text};
+        } else if constexpr (std::is_same_v<What, event::Mended>) {
+          return EventLine{
+              LogLevel::info,
+              fmt::format("all ranks work again {:.2f} s after the failure", what.seconds)};
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
           return regroup_line(what);
         } else if constexpr (std::is_same_v<What, event::NodeFenced>) {

@@ -100,7 +100,7 @@ struct WorkerToldEvent {
   std::string data;  // JSON
 };
 
-// In a single-node job, all workers are restarted because this one failed.
+// In a single-node job, workers are restarted because this one failed.
 struct RestartDecided {
   int rank = 0;
   int local_rank = 0;
@@ -108,6 +108,15 @@ struct RestartDecided {
   int restart = 0;        // the number of this restart, from 1
   int restarts_left = 0;  // after this restart
   std::string text = {};  // describes to the user how the worker exited
+  // --restart=rank: the ranks that are replaced in the running round, under a new epoch
+  // (JobEvent::round). Empty if all workers are restarted.
+  std::vector<int> replaced = {};
+};
+
+// --restart=rank: all ranks of the round work again.
+struct Mended {
+  std::vector<int> ranks;  // the replaced ranks
+  double seconds = 0;      // since the failure was detected
 };
 
 // The round stops and a new one forms.
@@ -186,6 +195,7 @@ using What = std::variant<JobStarted,
                           WorkerToldEvent,
                           WorkerFailure,
                           RestartDecided,
+                          Mended,
                           RegroupAsked,
                           NodeFenced,
                           SignalTaken,

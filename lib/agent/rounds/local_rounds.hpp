@@ -5,10 +5,13 @@
 #pragma once
 
 #include "agent/events/job_event.hpp"
+#include "agent/rounds/repeated_mends.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
 #include "rendezvous/round/restart_policy.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +27,13 @@ class LocalRoundsSite {
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
   virtual void close_round() = 0;
 
-  // Called when all workers are being restarted.
+  // Begins the next epoch of the round. Returns the processes that replace these workers.
+  [[nodiscard]] virtual Result<MendToRun> open_mend(const std::vector<int>& local_ranks) = 0;
+
+  // The highest step that a worker has reported in this round; none if no worker reports steps.
+  [[nodiscard]] virtual std::optional<std::uint64_t> last_step() = 0;
+
+  // Called when workers are being restarted: all of them, or those that restart.replaced lists.
   virtual void restarting(const event::RestartDecided& restart) = 0;
 };
 
@@ -37,7 +46,8 @@ class LocalRounds final : public RoundSource {
 
   void await_round(int attempt) override {
     decided_ = false;
-    auto specs = site_.open_round(attempt, policy_.restarts());
+    repeats_ = {};
+    auto specs = site_.open_round(attempt, attempt);
     if (!specs) {
       RoundClosed closed;
       closed.outcome = Outcome::not_started;
@@ -56,22 +66,34 @@ class LocalRounds final : public RoundSource {
       return;
     }
     decided_ = true;
-    const RestartDecision decision = policy_.decide(failed_message(failure));
-    MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
-    if (decision.restart) {
-      event::RestartDecided restart{failure.rank, failure.local_rank, failure.pid};
-      restart.restart = policy_.restarts();
-      restart.restarts_left = limits_.max_restarts - policy_.restarts();
-      restart.text = "rank " + std::to_string(failure.rank) + " (pid " +
-                     std::to_string(failure.pid) + ") " + describe_end(failure) +
-                     "; restarting all workers: " + decision.reason;
-      site_.restarting(restart);
+    if (const auto reason = decide(failure)) {
+      tell_restart(failure, "restarting all workers: " + *reason, {});
+    }
+  }
+
+  // A mend counts as a restart. It ends in a restart of all workers if mends do not help.
+  void ask_mend(const AskMend& ask) override {
+    if (const std::string why = repeats_.note(ask, site_.last_step()); !why.empty()) {
+      user_.handle(MendRefused{ask.number, why});
       return;
     }
-    RoundClosed closed;
-    closed.outcome = Outcome::failed;
-    closed.verdict = decision.reason;
-    user_.handle(closed);
+    const auto reason = decide(ask.cause);
+    if (!reason) {
+      return;
+    }
+    auto mend = site_.open_mend(ask.local_ranks);
+    if (!mend) {
+      decided_ = true;  // this restart is used for all workers
+      user_.handle(MendRefused{ask.number, mend.error().message});
+      return;
+    }
+    std::vector<int> ranks;
+    for (const ProcessSpec& spec : mend->specs) {
+      ranks.push_back(spec.rank);
+    }
+    tell_restart(ask.cause, "replacing " + named(ranks) + ": " + *reason, ranks);
+    mend->number = ask.number;
+    user_.run_mend(std::move(*mend));
   }
 
   // There is no other node to wait for.
@@ -92,11 +114,47 @@ class LocalRounds final : public RoundSource {
   void close() override { site_.close_round(); }
 
  private:
+  // Why the job restarts; if it does not, ends it.
+  [[nodiscard]] std::optional<std::string> decide(const WorkerFailure& failure) {
+    const RestartDecision decision = policy_.decide(failed_message(failure));
+    MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
+    if (decision.restart) {
+      return decision.reason;
+    }
+    RoundClosed closed;
+    closed.outcome = Outcome::failed;
+    closed.verdict = decision.reason;
+    user_.handle(closed);
+    return std::nullopt;
+  }
+
+  void tell_restart(const WorkerFailure& failure,
+                    const std::string& what,
+                    std::vector<int> replaced) {
+    event::RestartDecided restart{failure.rank, failure.local_rank, failure.pid};
+    restart.restart = policy_.restarts();
+    restart.restarts_left = limits_.max_restarts - policy_.restarts();
+    restart.text = "rank " + std::to_string(failure.rank) + " (pid " + std::to_string(failure.pid) +
+                   ") " + describe_end(failure) + "; " + what;
+    restart.replaced = std::move(replaced);
+    site_.restarting(restart);
+  }
+
+  // "rank 2", or "ranks 2, 5".
+  [[nodiscard]] static std::string named(const std::vector<int>& ranks) {
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    }
+    return text;
+  }
+
   RoundUser& user_;
   LocalRoundsSite& site_;
   RestartLimits limits_;
   RestartPolicy policy_;
   bool decided_ = false;  // a decision was made for this attempt
+  RepeatedMends repeats_;
 };
 
 }  // namespace muster

@@ -72,11 +72,22 @@ Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
 Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restarts) {
   auto made = assignment(attempt, restarts);
   MUSTER_RETURN_IF_ERROR(made);
+  made->epoch += mends_;
+  current_ = *made;
   auto specs = run_folder_.prepare_round(*made);
   events_.set_round(made->epoch);
   events_.tell(
       event::RoundBegun{std::move(*made), false, run_folder_.path(), run_folder_.kept_logs()});
   return specs;
+}
+
+Result<MendToRun> LocalStore::open_mend(const std::vector<int>& local_ranks) {
+  ++mends_;
+  ++current_.epoch;
+  auto specs = run_folder_.prepare_mend(current_, local_ranks);
+  MUSTER_RETURN_IF_ERROR(specs);
+  events_.set_round(current_.epoch);
+  return MendToRun{.number = 0, .epoch = current_.epoch, .specs = std::move(*specs)};
 }
 
 }  // namespace muster

@@ -14,10 +14,12 @@
 
 #include <asio/io_context.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace muster {
@@ -45,6 +47,16 @@ class LocalStore final : public LocalRoundsSite {
 
   void close_round() override { store_.reset(); }
 
+  // The store, the ports and the ranks stay the same.
+  Result<MendToRun> open_mend(const std::vector<int>& local_ranks) override;
+
+  std::optional<std::uint64_t> last_step() override { return last_step_(); }
+
+  // The source of last_step(); call before the first round.
+  void use_steps(std::function<std::optional<std::uint64_t>()> last_step) {
+    last_step_ = std::move(last_step);
+  }
+
   void restarting(const event::RestartDecided& restart) override { events_.tell(restart); }
 
  private:
@@ -59,6 +71,9 @@ class LocalStore final : public LocalRoundsSite {
   Result<std::vector<std::string>> addresses_;
   Admission* admission_ = nullptr;
   std::unique_ptr<StoreServer> store_;
+  Assignment current_;       // of the round, with its last epoch
+  std::uint64_t mends_ = 0;  // in all rounds, because epochs only grow
+  std::function<std::optional<std::uint64_t>()> last_step_ = [] { return std::nullopt; };
   ReservedPorts ports_;
 };
 

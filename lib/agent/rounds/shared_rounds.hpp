@@ -73,6 +73,9 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void tell_gone() override;
   void report_failure(const WorkerFailure& failure) override;
 
+  // Not requested: --restart=rank is refused for several nodes.
+  void ask_mend(const AskMend& /*ask*/) override {}
+
   // Does nothing yet: the other nodes are notified of the success only once no process remains.
   void report_success() override {}
 

@@ -80,6 +80,8 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   void report_failure(const WorkerFailure& failure) override { rounds_.report_failure(failure); }
 
+  void ask_mend(const AskMend& ask) override { rounds_.ask_mend(ask); }
+
   void report_success() override { rounds_.report_success(); }
 
   void report_finished() override { rounds_.report_finished(); }

@@ -5,10 +5,12 @@
 // other nodes. One thread.
 #pragma once
 
+#include "agent/supervisor/supervisor_effects.hpp"
 #include "agent/supervisor/supervisor_events.hpp"
 #include "base/error.hpp"
 #include "process/values/process_spec.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,13 +25,23 @@ struct RoundToRun {
   int others = 0;  // workers in the round on other nodes
 };
 
+// A mend that was decided: the processes that replace failed workers, under a new epoch. The
+// round's other workers continue to run.
+struct MendToRun {
+  int number = 0;  // that of the request
+  std::uint64_t epoch = 0;
+  std::vector<ProcessSpec> specs;
+};
+
 // The part of the supervisor that a round source may call.
 class RoundUser {
  public:
   virtual ~RoundUser() = default;
   // Starts a round that was requested.
   virtual void run_round(RoundToRun round) = 0;
-  // Accepts RegroupNotice, Fenced or RoundClosed.
+  // Starts a mend that was requested.
+  virtual void run_mend(MendToRun mend) = 0;
+  // Accepts RegroupNotice, Fenced, RoundClosed or MendRefused.
   virtual void handle(const SupervisorEvent& event) = 0;
   // The number of times that this node has started its workers.
   [[nodiscard]] virtual int starts() const = 0;
@@ -48,6 +60,10 @@ class RoundSource {
   // stopped for another round. The root cause is reported first; failures with `after_stop` were
   // detected later. Answered with the end of the job if there is no further round.
   virtual void report_failure(const WorkerFailure& failure) = 0;
+
+  // Workers have failed and may be replaced one by one. Answered with a mend, with MendRefused
+  // (then report_failure follows), or with the end of the job.
+  virtual void ask_mend(const AskMend& ask) = 0;
 
   // All workers succeeded; the processes that they left behind are being killed.
   virtual void report_success() = 0;

@@ -106,6 +106,14 @@ void Supervisor::run_round(RoundToRun round) {
   handle(RoundFormed{round.nproc, round.rank_first, round.others});
 }
 
+void Supervisor::run_mend(MendToRun mend) {
+  for (ProcessSpec& spec : mend.specs) {
+    const auto index = static_cast<std::size_t>(spec.local_rank);
+    specs_->at(index) = std::move(spec);
+  }
+  handle(MendFormed{mend.number, mend.epoch});
+}
+
 void Supervisor::step(const SupervisorEvent& event) {
   std::vector<SupervisorEffect> out;
   core_.step(site_.now(), event, out);
@@ -132,6 +140,17 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           rounds_.leave_round(asked.reason);
         } else if constexpr (std::is_same_v<Effect, TellDrain>) {
           tell_drain(asked);
+        } else if constexpr (std::is_same_v<Effect, AskMend>) {
+          rounds_.ask_mend(asked);
+        } else if constexpr (std::is_same_v<Effect, TellNoMend>) {
+          site_.tell(event::Message{LogLevel::warning,
+                                    "cannot replace only failed ranks: " + asked.reason});
+        } else if constexpr (std::is_same_v<Effect, KillTree>) {
+          site_.runner().kill_tree(asked.local_rank, rank_of(asked.local_rank));
+        } else if constexpr (std::is_same_v<Effect, CloseFailures>) {
+          close_failures(asked.failures);
+        } else if constexpr (std::is_same_v<Effect, TellMended>) {
+          tell_mended(asked);
         } else if constexpr (std::is_same_v<Effect, SpawnWorker>) {
           spawn(asked.local_rank);
         } else if constexpr (std::is_same_v<Effect, SignalGroups>) {
@@ -230,12 +249,26 @@ void Supervisor::tell_killed_early(const TellKilledEarly& killed) {
 
 void Supervisor::close_attempt(Duration timeout) {
   site_.close_attempt(timeout);
-  for (const WorkerFailure& failure : core_.closed_failures()) {
+  close_failures(core_.closed_failures());
+}
+
+void Supervisor::close_failures(const std::vector<WorkerFailure>& failures) {
+  for (const WorkerFailure& failure : failures) {
     // A worker that obeyed our stop request did not fail.
     if (!was_stopped_by_us(failure, core_.result().stop_signal)) {
       site_.tell(failure);
     }
+    failures_.erase(failure.local_rank);  // its replacement may fail, too
   }
+}
+
+void Supervisor::tell_mended(const TellMended& mended) {
+  event::Mended out;
+  for (const int local_rank : mended.local_ranks) {
+    out.ranks.push_back(rank_of(local_rank));
+  }
+  out.seconds = std::chrono::duration<double>(mended.time).count();
+  site_.tell(std::move(out));
 }
 
 Result<pid_t> Supervisor::start_worker(int local_rank) {

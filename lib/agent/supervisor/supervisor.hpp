@@ -48,6 +48,8 @@ class Supervisor : public ProcessObserver, public RoundUser {
   // The round source calls this at most once for each await_round().
   void run_round(RoundToRun round) override;
 
+  void run_mend(MendToRun mend) override;
+
   [[nodiscard]] int starts() const override { return core_.starts(); }
 
   [[nodiscard]] std::optional<TimePoint> next_deadline() const { return core_.next_deadline(); }
@@ -75,6 +77,8 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void tell_leftovers(event::LeftoversFound found);
   void tell_killed_early(const TellKilledEarly& killed);
   void close_attempt(Duration timeout);
+  void close_failures(const std::vector<WorkerFailure>& failures);
+  void tell_mended(const TellMended& mended);
   void spawn(int local_rank);
   [[nodiscard]] Result<pid_t> start_worker(int local_rank);
   [[nodiscard]] const WorkerFailure& failure_of(const WorkerExit& exit);

@@ -39,6 +39,8 @@ void SupervisorCore::begin_round(Turn& turn) {
   live_.clear();
   dying_.clear();
   early_.reset();
+  mend_.holders.clear();
+  mend_.end();
   // The shell carries out CloseAttempt after this step, and then logs these failures.
   failures_before_ = std::exchange(result_.failures, {});
   result_.overdue.clear();
@@ -440,7 +442,7 @@ void SupervisorCore::add_survivors(const std::vector<Survivor>& known) {
 
 std::string SupervisorCore::describe() const {
   static constexpr std::array kStateNames{
-      "joining", "running", "stopping", "clearing", "killing", "waiting", "done"};
+      "joining", "running", "mending", "stopping", "clearing", "killing", "waiting", "done"};
   static constexpr std::array kWhyNames{
       "-", "finished", "regroup", "give_up", "interrupted", "orphaned", "closed"};
   return fmt::format("{} why={} attempt={} live={}/{} failures={}",
@@ -469,6 +471,8 @@ SupervisorFacts SupervisorCore::facts() const {
   facts.dying = dying_;
   facts.awaits_signal = awaits_signal_;
   facts.early = early_;
+  facts.holders = mend_.holders;
+  facts.missing = mend_.missing;
   facts.result = result_;
   return facts;
 }

@@ -5,8 +5,10 @@
 #pragma once
 
 #include "agent/failures/job_result.hpp"
+#include "agent/supervisor/supervisor_effects.hpp"
 #include "agent/supervisor/supervisor_events.hpp"
 #include "agent/supervisor/supervisor_settings.hpp"
+#include "agent/supervisor/supervisor_state.hpp"
 #include "base/time.hpp"
 
 #include <map>
@@ -16,16 +18,6 @@
 #include <vector>
 
 namespace muster {
-
-// clearing: the workers have exited; the processes that they left running have time to exit.
-// waiting: this node has finished (or was asked to leave) and waits to be released.
-enum class SupervisorState { joining, running, stopping, clearing, killing, waiting, done };
-
-// Leftovers have time to exit on their own (more if all workers have succeeded), then get SIGTERM.
-enum class ClearPhase { settling, finishing, asked };
-
-// Why the workers are being stopped, or are not restarted.
-enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
 
 struct SupervisorFacts;  // supervisor_invariants.hpp
 
@@ -42,28 +34,22 @@ class SupervisorCore {
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // The result is complete once Finish has been emitted. The failures of an attempt are complete
-  // from CloseAttempt on.
+  // Complete once Finish has been emitted; the failures of an attempt, from CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
-  // The failures of the attempt that CloseAttempt closes. If another attempt follows, they are kept
-  // until that attempt has failures of its own, although result() no longer contains them.
+  // The failures of the attempt that CloseAttempt closes; kept until the next attempt has some.
   [[nodiscard]] const std::vector<WorkerFailure>& closed_failures() const;
 
   // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
 
-  // The number of attempts so far, which is also the index of the next attempt.
   [[nodiscard]] int starts() const { return starts_; }
 
-  // A single line for traces and failed checks.
   [[nodiscard]] std::string describe() const;
-
   // Aborts with the violated rule. Called after every event in simulation and in debug builds.
   void check_invariants() const;
   [[nodiscard]] SupervisorFacts facts() const;
 
-  // True if this event is impossible in this state, so that the table's cell aborts.
   [[nodiscard]] static bool is_impossible(SupervisorState state, std::size_t event);
 
  private:
@@ -102,7 +88,7 @@ class SupervisorCore {
   void kill_overdue(Turn& turn);
   void abandon_unkillable(Turn& turn);
 
-  // Processes that workers leave running: supervisor_clearing.cpp.
+  // supervisor_clearing.cpp: processes that workers leave running.
   void defer_skipped(Turn& turn);
   void signal_skipped(Turn& turn);
   void clear(Turn& turn);
@@ -160,6 +146,19 @@ class SupervisorCore {
   void take_failure(Turn& turn);
   void decide_held(Turn& turn);
   void decide_after_failure(Turn& turn);
+
+  // Replacing single workers: supervisor_mend.cpp.
+  bool ask_to_mend(Turn& turn);
+  [[nodiscard]] std::string mend_obstacle() const;
+  [[nodiscard]] bool is_lost(int local_rank) const;
+  void note_mend_formed(Turn& turn);
+  void note_mend_refused(Turn& turn);
+  void start_replacements(Turn& turn);
+  void note_replaced(Turn& turn);
+  void note_ready(Turn& turn);
+  void note_resumed(Turn& turn);
+  void end_late_mend(Turn& turn);
+  void fall_back(Turn& turn, std::string reason);
   void stop_workers(Turn& turn, Why why, int signo);
   void hurry(Turn& turn);
   void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
@@ -193,6 +192,7 @@ class SupervisorCore {
   std::optional<int> early_;           // the worker whose failure was recorded while it was dying
   TimePoint dying_until_{};            // deadline for the kernel to free the memory
   std::optional<Outcome> closed_;      // the job's outcome for this node
+  Mend mend_;
   JobResult result_;
   std::vector<WorkerFailure> failures_before_;  // failures of the last attempt, kept between rounds
 };

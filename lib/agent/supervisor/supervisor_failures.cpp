@@ -5,6 +5,8 @@
 #include "base/check.hpp"
 #include "base/mark.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -15,14 +17,21 @@ void SupervisorCore::note_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
   live_.erase(exited.local_rank);
   dying_.erase(exited.local_rank);
+  mend_.holders.erase(exited.local_rank);
   if (early_ == exited.local_rank) {
-    MUSTER_CHECK(awaits_signal_);  // otherwise its failure would have stopped the other workers
+    // Otherwise its failure would have stopped the other workers.
+    MUSTER_CHECK(awaits_signal_ || state_ == SupervisorState::mending);
     complete_early(exited);
+    start_replacements(turn);
     return;
   }
   if (exited.failure) {
     record(*exited.failure, false);
     take_failure(turn);
+    return;
+  }
+  if (state_ == SupervisorState::mending) {
+    fall_back(turn, fmt::format("rank {} has finished", rank_first_ + exited.local_rank));
     return;
   }
   if (live_.empty() && result_.failures.empty()) {
@@ -48,15 +57,16 @@ bool SupervisorCore::may_hear_of_another() const {
 // Handles the failure that was just recorded. A lost connection means that another worker is
 // exiting, so the decision is postponed until that worker's exit is known.
 void SupervisorCore::take_failure(Turn& turn) {
-  failed_at_ = deadline_ ? failed_at_ : turn.now;
-  if (!awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
+  failed_at_ = result_.failures.size() == 1 ? turn.now : failed_at_;
+  const bool is_mending = state_ == SupervisorState::mending;
+  if (!is_mending && !awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
     awaits_signal_ = true;
     deadline_ = std::max(deadline_.value_or(turn.now), turn.now + kSignalSpread);
   }
-  if (awaits_signal_) {
+  if (!is_mending && awaits_signal_) {
     return;  // later failures are held too: this death may have caused them
   }
-  if (!result_.failures.back().lost_connection || !may_hear_of_another()) {
+  if (is_mending || !result_.failures.back().lost_connection || !may_hear_of_another()) {
     decide_after_failure(turn);
     return;
   }
@@ -127,6 +137,9 @@ void SupervisorCore::record(WorkerFailure failure, bool after_stop) {
 }
 
 void SupervisorCore::decide_after_failure(Turn& turn) {
+  if (settings_.restart_by_rank && ask_to_mend(turn)) {
+    return;
+  }
   report_failures(turn);
   stop_workers(turn, Why::regroup, SIGTERM);
 }

@@ -50,7 +50,7 @@ bool early_is_recorded(const Facts& f) {
   });
 }
 
-constexpr std::array<Rule, 21> kRules{{
+constexpr std::array<Rule, 24> kRules{{
     {"more workers spawned than the round has",
      [](const Facts& f) { return f.spawned >= 0 && f.spawned <= f.result.nproc; }},
     {"more live workers than were spawned",
@@ -83,7 +83,7 @@ constexpr std::array<Rule, 21> kRules{{
      }},
     {"a running attempt was not opened",
      [](const Facts& f) {
-       return (f.state != State::running && !ends(f)) ||
+       return (f.state != State::running && f.state != State::mending && !ends(f)) ||
               (f.attempt_open && f.starts == f.result.attempt + 1);
      }},
     {"running without a live worker",
@@ -104,7 +104,8 @@ constexpr std::array<Rule, 21> kRules{{
        // Without a deadline, such a state could last forever, because there may be no further
        // event.
        const bool leaves = f.state == State::waiting && f.why == StopReason::interrupted;
-       return (ends(f) || holds_failures(f) || leaves) == f.has_deadline;
+       const bool limited = ends(f) || holds_failures(f) || leaves || f.state == State::mending;
+       return limited == f.has_deadline;
      }},
     {"stopping or waiting without a reason, or a reason in another state",
      [](const Facts& f) {
@@ -121,6 +122,23 @@ constexpr std::array<Rule, 21> kRules{{
      [](const Facts& f) {
        return f.state == State::done || f.why != StopReason::finished ||
               (f.live.empty() && f.result.failures.empty());
+     }},
+    {"mending, although no rank has the job's state",
+     [](const Facts& f) {
+       return f.state != State::mending || std::ranges::any_of(f.holders, [&](int rank) {
+                return f.live.contains(rank) && !f.missing.contains(rank);
+              });
+     }},
+    {"a worker that has the job's state is not running",
+     [](const Facts& f) {
+       return (f.state != State::running && f.state != State::mending) ||
+              std::ranges::includes(f.live, f.holders);
+     }},
+    {"a worker to be replaced is running",
+     [](const Facts& f) {
+       return f.state != State::mending || std::ranges::all_of(f.missing, [&](int rank) {
+                return !f.live.contains(rank) || f.dying.contains(rank);
+              });
      }},
     {"interrupted without a signal",
      [](const Facts& f) {

@@ -27,6 +27,8 @@ struct SupervisorFacts {
   std::set<int> dying;
   bool awaits_signal = false;
   std::optional<int> early;
+  std::set<int> holders;  // workers that have the job's state
+  std::set<int> missing;  // workers to be replaced
   JobResult result;
 };
 

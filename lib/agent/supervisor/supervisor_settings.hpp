@@ -48,8 +48,13 @@ inline constexpr Duration kSignalSpread = std::chrono::seconds(1);
 // How long the round source may take to release a node that was asked to leave.
 inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 
+// How long the workers may take to resume after a worker was replaced. A survivor may first finish
+// an evaluation or a checkpoint. Then all workers are restarted.
+inline constexpr Duration kMendTimeout = std::chrono::minutes(5);
+
 struct SupervisorSettings {
-  int max_restarts = 0;  // for the report
+  int max_restarts = 0;          // for the report
+  bool restart_by_rank = false;  // replace a failed worker, and keep the others running
   Duration grace = std::chrono::seconds(30);
   std::set<int> signals_to_forward;  // other fatal signals kill the workers immediately
   // A scheduler may also send its signals to the workers, and it sends SIGTERM more than once.

@@ -9,7 +9,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kStates = 7;
+constexpr std::size_t kStates = 8;
 constexpr std::size_t kEvents = std::variant_size_v<SupervisorEvent>;
 
 }  // namespace
@@ -39,7 +39,10 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Fenced
           &Core::close_unstarted,     // RoundClosed
           &Core::impossible,          // WorkerFailure
-          &Core::ignore}},            // LeftoversSeen
+          &Core::ignore,              // LeftoversSeen
+          &Core::impossible,          // MendFormed
+          &Core::impossible,          // MendRefused
+          &Core::ignore}},            // WorkerReady
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -55,7 +58,29 @@ struct SupervisorCore::Table {
           &Core::kill_fenced,         // Fenced
           &Core::stop_closed,         // RoundClosed
           &Core::note_dying,          // WorkerFailure
-          &Core::ignore}},            // LeftoversSeen
+          &Core::ignore,              // LeftoversSeen
+          &Core::impossible,          // MendFormed
+          &Core::impossible,          // MendRefused
+          &Core::note_ready}},        // WorkerReady
+      {{  // mending
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::regroup,             // RegroupNotice
+          &Core::note_replaced,       // WorkerSpawned
+          &Core::note_spawn_failure,  // SpawnFailed
+          &Core::note_exit,           // WorkerExited
+          &Core::note_groups_empty,   // GroupsEmpty
+          &Core::impossible,          // NothingLeft
+          &Core::take_signal,         // SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::end_late_mend,       // Tick
+          &Core::kill_fenced,         // Fenced
+          &Core::stop_closed,         // RoundClosed
+          &Core::note_dying,          // WorkerFailure
+          &Core::ignore,              // LeftoversSeen
+          &Core::note_mend_formed,    // MendFormed
+          &Core::note_mend_refused,   // MendRefused
+          &Core::note_resumed}},      // WorkerReady
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -71,23 +96,29 @@ struct SupervisorCore::Table {
           &Core::kill_fenced,         // Fenced
           &Core::hurry_closed,        // RoundClosed
           &Core::note_also_dying,     // WorkerFailure
-          &Core::take_looks}},        // LeftoversSeen
+          &Core::take_looks,          // LeftoversSeen
+          &Core::ignore,              // MendFormed
+          &Core::ignore,              // MendRefused
+          &Core::ignore}},            // WorkerReady
       {{  // clearing
-          &Core::impossible,            // Started
-          &Core::impossible,            // RoundFormed
-          &Core::raise_while_clearing,  // RegroupNotice
-          &Core::impossible,            // WorkerSpawned
-          &Core::impossible,            // SpawnFailed
-          &Core::note_worker_gone,      // WorkerExited
-          &Core::ignore,                // GroupsEmpty
-          &Core::go_on,                 // NothingLeft
-          &Core::take_signal_clearing,  // SignalReceived
-          &Core::kill_orphaned,         // LinkLost
-          &Core::go_on_clearing,        // Tick
-          &Core::kill_fenced,           // Fenced
-          &Core::close_while_clearing,  // RoundClosed
-          &Core::ignore,                // WorkerFailure
-          &Core::take_looks}},          // LeftoversSeen
+          &Core::impossible,          // Started
+          &Core::impossible,          // RoundFormed
+          &Core::raise_while_clearing,// RegroupNotice
+          &Core::impossible,          // WorkerSpawned
+          &Core::impossible,          // SpawnFailed
+          &Core::note_worker_gone,    // WorkerExited
+          &Core::ignore,              // GroupsEmpty
+          &Core::go_on,               // NothingLeft
+          &Core::take_signal_clearing,// SignalReceived
+          &Core::kill_orphaned,       // LinkLost
+          &Core::go_on_clearing,      // Tick
+          &Core::kill_fenced,         // Fenced
+          &Core::close_while_clearing,// RoundClosed
+          &Core::ignore,              // WorkerFailure
+          &Core::take_looks,          // LeftoversSeen
+          &Core::ignore,              // MendFormed
+          &Core::ignore,              // MendRefused
+          &Core::ignore}},            // WorkerReady
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -103,7 +134,10 @@ struct SupervisorCore::Table {
           &Core::kill_fenced_last,    // Fenced
           &Core::hurry_closed,        // RoundClosed
           &Core::ignore,              // WorkerFailure
-          &Core::take_looks}},          // LeftoversSeen
+          &Core::take_looks,          // LeftoversSeen
+          &Core::ignore,              // MendFormed
+          &Core::ignore,              // MendRefused
+          &Core::ignore}},            // WorkerReady
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -119,7 +153,10 @@ struct SupervisorCore::Table {
           &Core::rejoin,              // Fenced
           &Core::end_closed,          // RoundClosed
           &Core::impossible,          // WorkerFailure
-          &Core::ignore}},            // LeftoversSeen
+          &Core::ignore,              // LeftoversSeen
+          &Core::ignore,              // MendFormed
+          &Core::ignore,              // MendRefused
+          &Core::ignore}},            // WorkerReady
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -135,7 +172,10 @@ struct SupervisorCore::Table {
           &Core::ignore,              // Fenced
           &Core::ignore,              // RoundClosed
           &Core::ignore,              // WorkerFailure
-          &Core::ignore}}}};          // LeftoversSeen
+          &Core::ignore,              // LeftoversSeen
+          &Core::ignore,              // MendFormed
+          &Core::ignore,              // MendRefused
+          &Core::ignore}}}};          // WorkerReady
 
   // clang-format on
 

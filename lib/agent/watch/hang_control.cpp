@@ -52,6 +52,10 @@ void HangControl::take(const JobEvent& event) {
     watch_.worker_started({started->rank, started->local_rank, started->pid});
   } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
     worker_ended(*ended);
+  } else if (std::holds_alternative<event::Mended>(event.what)) {
+    blamed_.clear();
+    killed_ = -1;
+    watch_.resume();
   } else if (const auto* signalled = std::get_if<event::WorkersSignalled>(&event.what)) {
     workers_signalled(signalled->signo);
   } else if (std::holds_alternative<event::WorkersKilled>(event.what)) {

@@ -34,7 +34,7 @@ void StragglerWatch::take(const JobEvent& event) {
   } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
     ranks_.erase(ended->exit.pid);
     if (!ended->exit.status.success() || ranks_.empty()) {
-      stop();
+      pause();  // until a replacement runs
     }
   } else if (const auto* signalled = std::get_if<event::WorkersSignalled>(&event.what)) {
     if (!only_pauses(signalled->signo)) {
@@ -74,12 +74,16 @@ void StragglerWatch::worker_started(const event::WorkerStarted& started) {
   }
 }
 
-void StragglerWatch::stop() {
+void StragglerWatch::pause() {
   timer_.cancel();
   core_.begin();
   over_ = heard_of_;
-  ranks_.clear();
   waited_.clear();
+}
+
+void StragglerWatch::stop() {
+  pause();
+  ranks_.clear();
 }
 
 // -- sampling ---------------------------------------------------------------------------------

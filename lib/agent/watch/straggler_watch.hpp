@@ -54,6 +54,7 @@ class StragglerWatch final : public EventSink, public WaitListener {
  private:
   void begin_round(const event::RoundBegun& begun);
   void worker_started(const event::WorkerStarted& started);
+  void pause();
   void stop();
   [[nodiscard]] Duration look_after() const;
   void look_later();

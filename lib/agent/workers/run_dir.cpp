@@ -259,6 +259,13 @@ Result<void> RunDir::make_attempt(int attempt, int nproc) {
   return {};
 }
 
+void RunDir::make_worker(int attempt, int local_rank, int replacement) const {
+  if (!path_.empty()) {
+    static_cast<void>(
+        make_folder(worker_dir(path_, attempt, local_rank, replacement), kAsUmaskSays));
+  }
+}
+
 std::string RunDir::place_of_pipes(int attempt) const {
   if (path_.empty()) {
     return "";

@@ -46,6 +46,9 @@ class RunDir {
   // Creates the directories of an attempt's workers, for their error files.
   [[nodiscard]] Result<void> make_attempt(int attempt, int nproc);
 
+  // Creates the directory of a worker's replacement. If that fails, the worker has no error file.
+  void make_worker(int attempt, int local_rank, int replacement) const;
+
   // The absolute path of an attempt's directory if named pipes can be created in it, else empty.
   // Some versions of PyTorch do not catch the exception that occurs when a worker cannot create its
   // pipe.

@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include <unistd.h>
@@ -29,6 +30,19 @@ std::string path_of(const std::string& program, const Environ& environ) {
 Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_round(const Assignment& assignment) {
   MUSTER_RETURN_IF_ERROR(prepare(assignment.attempt));
   return process_specs(setup_.config, setup_.environ, assignment, context_);
+}
+
+Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_mend(const Assignment& assignment,
+                                                              const std::vector<int>& local_ranks) {
+  for (const int local_rank : local_ranks) {
+    run_dir_.make_worker(assignment.attempt, local_rank, ++context_.replacements[local_rank]);
+  }
+  auto specs = process_specs(setup_.config, setup_.environ, assignment, context_);
+  MUSTER_RETURN_IF_ERROR(specs);
+  std::erase_if(*specs, [&](const ProcessSpec& spec) {
+    return std::ranges::find(local_ranks, spec.local_rank) == local_ranks.end();
+  });
+  return specs;
 }
 
 Result<void> AgentRunFolder::prepare(int attempt) {

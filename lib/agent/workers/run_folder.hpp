@@ -25,6 +25,9 @@ class RunFolder {
   // Creates the directories and the process specs for the next attempt.
   [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_round(
       const Assignment& assignment) = 0;
+  // Like prepare_round, for the workers of the current attempt that are replaced.
+  [[nodiscard]] virtual Result<std::vector<ProcessSpec>> prepare_mend(
+      const Assignment& assignment, const std::vector<int>& local_ranks) = 0;
   // Empty before the first round, or if there is no run directory.
   [[nodiscard]] virtual const std::string& path() const = 0;
   // The directory of this node's logs; empty if they are not kept.
@@ -47,6 +50,8 @@ class AgentRunFolder final : public RunFolder {
   void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
 
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
+  Result<std::vector<ProcessSpec>> prepare_mend(const Assignment& assignment,
+                                                const std::vector<int>& local_ranks) override;
   // Adds a worker's evidence: its error file and the last lines of its stderr.
   void add_evidence(WorkerFailure& failure);
 

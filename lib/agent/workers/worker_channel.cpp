@@ -248,6 +248,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
             close(wanted);
           } else if constexpr (std::is_same_v<Wanted, channel::Warn>) {
             events_.say(LogLevel::warning, wanted.text);
+          } else if constexpr (std::is_same_v<Wanted, channel::Resumed>) {
+            resumed_(wanted.local_rank, wanted.epoch);
           } else {
             static_assert(std::is_same_v<Wanted, channel::Said>);
             say(wanted);
@@ -341,6 +343,8 @@ void WorkerChannel::take(const JobEvent& event) {
           core_.worker_started(steady_now(), what.local_rank, what.pid);
         } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
           end_worker(event, what);
+        } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
+          begin_mend(event, what);
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
           regroup(event, what);
         } else if constexpr (std::is_same_v<What, event::SignalTaken>) {
@@ -379,7 +383,27 @@ void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& 
   perform(effects);
 }
 
+void WorkerChannel::begin_mend(const JobEvent& event, const event::RestartDecided& restart) {
+  if (restart.replaced.empty()) {
+    return;
+  }
+  std::vector<int> local_ranks;
+  for (const int rank : restart.replaced) {
+    const int local_rank = rank - restart.rank + restart.local_rank;
+    local_ranks.push_back(local_rank);
+    pages_.at(static_cast<std::size_t>(local_rank)).reset();
+  }
+  reason_.clear();
+  channel::Effects effects;
+  core_.begin_mend(event.round, local_ranks, effects);
+  perform(effects);
+}
+
 void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& ended) {
+  // The others heard of its death before its replacement was decided.
+  if (core_.was_replaced(ended.exit.pid)) {
+    return;
+  }
   const ExitStatus& status = ended.exit.status;
   const std::string why =
       "rank " + std::to_string(ended.rank) + " on '" + event.node + "' " + status.describe();

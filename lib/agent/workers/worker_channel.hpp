@@ -16,6 +16,8 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +47,12 @@ class WorkerChannel final : public EventSink {
 
   void take(const JobEvent& event) override;
 
+  // `resumed` is called when a worker that continues to run when others are replaced works in the
+  // current epoch.
+  void when_resumed(std::function<void(int local_rank, std::uint64_t epoch)> resumed) {
+    resumed_ = std::move(resumed);
+  }
+
   // Progress of each worker on this node, by local rank. Reads the shared pages.
   [[nodiscard]] std::vector<channel::Progress> progress();
 
@@ -72,6 +80,7 @@ class WorkerChannel final : public EventSink {
   void say(const channel::Said& said);
   void perform(const channel::Effects& effects);
   void begin_round(const JobEvent& event, const event::RoundBegun& begun);
+  void begin_mend(const JobEvent& event, const event::RestartDecided& restart);
   void regroup(const JobEvent& event, const event::RegroupAsked& asked);
   void end_worker(const JobEvent& event, const event::WorkerEnded& ended);
   [[nodiscard]] Guest* find(channel::ConnectionId id);
@@ -89,7 +98,8 @@ class WorkerChannel final : public EventSink {
   std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
   channel::ConnectionId last_id_ = 0;
   std::vector<std::optional<channel::ProgressPage>> pages_;  // by local rank
-  std::string reason_;                                       // why this round is being stopped
+  std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
+  std::string reason_;  // why this round is being stopped
 };
 
 }  // namespace muster

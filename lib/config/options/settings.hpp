@@ -28,6 +28,7 @@ enum class OptionId {
   warm,
   local_rank_arg,
   max_restarts,
+  restart,
   quick_failures,
   shutdown_timeout,
   signals_to_handle,

@@ -108,6 +108,11 @@ void resolve_agent_store(const Resolution& r) {
 Result<void> resolve_ports(const Resolution& r) {
   LaunchConfig& config = r.config();
   resolve_agent_store(r);
+  if (r.config().restart_by_rank && !r.config().agent_store) {
+    return r.layers.refuse(OptionId::restart,
+                           "needs the store that muster serves; unset "
+                           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+  }
   if (auto done = resolve_count(r, OptionId::ports, "port", config.ports); !done) {
     return done;
   }

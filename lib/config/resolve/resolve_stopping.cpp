@@ -21,6 +21,14 @@ Result<void> resolve_restarts(const Resolution& r) {
     return r.layers.refuse(OptionId::max_restarts, "must be at least 0");
   }
   r.config().max_restarts = static_cast<int>(restarts);
+  r.config().restart_by_rank = r.layers.text(OptionId::restart) == "rank";
+  if (r.config().restart_by_rank && restarts == 0) {
+    return r.layers.refuse(OptionId::restart,
+                           "needs --max-restarts=N: each replacement counts as a restart");
+  }
+  if (r.config().restart_by_rank && many_nodes(r.config())) {
+    return r.layers.refuse(OptionId::restart, "is available only in single-node jobs");
+  }
   return {};
 }
 

@@ -61,6 +61,11 @@ void FileFollower::arm(OutputSource& source) {
   }
 }
 
+void FileFollower::forget(const OutputSource& source) {
+  std::erase_if(watches_, [&](const auto& watch) { return watch.second == &source; });
+  std::erase_if(unwatched_, [&](const OutputSource* one) { return one == &source; });
+}
+
 void FileFollower::forget_all() {
   for (UniqueFd* fd : {&inotify_, &timer_}) {
     if (*fd) {

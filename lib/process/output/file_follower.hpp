@@ -25,6 +25,7 @@ class FileFollower final : public Watcher {
   // Starts watching. The file must be open, and the caller must read once more after this call.
   void arm(OutputSource& source);
 
+  void forget(const OutputSource& source);
   void forget_all();
 
   void on_ready() override;

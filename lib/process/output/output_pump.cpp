@@ -432,15 +432,34 @@ void OutputPump::skip(OutputSource& source, std::size_t bytes) {
   }
 }
 
+void OutputPump::close(OutputSource& source, ConsoleWait& wait) {
+  poller_.forget(source.fd());
+  drain(source, wait);
+  source.finish();
+  source.close_if_sparing();
+  if (source.setup().keeps_tail) {
+    tails_[source.setup().local_rank] = source.tail();
+  }
+}
+
+void OutputPump::close_streams(int local_rank) {
+  ConsoleWait wait{.left = Duration{}, .interrupt_fd = -1};
+  for (const auto& source : sources_) {
+    if (source->setup().local_rank == local_rank) {
+      close(*source, wait);
+      follower_.forget(*source);
+      busy_.erase(source.get());
+      paused_.erase(source.get());
+    }
+  }
+  std::erase_if(sources_,
+                [&](const auto& source) { return source->setup().local_rank == local_rank; });
+  tell_lost();
+}
+
 void OutputPump::finish(ConsoleWait& wait) {
   for (const auto& source : sources_) {
-    poller_.forget(source->fd());
-    drain(*source, wait);
-    source->finish();
-    source->close_if_sparing();
-    if (source->setup().keeps_tail) {
-      tails_[source->setup().local_rank] = source->tail();
-    }
+    close(*source, wait);
   }
   tell_lost();
   tell_unfiltered();

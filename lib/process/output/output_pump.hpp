@@ -44,6 +44,10 @@ class OutputPump {
   // pid 0 if it could not be started.
   void close_child_side(int local_rank, pid_t pid);
 
+  // Forwards the rest of a dead worker's output, as far as the console accepts it, and forgets the
+  // worker. Its replacement opens new streams.
+  void close_streams(int local_rank);
+
   // A descriptor for a worker's standard input that is always at end of file.
   [[nodiscard]] Result<int> empty_input();
 
@@ -82,6 +86,7 @@ class OutputPump {
   void resume_paused();
   [[nodiscard]] Result<int> null_fd();
   void drain(OutputSource& source, ConsoleWait& wait);
+  void close(OutputSource& source, ConsoleWait& wait);
   void skip(OutputSource& source, std::size_t bytes);
   [[nodiscard]] OutputSource* captured(int local_rank, int stream);
   [[nodiscard]] OutputSource* kept_stderr(int local_rank);

@@ -271,8 +271,14 @@ Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
 Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   MUSTER_CHECK(spec.local_rank >= 0);
   if (workers.live().empty()) {
-    ends.begin_attempt();
     flights.forget_all();
+  }
+  // A replacement's failure, too, may have its cause in another worker.
+  if (workers.live().empty() || spec.replacement > 0) {
+    ends.begin_attempt();
+  }
+  if (spec.replacement > 0) {
+    pump.close_streams(spec.local_rank);
   }
   auto streams = open_streams(spec);
   auto pid =
@@ -387,6 +393,13 @@ void LinuxRunner::signal_workers(int signo) {
     }
     ::kill(pid, signo);
   }
+}
+
+void LinuxRunner::kill_tree(int local_rank, int rank) {
+  impl_->workers.mark_rank_killed(local_rank);
+  impl_->keep_killing();
+  impl_->sweeper.kill_strays(rank);
+  impl_->post_turn();
 }
 
 void LinuxRunner::await_nothing_left() {

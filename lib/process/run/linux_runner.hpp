@@ -53,6 +53,7 @@ class LinuxRunner final : public ProcessRunner {
 
   void signal_groups(int signo, GroupsOf which) override;
   void signal_workers(int signo) override;
+  void kill_tree(int local_rank, int rank) override;
   void await_nothing_left() override;
   void kill_workers() override;
   void kill_everything() override;

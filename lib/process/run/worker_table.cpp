@@ -51,6 +51,14 @@ void WorkerTable::mark_all_killed() {
   }
 }
 
+void WorkerTable::mark_rank_killed(int local_rank) {
+  for (auto* const workers : {&live_, &leaderless_}) {
+    for (auto& [pid, worker] : *workers) {
+      worker.killed_by_us = worker.killed_by_us || worker.local_rank == local_rank;
+    }
+  }
+}
+
 std::vector<pid_t> WorkerTable::live() const {
   std::vector<pid_t> pids;
   pids.reserve(live_.size());

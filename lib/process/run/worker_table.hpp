@@ -35,6 +35,8 @@ class WorkerTable {
   // Returns true on the first call for this pid.
   [[nodiscard]] bool mark_ending(pid_t pid);
   void mark_all_killed();
+  // Also marks the groups of earlier workers with this local rank.
+  void mark_rank_killed(int local_rank);
 
   // Workers' pids, which are also their process group IDs.
   [[nodiscard]] std::vector<pid_t> live() const;

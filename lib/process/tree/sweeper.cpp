@@ -123,6 +123,16 @@ void Sweeper::kill_groups(const std::set<pid_t>& groups) {
   });
 }
 
+void Sweeper::kill_strays(int rank) {
+  walk(::getpid(), [&](const Target& target) {
+    const SignalMasks masks = signal_masks(target.pid, SIGTERM);
+    if (target.runs() && rank_in_environment(target.pid) == rank &&
+        !(masks.ignored || masks.blocked)) {
+      kill(target);
+    }
+  });
+}
+
 std::vector<Leftover> Sweeper::ask_all() {
   std::vector<Leftover> asked;
   walk(::getpid(), [&](const Target& target) {

@@ -31,6 +31,11 @@ class Sweeper {
   // children were reaped.
   void kill_groups(const std::set<pid_t>& groups);
 
+  // Sends SIGKILL to the descendants that inherited RANK=`rank` and do not ignore SIGTERM. Finds
+  // processes that left the group of a dead worker. A worker forked by the zygote does not show its
+  // own RANK.
+  void kill_strays(int rank);
+
   // Sends SIGTERM and SIGCONT once to all descendants except the spared ones. Processes that a
   // SIGTERM handler starts later, to finish its work, do not get the signal. Returns the processes
   // that do not ignore SIGTERM.

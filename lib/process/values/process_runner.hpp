@@ -104,6 +104,10 @@ class ProcessRunner {
   // Signals only the main process of each live worker.
   virtual void signal_workers(int signo) = 0;
 
+  // Kills what a failed worker leaves: its process group, and its descendants that left the group.
+  // Spares helpers that ignore SIGTERM, like kill_workers. The other workers continue to run.
+  virtual void kill_tree(int local_rank, int rank) = 0;
+
   // Requests a call to on_nothing_left.
   virtual void await_nothing_left() = 0;
 

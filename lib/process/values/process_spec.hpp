@@ -51,6 +51,7 @@ struct OutputPlan {
 struct ProcessSpec {
   int local_rank = 0;
   int rank = 0;
+  int replacement = 0;  // this process is the n-th replacement of its worker in this attempt
   std::vector<std::string> argv;         // without a slash, argv[0] is found via the worker's PATH
   std::vector<std::string> environment;  // "NAME=value"
   bool warm = false;  // forked from the zygote if there is one; argv is then python -u …

@@ -30,6 +30,7 @@ void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   round_ = mine;
   paced_ = true;
   pids_.clear();
+  replaced_.clear();
   gone_.clear();
   stop_.reset();
   workers_.resize(static_cast<std::size_t>(std::max(1, mine.local_world_size)));
@@ -48,6 +49,28 @@ void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
     }
     return is_nobodys;
   });
+  for (const ConnectionId id : subscribers()) {
+    send(id, round_of(connections_.at(id).local_rank), out);
+  }
+}
+
+void ChannelCore::begin_mend(std::uint64_t epoch,
+                             const std::vector<int>& local_ranks,
+                             Effects& out) {
+  round_.epoch = epoch;
+  round_.left.clear();
+  round_.joined.clear();
+  gone_.clear();
+  for (Worker& one : workers_) {
+    one.ready = false;
+  }
+  for (const int local_rank : local_ranks) {
+    std::erase_if(pids_, [&](const auto& entry) {
+      return entry.second == local_rank && replaced_.insert(entry.first).second;
+    });
+    worker(local_rank).mends = false;
+    worker(local_rank).unhealthy.reset();
+  }
   for (const ConnectionId id : subscribers()) {
     send(id, round_of(connections_.at(id).local_rank), out);
   }
@@ -288,9 +311,13 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
         } else if constexpr (std::is_same_v<Frame, Ready>) {
           if (one.epoch == round_.epoch && !std::exchange(speaker.ready, true)) {
             note(local_rank, 0, said(one), out);
+            if (speaker.mends) {
+              out.emplace_back(Resumed{local_rank, one.epoch});
+            }
           }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
+          speaker.mends = speaker.mends || one.mends;
           subscribe(id, out);
         }
       },

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -87,7 +88,14 @@ struct Said {
   bool operator==(const Said&) const = default;
 };
 
-using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said>;
+// A worker that continues to run when other ranks are replaced works in the current epoch.
+struct Resumed {
+  int local_rank = 0;
+  std::uint64_t epoch = 0;
+  bool operator==(const Resumed&) const = default;
+};
+
+using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed>;
 using Effects = std::vector<Effect>;
 
 // -- identifying the sender --------------------------------------------------------------------
@@ -107,6 +115,9 @@ class ChannelCore {
   void begin_round(TimePoint now, const Round& mine, Effects& out);
   void worker_started(TimePoint now, int local_rank, pid_t pid);
 
+  // The round continues under a new epoch, and these workers are replaced.
+  void begin_mend(std::uint64_t epoch, const std::vector<int>& local_ranks, Effects& out);
+
   // Call when the round's workers have exited. Their last frames are exempt from the rate limit:
   // they cannot flood the agent and must not wait until the next round. Resume held connections
   // after this call.
@@ -115,6 +126,8 @@ class ChannelCore {
   // A rank exited on this or another node. Subscribers receive each exit only once.
   void tell(const Gone& gone, Effects& out);
   void tell(const Stop& stop, Effects& out);
+
+  [[nodiscard]] bool was_replaced(pid_t pid) const { return replaced_.contains(pid); }
 
   // The worker that a process belongs to: the process itself or an ancestor.
   [[nodiscard]] std::optional<int> worker_of(pid_t pid, const AskFamily& family) const;
@@ -150,6 +163,7 @@ class ChannelCore {
     TimePoint step_time{};
     std::optional<std::string> unhealthy;
     bool ready = false;
+    bool mends = false;
     bool warned = false;
     bool events_ended = false;
     std::size_t event_bytes = 0;  // total for the whole job
@@ -176,7 +190,8 @@ class ChannelCore {
   bool paced_ = true;
   std::vector<Worker> workers_;
   std::map<pid_t, int> pids_;
-  // The Gone frames that this round's subscribers have received; late subscribers also get them.
+  std::set<pid_t> replaced_;
+  // This round's Gone frames; late subscribers also get them.
   std::vector<Gone> gone_;
   std::optional<Stop> stop_;
   std::map<ConnectionId, Connection> connections_;

@@ -95,6 +95,13 @@ class Fields {
     }
   }
 
+  // May be missing, because earlier versions of the protocol did not have it.
+  void optional_flag(const char* name, bool& out) {
+    if (object_.contains(name)) {
+      flag(name, out);
+    }
+  }
+
   void text(const char* name, std::string& out) {
     const Json* const found = find(name);
     if (found != nullptr && !found->is_string()) {
@@ -152,7 +159,9 @@ void fields(Fields& in, Ready& frame) {
   in.number("epoch", frame.epoch);
 }
 
-void fields(Fields& /*in*/, Subscribe& /*frame*/) {}
+void fields(Fields& in, Subscribe& frame) {
+  in.optional_flag("mends", frame.mends);
+}
 
 void fields(Fields& in, Hello& frame) {
   in.number("version", frame.version);
@@ -285,8 +294,8 @@ Json json_of(const Ready& frame) {
   return {{"epoch", frame.epoch}};
 }
 
-Json json_of(const Subscribe& /*frame*/) {
-  return Json::object();
+Json json_of(const Subscribe& frame) {
+  return frame.mends ? Json{{"mends", true}} : Json::object();
 }
 
 Json json_of(const Hello& frame) {

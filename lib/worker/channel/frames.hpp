@@ -56,8 +56,10 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
-// The worker wants to receive rounds from now on, starting with the current one.
+// The worker wants to receive rounds from now on, starting with the current one. `mends`: it
+// continues to run when other ranks are replaced.
 struct Subscribe {
+  bool mends = false;
   bool operator==(const Subscribe&) const = default;
 };
 

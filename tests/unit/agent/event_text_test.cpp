@@ -135,11 +135,12 @@ TEST_CASE("event text: a straggler contains its cost, and seconds per step if kn
 }
 
 TEST_CASE("event text: a restart contains separate fields and the text") {
-  const std::string text = event_json(event_of(event::RestartDecided{3, 1, 77, 2, 5, "why"}));
+  const event::RestartDecided restart{3, 1, 77, 2, 5, "why", {0, 3}};
+  const std::string text = event_json(event_of(restart));
   CHECK(text.find(R"("event":"restart")") != std::string::npos);
   CHECK(text.find(
-            R"("rank":3,"local_rank":1,"pid":77,"restart":2,"restarts_left":5,"text":"why"})") !=
-        std::string::npos);
+            R"("rank":3,"local_rank":1,"pid":77,"restart":2,"restarts_left":5,"replaced":[0,3],)"
+            R"("text":"why"})") != std::string::npos);
 }
 
 TEST_CASE(

@@ -19,6 +19,8 @@ class Bench final : public RoundUser, public LocalRoundsSite {
   std::vector<RoundToRun> run;
   std::vector<std::pair<int, int>> opened;  // attempt, restarts
   std::vector<event::RestartDecided> decisions;
+  std::vector<MendToRun> mended;
+  std::optional<std::uint64_t> step;
   std::optional<Error> trouble;
   bool closed = false;
   LocalRounds rounds;
@@ -40,6 +42,22 @@ class Bench final : public RoundUser, public LocalRoundsSite {
   }
 
   void close_round() override { closed = true; }
+
+  void run_mend(MendToRun mend) override { mended.push_back(std::move(mend)); }
+
+  Result<MendToRun> open_mend(const std::vector<int>& local_ranks) override {
+    if (trouble) {
+      return std::unexpected(*trouble);
+    }
+    MendToRun mend{0, 2, {}};
+    for (const int local_rank : local_ranks) {
+      mend.specs.emplace_back();
+      mend.specs.back().local_rank = mend.specs.back().rank = local_rank;
+    }
+    return mend;
+  }
+
+  std::optional<std::uint64_t> last_step() override { return step; }
 
   void restarting(const event::RestartDecided& restart) override { decisions.push_back(restart); }
 
@@ -151,4 +169,92 @@ TEST_CASE("local rounds: a hung worker is restarted, or ends the job") {
             std::string::npos);
     }
   }
+}
+
+namespace {
+
+AskMend ask(int number, int local_rank, bool out_of_memory = false) {
+  WorkerFailure failure = exited(7);
+  failure.local_rank = failure.rank = local_rank;
+  failure.run_time = 10s;
+  failure.out_of_memory = out_of_memory;
+  return {number, failure, {local_rank}};
+}
+
+const MendRefused& refusal(const Bench& bench) {
+  REQUIRE_FALSE(bench.events.empty());
+  return std::get<MendRefused>(bench.events.back());
+}
+
+}  // namespace
+
+TEST_CASE("local rounds: a mend replaces the failed workers and counts as a restart") {
+  Bench bench({2, 3});
+  bench.rounds.await_round(0);
+  bench.rounds.ask_mend(ask(1, 1));
+  REQUIRE(bench.mended.size() == 1);
+  CHECK(bench.mended.front().number == 1);
+  CHECK(bench.mended.front().epoch == 2);
+  REQUIRE(bench.mended.front().specs.size() == 1);
+  REQUIRE(bench.decisions.size() == 1);
+  CHECK(bench.decisions.front().replaced == std::vector{1});
+  CHECK(bench.decisions.front().restarts_left == 1);
+  CHECK(bench.decisions.front().text.ends_with("; replacing rank 1: restart 1 of 2"));
+  bench.rounds.ask_mend(ask(2, 0));
+  bench.rounds.ask_mend(ask(3, 0));
+  CHECK(bench.end().outcome == Outcome::failed);
+}
+
+TEST_CASE("local rounds: only restarts of all workers count in TORCHELASTIC_RESTART_COUNT") {
+  Bench bench({9, 3});
+  bench.rounds.await_round(0);
+  bench.rounds.ask_mend(ask(1, 1));
+  bench.rounds.report_failure(exited(7));
+  bench.rounds.await_round(1);
+  CHECK(bench.opened.back() == std::pair{1, 1});
+}
+
+TEST_CASE("local rounds: a mend that cannot be opened uses its restart for all workers") {
+  Bench bench({9, 3});
+  bench.rounds.await_round(0);
+  bench.trouble = Error{Errc::not_possible, "rank 0 serves the store"};
+  bench.rounds.ask_mend(ask(1, 1));
+  CHECK(refusal(bench).reason == "rank 0 serves the store");
+  bench.rounds.report_failure(exited(7));
+  CHECK(bench.rounds.restarts() == 1);
+  CHECK(bench.decisions.empty());
+}
+
+TEST_CASE("local rounds: mends without a completed step end in a restart of all workers") {
+  Bench bench({20, 0});
+  bench.rounds.await_round(0);
+  bench.step = 5;
+  for (int i = 1; i <= kMendsWithoutStep; ++i) {
+    bench.rounds.ask_mend(ask(i, 1));
+  }
+  bench.step = 6;
+  for (int i = 1; i <= kMendsWithoutStep; ++i) {
+    bench.rounds.ask_mend(ask(10 + i, 2));
+  }
+  CHECK(bench.events.empty());
+  bench.rounds.ask_mend(ask(20, 2));
+  CHECK(refusal(bench).number == 20);
+  CHECK(refusal(bench).reason == "no step was completed between the last 4 failures");
+  bench.rounds.report_failure(exited(7));
+  bench.rounds.await_round(1);
+  bench.rounds.ask_mend(ask(21, 2));  // the next round starts to count again
+  CHECK(bench.mended.back().number == 21);
+}
+
+TEST_CASE("local rounds: a rank that runs out of memory twice ends in a restart of all workers") {
+  Bench bench({20, 0});
+  bench.rounds.await_round(0);
+  bench.step = 5;
+  bench.rounds.ask_mend(ask(1, 1, true));
+  bench.step = 6;
+  bench.rounds.ask_mend(ask(2, 2, true));
+  CHECK(bench.events.empty());
+  bench.step = 7;
+  bench.rounds.ask_mend(ask(3, 1, true));
+  CHECK(refusal(bench).reason == "rank 1 ran out of memory 2 times");
 }

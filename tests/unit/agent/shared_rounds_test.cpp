@@ -64,7 +64,14 @@ class FakeHost final : public RoundUser, public RunFolder, public EventSink {
 
   void run_round(RoundToRun round) override { rounds.push_back(std::move(round)); }
 
+  void run_mend(MendToRun /*mend*/) override {}
+
   int starts() const override { return static_cast<int>(rounds.size()); }
+
+  Result<std::vector<ProcessSpec>> prepare_mend(const Assignment& /*of_round*/,
+                                                const std::vector<int>& /*ranks*/) override {
+    return std::vector<ProcessSpec>{};
+  }
 
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& of_round) override {
     assignment = of_round;

@@ -34,16 +34,29 @@ inline BenchSettings shared_settings() {
   return chosen;
 }
 
+// --restart=rank
+inline BenchSettings elastic_settings(int max_restarts = 10) {
+  BenchSettings chosen = settings(max_restarts);
+  chosen.restart_by_rank = true;
+  return chosen;
+}
+
 // LocalRounds that records its answers and warnings.
 class BenchRounds final : public RoundUser, public LocalRoundsSite {
  public:
   LocalRounds rounds;
   std::deque<SupervisorEvent> answers;
   std::vector<std::string> warnings;
+  std::uint64_t epoch = 1;
+  std::optional<std::uint64_t> step;
 
   explicit BenchRounds(int max_restarts) : rounds(*this, *this, RestartLimits{max_restarts, 3}) {}
 
   void run_round(RoundToRun /*round*/) override {}
+
+  void run_mend(MendToRun mend) override {
+    answers.emplace_back(MendFormed{mend.number, mend.epoch});
+  }
 
   void handle(const SupervisorEvent& event) override { answers.push_back(event); }
 
@@ -55,6 +68,17 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
 
   void close_round() override {}
 
+  Result<MendToRun> open_mend(const std::vector<int>& local_ranks) override {
+    MendToRun mend{0, ++epoch, {}};
+    for (const int local_rank : local_ranks) {
+      mend.specs.emplace_back();
+      mend.specs.back().local_rank = mend.specs.back().rank = local_rank;
+    }
+    return mend;
+  }
+
+  std::optional<std::uint64_t> last_step() override { return step; }
+
   void restarting(const event::RestartDecided& restart) override {
     warnings.push_back(restart.text);
   }
@@ -64,6 +88,8 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
       rounds.await_round(await->attempt);
     } else if (const auto* report = std::get_if<WorkerFailure>(&effect)) {
       rounds.report_failure(*report);
+    } else if (const auto* ask = std::get_if<AskMend>(&effect)) {
+      rounds.ask_mend(*ask);
     } else if (std::holds_alternative<ReportSuccess>(effect)) {
       rounds.report_success();
     } else if (const auto* leave = std::get_if<LeaveRound>(&effect)) {

@@ -13,11 +13,20 @@ namespace {
 
 // A core brought into the state by the shortest path.
 Bench in_state(State state) {
-  Bench bench{state == State::waiting ? shared_settings() : settings()};
+  Bench bench{state == State::waiting   ? shared_settings()
+              : state == State::mending ? elastic_settings()
+                                        : settings()};
   if (state == State::joining) {
     return bench;
   }
   bench.start();
+  if (state == State::mending) {
+    bench.step(WorkerReady{0, 1});
+    bench.step(WorkerReady{1, 1});
+    bench.exit(0, 1);
+    REQUIRE(bench.core.state() == state);
+    return bench;
+  }
   if (state == State::stopping) {
     bench.exit(0, 1);
   } else if (state != State::running) {
@@ -38,6 +47,7 @@ Bench in_state(State state) {
 
 constexpr std::array kStates{State::joining,
                              State::running,
+                             State::mending,
                              State::stopping,
                              State::clearing,
                              State::killing,
@@ -61,15 +71,22 @@ std::vector<SupervisorEvent> example_events(State state) {
           Fenced{"x"},
           RoundClosed{Outcome::failed, Close{}, std::nullopt, {}},
           failed(WorkerExit{1, 101, {true, SIGKILL}, false, {}}),
-          LeftoversSeen{}};
+          LeftoversSeen{},
+          MendFormed{1, 2},
+          MendRefused{1, "x"},
+          WorkerReady{1, 1}};
 }
+
+constexpr std::size_t kMendFormed = 15;
+constexpr std::size_t kMendRefused = 16;
 
 }  // namespace
 
 TEST_CASE("supervisor core: every cell of the table acts or is declared impossible") {
   const std::map<State, std::vector<std::size_t>> impossible{
-      {State::joining, {3, 4, 5, 7, 13}},
-      {State::running, {0, 1, 7}},
+      {State::joining, {3, 4, 5, 7, 13, kMendFormed, kMendRefused}},
+      {State::running, {0, 1, 7, kMendFormed, kMendRefused}},
+      {State::mending, {0, 1, 7}},
       {State::stopping, {0, 1, 3, 4, 7}},
       {State::clearing, {0, 1, 3, 4}},
       {State::killing, {0, 1, 3, 4}},
@@ -85,7 +102,8 @@ TEST_CASE("supervisor core: every cell of the table acts or is declared impossib
       const bool expected = std::ranges::find(never, i) != never.end();
       CHECK(SupervisorCore::is_impossible(state, i) == expected);
       // Spawn answers arrive only during spawning, and the core checks their order itself.
-      const bool spawn_answer = state == State::running && (i == 3 || i == 4);
+      const bool spawns = state == State::running || state == State::mending;
+      const bool spawn_answer = spawns && (i == 3 || i == 4);
       if (!expected && !spawn_answer) {
         Bench bench = in_state(state);
         std::vector<SupervisorEffect> out;

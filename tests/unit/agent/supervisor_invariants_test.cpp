@@ -4,7 +4,9 @@
 
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string>
 
 using namespace muster;
@@ -43,6 +45,17 @@ SupervisorFacts stopping() {
   facts.has_deadline = true;
   facts.live = {1, 2};
   facts.result.failures = {failed(0)};
+  return facts;
+}
+
+// Worker 0 has died and will be replaced.
+SupervisorFacts mending() {
+  SupervisorFacts facts = running();
+  facts.state = State::mending;
+  facts.has_deadline = true;
+  facts.live = {1, 2};
+  facts.holders = {1, 2};
+  facts.missing = {0};
   return facts;
 }
 
@@ -147,17 +160,35 @@ std::vector<Break> breaks() {
   };
 }
 
+std::vector<Break> mend_breaks() {
+  return {
+      {"mending, although no rank has the job's state",
+       mending(),
+       [](auto& f) { f.holders.clear(); }},
+      {"a worker that has the job's state is not running",
+       mending(),
+       [](auto& f) { f.live = {1}; }},
+      {"a worker to be replaced is running",
+       mending(),
+       [](auto& f) {
+         f.missing = {0, 1};
+       }},
+  };
+}
+
 }  // namespace
 
 TEST_CASE("supervisor invariants: hold for correct cores") {
   for (const SupervisorFacts& facts :
-       {SupervisorFacts{}, running(), stopping(), finishing(), joining(), waiting()}) {
+       {SupervisorFacts{}, running(), mending(), stopping(), finishing(), joining(), waiting()}) {
     CHECK(broken_invariant(facts).empty());
   }
 }
 
 TEST_CASE("supervisor invariants: each rule is checked") {
-  for (Break broken : breaks()) {
+  auto all = breaks();
+  std::ranges::move(mend_breaks(), std::back_inserter(all));
+  for (Break broken : all) {
     INFO(broken.rule);
     broken.how(broken.facts);
     CHECK(broken_invariant(broken.facts) == broken.rule);

@@ -79,6 +79,10 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     asked.push_back("failed " + describe_end(failure));
   }
 
+  void ask_mend(const AskMend& ask) override {
+    asked.push_back("mend " + std::to_string(ask.local_ranks.size()));
+  }
+
   void report_success() override { asked.emplace_back("success"); }
 
   void report_finished() override { asked.emplace_back("finished"); }
@@ -101,6 +105,10 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
   }
 
   void signal_workers(int /*signo*/) override {}
+
+  void kill_tree(int local_rank, int rank) override {
+    asked.push_back("kill tree " + std::to_string(local_rank) + " of " + std::to_string(rank));
+  }
 
   void await_nothing_left() override { asked.emplace_back("clear"); }
 

@@ -39,6 +39,8 @@ class Bench final : public RoundSource, public WarmSite {
 
   void report_failure(const WorkerFailure& /*failure*/) override {}
 
+  void ask_mend(const AskMend& /*ask*/) override {}
+
   void report_success() override {}
 
   void report_finished() override {}

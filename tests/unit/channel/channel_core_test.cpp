@@ -428,3 +428,69 @@ TEST_CASE("channel core: fewer workers in the next round: disconnects the excess
   bench.say(1, kProgress);
   CHECK(bench.effects.empty());
 }
+
+// -- replaced workers -------------------------------------------------------------------------
+
+TEST_CASE("channel core: after a mend, survivors get the round under its new epoch") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Subscribe{true});
+  static_cast<void>(bench.read(1));
+  bench.core.tell(Gone{1, 3, 1, true, "x"}, bench.effects);
+  bench.core.begin_mend(2, {1}, bench.effects);
+  const auto frames = bench.read(1);
+  REQUIRE(frames.size() == 2);
+  CHECK(std::get<Gone>(frames[0]).epoch == 1);
+  const auto& round = std::get<Round>(frames[1]);
+  CHECK((round.epoch == 2 && round.rank == 2 && round.world_size == 4));
+  // A replacement does not hear of the deaths before it.
+  bench.core.worker_started(bench.now, 1, 300);
+  bench.open(2, 1);
+  bench.say(2, Subscribe{true});
+  const auto news = bench.read(2);
+  REQUIRE(news.size() == 1);
+  CHECK(std::get<Round>(news[0]).epoch == 2);
+}
+
+TEST_CASE("channel core: a worker resumes once in each epoch if it survives mends") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Ready{1});
+  CHECK(bench.take<Resumed>().empty());  // ready, but it does not survive mends
+  bench.open(2, 1);
+  bench.say(2, Subscribe{true});
+  bench.say(2, Ready{1});
+  bench.say(2, Ready{1});
+  CHECK(bench.take<Resumed>() == std::vector{Resumed{1, 1}});
+  bench.core.begin_mend(2, {0}, bench.effects);
+  bench.say(2, Ready{1});  // sent before it heard of the mend
+  CHECK(bench.take<Resumed>().empty());
+  bench.say(2, Ready{2});
+  CHECK(bench.take<Resumed>() == std::vector{Resumed{1, 2}});
+}
+
+TEST_CASE("channel core: a worker resumes even if its events no longer fit into the event log") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Subscribe{true});
+  const WorkerEvent large{'"' + std::string(8000, 'x') + '"'};
+  for (std::size_t bytes = 0; bytes <= kEventBytesPerWorker; bytes += large.data.size()) {
+    bench.say(1, large);
+  }
+  static_cast<void>(bench.take<Said>());
+  bench.say(1, Ready{1});
+  CHECK(bench.take<Resumed>() == std::vector{Resumed{0, 1}});
+}
+
+TEST_CASE("channel core: a replaced worker's processes no longer speak for its rank") {
+  Bench bench;
+  bench.core.begin_mend(2, {1}, bench.effects);
+  const AskFamily nobody = [](pid_t) { return std::optional<Family>(); };
+  CHECK(bench.core.was_replaced(kFirstPid + 1));
+  CHECK_FALSE(bench.core.was_replaced(kFirstPid));
+  CHECK(bench.core.worker_of(kFirstPid + 1, nobody) == std::nullopt);
+  bench.core.worker_started(bench.now, 1, 300);
+  CHECK(bench.core.worker_of(300, nobody) == 1);
+  bench.begin(3);
+  CHECK_FALSE(bench.core.was_replaced(kFirstPid + 1));
+}

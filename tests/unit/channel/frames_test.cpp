@@ -53,6 +53,7 @@ TEST_CASE("channel frames: messages from workers") {
                      R"({"type":"event","data":{"saved":[1,null]}})");
   check_worker_frame(Ready{3}, R"({"type":"ready","epoch":3})");
   check_worker_frame(Subscribe{}, R"({"type":"subscribe"})");
+  check_worker_frame(Subscribe{true}, R"({"type":"subscribe","mends":true})");
 }
 
 TEST_CASE("channel frames: messages from the agent") {

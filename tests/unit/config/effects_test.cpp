@@ -41,6 +41,7 @@ const std::vector<Trial>& trials() {
       {warm, {"--warm"}},
       {local_rank_arg, {"--local-rank-arg"}},
       {max_restarts, {"--max-restarts=2"}},
+      {restart, {"--restart=rank"}, {"--max-restarts=2"}},
       {quick_failures, {"--quick-failures=off"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
       {signals_to_handle, {"--signals-to-handle=SIGTERM"}},

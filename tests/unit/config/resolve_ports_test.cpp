@@ -75,6 +75,9 @@ TEST_CASE("ports: decides which process serves the store, like torchrun") {
                   .config()
                   .agent_store);
   CHECK(Launch{{"--master-port=7"}, off}.config().agent_store);
+  CHECK(Launch{{"--restart=rank", "--max-restarts=1"}, off}.error() ==
+        "--restart=rank: needs the store that muster serves; unset "
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
   for (const char* other : {"0", "true", ""}) {
     CHECK(Launch{{}, {{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", other}}}.config().agent_store);
   }

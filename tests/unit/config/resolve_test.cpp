@@ -212,6 +212,18 @@ TEST_CASE("resolve: --hang-timeout, --on-hang and --on-child-death") {
   }
 }
 
+TEST_CASE("resolve: --restart=rank needs restarts and a single node") {
+  CHECK_FALSE(config({}).restart_by_rank);
+  CHECK(config({"--restart=rank", "--max-restarts=1"}).restart_by_rank);
+  CHECK(error({"--restart=rank"}).contains("needs --max-restarts=N"));
+  CHECK(error({"--restart=rank",
+               "--max-restarts=1",
+               "--nnodes=2",
+               "--rdzv-backend=c10d",
+               "--rdzv-endpoint=head"})
+            .contains("is available only in single-node jobs"));
+}
+
 TEST_CASE("resolve: restarts and the grace period") {
   CHECK(config({"--max-restarts=3"}).max_restarts == 3);
   CHECK(config({}).quick_failures == 3);

@@ -151,9 +151,9 @@ TEST_CASE("help: one group, verbatim") {
   CHECK(help.substr(begin, help.find("\n\n", begin) - begin) ==
         "Failures, restarts and shutdown\n"
         "  --max-restarts N            restart all workers after a failure, up to N times\n"
+        "  --restart WHAT              rank: replace only failed workers [group]\n"
         "  --quick-failures N|off      give up after N startup failures in a row [3]\n"
-        "  --shutdown-timeout SECONDS  time from SIGTERM to SIGKILL, for workers and\n"
-        "                              leftover processes; 0: kill at once [30]\n"
+        "  --shutdown-timeout SECONDS  time from SIGTERM to SIGKILL; 0: kill at once [30]\n"
         "  --signals-to-handle NAMES   signals to forward before muster stops the job\n"
         "                              [SIGTERM,SIGINT,SIGHUP,SIGQUIT]\n"
         "  --signal-delivery HOW       group: workers get signals directly; leader:\n"

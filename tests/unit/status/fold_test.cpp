@@ -82,6 +82,25 @@ TEST_CASE("status: the first worker to fail has failed, the others were stopped"
   CHECK(status.failures_by_cause.at("exit_code") == 1);
 }
 
+TEST_CASE("status: a replaced worker continues the round") {
+  JobStatus status = running_job();
+  const std::string killed = R"(,"end":"killed by SIGKILL","exit_code":137,"signal":"SIGKILL")";
+  add(status, 110, "worker_dying", 1, ranks(1) + killed);
+  add(status, 110, "restart", 2, R"("rank":1,"replaced":[1],"text":"x")");
+  add(status, 111, "worker_ended", 2, ranks(1) + killed);
+  add(status, 112, "worker_started", 2, R"("rank":1,"local_rank":1,"pid":77)");
+  CHECK(status.phase == JobPhase::starting);
+  add(status, 113, "mended", 2, R"("ranks":[1],"seconds":3)");
+  CHECK(status.phase == JobPhase::running);
+  CHECK(status.restarts == 1);
+  REQUIRE(status.rounds.size() == 1);
+  CHECK(status.round()->ended == 0);
+  CHECK(status.round()->why_ended.empty());
+  REQUIRE(status.round()->workers.size() == 2);
+  CHECK(status.round()->workers.back().pid == 77);
+  CHECK(status.round()->workers.back().state == WorkerState::running);
+}
+
 TEST_CASE("status: causes of failures") {
   const auto cause_of = [](const std::string& fields) {
     JobStatus status;

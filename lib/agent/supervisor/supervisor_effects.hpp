@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The effects of the supervisor core: what its shell does next. Values. Named as imperatives.
+#pragma once
+
+#include "agent/failures/job_result.hpp"
+#include "base/time.hpp"
+#include "process/values/process_runner.hpp"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace muster {
+
+// The next six effects go to the round source, which documents them.
+struct AwaitRound {
+  int attempt = 0;  // counts the starts of the local workers, from 0
+};
+
+struct TellGone {};
+
+struct ReportSuccess {};
+
+struct ReportFinished {};
+
+// Followed by TellGone, unless RoundClosed arrives first.
+struct LeaveRound {
+  std::string reason;
+};
+
+// The scheduler is stopping the job. `left` is the time that the workers have to exit on their own.
+struct TellDrain {
+  int signo = 0;
+  Duration left{};
+  bool until_job_ends = false;  // `left` lasts until the job ends, plus the grace period
+};
+
+struct SpawnWorker {
+  int local_rank = 0;
+};
+
+// Asks the round source to replace these workers while the others continue to run.
+struct AskMend {
+  int number = 0;
+  WorkerFailure cause;
+  std::vector<int> local_ranks;
+};
+
+// All workers continue to be restarted together, although only failed ones should be.
+struct TellNoMend {
+  std::string reason;
+};
+
+// Kills a failed worker's process group, and the processes that left the group.
+struct KillTree {
+  int local_rank = 0;
+};
+
+// The failed workers are dead and are about to be replaced: reports their failures.
+struct CloseFailures {
+  std::vector<WorkerFailure> failures;
+};
+
+// All workers work again.
+struct TellMended {
+  std::vector<int> local_ranks;  // the replaced workers
+  Duration time{};               // since the failure
+};
+
+struct SignalGroups {
+  int signo = 0;
+  GroupsOf which = GroupsOf::all_workers;
+};
+
+struct SignalWorkers {
+  int signo = 0;
+};
+
+// The workers have exited. NothingLeft follows once their leftovers have exited too.
+struct AwaitNothingLeft {};
+
+// All workers have succeeded: lists their leftovers, which have `left` to finish.
+struct NameLeftovers {
+  Duration left{};
+};
+
+struct AskLeftovers {};  // sends SIGTERM to the leftover processes
+
+struct LookAtLeftovers {};  // answered at once with LeftoversSeen
+
+// Kills the workers with SIGKILL. Helpers then exit on their own. NothingLeft follows.
+struct KillWorkers {
+  bool names = false;  // the killed processes were left behind by workers that had exited
+};
+
+struct KillEverything {
+  bool names = false;
+};
+
+// After a second stop request, reports the workers that had not exited yet.
+struct TellKilledEarly {
+  int signo = 0;
+  std::vector<int> local_ranks;
+};
+
+struct NameSurvivors {};  // adds to the result the processes that could not be killed in time
+
+// All workers of the attempt have exited: forwards the rest of their output, for at most `timeout`
+// if the console is slow.
+struct CloseAttempt {
+  Duration timeout{};
+};
+
+struct Finish {};
+
+// A WorkerFailure is reported to the round source. Failures of the attempt that are detected later
+// follow with `after_stop` set.
+using SupervisorEffect = std::variant<AwaitRound,
+                                      TellGone,
+                                      WorkerFailure,
+                                      ReportSuccess,
+                                      ReportFinished,
+                                      LeaveRound,
+                                      TellDrain,
+                                      SpawnWorker,
+                                      SignalGroups,
+                                      SignalWorkers,
+                                      AwaitNothingLeft,
+                                      NameLeftovers,
+                                      AskLeftovers,
+                                      LookAtLeftovers,
+                                      KillWorkers,
+                                      KillEverything,
+                                      TellKilledEarly,
+                                      NameSurvivors,
+                                      CloseAttempt,
+                                      Finish,
+                                      AskMend,
+                                      TellNoMend,
+                                      KillTree,
+                                      CloseFailures,
+                                      TellMended>;
+
+}  // namespace muster

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// How SupervisorCore replaces failed workers while the others continue to run (a mend). The round,
+// its store, ports and ranks stay the same; the workers continue under a new epoch. If a mend is
+// not possible, all workers are restarted, and the user is told why.
+#include "agent/failures/failure.hpp"
+#include "agent/supervisor/supervisor_core.hpp"
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace muster {
+
+// True if the worker has failed and has not been replaced yet.
+bool SupervisorCore::is_lost(int local_rank) const {
+  return mend_.missing.contains(local_rank) ||
+         std::ranges::find(result_.failures, local_rank, &WorkerFailure::local_rank) !=
+             result_.failures.end();
+}
+
+// Empty if the failed workers can be replaced. A replacement receives the job's state from another
+// worker, so each remaining worker must be able to survive a mend, and one of them must have the
+// state. A replacement that is still starting does not have the state yet.
+std::string SupervisorCore::mend_obstacle() const {
+  if (spawned_ < result_.nproc) {
+    return "not all workers were started";
+  }
+  bool any_state = false;
+  for (int local_rank = 0; local_rank < result_.nproc; ++local_rank) {
+    if (is_lost(local_rank)) {
+      continue;
+    }
+    const int rank = rank_first_ + local_rank;
+    if (!live_.contains(local_rank)) {
+      return fmt::format("rank {} has finished", rank);
+    }
+    const bool has_state = mend_.holders.contains(local_rank);
+    if (!has_state && !mend_.unready.contains(local_rank)) {
+      return fmt::format("rank {} has not entered muster.elastic.run", rank);
+    }
+    any_state = any_state || has_state;
+  }
+  return any_state ? "" : "no remaining rank has the job's state";
+}
+
+// False if all workers must be restarted.
+bool SupervisorCore::ask_to_mend(Turn& turn) {
+  if (std::string obstacle = mend_obstacle(); !obstacle.empty()) {
+    MUSTER_MARK("a failed worker cannot be replaced on its own");
+    mend_.end();
+    turn.out.emplace_back(TellNoMend{std::move(obstacle)});
+    return false;
+  }
+  AskMend ask{++mend_.asked, {}, {}};
+  ask.cause = result_.failures.at(root_cause(result_.failures, SIGTERM).value_or(0));
+  ask.cause.run_time = std::max(failed_at_ - spawned_at_, Duration::zero());
+  for (const WorkerFailure& failure : result_.failures) {
+    if (mend_.missing.insert(failure.local_rank).second) {
+      turn.out.emplace_back(KillTree{failure.local_rank});
+    }
+    mend_.replaced.insert(failure.local_rank);
+    mend_.holders.erase(failure.local_rank);
+  }
+  ask.local_ranks.assign(mend_.missing.begin(), mend_.missing.end());
+  for (int local_rank = 0; local_rank < result_.nproc; ++local_rank) {
+    mend_.unready.insert(local_rank);
+  }
+  state_ = SupervisorState::mending;
+  mend_.epoch.reset();
+  awaits_signal_ = false;
+  deadline_ = turn.now + kMendTimeout;
+  turn.out.emplace_back(std::move(ask));
+  return true;
+}
+
+void SupervisorCore::note_mend_formed(Turn& turn) {
+  const auto& formed = std::get<MendFormed>(turn.event);
+  if (formed.number == mend_.asked) {
+    mend_.epoch = formed.epoch;
+    start_replacements(turn);
+  }
+}
+
+void SupervisorCore::note_mend_refused(Turn& turn) {
+  const auto& refused = std::get<MendRefused>(turn.event);
+  if (refused.number == mend_.asked) {
+    MUSTER_MARK("the round source refuses a mend");
+    mend_.end();
+    turn.out.emplace_back(TellNoMend{refused.reason});
+    report_failures(turn);
+    stop_workers(turn, Why::regroup, SIGTERM);
+  }
+}
+
+// A replacement starts only after the failed workers were reaped, because they may hold devices and
+// ports.
+void SupervisorCore::start_replacements(Turn& turn) {
+  const auto lives = [&](int local_rank) { return live_.contains(local_rank); };
+  if (state_ != SupervisorState::mending || !mend_.epoch || mend_.missing.empty() ||
+      std::ranges::any_of(mend_.missing, lives)) {
+    return;
+  }
+  groups_empty_ = false;
+  turn.out.emplace_back(CloseFailures{std::exchange(result_.failures, {})});
+  turn.out.emplace_back(SpawnWorker{*mend_.missing.begin()});
+}
+
+void SupervisorCore::note_replaced(Turn& turn) {
+  const auto& spawned = std::get<WorkerSpawned>(turn.event);
+  MUSTER_CHECK(mend_.missing.erase(spawned.local_rank) == 1);
+  MUSTER_CHECK(live_.emplace(spawned.local_rank, spawned.pid).second);
+  spawned_at_ = turn.now;
+  if (!mend_.missing.empty()) {
+    turn.out.emplace_back(SpawnWorker{*mend_.missing.begin()});
+  }
+}
+
+void SupervisorCore::note_ready(Turn& turn) {
+  const int local_rank = std::get<WorkerReady>(turn.event).local_rank;
+  if (live_.contains(local_rank)) {
+    mend_.holders.insert(local_rank);
+  }
+}
+
+void SupervisorCore::note_resumed(Turn& turn) {
+  const auto& ready = std::get<WorkerReady>(turn.event);
+  if (ready.epoch != mend_.epoch || !live_.contains(ready.local_rank) ||
+      is_lost(ready.local_rank)) {
+    return;
+  }
+  mend_.holders.insert(ready.local_rank);
+  mend_.unready.erase(ready.local_rank);
+  if (!mend_.unready.empty()) {
+    return;
+  }
+  MUSTER_MARK("a mend is complete");
+  TellMended mended{{mend_.replaced.begin(), mend_.replaced.end()}, turn.now - failed_at_};
+  state_ = SupervisorState::running;
+  deadline_.reset();
+  mend_.end();
+  turn.out.emplace_back(std::move(mended));
+}
+
+void SupervisorCore::end_late_mend(Turn& turn) {
+  if (turn.now >= deadline_) {
+    MUSTER_MARK("a mend takes too long");
+    fall_back(turn,
+              fmt::format("rank {} did not resume within {}",
+                          rank_first_ + *mend_.unready.begin(),
+                          muster::describe(kMendTimeout)));
+  }
+}
+
+// The restart that the mend was granted is used for all workers.
+void SupervisorCore::fall_back(Turn& turn, std::string reason) {
+  MUSTER_MARK("a mend ends in a restart of all workers");
+  mend_.end();
+  turn.out.emplace_back(TellNoMend{std::move(reason)});
+  stop_workers(turn, Why::regroup, SIGTERM);
+}
+
+}  // namespace muster

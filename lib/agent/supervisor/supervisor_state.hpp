@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The states of the supervisor core, and what it knows about the replacement of workers. Values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+namespace muster {
+
+// clearing: the workers have exited; the processes that they left running have time to exit.
+// waiting: this node has finished (or was asked to leave) and waits to be released.
+// mending: failed workers are being replaced, while the others continue to run.
+enum class SupervisorState {
+  joining,
+  running,
+  mending,
+  stopping,
+  clearing,
+  killing,
+  waiting,
+  done
+};
+
+// Leftovers have time to exit on their own (more if all workers have succeeded), then get SIGTERM.
+enum class ClearPhase { settling, finishing, asked };
+
+// Why the workers are being stopped, or are not restarted.
+enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
+
+// The replacement of failed workers (supervisor_mend.cpp). Sets of local ranks.
+struct Mend {
+  int asked = 0;                       // number of the last AskMend
+  std::optional<std::uint64_t> epoch;  // the last AskMend was answered with this epoch
+  std::set<int> holders;               // live workers that have the job's state
+  std::set<int> missing;               // workers to be replaced
+  std::set<int> replaced;              // workers that this mend replaces or has replaced
+  std::set<int> unready;               // workers that do not work in the mend's epoch yet
+
+  // The mend is complete, or all workers restart.
+  void end() {
+    epoch.reset();
+    missing.clear();
+    replaced.clear();
+    unready.clear();
+  }
+};
+
+}  // namespace muster

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// --restart=rank: failed workers are replaced while the others continue to run.
+#include "supervisor_bench.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+using namespace muster;
+using namespace muster::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kWorkers = 3;
+
+void resume(Bench& bench, std::uint64_t epoch) {
+  for (int local_rank = 0; local_rank < kWorkers; ++local_rank) {
+    bench.step(WorkerReady{local_rank, epoch});
+  }
+}
+
+// All workers run and have the job's state.
+Bench elastic(int max_restarts = 10) {
+  Bench bench{elastic_settings(max_restarts)};
+  bench.nproc = kWorkers;
+  bench.start();
+  resume(bench, 1);
+  REQUIRE(bench.core.state() == State::running);
+  return bench;
+}
+
+// The reason why all workers are restarted; empty if they are not.
+std::string fallback(const Bench& bench) {
+  const auto* told = bench.asked<TellNoMend>();
+  return told == nullptr ? "" : told->reason;
+}
+
+void replace(Bench& bench, int local_rank, pid_t pid) {
+  REQUIRE(bench.asked<SpawnWorker>() != nullptr);
+  CHECK(bench.asked<SpawnWorker>()->local_rank == local_rank);
+  bench.step(WorkerSpawned{local_rank, pid});
+}
+
+}  // namespace
+
+TEST_CASE("supervisor mend: a failed worker is replaced, and no other worker gets a signal") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  CHECK(bench.core.state() == State::mending);
+  REQUIRE(bench.asked<KillTree>() != nullptr);
+  CHECK(bench.asked<KillTree>()->local_rank == 1);
+  CHECK(bench.asked<SignalGroups>() == nullptr);
+  REQUIRE(bench.asked<CloseFailures>() != nullptr);
+  CHECK(bench.asked<CloseFailures>()->failures.size() == 1);
+  replace(bench, 1, 201);
+  bench.now += 70ms;
+  resume(bench, 2);
+  CHECK(bench.core.state() == State::running);
+  REQUIRE(bench.asked<TellMended>() != nullptr);
+  CHECK(bench.asked<TellMended>()->local_ranks == std::vector{1});
+  CHECK(bench.asked<TellMended>()->time == 70ms);
+  CHECK_FALSE(bench.core.next_deadline());
+  for (int local_rank = 0; local_rank < kWorkers; ++local_rank) {
+    bench.exit(local_rank, 0);
+  }
+  bench.step(NothingLeft{});
+  CHECK(bench.core.result().outcome == Outcome::succeeded);
+}
+
+TEST_CASE("supervisor mend: a replacement starts after the dying worker was reaped") {
+  Bench bench = elastic();
+  bench.begin_to_die(1, SIGKILL);
+  CHECK(bench.core.state() == State::mending);
+  CHECK(bench.asked<KillTree>() != nullptr);
+  CHECK(bench.asked<SpawnWorker>() == nullptr);
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+}
+
+TEST_CASE("supervisor mend: two workers that fail at once are replaced together") {
+  Bench bench = elastic();
+  bench.begin_to_die(1, SIGKILL);
+  bench.die(2, SIGKILL);
+  CHECK(bench.core.state() == State::mending);
+  CHECK(bench.asked<SpawnWorker>() == nullptr);
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  replace(bench, 2, 202);
+  CHECK(bench.local->warnings.size() == 2);
+  resume(bench, 2);
+  CHECK(bench.core.state() == State::mending);  // that was the epoch of the first request
+  resume(bench, 3);
+  CHECK(bench.core.state() == State::running);
+  CHECK(bench.asked<TellMended>()->local_ranks == std::vector{1, 2});
+}
+
+TEST_CASE("supervisor mend: a replacement that fails is replaced, too") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.die(1, SIGSEGV);
+  replace(bench, 1, 202);
+  resume(bench, 3);
+  CHECK(bench.core.state() == State::running);
+  CHECK(bench.core.result().failures.empty());
+}
+
+TEST_CASE("supervisor mend: a failure of the last worker that has the state restarts all") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.die(0, SIGKILL);
+  replace(bench, 0, 200);
+  bench.die(2, SIGKILL);
+  CHECK(fallback(bench) == "no remaining rank has the job's state");
+  CHECK(bench.core.state() == State::stopping);
+  CHECK(bench.local->warnings.back().contains("restarting all workers: restart 3 of 10"));
+}
+
+TEST_CASE("supervisor mend: workers that cannot survive a mend are restarted together") {
+  Bench bench{elastic_settings()};
+  bench.nproc = kWorkers;
+  bench.start();
+  bench.step(WorkerReady{0, 1});
+  bench.die(1, SIGKILL);
+  CHECK(fallback(bench) == "rank 2 has not entered muster.elastic.run");
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("supervisor mend: a worker that has finished cannot come back") {
+  Bench bench = elastic();
+  bench.exit(0, 0);
+  bench.die(1, SIGKILL);
+  CHECK(fallback(bench) == "rank 0 has finished");
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("supervisor mend: a worker that finishes during a mend ends it, at no further cost") {
+  Bench bench = elastic(1);
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.exit(0, 0);
+  CHECK(fallback(bench) == "rank 0 has finished");
+  CHECK(bench.core.state() == State::stopping);
+  CHECK(bench.local->warnings.size() == 1);
+}
+
+TEST_CASE("supervisor mend: workers that do not resume in time are restarted") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.step(WorkerReady{0, 2});
+  bench.step(WorkerReady{1, 2});
+  CHECK(*bench.core.next_deadline() == bench.now + kMendTimeout);
+  bench.wait(kMendTimeout);
+  CHECK(fallback(bench).starts_with("rank 2 did not resume within"));
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("supervisor mend: without restarts left, the job fails with the failure") {
+  Bench bench = elastic(1);
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  resume(bench, 2);
+  bench.die(2, SIGSEGV);
+  CHECK(bench.core.state() == State::stopping);
+  CHECK(bench.core.result().verdict == "all 1 restarts are used up");
+  REQUIRE(bench.core.result().failures.size() == 1);
+  CHECK(bench.core.result().failures.front().rank == 2);
+}
+
+TEST_CASE("supervisor mend: a stop request during a mend stops all workers") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.step(SignalReceived{SIGTERM, 1});
+  CHECK(bench.core.state() == State::stopping);
+  CHECK(bench.asked<SignalGroups>() != nullptr);
+  bench.step(WorkerReady{0, 2});
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("supervisor mend: an answer to an earlier request does not count") {
+  BenchSettings chosen = elastic_settings();
+  chosen.shared = true;
+  Bench other{chosen};
+  other.nproc = kWorkers;
+  other.start();
+  resume(other, 1);
+  other.die(1, SIGKILL);
+  other.die(2, SIGKILL);
+  REQUIRE(other.asked<AskMend>()->number == 2);
+  CHECK(other.asked<AskMend>()->local_ranks == std::vector{1, 2});
+  other.step(MendFormed{1, 2});
+  CHECK(other.asked<SpawnWorker>() == nullptr);
+  other.step(MendFormed{2, 3});
+  replace(other, 1, 201);
+  replace(other, 2, 202);
+}
+
+TEST_CASE("supervisor mend: a refused mend restarts all workers") {
+  BenchSettings chosen = elastic_settings();
+  chosen.shared = true;
+  Bench bench{chosen};
+  bench.nproc = kWorkers;
+  bench.start();
+  resume(bench, 1);
+  bench.die(1, SIGKILL);
+  bench.step(MendRefused{1, "x"});
+  CHECK(fallback(bench) == "x");
+  CHECK(bench.asked<WorkerFailure>() != nullptr);
+  CHECK(bench.core.state() == State::stopping);
+}
