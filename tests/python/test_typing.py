@@ -77,7 +77,10 @@ class Docstrings(unittest.TestCase):
                     "gradients.py": "GradientSync GradientStats Gradient", "work.py": "Work",
                     "array_view.py": "ArrayView", "bucket.py": "Bucket",
                     "jobs/errors.py": "JobError WorkerError", "jobs/launching.py": "launch",
-                    "jobs/notebook.py": "notebook_launcher", "spark.py": "TorchDistributor",
+                    "jobs/notebook.py": "notebook_launcher",
+                    "elastic/_run.py": "run", "elastic/state.py": "State",
+                    "elastic/sampler.py": "Sampler", "elastic/torch_state.py": "TorchState",
+                    "spark.py": "TorchDistributor",
                     "torch/attached.py": "attach Attached", "torch/bootstrap.py": "create"}
         count = 0
         for file, names in exported.items():

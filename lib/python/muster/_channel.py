@@ -157,5 +157,12 @@ class Connection:
             frame = self.next(0)
         return frames
 
+    def shut_down(self) -> None:
+        """Ends next() in another thread, with OSError. Any thread may call it."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the launcher closed the connection
+
     def close(self) -> None:
         self._socket.close()

@@ -24,6 +24,9 @@ KEY = "muster/bootstrap"
 # PyTorch 2.1 introduced the wire format that the library's client uses.
 _SPEAKS_OURS = VERSION >= (2, 1)
 _ANY_PORT = (0, 0)
+# The epoch of new groups; None for the number of restarts. Set by muster.elastic, because the
+# number of restarts does not change when muster replaces a single rank.
+epoch: Optional[int] = None
 
 
 def create(store: dist.Store, rank: int, size: int, timeout: timedelta,
@@ -57,7 +60,7 @@ def _in_python(store: dist.Store, rank: int, size: int, timeout: timedelta) -> P
                                    "store": served and [_own_address(below), served.port]}))
     group = json.loads(store.get(KEY))
     options: Dict[str, Any] = {
-        "epoch": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        "epoch": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) if epoch is None else epoch,
         "timeout": seconds, "init_timeout": seconds, **_overrides()}
     control = Control(rank, size, bytes.fromhex(group["token"]))
     address = options.get("address") or _own_address(below)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster --restart=rank with muster.elastic: ranks are killed, and the job computes what it would
+compute without the failures."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+
+import support
+from cases import eventually
+from muster import elastic
+from support import DEADLINE, MUSTER, environment, say
+
+RANKS, STEPS = 3, 60
+TOTAL = sum(RANKS * step + sum(range(RANKS)) for step in range(STEPS))
+BORN = os.environ.get("MUSTER_EPOCH", "")  # elastic.run changes the variable
+
+
+def folder():
+    return pathlib.Path(os.environ["FOLDER"])
+
+
+def die_if_planned(state):
+    """The process that was started in this epoch dies at this step."""
+    if f"{state.comm.rank}:{BORN}:{state.step}" in os.environ.get("PLAN", "").split():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@elastic.run
+def train(state):
+    while state.step < STEPS:
+        value = np.array([float(state.step + state.comm.rank)])
+        die_if_planned(state)
+        state.comm.all_reduce(value)
+        state.total += value
+        state.step += 1
+        state.commit()
+        (folder() / f"{state.comm.rank}.{state.step}").touch()
+        if os.environ.get("SLOW"):
+            threading.Event().wait(0.005)  # the duration of a step
+
+
+@support.worker
+def elastic_worker():
+    state = elastic.State(step=0, total=np.zeros(1))
+    train(state)
+    say(f"{state.total[0]} {os.environ['TORCHELASTIC_RESTART_COUNT']}")
+
+
+@support.worker
+def plain_worker():
+    """Does not use muster.elastic; fails in its first life."""
+    if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        sys.exit(3)
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        signal.pause()
+
+
+@support.worker
+def finished_worker():
+    """Rank 0 finishes before rank 1 fails."""
+    plain = elastic.State(step=0)
+
+    @elastic.run
+    def wait(state):
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and state.comm.rank == 1:
+            with open(folder() / "fifo", "rb") as fifo:
+                fifo.read()  # until rank 0 has exited
+            os.kill(os.getpid(), signal.SIGKILL)
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and state.comm.rank == 0:
+            os.open(folder() / "fifo", os.O_WRONLY)
+            os._exit(0)
+
+    wait(plain)
+
+
+@support.worker
+def leaving_worker():
+    """A helper process leaves the group of the rank that dies."""
+    if os.environ["RANK"] == "1" and BORN == "1":
+        helper = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        (folder() / "helper").write_text(str(helper.pid))
+    elastic_worker()
+
+
+class Elastic(support.FolderCase):
+    def job(self, name, *options, **variables):
+        args = [MUSTER, f"--nproc-per-node={RANKS}", "--restart=rank", *options, __file__, name]
+        return subprocess.Popen(args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE,
+                                env=environment(FOLDER=self.folder, **variables))
+
+    def end(self, job, code=0):
+        out, err = job.communicate(timeout=DEADLINE)
+        self.assertEqual(job.returncode, code, out + err)
+        return out, err
+
+    def check_results(self, out, restarts=0):
+        self.assertEqual(sorted(out.splitlines()), [f"{float(TOTAL)} {restarts}"] * RANKS)
+
+    def events(self, logs, name):
+        lines = [json.loads(line) for path in pathlib.Path(logs).rglob("events.jsonl")
+                 for line in path.read_text().splitlines()]
+        return [line for line in lines if line["event"] == name]
+
+    def test_each_rank_can_be_replaced(self):
+        for rank in range(RANKS):
+            with self.subTest(rank=rank):
+                logs = f"{self.folder}/logs{rank}"
+                job = self.job("elastic_worker", "--max-restarts=1", f"--log-dir={logs}",
+                               PLAN=f"{rank}:1:20")
+                out, err = self.end(job)
+                self.check_results(out)
+                self.assertRegex(err, rf"^muster: warning: rank {rank} \(pid \d+\) killed by "
+                                      rf"SIGKILL; replacing rank {rank}: restart 1 of 1\n$")
+                self.assertEqual(self.events(logs, "restart")[0]["replaced"], [rank])
+                self.assertEqual(self.events(logs, "mended")[0]["ranks"], [rank])
+                self.assertEqual(self.events(logs, "workers_signalled"), [])
+
+    def test_two_ranks_die_at_once_and_a_replacement_dies(self):
+        plan = "0:1:20 2:1:20 2:3:25 2:2:25"
+        out, err = self.end(self.job("elastic_worker", "--max-restarts=4", PLAN=plan))
+        self.check_results(out)
+        self.assertIn("replacing rank", err)
+
+    def test_the_replacement_has_its_own_logs(self):
+        job = self.job("elastic_worker", "--max-restarts=1", f"--log-dir={self.folder}/logs",
+                       "--redirects=3", PLAN="1:1:20")
+        self.end(job)
+        for name in ("0", "1.1", "2"):
+            found = list(pathlib.Path(self.folder, "logs").glob(f"*/attempt_0/{name}/stdout.log"))
+            self.assertEqual(found[0].read_text(), f"{float(TOTAL)} 0\n")
+        self.assertEqual(found[0].parent.parent.joinpath("1/stdout.log").read_text(), "")
+
+    def test_ranks_that_are_killed_at_any_time(self):
+        seed = random.randrange(2**32)
+        chance = random.Random(seed)
+        kills = 12
+        job = self.job("elastic_worker", f"--max-restarts={kills}", "--log-level=info",
+                       "--quick-failures=off", SLOW="1")
+        for kill in range(kills):
+            wanted = kill * 4 + 2  # a step that the job reaches only if it continues
+            ready = pathlib.Path(self.folder, f"{chance.randrange(RANKS)}.{wanted}")
+            eventually(lambda: ready.exists() or job.poll() is not None, f"{ready}, seed {seed}")
+            pids = self.workers(job)
+            if pids:
+                os.kill(chance.choice(pids), signal.SIGKILL)
+        out, err = self.end(job)
+        self.assertNotIn("restarting all workers", err, f"seed {seed}")
+        self.check_results(out)
+
+    @staticmethod
+    def workers(job):
+        agent = int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
+        text = pathlib.Path(f"/proc/{agent}/task/{agent}/children").read_text()
+        return [int(pid) for pid in text.split()]
+
+    def test_what_left_the_group_of_a_dead_rank_is_killed(self):
+        out, _ = self.end(self.job("leaving_worker", "--max-restarts=1", PLAN="1:1:20", SLOW="1"))
+        self.check_results(out)
+        helper = pathlib.Path(self.folder, "helper").read_text()
+        self.assertFalse(pathlib.Path("/proc", helper).exists())
+
+    def test_workers_that_do_not_use_elastic_are_restarted_together(self):
+        _, err = self.end(self.job("plain_worker", "--max-restarts=1"))
+        self.assertIn("cannot replace only failed ranks: rank 0 has not entered muster.elastic.run",
+                      err)
+        self.assertIn("restarting all workers: restart 1 of 1", err)
+
+    def test_a_rank_that_has_finished_cannot_come_back(self):
+        os.mkfifo(os.path.join(self.folder, "fifo"))
+        _, err = self.end(self.job("finished_worker", "--max-restarts=1"))
+        self.assertIn("cannot replace only failed ranks: rank 0 has finished", err)
+
+
+if __name__ == "__main__":
+    support.main()
