@@ -89,6 +89,19 @@ def leaving_worker():
     elastic_worker()
 
 
+@support.worker
+def nesting_worker():
+    """A child of rank 0 that survives has the RANK of the rank that dies, as in a nested job."""
+    child = None
+    if os.environ["RANK"] == "0":
+        child = subprocess.Popen(["sleep", "600"], env={**os.environ, "RANK": "1"})
+    elastic_worker()
+    if child is not None:
+        say(f"child: {child.poll()}")
+        child.kill()
+        child.wait()
+
+
 class Elastic(support.FolderCase):
     def job(self, name, *options, **variables):
         args = [MUSTER, f"--nproc-per-node={RANKS}", "--restart=rank", *options, __file__, name]
@@ -166,6 +179,10 @@ class Elastic(support.FolderCase):
         self.check_results(out)
         helper = pathlib.Path(self.folder, "helper").read_text()
         self.assertFalse(pathlib.Path("/proc", helper).exists())
+
+    def test_processes_of_other_ranks_survive(self):
+        out, _ = self.end(self.job("nesting_worker", "--max-restarts=1", PLAN="1:1:20"))
+        self.assertIn("child: None\n", out)
 
     def test_workers_that_do_not_use_elastic_are_restarted_together(self):
         _, err = self.end(self.job("plain_worker", "--max-restarts=1"))

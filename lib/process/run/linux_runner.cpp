@@ -398,7 +398,10 @@ void LinuxRunner::signal_workers(int signo) {
 void LinuxRunner::kill_tree(int local_rank, int rank) {
   impl_->workers.mark_rank_killed(local_rank);
   impl_->keep_killing();
-  impl_->sweeper.kill_strays(rank);
+  auto others = impl_->workers.live();
+  std::erase_if(others,
+                [&](pid_t pid) { return impl_->workers.find(pid)->local_rank == local_rank; });
+  impl_->sweeper.kill_strays(rank, others);
   impl_->post_turn();
 }
 

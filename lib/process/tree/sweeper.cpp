@@ -123,8 +123,10 @@ void Sweeper::kill_groups(const std::set<pid_t>& groups) {
   });
 }
 
-void Sweeper::kill_strays(int rank) {
-  walk(::getpid(), [&](const Target& target) {
+void Sweeper::kill_strays(int rank, const std::vector<pid_t>& workers) {
+  Sweeper orphans(spared_);
+  std::ranges::for_each(workers, [&](pid_t pid) { orphans.spare(pid); });
+  orphans.walk(::getpid(), [&](const Target& target) {
     const SignalMasks masks = signal_masks(target.pid, SIGTERM);
     if (target.runs() && rank_in_environment(target.pid) == rank &&
         !(masks.ignored || masks.blocked)) {

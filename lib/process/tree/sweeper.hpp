@@ -31,10 +31,10 @@ class Sweeper {
   // children were reaped.
   void kill_groups(const std::set<pid_t>& groups);
 
-  // Sends SIGKILL to the descendants that inherited RANK=`rank` and do not ignore SIGTERM. Finds
-  // processes that left the group of a dead worker. A worker forked by the zygote does not show its
-  // own RANK.
-  void kill_strays(int rank);
+  // Sends SIGKILL to the orphans that inherited RANK=`rank`, and to those of their descendants that
+  // do too, if they do not ignore SIGTERM. They left the group of a dead worker. `workers`: our
+  // children that still run, whose descendants are spared.
+  void kill_strays(int rank, const std::vector<pid_t>& workers);
 
   // Sends SIGTERM and SIGCONT once to all descendants except the spared ones. Processes that a
   // SIGTERM handler starts later, to finish its work, do not get the signal. Returns the processes
