@@ -84,6 +84,7 @@ class LocalRounds final : public RoundSource {
     auto mend = site_.open_mend(ask.local_ranks);
     if (!mend) {
       decided_ = true;  // this restart is used for all workers
+      tell_restart(ask.cause, "restarting all workers: " + *reason, {});
       user_.handle(MendRefused{ask.number, mend.error().message});
       return;
     }

@@ -49,12 +49,13 @@ void HangControl::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin_round(*begun);
   } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
+    blamed_.erase(started->local_rank);  // its predecessor may have been replaced for a hang
+    killed_ = killed_ == started->local_rank ? -1 : killed_;
     watch_.worker_started({started->rank, started->local_rank, started->pid});
   } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
     worker_ended(*ended);
   } else if (std::holds_alternative<event::Mended>(event.what)) {
-    blamed_.clear();
-    killed_ = -1;
+    failing_ = false;
     watch_.resume();
   } else if (const auto* signalled = std::get_if<event::WorkersSignalled>(&event.what)) {
     workers_signalled(signalled->signo);
@@ -68,7 +69,7 @@ void HangControl::begin_round(const event::RoundBegun& begun) {
                 begun.assignment.world_size);
   blamed_.clear();
   killed_ = -1;
-  stopping_ = false;
+  stopping_ = failing_ = false;
   ends_job_ = false;
   attempt_ = begun.assignment.attempt;
   logs_ = begun.logs;
@@ -76,6 +77,7 @@ void HangControl::begin_round(const event::RoundBegun& begun) {
 
 void HangControl::worker_ended(const event::WorkerEnded& ended) {
   if (!ended.exit.status.success()) {
+    failing_ = true;
     watch_.end();
     return;
   }
@@ -85,7 +87,7 @@ void HangControl::worker_ended(const event::WorkerEnded& ended) {
 // A job that a user stopped with Ctrl-Z, which reaches workers as SIGSTOP, does not count as
 // hanging. A job that is being stopped is not inspected.
 void HangControl::workers_signalled(int signo) {
-  if (signo == SIGCONT && !stopping_) {
+  if (signo == SIGCONT && !stopping_ && !failing_) {
     watch_.resume();
     return;
   }

@@ -69,6 +69,7 @@ class HangControl final : public EventSink, public hang::HangSite, public HangLi
   std::string logs_;
   int found_ = 0;  // number of verdicts so far
   bool stopping_ = false;
+  bool failing_ = false;       // a worker has failed, and not all work again
   bool ends_job_ = false;      // --on-hang=stop
   int killed_ = -1;            // local rank of the worker that --on-hang killed
   bool block_is_here_ = true;  // this node printed the last verdict

@@ -397,6 +397,11 @@ void LinuxRunner::signal_workers(int signo) {
 
 void LinuxRunner::kill_tree(int local_rank, int rank) {
   impl_->workers.mark_rank_killed(local_rank);
+  if (!proc_is_ours()) {
+    for (const pid_t group : impl_->workers.killed_groups()) {
+      ::kill(-group, SIGKILL);
+    }
+  }
   impl_->keep_killing();
   auto others = impl_->workers.live();
   std::erase_if(others,

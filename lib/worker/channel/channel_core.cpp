@@ -62,13 +62,15 @@ void ChannelCore::begin_mend(std::uint64_t epoch,
   round_.joined.clear();
   gone_.clear();
   for (Worker& one : workers_) {
-    one.ready = false;
+    one.ready = one.resumed = false;
   }
   for (const int local_rank : local_ranks) {
-    std::erase_if(pids_, [&](const auto& entry) {
-      return entry.second == local_rank && replaced_.insert(entry.first).second;
-    });
-    worker(local_rank).mends = false;
+    for (const auto& [pid, of_worker] : pids_) {
+      if (of_worker == local_rank) {
+        replaced_.insert(pid);
+      }
+    }
+    std::erase_if(pids_, [&](const auto& entry) { return entry.second == local_rank; });
     worker(local_rank).unhealthy.reset();
   }
   for (const ConnectionId id : subscribers()) {
@@ -78,6 +80,7 @@ void ChannelCore::begin_mend(std::uint64_t epoch,
 
 void ChannelCore::worker_started(TimePoint now, int local_rank, pid_t pid) {
   pids_[pid] = local_rank;
+  replaced_.erase(pid);  // the kernel may use a pid again
   worker(local_rank).started = now;
 }
 
@@ -311,13 +314,15 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
         } else if constexpr (std::is_same_v<Frame, Ready>) {
           if (one.epoch == round_.epoch && !std::exchange(speaker.ready, true)) {
             note(local_rank, 0, said(one), out);
-            if (speaker.mends) {
-              out.emplace_back(Resumed{local_rank, one.epoch});
-            }
+          }
+          // Another connection of this worker may be ready without being able to survive a mend.
+          if (one.epoch == round_.epoch && connections_.at(id).mends &&
+              !std::exchange(speaker.resumed, true)) {
+            out.emplace_back(Resumed{local_rank, one.epoch});
           }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
-          speaker.mends = speaker.mends || one.mends;
+          connections_.at(id).mends = connections_.at(id).mends || one.mends;
           subscribe(id, out);
         }
       },

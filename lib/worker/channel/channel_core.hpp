@@ -123,7 +123,7 @@ class ChannelCore {
   // after this call.
   void end_round() { paced_ = false; }
 
-  // A rank exited on this or another node. Subscribers receive each exit only once.
+  // Subscribers receive each exit only once.
   void tell(const Gone& gone, Effects& out);
   void tell(const Stop& stop, Effects& out);
 
@@ -142,7 +142,6 @@ class ChannelCore {
   [[nodiscard]] std::string_view unsent(ConnectionId id) const;
   void sent(ConnectionId id, std::size_t bytes);
 
-  // Records a step that was read from a worker's page.
   void take_step(int local_rank, const StepTold& told);
   [[nodiscard]] TimePoint started(int local_rank) const;
   // One entry per local rank of this node.
@@ -152,6 +151,7 @@ class ChannelCore {
   struct Connection {
     int local_rank = 0;
     bool subscribed = false;
+    bool mends = false;
     bool held = false;
     LineReader lines;
     std::string unsent;
@@ -163,7 +163,7 @@ class ChannelCore {
     TimePoint step_time{};
     std::optional<std::string> unhealthy;
     bool ready = false;
-    bool mends = false;
+    bool resumed = false;
     bool warned = false;
     bool events_ended = false;
     std::size_t event_bytes = 0;  // total for the whole job

@@ -469,6 +469,27 @@ TEST_CASE("channel core: a worker resumes once in each epoch if it survives mend
   CHECK(bench.take<Resumed>() == std::vector{Resumed{1, 2}});
 }
 
+TEST_CASE("channel core: ready on another connection does not hide that a worker resumes") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Ready{1});
+  bench.open(2, 0);
+  bench.say(2, Subscribe{true});
+  bench.say(1, Ready{1});
+  CHECK(bench.take<Resumed>().empty());
+  bench.say(2, Ready{1});
+  CHECK(bench.take<Resumed>() == std::vector{Resumed{0, 1}});
+}
+
+TEST_CASE("channel core: a replacement may get the pid of a worker that was replaced before") {
+  Bench bench;
+  bench.core.begin_mend(2, {1}, bench.effects);
+  bench.core.worker_started(bench.now, 1, kFirstPid + 1);
+  CHECK_FALSE(bench.core.was_replaced(kFirstPid + 1));
+  bench.core.begin_mend(3, {1}, bench.effects);
+  CHECK(bench.core.was_replaced(kFirstPid + 1));
+}
+
 TEST_CASE("channel core: a worker resumes even if its events no longer fit into the event log") {
   Bench bench;
   bench.open(1, 0);

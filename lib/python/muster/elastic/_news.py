@@ -3,6 +3,7 @@
 as one of its ranks is lost."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import threading
@@ -105,9 +106,12 @@ class News:
                     if frame is not None:
                         self._receive(frame)
                     if self._cut is not None and self._must_cut():
-                        self._cut()
+                        with contextlib.suppress(Exception):  # it is repeated
+                            self._cut()
                     self._changed.notify_all()
         except (OSError, ValueError, KeyError, TypeError):  # closed, or not the protocol
+            pass
+        finally:
             with self._changed:
                 self._is_closed = True
                 self._changed.notify_all()
