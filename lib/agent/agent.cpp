@@ -82,14 +82,6 @@ RollCallStyle style_of(const AgentSetup& setup) {
           .give_up = setup.config.rendezvous.join_timeout};
 }
 
-std::optional<std::uint64_t> latest_step(const std::vector<std::optional<std::uint64_t>>& steps) {
-  std::optional<std::uint64_t> out;
-  for (const auto& step : steps) {
-    out = std::max(out, step);
-  }
-  return out;
-}
-
 class Agent final : public WorkerSite, public WarmSite {
  public:
   Agent(const AgentSetup& setup, UniqueFd link, std::optional<SharedWithGuard> shared)
@@ -347,7 +339,7 @@ void Agent::open_channel() {
   channel_.when_resumed([this](int local_rank, std::uint64_t epoch) {
     supervisor_.handle(WorkerReady{local_rank, epoch});
   });
-  local_store_.use_steps([this] { return latest_step(channel_.steps()); });
+  local_store_.use_steps([this] { return channel_.latest_step(); });
 }
 
 // Reports an error that occurs before the supervisor has started.

@@ -17,9 +17,13 @@ from cases import eventually
 from muster import elastic
 from support import DEADLINE, MUSTER, environment, say
 
-RANKS, STEPS = 3, 60
-TOTAL = sum(RANKS * step + sum(range(RANKS)) for step in range(STEPS))
+RANKS = 3
+STEPS = int(os.environ.get("STEPS", "60"))
 BORN = os.environ.get("MUSTER_EPOCH", "")  # elastic.run changes the variable
+
+
+def total(steps=STEPS):
+    return sum(RANKS * step + sum(range(RANKS)) for step in range(steps))
 
 
 def folder():
@@ -114,8 +118,8 @@ class Elastic(support.FolderCase):
         self.assertEqual(job.returncode, code, out + err)
         return out, err
 
-    def check_results(self, out, restarts=0):
-        self.assertEqual(sorted(out.splitlines()), [f"{float(TOTAL)} {restarts}"] * RANKS)
+    def check_results(self, out, steps=STEPS):
+        self.assertEqual(sorted(out.splitlines()), [f"{float(total(steps))} 0"] * RANKS)
 
     def events(self, logs, name):
         lines = [json.loads(line) for path in pathlib.Path(logs).rglob("events.jsonl")
@@ -148,25 +152,33 @@ class Elastic(support.FolderCase):
         self.end(job)
         for name in ("0", "1.1", "2"):
             found = list(pathlib.Path(self.folder, "logs").glob(f"*/attempt_0/{name}/stdout.log"))
-            self.assertEqual(found[0].read_text(), f"{float(TOTAL)} 0\n")
+            self.assertEqual(found[0].read_text(), f"{float(total())} 0\n")
         self.assertEqual(found[0].parent.parent.joinpath("1/stdout.log").read_text(), "")
 
     def test_ranks_that_are_killed_at_any_time(self):
         seed = random.randrange(2**32)
         chance = random.Random(seed)
-        kills = 12
-        job = self.job("elastic_worker", f"--max-restarts={kills}", "--log-level=info",
-                       "--quick-failures=off", SLOW="1")
-        for kill in range(kills):
-            wanted = kill * 4 + 2  # a step that the job reaches only if it continues
-            ready = pathlib.Path(self.folder, f"{chance.randrange(RANKS)}.{wanted}")
-            eventually(lambda: ready.exists() or job.poll() is not None, f"{ready}, seed {seed}")
-            pids = self.workers(job)
-            if pids:
-                os.kill(chance.choice(pids), signal.SIGKILL)
+        kills, steps = 12, 600
+        job = self.job("elastic_worker", f"--max-restarts={kills}", SLOW="1", STEPS=str(steps))
+        self.wait_for_step(job, 1)
+        for _ in range(kills):
+            os.kill(chance.choice(self.workers(job)), signal.SIGKILL)
+            # A step that was in progress may still end, and the step after it needs all ranks.
+            self.wait_for_step(job, self.last_step() + 2)
         out, err = self.end(job)
+        self.assertEqual(err.count("replacing rank"), kills, f"seed {seed}\n{err}")
         self.assertNotIn("restarting all workers", err, f"seed {seed}")
-        self.check_results(out)
+        self.check_results(out, steps=steps)
+
+    def last_step(self):
+        return max(int(path.suffix[1:]) for path in pathlib.Path(self.folder).glob("[0-9].*"))
+
+    def wait_for_step(self, job, step):
+        """Returns when all ranks have completed it."""
+        files = [pathlib.Path(self.folder, f"{rank}.{step}") for rank in range(RANKS)]
+        eventually(lambda: all(file.exists() for file in files) or job.poll() is not None,
+                   f"step {step}")
+        self.assertIsNone(job.poll())
 
     @staticmethod
     def workers(job):

@@ -154,8 +154,8 @@ WorkerScript World::script_for(const ProcessSpec& spec) {
   return script;
 }
 
-Result<std::vector<ProcessSpec>> World::open_round(int attempt, int restarts) {
-  trace(fmt::format("open attempt={} restarts={}", attempt, restarts));
+Result<std::vector<ProcessSpec>> World::open_round(int attempt) {
+  trace(fmt::format("open attempt={}", attempt));
   if (runner_->unreaped() != 0) {
     complain("a new attempt began while processes of the previous one were running");
   }

@@ -86,7 +86,7 @@ class World final : public WorkerSite,
   void finished(const JobResult& result) override;
 
   // LocalRoundsSite
-  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
+  Result<std::vector<ProcessSpec>> open_round(int attempt) override;
 
   void close_round() override {}
 

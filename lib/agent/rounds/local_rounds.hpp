@@ -8,6 +8,7 @@
 #include "agent/rounds/repeated_mends.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
+#include "base/plural.hpp"
 #include "rendezvous/round/restart_policy.hpp"
 
 #include <cstdint>
@@ -24,7 +25,7 @@ class LocalRoundsSite {
   virtual ~LocalRoundsSite() = default;
   // Opens a new store. Returns the specs of the processes to start, one for each local rank, in
   // order.
-  [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) = 0;
+  [[nodiscard]] virtual Result<std::vector<ProcessSpec>> open_round(int attempt) = 0;
   virtual void close_round() = 0;
 
   // Begins the next epoch of the round. Returns the processes that replace these workers.
@@ -47,7 +48,7 @@ class LocalRounds final : public RoundSource {
   void await_round(int attempt) override {
     decided_ = false;
     repeats_ = {};
-    auto specs = site_.open_round(attempt, attempt);
+    auto specs = site_.open_round(attempt);
     if (!specs) {
       RoundClosed closed;
       closed.outcome = Outcome::not_started;
@@ -92,7 +93,7 @@ class LocalRounds final : public RoundSource {
     for (const ProcessSpec& spec : mend->specs) {
       ranks.push_back(spec.rank);
     }
-    tell_restart(ask.cause, "replacing " + named(ranks) + ": " + *reason, ranks);
+    tell_restart(ask.cause, "replacing " + name_ranks(ranks) + ": " + *reason, ranks);
     mend->number = ask.number;
     user_.run_mend(std::move(*mend));
   }
@@ -139,15 +140,6 @@ class LocalRounds final : public RoundSource {
                    ") " + describe_end(failure) + "; " + what;
     restart.replaced = std::move(replaced);
     site_.restarting(restart);
-  }
-
-  // "rank 2", or "ranks 2, 5".
-  [[nodiscard]] static std::string named(const std::vector<int>& ranks) {
-    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-    }
-    return text;
   }
 
   RoundUser& user_;

@@ -51,7 +51,7 @@ Result<std::uint16_t> LocalStore::open_port() {
 }
 
 // In a single-node job this node also has rank 0.
-Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
+Result<Assignment> LocalStore::assignment(int attempt) {
   const LaunchConfig& config = setup_.config;
   const auto port = open_port();
   MUSTER_RETURN_IF_ERROR(port);
@@ -62,15 +62,15 @@ Result<Assignment> LocalStore::assignment(int attempt, int restarts) {
   const bool is_loopback = config.master_addr == kLoopback;  // a host may have only ::1
   const std::string& host = is_loopback ? addresses_->front() : config.master_addr;
   Assignment out = assign_alone(config.nproc, attempt, Endpoint{host, *port});
-  out.restart_count = restarts;
+  out.restart_count = attempt;
   out.agent_store = config.agent_store;
   out.ports = std::move(*ports);
   out.leader_ports = std::move(*leader_ports);
   return out;
 }
 
-Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt, int restarts) {
-  auto made = assignment(attempt, restarts);
+Result<std::vector<ProcessSpec>> LocalStore::open_round(int attempt) {
+  auto made = assignment(attempt);
   MUSTER_RETURN_IF_ERROR(made);
   made->epoch += mends_;
   current_ = *made;

@@ -43,7 +43,7 @@ class LocalStore final : public LocalRoundsSite {
   // cannot be resolved, the first round fails.
   void look_up(std::function<void()> ready);
 
-  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override;
+  Result<std::vector<ProcessSpec>> open_round(int attempt) override;
 
   void close_round() override { store_.reset(); }
 
@@ -61,7 +61,7 @@ class LocalStore final : public LocalRoundsSite {
 
  private:
   [[nodiscard]] Result<std::uint16_t> open_port();
-  [[nodiscard]] Result<Assignment> assignment(int attempt, int restarts);
+  [[nodiscard]] Result<Assignment> assignment(int attempt);
 
   asio::io_context& loop_;
   const AgentSetup& setup_;

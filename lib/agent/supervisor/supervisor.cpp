@@ -233,18 +233,16 @@ void Supervisor::tell_leftovers(event::LeftoversFound found) {
 }
 
 void Supervisor::tell_killed_early(const TellKilledEarly& killed) {
-  std::string ranks;
+  std::vector<int> ranks;
   for (const int local_rank : killed.local_ranks) {
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank_of(local_rank));
+    ranks.push_back(rank_of(local_rank));
   }
-  const std::size_t count = killed.local_ranks.size();
   site_.tell(event::Message{LogLevel::warning,
-                            fmt::format("second {}: killing {} {} before {} stopped; "
+                            fmt::format("second {}: killing {} before {} stopped; "
                                         "unsaved work is lost",
                                         signal_name(killed.signo),
-                                        agreeing(count, "rank", "ranks"),
-                                        ranks,
-                                        agreeing(count, "it has", "they have"))});
+                                        name_ranks(ranks),
+                                        agreeing(ranks.size(), "it has", "they have"))});
 }
 
 void Supervisor::close_attempt(Duration timeout) {

@@ -46,7 +46,7 @@ struct AskMend {
   std::vector<int> local_ranks;
 };
 
-// All workers continue to be restarted together, although only failed ones should be.
+// Prints why all workers are restarted, although only failed ones should be.
 struct TellNoMend {
   std::string reason;
 };

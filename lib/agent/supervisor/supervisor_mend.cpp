@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How SupervisorCore replaces failed workers while the others continue to run (a mend). The round,
 // its store, ports and ranks stay the same; the workers continue under a new epoch. If a mend is
-// not possible, all workers are restarted, and the user is told why.
+// not possible, all workers are restarted, and muster prints the reason.
 #include "agent/failures/failure.hpp"
 #include "agent/supervisor/supervisor_core.hpp"
 #include "base/check.hpp"

@@ -101,24 +101,24 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendRefused
           &Core::ignore}},            // WorkerReady
       {{  // clearing
-          &Core::impossible,          // Started
-          &Core::impossible,          // RoundFormed
-          &Core::raise_while_clearing,// RegroupNotice
-          &Core::impossible,          // WorkerSpawned
-          &Core::impossible,          // SpawnFailed
-          &Core::note_worker_gone,    // WorkerExited
-          &Core::ignore,              // GroupsEmpty
-          &Core::go_on,               // NothingLeft
-          &Core::take_signal_clearing,// SignalReceived
-          &Core::kill_orphaned,       // LinkLost
-          &Core::go_on_clearing,      // Tick
-          &Core::kill_fenced,         // Fenced
-          &Core::close_while_clearing,// RoundClosed
-          &Core::ignore,              // WorkerFailure
-          &Core::take_looks,          // LeftoversSeen
-          &Core::ignore,              // MendFormed
-          &Core::ignore,              // MendRefused
-          &Core::ignore}},            // WorkerReady
+          &Core::impossible,            // Started
+          &Core::impossible,            // RoundFormed
+          &Core::raise_while_clearing,  // RegroupNotice
+          &Core::impossible,            // WorkerSpawned
+          &Core::impossible,            // SpawnFailed
+          &Core::note_worker_gone,      // WorkerExited
+          &Core::ignore,                // GroupsEmpty
+          &Core::go_on,                 // NothingLeft
+          &Core::take_signal_clearing,  // SignalReceived
+          &Core::kill_orphaned,         // LinkLost
+          &Core::go_on_clearing,        // Tick
+          &Core::kill_fenced,           // Fenced
+          &Core::close_while_clearing,  // RoundClosed
+          &Core::ignore,                // WorkerFailure
+          &Core::take_looks,            // LeftoversSeen
+          &Core::ignore,                // MendFormed
+          &Core::ignore,                // MendRefused
+          &Core::ignore}},              // WorkerReady
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed

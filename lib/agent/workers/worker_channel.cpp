@@ -7,6 +7,7 @@
 #include "process/tree/descendants.hpp"
 #include "rendezvous/server/descriptor_shortage.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -400,7 +401,7 @@ void WorkerChannel::begin_mend(const JobEvent& event, const event::RestartDecide
 }
 
 void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& ended) {
-  // The others heard of its death before its replacement was decided.
+  // The other workers were notified of its death before it was replaced.
   if (core_.was_replaced(ended.exit.pid)) {
     return;
   }
@@ -443,6 +444,14 @@ std::vector<std::optional<std::uint64_t>> WorkerChannel::steps() {
   std::vector<std::optional<std::uint64_t>> out;
   for (const channel::Progress& one : progress()) {
     out.push_back(one.step);
+  }
+  return out;
+}
+
+std::optional<std::uint64_t> WorkerChannel::latest_step() {
+  std::optional<std::uint64_t> out;
+  for (const auto& step : steps()) {
+    out = std::max(out, step);
   }
   return out;
 }

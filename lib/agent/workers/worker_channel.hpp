@@ -58,6 +58,7 @@ class WorkerChannel final : public EventSink {
 
   // The last step that each worker reported, by local rank.
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
+  [[nodiscard]] std::optional<std::uint64_t> latest_step();
 
   // Call after a round's workers have exited and before the round's last event. Reads their last
   // messages.

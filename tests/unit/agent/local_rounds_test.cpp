@@ -17,7 +17,7 @@ class Bench final : public RoundUser, public LocalRoundsSite {
  public:
   std::vector<SupervisorEvent> events;
   std::vector<RoundToRun> run;
-  std::vector<std::pair<int, int>> opened;  // attempt, restarts
+  std::vector<int> opened;  // attempts
   std::vector<event::RestartDecided> decisions;
   std::vector<MendToRun> mended;
   std::optional<std::uint64_t> step;
@@ -33,8 +33,8 @@ class Bench final : public RoundUser, public LocalRoundsSite {
 
   int starts() const override { return 0; }
 
-  Result<std::vector<ProcessSpec>> open_round(int attempt, int restarts) override {
-    opened.emplace_back(attempt, restarts);
+  Result<std::vector<ProcessSpec>> open_round(int attempt) override {
+    opened.push_back(attempt);
     if (trouble) {
       return std::unexpected(*trouble);
     }
@@ -105,7 +105,7 @@ TEST_CASE("local rounds: one decision per attempt, based on the first reported f
         std::string::npos);
   CHECK(bench.events.empty());
   bench.rounds.await_round(1);
-  CHECK(bench.opened.back() == std::pair{1, 1});
+  CHECK(bench.opened.back() == 1);
   bench.rounds.report_failure(exited(7));
   CHECK(bench.end().outcome == Outcome::failed);
   CHECK(bench.end().verdict == "all 1 restarts are used up");
@@ -211,7 +211,7 @@ TEST_CASE("local rounds: only restarts of all workers count in TORCHELASTIC_REST
   bench.rounds.ask_mend(ask(1, 1));
   bench.rounds.report_failure(exited(7));
   bench.rounds.await_round(1);
-  CHECK(bench.opened.back() == std::pair{1, 1});
+  CHECK(bench.opened.back() == 1);
 }
 
 TEST_CASE("local rounds: a mend that cannot be opened uses its restart for all workers") {

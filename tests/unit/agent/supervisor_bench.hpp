@@ -62,7 +62,7 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
 
   int starts() const override { return 0; }
 
-  Result<std::vector<ProcessSpec>> open_round(int /*attempt*/, int /*restarts*/) override {
+  Result<std::vector<ProcessSpec>> open_round(int /*attempt*/) override {
     return std::vector<ProcessSpec>{};
   }
 

@@ -30,6 +30,17 @@ Bench elastic(int max_restarts = 10) {
   return bench;
 }
 
+// The same, but the test decides on mends.
+Bench shared_elastic() {
+  BenchSettings chosen = elastic_settings();
+  chosen.shared = true;
+  Bench bench{chosen};
+  bench.nproc = kWorkers;
+  bench.start();
+  resume(bench, 1);
+  return bench;
+}
+
 // The reason why all workers are restarted; empty if they are not.
 std::string fallback(const Bench& bench) {
   const auto* told = bench.asked<TellNoMend>();
@@ -182,30 +193,20 @@ TEST_CASE("supervisor mend: a stop request during a mend stops all workers") {
 }
 
 TEST_CASE("supervisor mend: an answer to an earlier request does not count") {
-  BenchSettings chosen = elastic_settings();
-  chosen.shared = true;
-  Bench other{chosen};
-  other.nproc = kWorkers;
-  other.start();
-  resume(other, 1);
-  other.die(1, SIGKILL);
-  other.die(2, SIGKILL);
-  REQUIRE(other.asked<AskMend>()->number == 2);
-  CHECK(other.asked<AskMend>()->local_ranks == std::vector{1, 2});
-  other.step(MendFormed{1, 2});
-  CHECK(other.asked<SpawnWorker>() == nullptr);
-  other.step(MendFormed{2, 3});
-  replace(other, 1, 201);
-  replace(other, 2, 202);
+  Bench bench = shared_elastic();
+  bench.die(1, SIGKILL);
+  bench.die(2, SIGKILL);
+  REQUIRE(bench.asked<AskMend>()->number == 2);
+  CHECK(bench.asked<AskMend>()->local_ranks == std::vector{1, 2});
+  bench.step(MendFormed{1, 2});
+  CHECK(bench.asked<SpawnWorker>() == nullptr);
+  bench.step(MendFormed{2, 3});
+  replace(bench, 1, 201);
+  replace(bench, 2, 202);
 }
 
 TEST_CASE("supervisor mend: a refused mend restarts all workers") {
-  BenchSettings chosen = elastic_settings();
-  chosen.shared = true;
-  Bench bench{chosen};
-  bench.nproc = kWorkers;
-  bench.start();
-  resume(bench, 1);
+  Bench bench = shared_elastic();
   bench.die(1, SIGKILL);
   bench.step(MendRefused{1, "x"});
   CHECK(fallback(bench) == "x");

@@ -463,7 +463,7 @@ TEST_CASE("channel core: a worker resumes once in each epoch if it survives mend
   bench.say(2, Ready{1});
   CHECK(bench.take<Resumed>() == std::vector{Resumed{1, 1}});
   bench.core.begin_mend(2, {0}, bench.effects);
-  bench.say(2, Ready{1});  // sent before it heard of the mend
+  bench.say(2, Ready{1});  // sent before it received the new round
   CHECK(bench.take<Resumed>().empty());
   bench.say(2, Ready{2});
   CHECK(bench.take<Resumed>() == std::vector{Resumed{1, 2}});

@@ -88,7 +88,7 @@ class State:
             raise Reset(f"a rank was lost in epoch {self._epoch}")
 
     def restore(self) -> None:
-        """Returns to the last commit. Does nothing if there is none."""
+        """Returns to the last commit. A no-op if there is none."""
         if self._saved is not None:
             self._put(self._saved.values)
             self._put_local(self._saved.local)
@@ -133,7 +133,7 @@ class State:
     # Overridden by TorchState.
 
     def _save(self, counter: int) -> None:
-        """One assignment, so that an interrupted copy leaves the last commit as it is."""
+        """One assignment, so that an interrupted copy does not change the last commit."""
         self._saved = Commit(counter, self._take(), self._take_local())
 
     def _take(self) -> Dict[str, Any]:
