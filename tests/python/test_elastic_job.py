@@ -41,6 +41,8 @@ def train(state):
     while state.step < STEPS:
         value = np.array([float(state.step + state.comm.rank)])
         die_if_planned(state)
+        if os.environ.get("HANGS") and (state.comm.rank, BORN, state.step) == (0, "1", 40):
+            signal.pause()
         state.comm.all_reduce(value)
         state.total += value
         state.step += 1
@@ -90,6 +92,17 @@ def leaving_worker():
     if os.environ["RANK"] == "1" and BORN == "1":
         helper = subprocess.Popen(["sleep", "600"], start_new_session=True)
         (folder() / "helper").write_text(str(helper.pid))
+    elif os.environ["RANK"] == "1":
+        stat = pathlib.Path("/proc", (folder() / "helper").read_text(), "stat")
+        # Killed processes remain as zombies until muster has reaped them.
+        eventually(lambda: not stat.exists() or ") Z " in stat.read_text(), "the helper is killed")
+    elastic_worker()
+
+
+@support.worker
+def hanging_worker():
+    """After the replacement of rank 1, rank 0 stops in the middle of the job."""
+    os.environ["HANGS"] = "1"
     elastic_worker()
 
 
@@ -158,13 +171,19 @@ class Elastic(support.FolderCase):
     def test_ranks_that_are_killed_at_any_time(self):
         seed = random.randrange(2**32)
         chance = random.Random(seed)
-        kills, steps = 12, 600
+        kills, steps = 12, 1000
         job = self.job("elastic_worker", f"--max-restarts={kills}", SLOW="1", STEPS=str(steps))
         self.wait_for_step(job, 1)
-        for _ in range(kills):
+        opened = 0
+        for kill in range(kills):
             os.kill(chance.choice(self.workers(job)), signal.SIGKILL)
             # A step that was in progress may still end, and the step after it needs all ranks.
             self.wait_for_step(job, self.last_step() + 2)
+            if kill == 1:
+                opened = self.descriptors(job)
+            # The connections of dead processes are closed a moment later.
+            eventually(lambda: kill == 0 or self.descriptors(job) <= opened,
+                       lambda: f"{opened} descriptors, {self.descriptors(job)} later")
         out, err = self.end(job)
         self.assertEqual(err.count("replacing rank"), kills, f"seed {seed}\n{err}")
         self.assertNotIn("restarting all workers", err, f"seed {seed}")
@@ -181,8 +200,14 @@ class Elastic(support.FolderCase):
         self.assertIsNone(job.poll())
 
     @staticmethod
-    def workers(job):
-        agent = int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
+    def agent(job):
+        return int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
+
+    def descriptors(self, job):
+        return len(os.listdir(f"/proc/{self.agent(job)}/fd"))
+
+    def workers(self, job):
+        agent = self.agent(job)
         text = pathlib.Path(f"/proc/{agent}/task/{agent}/children").read_text()
         return [int(pid) for pid in text.split()]
 
@@ -191,6 +216,13 @@ class Elastic(support.FolderCase):
         self.check_results(out)
         helper = pathlib.Path(self.folder, "helper").read_text()
         self.assertFalse(pathlib.Path("/proc", helper).exists())
+
+    def test_hangs_are_found_after_a_replacement_too(self):
+        out, err = self.end(self.job("hanging_worker", "--max-restarts=2", "--hang-timeout=2",
+                                     "--on-hang=restart", PLAN="1:1:20"))
+        self.check_results(out)
+        self.assertIn("replacing rank 1: restart 1 of 2\n", err)
+        self.assertIn("replacing rank 0: restart 2 of 2\n", err)
 
     def test_processes_of_other_ranks_survive(self):
         out, _ = self.end(self.job("nesting_worker", "--max-restarts=1", PLAN="1:1:20"))

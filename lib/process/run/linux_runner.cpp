@@ -397,6 +397,7 @@ void LinuxRunner::signal_workers(int signo) {
 
 void LinuxRunner::kill_tree(int local_rank, int rank) {
   impl_->workers.mark_rank_killed(local_rank);
+  impl_->flights.forget_all();  // the others create new communicators, with new recorders
   if (!proc_is_ours()) {
     for (const pid_t group : impl_->workers.killed_groups()) {
       ::kill(-group, SIGKILL);
