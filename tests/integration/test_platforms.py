@@ -190,7 +190,8 @@ class Platforms(NodesCase):
     def test_started_by_a_real_mpirun(self):
         job = self.bare_job()
         env = {**os.environ, "NODE_DIR": str(job.folder), "NODE_LABEL": "mpi",
-               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+               "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_orte_tmpdir_base": str(job.folder)}  # other tests' mpirun removes theirs
         with subprocess.Popen(["mpirun.openmpi", "--oversubscribe", "-n", "3", MUSTER, WORKER],
                               env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                               text=True) as mpirun:

@@ -6,6 +6,7 @@ import shutil
 import unittest
 
 import hosts
+import mpi_program
 from mpi_program import COMPILERS, compiled
 from harness import free_port
 from nodes import WORKER, NodesCase
@@ -36,6 +37,7 @@ class MpiCase(NodesCase):
         for host in self.net.hosts:
             (self.folder / f"{host.name}.pid").write_text(str(host.holder.pid))
         self.rsh = str(self.executable(SH.format(folder=self.folder), "rsh"))
+        self.env = mpi_program.environment(self.folder, [host.name for host in self.net.hosts])
         self.worker = str(self.executable(
             f"#!/bin/sh\nNODE_LABEL=$(uname -n) exec '{WORKER}'\n", "worker.sh"))
 
@@ -53,9 +55,8 @@ class MpiCase(NodesCase):
         job = self.cluster("?")
         given = [*options, *(program or [self.worker])]
         job.launcher_args = lambda *_, **__: given
-        env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         prefix = [*self.net.hosts[on].prefix, *words]
-        return job, job.start(1, label="starter", env=env, popen={"prefix": prefix})
+        return job, job.start(1, label="starter", env=self.env, popen={"prefix": prefix})
 
     def meeting(self):
         return f"--rdzv-endpoint=node1:{free_port()}"

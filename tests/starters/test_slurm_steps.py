@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from harness import MUSTER, read
-from mpi_program import COMPILERS, compiled
+from mpi_program import COMPILERS, compiled, environment
 from slurm import SlurmCase, line_to_type
 
 COLLECTIVE = os.environ["MUSTER_COLLECTIVE_PUPPET"]
@@ -177,8 +177,9 @@ class Sums(SlurmCase):
 
 @unittest.skipUnless(all(map(shutil.which, COMPILERS)), "needs compilers of both MPIs")
 class ProgramsOfMpi(SlurmCase):
-    def assert_alone(self, words, *options):
-        job, node = self.srun("-N2", *options, options=["--nproc-per-node=2"], program=words)
+    def assert_alone(self, words, *options, env=None):
+        job, node = self.srun("-N2", *options, options=["--nproc-per-node=2"], program=words,
+                              env=env)
         ended, = job.ends(node)
         self.assertEqual(ended.out.splitlines(), ["MPI world of 1"] * 4, ended)
 
@@ -189,4 +190,5 @@ class ProgramsOfMpi(SlurmCase):
 
     def test_a_worker_of_open_mpi_is_alone_where_it_does_not_see_slurm(self):
         words = ["env", "-u", "SLURM_NODELIST", compiled(self.folder, "openmpi")]
-        self.assert_alone(["--no-python", *words])
+        self.assert_alone(["--no-python", *words],
+                          env=environment(self.folder, [host.name for host in self.slurm.nodes]))
