@@ -24,6 +24,10 @@ class NoWorkers : public NodeOwner {
 
   void stop_workers(const StopWorkers&) override { node->tell(WorkersGone{}); }
 
+  void run_mend(const RunMend&) override {}
+
+  void refuse_mend(const RefuseMend&) override {}
+
   void fence_workers(const std::string&) override { node->tell(WorkersGone{}); }
 
   void lease_until(TimePoint) override {}

@@ -339,7 +339,11 @@ void Agent::open_channel() {
   channel_.when_resumed([this](int local_rank, std::uint64_t epoch) {
     supervisor_.handle(WorkerReady{local_rank, epoch});
   });
-  local_store_.use_steps([this] { return channel_.latest_step(); });
+  const auto latest_step = [this] { return channel_.latest_step(); };
+  local_store_.use_steps(latest_step);
+  if (shared_rounds_ != nullptr) {
+    shared_rounds_->use_steps(latest_step);
+  }
 }
 
 // Reports an error that occurs before the supervisor has started.

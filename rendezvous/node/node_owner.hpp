@@ -22,6 +22,8 @@ class NodeOwner {
  public:
   virtual ~NodeOwner() = default;
   virtual void run_round(const RunRound& run) = 0;
+  virtual void run_mend(const RunMend& run) = 0;
+  virtual void refuse_mend(const RefuseMend& refused) = 0;
   virtual void stop_workers(const StopWorkers& stop) = 0;
   virtual void fence_workers(const std::string& reason) = 0;
   virtual void lease_until(TimePoint when) = 0;

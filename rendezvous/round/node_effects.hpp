@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/round/mend_steps.hpp"
 #include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
@@ -17,8 +18,8 @@
 
 namespace muster {
 
-// A connection. The core assigns odd IDs to outgoing connections, and the shell assigns even IDs,
-// from 2, to incoming connections. IDs are never reused. Link 0 is this node itself.
+// A connection: odd if the core opened it, even (from 2) if the shell accepted it. Never reused.
+// Link 0 is this node itself.
 using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
@@ -49,10 +50,10 @@ struct UseJobKey {
 
 // -- to the agent ------------------------------------------------------------------------------
 
-// We lead a running job: listen on our other endpoints as well, so that newcomers can find the job.
+// We lead a running job: also listen on our other endpoints, so that newcomers find the job.
 struct HostEndpoints {};
 
-// No leader answers at the first endpoint, which may be ours: bind it. Reply: EndpointBound.
+// No leader answers at the first endpoint, which may be ours. Reply: EndpointBound.
 struct BindEndpoint {};
 
 // Replace the record with this one. Reply: RoundRecorded or RecordFailed.
@@ -97,7 +98,7 @@ struct ShowRollCall {
   std::string trouble;  // "cannot reach h1:29400: connection refused"; empty if none
 };
 
-// Another node asks whether this connection belongs to one of our processes. Reply: OwnerFound.
+// Does this connection belong to one of our processes? Reply: OwnerFound.
 struct FindOwner {
   Vouch question;
 };
@@ -108,7 +109,7 @@ struct VouchKnown {
   std::optional<Error> refused;
 };
 
-// The coordinator requests a report on what our workers are doing. Reply: LookedHere.
+// The coordinator asks what our workers are doing. Reply: LookedHere.
 struct LookNow {
   Look question;
 };
@@ -152,12 +153,11 @@ struct HearWaits {
 // All of our workers have exited and the job no longer needs this node: exit with code 0.
 struct EndFinished {};
 
-// The job is over.
 struct EndClosed {
-  Close close;
+  Close close;  // the job is over
 };
 
-// This node cannot join the job: it was refused, or did not find another node in time.
+// This node cannot join the job: it was refused, or found no other node in time.
 struct EndFailed {
   Error error;
 };
@@ -165,9 +165,8 @@ struct EndFailed {
 // LeaveAsked has been carried out: no other node needs us.
 struct EndLeft {};
 
-// A line to log.
 struct SayNode {
-  std::string text;
+  std::string text;  // a line to log
 };
 
 using NodeEffect = std::variant<OpenLink,
@@ -179,6 +178,8 @@ using NodeEffect = std::variant<OpenLink,
                                 RecordRound,
                                 OpenStore,
                                 RunRound,
+                                RunMend,
+                                RefuseMend,
                                 StopWorkers,
                                 LeaseUntil,
                                 FenceWorkers,

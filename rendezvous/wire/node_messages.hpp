@@ -67,6 +67,7 @@ struct Hello {
   bool coordinates = false;  // it leads other nodes; with Purpose::ask, it claims to lead
   bool has_quorum = false;   // it may form rounds
   Inheritance inherits{};
+  Mends mends{};
   // Further addresses of its host, for example of another IP version. Its workers connect to the
   // store from any of them, whichever the route or the resolver selects.
   std::vector<std::string> addresses{};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "rendezvous/wire/memory.hpp"
+#include "rendezvous/wire/mend_fields.hpp"
 #include "rendezvous/wire/question_fields.hpp"
 #include "rendezvous/wire/round_values.hpp"
 
@@ -40,6 +41,7 @@ void fields(A& a, Of<A, Hello>& m) {
   a.flag(m.coordinates);
   a.flag(m.has_quorum);
   fields(a, m.inherits);
+  fields(a, m.mends);
   a.addresses(m.addresses);
 }
 

@@ -36,6 +36,7 @@ struct JobTerms {
   std::int32_t leader_ports = 0;  // reserved on the node with rank 0
   std::uint64_t program = 0;      // digest of program and arguments; 0 if not compared
   std::string command{};          // program and arguments, for display
+  bool mends = false;             // --restart=rank
   bool operator==(const JobTerms&) const = default;
 };
 
@@ -53,6 +54,13 @@ struct RoundId {
   std::uint64_t number = 0;  // 0 if there is no round
   NodeId coordinator = 0;    // the node that proposed it
   auto operator<=>(const RoundId&) const = default;
+};
+
+// The mends that a node has heard of, in all rounds.
+struct Mends {
+  std::uint64_t epoch = 0;    // the epoch of the last round or mend
+  std::int32_t restarts = 0;  // restarts used so far, mends included
+  bool operator==(const Mends&) const = default;
 };
 
 // The membership of an agreed or proposed round.

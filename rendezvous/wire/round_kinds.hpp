@@ -81,5 +81,13 @@ template <>
 inline constexpr FrameKind kKindOf<Judged>{29, "Judged", kMaxTextsBody};
 template <>
 inline constexpr FrameKind kKindOf<Waited>{30, "Waited", kMaxTextsBody};
+template <>
+inline constexpr FrameKind kKindOf<Lacking>{31, "Lacking"};
+template <>
+inline constexpr FrameKind kKindOf<Mended>{32, "Mended"};
+template <>
+inline constexpr FrameKind kKindOf<Mend>{33, "Mend"};
+template <>
+inline constexpr FrameKind kKindOf<NoMend>{34, "NoMend"};
 
 }  // namespace muster

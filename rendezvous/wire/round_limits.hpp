@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions start with this magic and the version. This format never changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 9;
+inline constexpr std::uint16_t kRoundVersion = 10;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // After the preamble, the connecting side sends its proofs and the job ID in plaintext, and the
@@ -51,6 +51,9 @@ inline constexpr std::size_t kMaxVerdictBytes = 65536;
 // Limit on the number of wait sums in one message. This number fits into a frame even with the
 // longest names.
 inline constexpr std::size_t kMaxWaitSums = 2048;
+
+// Limit on the number of ranks of one node that are replaced together.
+inline constexpr std::size_t kMaxMendRanks = 1024;
 
 // Limit on the number of nodes in a round.
 inline constexpr std::size_t kMaxMembers = 65536;

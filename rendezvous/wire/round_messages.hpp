@@ -4,6 +4,7 @@
 
 #include "rendezvous/wire/coordinator_messages.hpp"
 #include "rendezvous/wire/inquiry_messages.hpp"
+#include "rendezvous/wire/mend_messages.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 #include "rendezvous/wire/round_info.hpp"
 #include "rendezvous/wire/vouch_messages.hpp"
@@ -42,6 +43,10 @@ using RoundMessage = std::variant<Hello,
                                   Look,
                                   Looked,
                                   Judged,
-                                  Waited>;
+                                  Waited,
+                                  Lacking,
+                                  Mended,
+                                  Mend,
+                                  NoMend>;
 
 }  // namespace muster

@@ -31,6 +31,18 @@ void fields(A& a, Of<A, JobTerms>& m) {
   a.number(m.leader_ports, 0, kMaxLeaderPorts);
   a.number(m.program);
   a.text(m.command);
+  a.flag(m.mends);
+}
+
+template <class A>
+void fields(A& a, Of<A, Mends>& m) {
+  a.number(m.epoch);
+  a.number(m.restarts, 0, INT32_MAX);
+}
+
+template <class A>
+void fields(A& a, Of<A, std::int32_t>& m) {
+  a.number(m, 0, INT32_MAX);
 }
 
 template <class A>

@@ -15,6 +15,7 @@ import numpy as np
 import support
 from cases import eventually
 from muster import elastic
+from ports import free_port
 from support import DEADLINE, MUSTER, environment, say
 
 RANKS = 3
@@ -119,7 +120,7 @@ def nesting_worker():
         child.wait()
 
 
-class Elastic(support.FolderCase):
+class ElasticCase(support.FolderCase):
     def job(self, name, *options, **variables):
         args = [MUSTER, f"--nproc-per-node={RANKS}", "--restart=rank", *options, __file__, name]
         return subprocess.Popen(args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -139,6 +140,30 @@ class Elastic(support.FolderCase):
                  for line in path.read_text().splitlines()]
         return [line for line in lines if line["event"] == name]
 
+    def last_step(self):
+        return max(int(path.suffix[1:]) for path in pathlib.Path(self.folder).glob("[0-9].*"))
+
+    def wait_for_step(self, job, step):
+        """Returns when all ranks have completed it."""
+        files = [pathlib.Path(self.folder, f"{rank}.{step}") for rank in range(RANKS)]
+        eventually(lambda: all(file.exists() for file in files) or job.poll() is not None,
+                   f"step {step}")
+        self.assertIsNone(job.poll())
+
+    @staticmethod
+    def agent(job):
+        return int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
+
+    def descriptors(self, job):
+        return len(os.listdir(f"/proc/{self.agent(job)}/fd"))
+
+    def workers(self, job):
+        agent = self.agent(job)
+        text = pathlib.Path(f"/proc/{agent}/task/{agent}/children").read_text()
+        return [int(pid) for pid in text.split()]
+
+
+class Elastic(ElasticCase):
     def test_each_rank_can_be_replaced(self):
         for rank in range(RANKS):
             with self.subTest(rank=rank):
@@ -189,28 +214,6 @@ class Elastic(support.FolderCase):
         self.assertNotIn("restarting all workers", err, f"seed {seed}")
         self.check_results(out, steps=steps)
 
-    def last_step(self):
-        return max(int(path.suffix[1:]) for path in pathlib.Path(self.folder).glob("[0-9].*"))
-
-    def wait_for_step(self, job, step):
-        """Returns when all ranks have completed it."""
-        files = [pathlib.Path(self.folder, f"{rank}.{step}") for rank in range(RANKS)]
-        eventually(lambda: all(file.exists() for file in files) or job.poll() is not None,
-                   f"step {step}")
-        self.assertIsNone(job.poll())
-
-    @staticmethod
-    def agent(job):
-        return int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
-
-    def descriptors(self, job):
-        return len(os.listdir(f"/proc/{self.agent(job)}/fd"))
-
-    def workers(self, job):
-        agent = self.agent(job)
-        text = pathlib.Path(f"/proc/{agent}/task/{agent}/children").read_text()
-        return [int(pid) for pid in text.split()]
-
     def test_what_left_the_group_of_a_dead_rank_is_killed(self):
         out, _ = self.end(self.job("leaving_worker", "--max-restarts=1", PLAN="1:1:20", SLOW="1"))
         self.check_results(out)
@@ -238,6 +241,77 @@ class Elastic(support.FolderCase):
         os.mkfifo(os.path.join(self.folder, "fifo"))
         _, err = self.end(self.job("finished_worker", "--max-restarts=1"))
         self.assertIn("cannot replace only failed ranks: rank 0 has finished", err)
+
+
+class SeveralNodes(ElasticCase):
+    """Ranks 0 and 1 on node 0, which leads and has the job's store, rank 2 on node 1."""
+
+    def nodes(self, name, *options, **variables):
+        endpoint = f"localhost:{free_port()}"
+        out = []
+        for number, ranks in enumerate((2, 1)):
+            args = [MUSTER, "--nnodes=2", f"--nproc-per-node={ranks}", f"--node-rank={number}",
+                    "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--restart=rank",
+                    *options, __file__, name]
+            state = f"{self.folder}/state{number}"
+            out.append(subprocess.Popen(
+                args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(FOLDER=self.folder, XDG_STATE_HOME=state, **variables)))
+        return out
+
+    def end_all(self, nodes):
+        ends = [self.end(node) for node in nodes]
+        return "".join(out for out, _ in ends), [err for _, err in ends]
+
+    def test_a_rank_of_each_node_can_be_replaced(self):
+        for rank in range(RANKS):
+            with self.subTest(rank=rank):
+                nodes = self.nodes("elastic_worker", "--max-restarts=1", PLAN=f"{rank}:1:20")
+                out, errs = self.end_all(nodes)
+                self.check_results(out)
+                for err in errs:
+                    self.assertRegex(err, rf"muster: warning: rank {rank} on '.*' killed by "
+                                          rf"SIGKILL; replacing rank {rank}: restart 1 of 1\n$")
+
+    def test_ranks_of_both_nodes_die_at_once_and_a_replacement_dies(self):
+        plan = "0:1:20 2:1:20 2:3:25 2:2:25"
+        out, errs = self.end_all(self.nodes("elastic_worker", "--max-restarts=4", PLAN=plan))
+        self.check_results(out)
+        self.assertNotIn("restarting all workers", "".join(errs))
+
+    def test_ranks_that_are_killed_at_any_time(self):
+        seed = random.randrange(2**32)
+        chance = random.Random(seed)
+        kills, steps = 12, 1000
+        nodes = self.nodes("elastic_worker", f"--max-restarts={kills}", SLOW="1", STEPS=str(steps))
+        self.wait_for_step(nodes[0], 1)
+        for _ in range(kills):
+            os.kill(chance.choice([pid for node in nodes for pid in self.workers(node)]),
+                    signal.SIGKILL)
+            self.wait_for_step(nodes[0], self.last_step() + 2)
+        out, errs = self.end_all(nodes)
+        for err in errs:
+            self.assertEqual(err.count("replacing rank"), kills, f"seed {seed}\n{err}")
+            self.assertNotIn("restarting all workers", err, f"seed {seed}")
+        self.check_results(out, steps=steps)
+
+    def test_workers_that_do_not_use_elastic_are_restarted_together(self):
+        _, errs = self.end_all(self.nodes("plain_worker", "--max-restarts=1"))
+        self.assertIn("cannot replace only failed ranks: rank 0 has not entered muster.elastic.run",
+                      errs[0])
+        self.assertIn("restarting all workers: restart 1 of 1", errs[0])
+
+    def test_a_lost_node_ends_the_mend(self):
+        """Its agent dies while its rank has not been replaced."""
+        nodes = self.nodes("elastic_worker", "--max-restarts=3", "--nnodes=1:2", SLOW="1")
+        self.wait_for_step(nodes[0], 1)
+        worker, = self.workers(nodes[1])
+        os.kill(worker, signal.SIGKILL)
+        os.kill(self.agent(nodes[1]), signal.SIGKILL)
+        out, err = self.end(nodes[0])
+        nodes[1].communicate(timeout=DEADLINE)
+        self.assertEqual([line.split()[1] for line in out.splitlines()], ["0", "0"], out + err)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: muster-sim [--seeds COUNT] [--first SEED] [--seed SEED] [--trace] [--all-marks]\n"
-    "                  [--nodes N [--level A|B] [--hangs] [--waits] [--reboots]\n"
+    "                  [--nodes N [--level A|B] [--hangs] [--waits] [--mends] [--reboots]\n"
     "                  [--keep-going] [--scale | --mutate RULE]]\n";
 
 struct Options {
@@ -86,6 +86,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.command.hangs = true;
     } else if (word == "--waits") {
       options.command.waits = true;
+    } else if (word == "--mends") {
+      options.command.mends = true;
     } else if (word == "--reboots") {
       options.command.reboots = true;
     } else if (word == "--scale") {

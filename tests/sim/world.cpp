@@ -93,6 +93,13 @@ SwarmOptions swarm_options(Random& random) {
     options.elastic_percent = random.chance(80) ? 100 : 97;
     options.max_restarts = static_cast<int>(random.between(1, 12));
   }
+  // A separate sequence, so that other seeds stay the same as before.
+  Random apart = random;
+  Random of_mends(apart.next() ^ 0x3e4d);
+  if (options.shared && of_mends.chance(50)) {
+    options.elastic_percent = of_mends.chance(80) ? 100 : 97;
+    options.max_restarts = static_cast<int>(of_mends.between(1, 12));
+  }
   return options;
 }
 

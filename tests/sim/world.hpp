@@ -101,7 +101,9 @@ class World final : public WorkerSite,
   void tell_gone() override;
   void report_failure(const WorkerFailure& failure) override;
 
-  void ask_mend(const AskMend& /*ask*/) override {}
+  void ask_mend(const AskMend& ask) override;
+  void tell_ready(std::uint64_t epoch) override;
+  void end_mend(const std::string& reason) override;
 
   void report_success() override {}
 
@@ -132,6 +134,7 @@ class World final : public WorkerSite,
   void plan_faults();
   void plan_shared_faults();
   void run_shared_round();
+  void run_shared_mend(int number, const std::vector<int>& local_ranks, int attempt);
   void resume_workers();
   void close_job(Outcome outcome);
   void others_say(Duration delay, const std::string& name, const SupervisorEvent& event);
@@ -159,7 +162,7 @@ class World final : public WorkerSite,
   int attempts_closed_ = 0;
   std::uint64_t epoch_ = 0;    // grows with each round and mend
   std::uint64_t step_ = 0;     // of the workers
-  int failures_reported_ = 0;  // shared: first failures of an attempt
+  int failures_reported_ = 0;  // shared: first failures of an attempt, and mends
   bool awaiting_ = false;      // shared: the next round may begin
   bool leaving_ = false;
   bool closed_ = false;  // shared: the other nodes have closed the job

@@ -87,8 +87,75 @@ void World::run_shared_round() {
   if (random_.chance(options_.round_error_percent)) {
     round.specs = failure(Errc::system, "simulated: no folder");
   }
+  ++epoch_;
+  resume_workers();
   supervisor_->run_round(std::move(round));
   check();
+}
+
+// The other nodes grant it, refuse it, or form another round.
+void World::ask_mend(const AskMend& ask) {
+  trace(fmt::format("ask mend={} of {} workers", ask.number, ask.local_ranks.size()));
+  const Duration delay = milliseconds(random_.between(0, options_.quick ? 10 : 2'000));
+  if (random_.chance(5)) {
+    ++options_.regroups;
+    others_say(delay, "regroup", RegroupNotice{"simulated"});
+  } else if (random_.chance(10)) {
+    const int attempt = attempts_;
+    scheduler_.after(delay, [this, attempt, number = ask.number] {
+      if (!finished_ && !closed_ && attempt == attempts_ && !awaiting_) {
+        deliver("mend refused", MendRefused{number, random_.chance(50) ? "simulated" : ""});
+      }
+    });
+  } else if (++failures_reported_ <= options_.max_restarts) {
+    const int attempt = attempts_;
+    scheduler_.after(delay, [this, attempt, number = ask.number, ranks = ask.local_ranks] {
+      run_shared_mend(number, ranks, attempt);
+    });
+  } else {
+    scheduler_.after(delay, [this] { close_job(Outcome::failed); });
+  }
+}
+
+// Without `local_ranks`, workers on other nodes are replaced.
+void World::run_shared_mend(int number, const std::vector<int>& local_ranks, int attempt) {
+  if (finished_ || closed_ || awaiting_ || attempt != attempts_) {
+    return;
+  }
+  trace(fmt::format("mend={} of {} workers here", number, local_ranks.size()));
+  MendToRun mend{number, ++epoch_, {}};
+  const auto all = specs();
+  for (const int local_rank : local_ranks) {
+    mend.specs.push_back(all.at(static_cast<std::size_t>(local_rank)));
+    mend.specs.back().replacement = 1;
+  }
+  resume_workers();
+  supervisor_->run_mend(std::move(mend));
+  check();
+}
+
+// Only now can the other nodes replace workers.
+void World::tell_ready(std::uint64_t epoch) {
+  trace(fmt::format("ready epoch={}", epoch));
+  if (epoch != epoch_) {
+    complain("the node is ready in an epoch that is over");
+  }
+  if (random_.chance(70)) {
+    const Duration late = options_.quick ? milliseconds(1'000) : milliseconds(1'000'000);
+    const Duration base = random_.chance(20) ? late : Duration{};  // while workers finish
+    scheduler_.after(base + milliseconds(random_.between(0, options_.quick ? 200 : 200'000)),
+                     [this, attempt = attempts_] {
+                       if (++failures_reported_ <= options_.max_restarts) {
+                         run_shared_mend(0, {}, attempt);
+                       }
+                     });
+  }
+}
+
+void World::end_mend(const std::string& reason) {
+  trace("end mend: " + reason);
+  ++options_.regroups;
+  others_say(milliseconds(random_.between(0, 500)), "regroup", RegroupNotice{reason});
 }
 
 void World::tell_gone() {

@@ -100,11 +100,11 @@ struct WorkerToldEvent {
   std::string data;  // JSON
 };
 
-// In a single-node job, workers are restarted because this one failed.
+// Workers are restarted because this one failed: all workers of a single-node job, or `replaced`.
 struct RestartDecided {
   int rank = 0;
-  int local_rank = 0;
-  pid_t pid = 0;          // 0 if the worker could not be started
+  int local_rank = 0;     // -1 if it is on another node
+  pid_t pid = 0;          // 0 if the worker could not be started, or in a multi-node job
   int restart = 0;        // the number of this restart, from 1
   int restarts_left = 0;  // after this restart
   std::string text = {};  // describes to the user how the worker exited
@@ -113,10 +113,10 @@ struct RestartDecided {
   std::vector<int> replaced = {};
 };
 
-// --restart=rank: all ranks of the round work again.
+// --restart=rank: all ranks on this node work again.
 struct Mended {
-  std::vector<int> ranks;  // the replaced ranks
-  double seconds = 0;      // since the failure was detected
+  std::vector<int> ranks;  // the replaced ranks on this node
+  double seconds = 0;      // since the failure was detected, or since this node was told of it
 };
 
 // The round stops and a new one forms.

@@ -5,10 +5,10 @@
 #pragma once
 
 #include "agent/events/job_event.hpp"
-#include "agent/rounds/repeated_mends.hpp"
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
 #include "base/plural.hpp"
+#include "rendezvous/round/leader/repeated_mends.hpp"
 #include "rendezvous/round/restart_policy.hpp"
 
 #include <cstdint>
@@ -74,7 +74,9 @@ class LocalRounds final : public RoundSource {
 
   // A mend counts as a restart. It ends in a restart of all workers if mends do not help.
   void ask_mend(const AskMend& ask) override {
-    if (const std::string why = repeats_.note(ask, site_.last_step()); !why.empty()) {
+    const WorkerFailure& cause = ask.cause;
+    const std::string why = repeats_.note(cause.rank, cause.out_of_memory, site_.last_step());
+    if (!why.empty()) {
       user_.handle(MendRefused{ask.number, why});
       return;
     }
@@ -97,6 +99,12 @@ class LocalRounds final : public RoundSource {
     mend->number = ask.number;
     user_.run_mend(std::move(*mend));
   }
+
+  // There is no other node that must know.
+  void tell_ready(std::uint64_t /*epoch*/) override {}
+
+  // The restart that the mend was granted is used for all workers.
+  void end_mend(const std::string& /*reason*/) override {}
 
   // There is no other node to wait for.
   void report_success() override { user_.handle(RoundClosed{}); }

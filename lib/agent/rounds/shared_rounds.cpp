@@ -164,6 +164,7 @@ RoundToRun SharedRounds::plan(const RunRound& run, event::MembershipChange chang
     events_.tell(event::RoundBegun{Assignment{}, true, {}, {}});
     return out;
   }
+  current_ = *assignment;
   out.rank_first = assignment->rank_first;
   out.others = assignment->world_size - assignment->local_world_size;
   out.specs = run_folder_.prepare_round(*assignment);

@@ -24,6 +24,8 @@
 
 #include <asio/io_context.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,8 +75,15 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void tell_gone() override;
   void report_failure(const WorkerFailure& failure) override;
 
-  // Not requested: --restart=rank is refused for several nodes.
-  void ask_mend(const AskMend& /*ask*/) override {}
+  // --restart=rank: shared_mends.cpp.
+  void ask_mend(const AskMend& ask) override;
+  void tell_ready(std::uint64_t epoch) override;
+  void end_mend(const std::string& reason) override;
+
+  // Returns the highest step that a local worker has reported; call before the first round.
+  void use_steps(std::function<std::optional<std::uint64_t>()> last_step) {
+    last_step_ = std::move(last_step);
+  }
 
   // Does nothing yet: the other nodes are notified of the success only once no process remains.
   void report_success() override {}
@@ -86,6 +95,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // NodeOwner
   void run_round(const RunRound& run) override;
+  void run_mend(const RunMend& run) override;
+  void refuse_mend(const RefuseMend& refused) override;
   void stop_workers(const StopWorkers& stop) override;
   void fence_workers(const std::string& reason) override;
   void lease_until(TimePoint when) override;
@@ -117,6 +128,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   [[nodiscard]] Result<void> open_proxy(RunRound& run);
   [[nodiscard]] RoundToRun plan(const RunRound& run, event::MembershipChange change);
   void begin_waiting();
+  [[nodiscard]] Result<MendToRun> mend_to_run(const RunMend& run);
+  void tell_mend(const RunMend& run);
 
   asio::io_context& loop_;
   const AgentSetup& setup_;
@@ -133,7 +146,9 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   SocketWitness witness_;
   std::unique_ptr<StoreServer> store_;
   std::unique_ptr<StoreProxy> proxy_;
-  RoundPtr round_;  // the workers' current round, or else their last round
+  RoundPtr round_;      // the workers' current round, or else their last round
+  Assignment current_;  // of round_; its epoch is that of the last mend
+  std::function<std::optional<std::uint64_t>()> last_step_ = [] { return std::nullopt; };
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
   bool overslept_ = false;  // the guard detected before us that the lease had expired

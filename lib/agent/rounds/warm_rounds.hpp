@@ -82,6 +82,10 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
 
   void ask_mend(const AskMend& ask) override { rounds_.ask_mend(ask); }
 
+  void tell_ready(std::uint64_t epoch) override { rounds_.tell_ready(epoch); }
+
+  void end_mend(const std::string& reason) override { rounds_.end_mend(reason); }
+
   void report_success() override { rounds_.report_success(); }
 
   void report_finished() override { rounds_.report_finished(); }

@@ -28,7 +28,7 @@ struct RoundToRun {
 // A mend that was decided: the processes that replace failed workers, under a new epoch. The
 // round's other workers continue to run.
 struct MendToRun {
-  int number = 0;  // that of the request
+  int number = 0;  // that of the request; 0 if workers on other nodes are replaced
   std::uint64_t epoch = 0;
   std::vector<ProcessSpec> specs;
 };
@@ -39,7 +39,7 @@ class RoundUser {
   virtual ~RoundUser() = default;
   // Starts a round that was requested.
   virtual void run_round(RoundToRun round) = 0;
-  // Starts a mend that was requested.
+  // Starts a mend that was requested, or one of other nodes.
   virtual void run_mend(MendToRun mend) = 0;
   // Accepts RegroupNotice, Fenced, RoundClosed or MendRefused.
   virtual void handle(const SupervisorEvent& event) = 0;
@@ -64,6 +64,12 @@ class RoundSource {
   // Workers have failed and may be replaced one by one. Answered with a mend, with MendRefused
   // (then report_failure follows), or with the end of the job.
   virtual void ask_mend(const AskMend& ask) = 0;
+
+  // --restart=rank: all local workers have the job's state in this epoch. Called once per epoch.
+  virtual void tell_ready(std::uint64_t epoch) = 0;
+
+  // A mend was granted but cannot be completed. The workers are being stopped for another round.
+  virtual void end_mend(const std::string& reason) = 0;
 
   // All workers succeeded; the processes that they left behind are being killed.
   virtual void report_success() = 0;

@@ -142,6 +142,10 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           tell_drain(asked);
         } else if constexpr (std::is_same_v<Effect, AskMend>) {
           rounds_.ask_mend(asked);
+        } else if constexpr (std::is_same_v<Effect, TellReady>) {
+          rounds_.tell_ready(asked.epoch);
+        } else if constexpr (std::is_same_v<Effect, EndMend>) {
+          rounds_.end_mend(asked.reason);
         } else if constexpr (std::is_same_v<Effect, TellNoMend>) {
           site_.tell(event::Message{LogLevel::warning,
                                     "cannot replace only failed ranks: " + asked.reason});

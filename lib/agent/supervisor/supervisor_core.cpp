@@ -18,15 +18,7 @@ SupervisorCore::SupervisorCore(SupervisorSettings settings) : settings_(std::mov
   result_.max_restarts = settings_.max_restarts;
 }
 
-bool SupervisorCore::is_passed_on(int signo) {
-  return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
-}
-
 // -- joining ----------------------------------------------------------------------------------
-
-void SupervisorCore::open_first_round(Turn& turn) {
-  begin_round(turn);
-}
 
 void SupervisorCore::begin_round(Turn& turn) {
   state_ = SupervisorState::joining;
@@ -316,7 +308,7 @@ void SupervisorCore::kill_orphaned(Turn& turn) {
 
 void SupervisorCore::hurry(Turn& turn) {
   deadline_ = std::min(*deadline_, turn.now + kKillTimeout);
-  if (kill_all_at_) {
+  if (kill_all_at_ && (is_urgent() || !shm_manager_)) {
     kill_all_at_ =
         std::min(*kill_all_at_, turn.now + (is_urgent() ? kSelfExitTimeInHurry : kSelfExitTime));
   }

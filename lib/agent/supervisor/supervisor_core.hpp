@@ -66,7 +66,6 @@ class SupervisorCore {
 
   void ignore(Turn& turn);
   void impossible(Turn& turn);
-  void open_first_round(Turn& turn);
   void spawn_first(Turn& turn);
   void spawn_next(Turn& turn);
   void note_spawn_failure(Turn& turn);
@@ -128,8 +127,6 @@ class SupervisorCore {
   void close_attempt(Turn& turn, Duration timeout);
 
   void begin_round(Turn& turn);
-  // True if the signal never stops a job.
-  [[nodiscard]] static bool is_passed_on(int signo);
   bool relay(Turn& turn, const SignalReceived& signal);
   void note_interruption(Turn& turn, const SignalReceived& signal);
   [[nodiscard]] Duration console_timeout() const;
@@ -150,8 +147,11 @@ class SupervisorCore {
   // Replacing single workers: supervisor_mend.cpp.
   bool ask_to_mend(Turn& turn);
   [[nodiscard]] std::string mend_obstacle() const;
+  [[nodiscard]] bool holds_state() const;
   [[nodiscard]] bool is_lost(int local_rank) const;
   void note_mend_formed(Turn& turn);
+  void join_mend(Turn& turn, std::uint64_t epoch);
+  void begin_mending(Turn& turn);
   void note_mend_refused(Turn& turn);
   void start_replacements(Turn& turn);
   void note_replaced(Turn& turn);
@@ -192,7 +192,7 @@ class SupervisorCore {
   std::optional<int> early_;           // the worker whose failure was recorded while it was dying
   TimePoint dying_until_{};            // deadline for the kernel to free the memory
   std::optional<Outcome> closed_;      // the job's outcome for this node
-  Mend mend_;
+  MendState mend_;
   JobResult result_;
   std::vector<WorkerFailure> failures_before_;  // failures of the last attempt, kept between rounds
 };

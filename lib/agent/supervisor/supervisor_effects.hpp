@@ -6,13 +6,15 @@
 #include "base/time.hpp"
 #include "process/values/process_runner.hpp"
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace muster {
 
-// The next six effects go to the round source, which documents them.
+// The next six effects, AskMend, TellReady and EndMend go to the round source, which documents
+// them.
 struct AwaitRound {
   int attempt = 0;  // counts the starts of the local workers, from 0
 };
@@ -44,6 +46,17 @@ struct AskMend {
   int number = 0;
   WorkerFailure cause;
   std::vector<int> local_ranks;
+  bool holds_state = false;  // another local worker has the job's state
+};
+
+// All local workers have the job's state in this epoch.
+struct TellReady {
+  std::uint64_t epoch = 0;
+};
+
+// The current mend cannot be completed: all workers of the job restart.
+struct EndMend {
+  std::string reason;
 };
 
 // Prints why all workers are restarted, although only failed ones should be.
@@ -136,6 +149,8 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       CloseAttempt,
                                       Finish,
                                       AskMend,
+                                      TellReady,
+                                      EndMend,
                                       TellNoMend,
                                       KillTree,
                                       CloseFailures,

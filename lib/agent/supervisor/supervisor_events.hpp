@@ -75,7 +75,8 @@ struct LinkLost {};  // the guard died
 struct Tick {};  // next_deadline() has passed
 
 // Answers to AskMend (supervisor_mend.cpp). `number` is the number of the request; a later request
-// replaces an earlier one. The mend's workers use this epoch.
+// replaces an earlier one. The round's workers use this epoch from now on. If the number is 0, only
+// workers on other nodes are replaced.
 struct MendFormed {
   int number = 0;
   std::uint64_t epoch = 0;

@@ -125,7 +125,8 @@ constexpr std::array<Rule, 24> kRules{{
      }},
     {"mending, although no rank has the job's state",
      [](const Facts& f) {
-       return f.state != State::mending || std::ranges::any_of(f.holders, [&](int rank) {
+       return f.state != State::mending || f.others > 0 ||
+              std::ranges::any_of(f.holders, [&](int rank) {
                 return f.live.contains(rank) && !f.missing.contains(rank);
               });
      }},

@@ -22,14 +22,19 @@ bool SupervisorCore::is_lost(int local_rank) const {
              result_.failures.end();
 }
 
+// True if another local worker has the job's state. A replacement that is still starting does not
+// have it yet.
+bool SupervisorCore::holds_state() const {
+  return std::ranges::any_of(mend_.holders, [&](int local_rank) { return !is_lost(local_rank); });
+}
+
 // Empty if the failed workers can be replaced. A replacement receives the job's state from another
 // worker, so each remaining worker must be able to survive a mend, and one of them must have the
-// state. A replacement that is still starting does not have the state yet.
+// state. The round source knows whether a worker on another node has it.
 std::string SupervisorCore::mend_obstacle() const {
   if (spawned_ < result_.nproc) {
     return "not all workers were started";
   }
-  bool any_state = false;
   for (int local_rank = 0; local_rank < result_.nproc; ++local_rank) {
     if (is_lost(local_rank)) {
       continue;
@@ -38,13 +43,11 @@ std::string SupervisorCore::mend_obstacle() const {
     if (!live_.contains(local_rank)) {
       return fmt::format("rank {} has finished", rank);
     }
-    const bool has_state = mend_.holders.contains(local_rank);
-    if (!has_state && !mend_.unready.contains(local_rank)) {
+    if (!mend_.holders.contains(local_rank) && !mend_.unready.contains(local_rank)) {
       return fmt::format("rank {} has not entered muster.elastic.run", rank);
     }
-    any_state = any_state || has_state;
   }
-  return any_state ? "" : "no remaining rank has the job's state";
+  return holds_state() || others_ > 0 ? "" : "no remaining rank has the job's state";
 }
 
 // False if all workers must be restarted.
@@ -55,7 +58,7 @@ bool SupervisorCore::ask_to_mend(Turn& turn) {
     turn.out.emplace_back(TellNoMend{std::move(obstacle)});
     return false;
   }
-  AskMend ask{++mend_.asked, {}, {}};
+  AskMend ask{++mend_.asked, {}, {}, holds_state()};
   ask.cause = result_.failures.at(root_cause(result_.failures, SIGTERM).value_or(0));
   ask.cause.run_time = std::max(failed_at_ - spawned_at_, Duration::zero());
   for (const WorkerFailure& failure : result_.failures) {
@@ -66,23 +69,55 @@ bool SupervisorCore::ask_to_mend(Turn& turn) {
     mend_.holders.erase(failure.local_rank);
   }
   ask.local_ranks.assign(mend_.missing.begin(), mend_.missing.end());
-  for (int local_rank = 0; local_rank < result_.nproc; ++local_rank) {
-    mend_.unready.insert(local_rank);
-  }
-  state_ = SupervisorState::mending;
+  mend_.granted = false;
   mend_.epoch.reset();
   awaits_signal_ = false;
-  deadline_ = turn.now + kMendTimeout;
+  begin_mending(turn);
   turn.out.emplace_back(std::move(ask));
   return true;
 }
 
+void SupervisorCore::begin_mending(Turn& turn) {
+  for (int local_rank = 0; local_rank < result_.nproc; ++local_rank) {
+    mend_.unready.insert(local_rank);
+  }
+  state_ = SupervisorState::mending;
+  deadline_ = turn.now + kMendTimeout;
+}
+
 void SupervisorCore::note_mend_formed(Turn& turn) {
   const auto& formed = std::get<MendFormed>(turn.event);
-  if (formed.number == mend_.asked) {
+  if (formed.number == 0) {
+    join_mend(turn, formed.epoch);
+  } else if (formed.number == mend_.asked) {
+    mend_.granted = true;
     mend_.epoch = formed.epoch;
     start_replacements(turn);
   }
+}
+
+// Workers on other nodes are being replaced. A failure that is held here, because it may be the
+// consequence of a failure there, now needs a replacement, too.
+void SupervisorCore::join_mend(Turn& turn, std::uint64_t epoch) {
+  if (state_ == SupervisorState::mending) {
+    begin_mending(turn);
+    mend_.epoch = mend_.missing.empty() || mend_.granted ? std::optional(epoch) : std::nullopt;
+    return;
+  }
+  if (!result_.failures.empty()) {
+    MUSTER_MARK("a mend of other nodes meets a failure that is held");
+    decide_after_failure(turn);
+    return;
+  }
+  if (std::string obstacle = mend_obstacle(); !obstacle.empty()) {
+    MUSTER_MARK("a mend of other nodes meets an obstacle");
+    fall_back(turn, std::move(obstacle));
+    return;
+  }
+  MUSTER_MARK("workers on other nodes are replaced");
+  failed_at_ = turn.now;
+  begin_mending(turn);
+  mend_.epoch = epoch;
 }
 
 void SupervisorCore::note_mend_refused(Turn& turn) {
@@ -90,7 +125,9 @@ void SupervisorCore::note_mend_refused(Turn& turn) {
   if (refused.number == mend_.asked) {
     MUSTER_MARK("the round source refuses a mend");
     mend_.end();
-    turn.out.emplace_back(TellNoMend{refused.reason});
+    if (!refused.reason.empty()) {
+      turn.out.emplace_back(TellNoMend{refused.reason});
+    }
     report_failures(turn);
     stop_workers(turn, Why::regroup, SIGTERM);
   }
@@ -100,7 +137,7 @@ void SupervisorCore::note_mend_refused(Turn& turn) {
 // ports.
 void SupervisorCore::start_replacements(Turn& turn) {
   const auto lives = [&](int local_rank) { return live_.contains(local_rank); };
-  if (state_ != SupervisorState::mending || !mend_.epoch || mend_.missing.empty() ||
+  if (state_ != SupervisorState::mending || !mend_.granted || mend_.missing.empty() ||
       std::ranges::any_of(mend_.missing, lives)) {
     return;
   }
@@ -120,9 +157,11 @@ void SupervisorCore::note_replaced(Turn& turn) {
 }
 
 void SupervisorCore::note_ready(Turn& turn) {
-  const int local_rank = std::get<WorkerReady>(turn.event).local_rank;
-  if (live_.contains(local_rank)) {
-    mend_.holders.insert(local_rank);
+  const auto& ready = std::get<WorkerReady>(turn.event);
+  const bool is_news =
+      live_.contains(ready.local_rank) && mend_.holders.insert(ready.local_rank).second;
+  if (is_news && settings_.restart_by_rank && std::cmp_equal(mend_.holders.size(), result_.nproc)) {
+    turn.out.emplace_back(TellReady{ready.epoch});
   }
 }
 
@@ -143,6 +182,7 @@ void SupervisorCore::note_resumed(Turn& turn) {
   deadline_.reset();
   mend_.end();
   turn.out.emplace_back(std::move(mended));
+  turn.out.emplace_back(TellReady{ready.epoch});
 }
 
 void SupervisorCore::end_late_mend(Turn& turn) {
@@ -158,7 +198,11 @@ void SupervisorCore::end_late_mend(Turn& turn) {
 // The restart that the mend was granted is used for all workers.
 void SupervisorCore::fall_back(Turn& turn, std::string reason) {
   MUSTER_MARK("a mend ends in a restart of all workers");
+  if (!mend_.granted) {
+    report_failures(turn);  // no mend has counted them
+  }
   mend_.end();
+  turn.out.emplace_back(EndMend{reason});
   turn.out.emplace_back(TellNoMend{std::move(reason)});
   stop_workers(turn, Why::regroup, SIGTERM);
 }

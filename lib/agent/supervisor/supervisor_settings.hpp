@@ -4,6 +4,7 @@
 
 #include "base/time.hpp"
 
+#include <csignal>
 #include <optional>
 #include <set>
 
@@ -64,5 +65,10 @@ struct SupervisorSettings {
   std::optional<TimePoint> job_ends;
   Duration console_timeout_between = kConsoleTimeoutBetween;
 };
+
+// True if the signal is only for the workers and never stops a job.
+[[nodiscard]] constexpr bool is_passed_on(int signo) {
+  return signo == SIGUSR1 || signo == SIGUSR2 || signo == SIGTSTP || signo == SIGCONT;
+}
 
 }  // namespace muster

@@ -29,9 +29,10 @@ enum class ClearPhase { settling, finishing, asked };
 enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
 
 // The replacement of failed workers (supervisor_mend.cpp). Sets of local ranks.
-struct Mend {
+struct MendState {
   int asked = 0;                       // number of the last AskMend
-  std::optional<std::uint64_t> epoch;  // the last AskMend was answered with this epoch
+  bool granted = false;                // the last AskMend was answered with a mend
+  std::optional<std::uint64_t> epoch;  // of the last mend, unless a request was made after it
   std::set<int> holders;               // live workers that have the job's state
   std::set<int> missing;               // workers to be replaced
   std::set<int> replaced;              // workers that this mend replaces or has replaced
@@ -39,6 +40,7 @@ struct Mend {
 
   // The mend is complete, or all workers restart.
   void end() {
+    granted = false;
     epoch.reset();
     missing.clear();
     replaced.clear();

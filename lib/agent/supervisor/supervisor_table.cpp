@@ -25,7 +25,7 @@ struct SupervisorCore::Table {
   // clang-format off
   static constexpr std::array<Row, kStates> kCells{{
       {{  // joining
-          &Core::open_first_round,    // Started
+          &Core::begin_round,         // Started
           &Core::spawn_first,         // RoundFormed
           &Core::ignore,              // RegroupNotice
           &Core::impossible,          // WorkerSpawned
@@ -59,7 +59,7 @@ struct SupervisorCore::Table {
           &Core::stop_closed,         // RoundClosed
           &Core::note_dying,          // WorkerFailure
           &Core::ignore,              // LeftoversSeen
-          &Core::impossible,          // MendFormed
+          &Core::note_mend_formed,    // MendFormed
           &Core::impossible,          // MendRefused
           &Core::note_ready}},        // WorkerReady
       {{  // mending

@@ -379,6 +379,7 @@ void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& 
   reason_.clear();
   pages_.clear();
   pages_.resize(static_cast<std::size_t>(here.local_world_size));
+  rank_first_ = here.rank_first;
   channel::Effects effects;
   core_.begin_round(steady_now(), round, effects);
   perform(effects);
@@ -388,11 +389,13 @@ void WorkerChannel::begin_mend(const JobEvent& event, const event::RestartDecide
   if (restart.replaced.empty()) {
     return;
   }
-  std::vector<int> local_ranks;
+  std::vector<int> local_ranks;  // the other ranks are on other nodes
   for (const int rank : restart.replaced) {
-    const int local_rank = rank - restart.rank + restart.local_rank;
-    local_ranks.push_back(local_rank);
-    pages_.at(static_cast<std::size_t>(local_rank)).reset();
+    const int local_rank = rank - rank_first_;
+    if (local_rank >= 0 && std::cmp_less(local_rank, pages_.size())) {
+      local_ranks.push_back(local_rank);
+      pages_[static_cast<std::size_t>(local_rank)].reset();
+    }
   }
   reason_.clear();
   channel::Effects effects;

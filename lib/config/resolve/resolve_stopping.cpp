@@ -26,9 +26,6 @@ Result<void> resolve_restarts(const Resolution& r) {
     return r.layers.refuse(OptionId::restart,
                            "needs --max-restarts=N: each replacement counts as a restart");
   }
-  if (r.config().restart_by_rank && many_nodes(r.config())) {
-    return r.layers.refuse(OptionId::restart, "is available only in single-node jobs");
-  }
   return {};
 }
 

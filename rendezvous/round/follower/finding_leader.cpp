@@ -261,6 +261,7 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.waited = has_waited && now >= quiet_at_;
   hello.running = work_ == Work::running || work_ == Work::ending;
   hello.inherits = inherits_;
+  hello.mends = mends_;
   hello.addresses = settings_.addresses;
   return hello;
 }

@@ -76,6 +76,8 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
     released(now, *redirect, out);
   } else if (const auto* refuse = std::get_if<Refuse>(&message)) {
     refused(*refuse, out);
+  } else {
+    take_mend_message(message, out);
   }
 }
 
@@ -187,6 +189,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   replaced_.reset();
   failures_.clear();
   details_.clear();
+  begin_mends();
   gone_.begin_round();
   // Start also grants a lease, and our Accept counts as the request for it.
   gone_.note_grant(accept_sent_, coordinator_.id);
@@ -252,6 +255,10 @@ void LinkCore::take(TimePoint now, const NodeEvent& event, NodeEffects& out) {
     finish(now, out);
   } else if (const auto* asked = std::get_if<LeaveAsked>(&event)) {
     leave(now, *asked, out);
+  } else if (const auto* lacks = std::get_if<LackingHere>(&event)) {
+    lack(now, *lacks, out);
+  } else if (const auto* ready = std::get_if<MendedHere>(&event)) {
+    mended(ready->epoch, out);
   }
 }
 
@@ -343,6 +350,7 @@ void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
   for (const Details& details : details_) {
     send(details, out);
   }
+  tell_mends(now, out);
   if (work_ == Work::none) {
     send(Ready{lost_touch_}, out);
   } else if (work_ == Work::finished) {

@@ -166,6 +166,16 @@ class LinkCore {
   void finish(TimePoint now, NodeEffects& out);
   void leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out);
   void tell_work(TimePoint now, NodeEffects& out);
+
+  // --restart=rank (mends.cpp)
+  void begin_mends();
+  void lack(TimePoint now, const LackingHere& lacks, NodeEffects& out);
+  void send_lacking(TimePoint now, NodeEffects& out) const;
+  void mended(std::uint64_t epoch, NodeEffects& out);
+  void tell_mends(TimePoint now, NodeEffects& out) const;
+  void take_mend_message(const RoundMessage& message, NodeEffects& out);
+  void take_mend(const Mend& mend, NodeEffects& out);
+  void take_no_mend(const NoMend& refused, NodeEffects& out);
   void stop_workers(const Regroup& why, NodeEffects& out);
   void send(RoundMessage message, NodeEffects& out) const;
   void send_beat(TimePoint now, NodeEffects& out);
@@ -197,7 +207,10 @@ class LinkCore {
   std::string leave_reason_;
   // Failures in the started round. They are resent after each Welcome.
   std::vector<WorkerFailedHere> failures_;
-  std::vector<Details> details_;  // details of failures_
+  std::vector<Details> details_;        // details of failures_
+  Mends mends_;                         // the last mend that we have heard of, in all rounds
+  std::optional<LackingHere> lacking_;  // our request for a mend, until it is answered
+  std::uint64_t mended_ = 0;            // the last epoch that we reported with Mended
 
   // following
   NodeInfo coordinator_;

@@ -419,6 +419,7 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
   failures_.clear();
   failed_ranks_.clear();
   details_.clear();
+  begin_mends();
   verdict_by_.reset();
   newcomer_since_.reset();
   roll_call_.reset();

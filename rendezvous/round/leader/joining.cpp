@@ -64,6 +64,10 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
   if (theirs.max_restarts != ours.max_restarts) {
     return differ("--max-restarts", ours.max_restarts, theirs.max_restarts);
   }
+  if (theirs.mends != ours.mends) {
+    const auto name = [](bool mends) { return mends ? "rank" : "group"; };
+    return differ("--restart", name(ours.mends), name(theirs.mends));
+  }
   if (theirs.leader_ports != ours.leader_ports) {
     return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
   }
@@ -229,6 +233,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     send(link, ShowRounds{}, out);
   }
   recount(node);
+  learn_mends(hello.mends);
   resume(now, node, hello, out);
 }
 
@@ -272,6 +277,7 @@ void RoundCore::resume(TimePoint now, Node& node, const Hello& hello, NodeEffect
         return;
       }
       set_state(node, finished_.contains(node.info.id) ? State::finished : State::running);
+      send_mend(node, hello.mends, out);
       return;
     case Phase::stopping:
       if (is_in_base(node.info.id)) {

@@ -130,6 +130,10 @@ void RoundCore::receive(TimePoint now, LinkId link, const RoundMessage& message,
     note_finish(now, *node, *finished, out);
   } else if (const auto* leave = std::get_if<Leave>(&message)) {
     note_leave(now, *node, *leave, out);
+  } else if (const auto* lacking = std::get_if<Lacking>(&message)) {
+    note_lacking(now, *node, *lacking, out);
+  } else if (const auto* mended = std::get_if<Mended>(&message)) {
+    note_mended(*node, *mended);
   } else if (const auto* rounds = std::get_if<Rounds>(&message)) {
     take_rounds(now, *node, *rounds, out);
   }

@@ -5,6 +5,7 @@
 // forming.cpp, running.cpp.
 #pragma once
 
+#include "rendezvous/round/leader/mends_of_round.hpp"
 #include "rendezvous/round/leader/quorum.hpp"
 #include "rendezvous/round/leader/roster.hpp"
 #include "rendezvous/round/node_events.hpp"
@@ -223,6 +224,19 @@ class RoundCore {
   void note_finish(TimePoint now, Node& node, const Finished& finished, NodeEffects& out);
   void note_leave(TimePoint now, Node& node, const Leave& leave, NodeEffects& out);
   void welcome_newcomers(TimePoint now, NodeEffects& out);
+
+  // --restart=rank (mending.cpp)
+  void begin_mends();
+  void learn_mends(const Mends& theirs);
+  void send_mend(const Node& node, const Mends& known, NodeEffects& out) const;
+  void note_lacking(TimePoint now, Node& node, const Lacking& lacking, NodeEffects& out);
+  void note_mended(const Node& node, const Mended& mended);
+  [[nodiscard]] std::string mend_obstacle(const Node& node, const Lacking& lacking);
+  void grant_mend(Node& node, const Lacking& lacking, const std::string& reason, NodeEffects& out);
+  [[nodiscard]] Mend mend_of(const Node& node,
+                             const Lacking& lacking,
+                             const std::string& reason) const;
+
   void judge(TimePoint now, NodeEffects& out);
   [[nodiscard]] bool everybody_heard() const;
   [[nodiscard]] const Failure& root() const;
@@ -277,6 +291,8 @@ class RoundCore {
   std::optional<TimePoint> verdict_by_;
   std::string verdict_;
   std::optional<Close> close_;
+  MendsOfRound mends_;
+  Mend mend_;  // the last one of the running round; before the first, only round and epoch
   RestartPolicy policy_;
   std::int32_t restart_count_ = 0;
   std::string store_addr_;

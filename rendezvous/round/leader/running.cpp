@@ -79,6 +79,12 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
     return;
   }
   set_state(node, State::finished);
+  if (mends_.unready.contains(id)) {
+    MUSTER_MARK("a node finishes before it has heard of a mend");
+    mends_.failed = true;
+    regroup(now, {fmt::format("node '{}' has finished", node.info.name)}, false, out);
+    return;
+  }
   if (finished_.size() == base_->members.size()) {
     Close ending;
     ending.succeeded = true;
@@ -179,7 +185,9 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   }
   // After a membership change, the failures may be consequences of a loss. Such failures do not
   // reduce the restart budget.
-  if (!membership_changed_ && !failures_.empty()) {
+  if (!membership_changed_ && mends_.failed) {
+    ++restart_count_;  // policy_ has counted the mend
+  } else if (!membership_changed_ && !failures_.empty()) {
     const Failed& first = root().message;
     const RestartDecision decision = policy_.decide(first);
     if (!decision.restart) {

@@ -54,7 +54,7 @@ def round_of(*nodes):
 
 def terms(job):
     return (text(job) + name("c10d") + i32(2) + i32(3) + i32(3) + name("0.1.0") + i32(0) + u64(0)
-            + text("train"))
+            + text("train") + u8(0))
 
 
 def offer():
@@ -65,13 +65,18 @@ def inheritance():
     return u64(0) + round_id((0, 0)) + u32(0) + u8(0)
 
 
+def mends(epoch=0):
+    return u64(epoch) + i32(0)
+
+
 def client():
     return name("10.77.0.3") + u16(4711) + name("10.77.0.1") + u16(4712)
 
 
 def hello(job, purpose=JOIN, number=NODE, coordinates=0, quorum=0, rank=-1):
     return frame(1, u8(purpose) + terms(job) + node(number, rank=rank) + round_id() + round_id()
-                 + u64(0) + u8(0) + u8(0) + u8(coordinates) + u8(quorum) + inheritance() + u32(0))
+                 + u64(0) + u8(0) + u8(0) + u8(coordinates) + u8(quorum) + inheritance() + mends()
+                 + u32(0))
 
 
 def forged(job, number=NODE):
@@ -115,6 +120,12 @@ def forged(job, number=NODE):
         "Looked": frame(28, round_id() + u64(1) + blob(b"")),
         "Judged": frame(29, round_id() + u64(1) + blob(b"")),
         "Waited": frame(30, round_id() + i64(0) + u32(0)),
+        "Lacking": frame(31, round_id() + u64(1) + u32(1) + i32(0) + u8(1) + u8(0) + u8(0) + u64(0)
+                         + failed + text("")),
+        "Mended": frame(32, round_id() + u64(1)),
+        "Mend": frame(33, round_id() + mends(2**63) + u64(number) + u64(1) + u32(1) + i32(0)
+                      + i32(0) + text("x")),
+        "NoMend": frame(34, round_id() + u64(1) + text("x")),
     }
 
 

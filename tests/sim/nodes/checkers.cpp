@@ -52,6 +52,16 @@ void Checkers::ran(NodeId node, const RunRound& run, const Known& known, Virtual
   last_[node] = round.id;
 }
 
+void Checkers::mended(RoundId round, const RunMend& run) {
+  const auto [known, is_new] = mends_.try_emplace({round, run.mends.epoch}, run.ranks);
+  if (!is_new && run.number == 0 && known->second != run.ranks) {
+    complain("two nodes were told different mends of one epoch");
+  }
+  if (run.mends.epoch <= round.number) {
+    complain("the epoch of a mend is not after that of its round");
+  }
+}
+
 void Checkers::check_new(const Round& round, const Known& known) {
   const RoundId remembered = known.remembered;
   if (round.id.number <= remembered.number) {
@@ -101,7 +111,7 @@ void Checkers::check_budget(const Round& round, const Record& before) {
       *before.first_loss < *before.first_failure) {
     complain("a membership change was charged as a restart");
   }
-  if (used == 0 && before.first_failure && options_.calm_network) {
+  if (used == 0 && before.first_failure && options_.calm_network && !options_.mends) {
     complain("a restart was not counted");
   }
 }

@@ -39,6 +39,9 @@ class Checkers {
   // A node was told to run a round.
   void ran(NodeId node, const RunRound& run, const Known& known, VirtualTime now);
 
+  // A node was told to run a mend of the round.
+  void mended(RoundId round, const RunMend& run);
+
   // Workers of a round start or stop running on a node.
   void runs(RoundId round);
   void runs_no_more(RoundId round);
@@ -80,6 +83,9 @@ class Checkers {
   const NodesOptions& options_;
   std::map<RoundId, Record> rounds_;
   std::map<RoundId, std::uint16_t> stores_;
+  // The ranks of each mend. Epochs grow in a round, and on each node. Two leaders may use the same
+  // epoch in different rounds, if only lost nodes have heard of the first one.
+  std::map<std::pair<RoundId, std::uint64_t>, std::vector<std::int32_t>> mends_;
   std::map<NodeId, RoundId> last_;  // last round of each node that ever ran
   std::map<NodeId, VirtualTime> gone_;
   std::vector<std::pair<RoundId, std::uint32_t>> running_;

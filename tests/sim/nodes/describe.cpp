@@ -165,6 +165,25 @@ struct MessageText {
   std::string operator()(const Waited& m) const {
     return fmt::format("Waited in {}: {} sums", sim::words_of(m.round), m.sums.size());
   }
+
+  std::string operator()(const Lacking& m) const {
+    return fmt::format("Lacking {} {} in {} {}",
+                       m.number,
+                       fmt::join(m.ranks, ","),
+                       sim::words_of(m.round),
+                       m.obstacle);
+  }
+
+  std::string operator()(const Mended& m) const { return fmt::format("Mended {}", m.epoch); }
+
+  std::string operator()(const Mend& m) const {
+    return fmt::format(
+        "Mend {} of {} for {}", m.mends.epoch, sim::words_of(m.round), fmt::join(m.ranks, ","));
+  }
+
+  std::string operator()(const NoMend& m) const {
+    return fmt::format("NoMend {} {}", m.number, m.reason);
+  }
 };
 
 struct EventText {
@@ -236,6 +255,12 @@ struct EventText {
 
   std::string operator()(const JudgedHere& e) const { return "judged: " + e.message.verdict; }
 
+  std::string operator()(const LackingHere& e) const {
+    return fmt::format("lacking {} {}", e.message.number, e.message.obstacle);
+  }
+
+  std::string operator()(const MendedHere& e) const { return fmt::format("in epoch {}", e.epoch); }
+
   std::string operator()(const WaitedHere& e) const {
     return fmt::format("waited: {} sums", e.message.sums.size());
   }
@@ -246,6 +271,14 @@ struct EventText {
 };
 
 struct EffectText {
+  std::string operator()(const RunMend& e) const {
+    return fmt::format("mend {} request={}", e.mends.epoch, e.number);
+  }
+
+  std::string operator()(const RefuseMend& e) const {
+    return fmt::format("mend refused {}: {}", e.number, e.reason);
+  }
+
   std::string operator()(const OpenLink& e) const {
     return fmt::format("dial {} {}:{}", e.link, e.host, e.port);
   }

@@ -53,6 +53,7 @@ enum class Kind : std::uint8_t {
   owner_found,  // an agent has determined the owner of a connection
   stalls,       // an agent's hang limit expires without progress
   looked,       // the agent has inspected its workers
+  entry_due,    // the workers enter the epoch of a round or mend
   waits_due,    // the agent reports its workers' wait times
   // the world
   start_place,

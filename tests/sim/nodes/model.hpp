@@ -28,6 +28,12 @@ struct Workers {
   RoundPtr round;
   std::int32_t group_rank = 0;
   VirtualTime since{};
+  // --mends: the node's rank
+  std::uint64_t epoch = 0;     // of the round, or of the last mend
+  std::uint64_t entered = 0;   // the epoch in which the rank works
+  VirtualTime enters_at{};     // when it enters the epoch
+  std::uint64_t requests = 0;  // for a mend
+  std::uint64_t lacking = 0;   // the number of the open request; 0 if the rank lives
 };
 
 // orphaned: its guard has died.

@@ -37,6 +37,9 @@ NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
   options.bytes = command.bytes;
   options.hangs = command.hangs;
   options.waits = command.waits;
+  if (command.mends) {
+    use_mends(options);
+  }
   return run_nodes(options, random.next(), record);
 }
 
@@ -55,6 +58,7 @@ std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
                      command.bytes ? 'B' : 'A',
                      command.hangs ? " --hangs" : "",
                      command.waits ? " --waits" : "",
+                     command.mends ? " --mends" : "",
                      command.reboots ? " --reboots" : "");
 }
 

@@ -14,6 +14,7 @@ struct NodesCommand {
   bool bytes = false;    // level B
   bool hangs = false;    // some nodes see no progress, which starts inquiries
   bool waits = false;    // all nodes report how long their workers wait
+  bool mends = false;    // failed ranks are replaced while the others run
   bool reboots = false;  // machines lose power and return with their records
   bool trace = false;
   bool scale = false;       // measures instead of checking

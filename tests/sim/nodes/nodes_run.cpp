@@ -195,6 +195,9 @@ void Verdict::check_converged() {
     if (options_.waits && world_.checkers().problem().empty()) {
       world_.check_waits(*round);
     }
+    if (options_.mends && world_.checkers().problem().empty()) {
+      world_.check_mends(*round);
+    }
     converged_ = true;
     return;
   }

@@ -408,6 +408,7 @@ NodeSettings NodesWorld::settings(bool stranger) const {
   settings.terms.nodes_max = options_.max;
   settings.terms.max_restarts = options_.max_restarts + (stranger ? 1 : 0);
   settings.terms.version = "1";
+  settings.terms.mends = options_.mends;
   for (int i = 0; i < options_.endpoints && i < static_cast<int>(machines_.size()); ++i) {
     settings.endpoints.push_back(Endpoint{fmt::format("n{}", i), kEndpointPort});
   }

@@ -55,6 +55,8 @@ class NodesWorld final : public NetworkUser {
   void check_hang(const Round& round);
   // Checks that one node receives the wait times of all nodes.
   void check_waits(const Round& round);
+  // Checks that a failed rank is replaced.
+  void check_mends(const Round& round);
 
   // -- observable state --
   [[nodiscard]] VirtualTime now() const { return queue_.now(); }
@@ -99,6 +101,9 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool died_in_sight(const Round& round) const;
 
   void complain(const std::string& problem);
+
+  [[nodiscard]] const std::string& problem() const { return checkers_.problem(); }
+
   void note(std::string_view node, char letter, std::string_view text) const;
 
   void on_network(std::uint32_t agent, NodeEvent event) override;
@@ -168,12 +173,21 @@ class NodesWorld final : public NetworkUser {
   void tell_waits(std::uint32_t agent);
   void hear_waits(std::uint32_t agent, const HearWaits& heard);
 
+  // replacing ranks (world_mends.cpp)
+  void expect_entry(std::uint32_t agent);
+  void on_entry(std::uint32_t agent);
+  void lack(std::uint32_t agent, const Failed& cause);
+  void run_mend(std::uint32_t agent, const RunMend& run);
+  void refuse_mend(std::uint32_t agent, const RefuseMend& refused);
+
   // workers
   RoundPlan& plan_of(RoundId round, std::size_t members);
   void stop_workers(std::uint32_t agent, bool kill);
   void on_worker_fails(std::uint32_t agent);
   void on_workers_die(std::uint32_t agent, bool by_guard, bool finished);
   void on_noticed(std::uint32_t agent, int how, std::uint64_t generation);
+  [[nodiscard]] WorkerFailedHere failure_of(std::uint32_t agent, int exit_code);
+  void report_failure(std::uint32_t agent, int exit_code);
   void on_guard(std::uint32_t agent);
   void on_orphaned(std::uint32_t agent);
   void let_guard_run(std::uint32_t agent);

@@ -112,6 +112,14 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   return options;
 }
 
+void use_mends(NodesOptions& options) {
+  options.mends = true;
+  options.max_restarts = options.max_restarts > 0 ? 1000 : 0;
+  options.fails_at_start = false;
+  options.round_fails_percent = std::max(options.round_fails_percent, 70);
+  options.cascade_percent = std::min(options.cascade_percent, 30);
+}
+
 NodesOptions quiet_options(std::uint32_t nodes) {
   NodesOptions options;
   options.nodes = nodes;

@@ -81,11 +81,15 @@ struct NodesOptions {
   bool bytes = false;  // level B
   bool hangs = false;  // some nodes see no progress
   bool waits = false;  // all nodes report how long their workers wait
+  bool mends = false;  // failed ranks are replaced while the others run (--restart=rank)
   bool calm_network = false;
 
   [[nodiscard]] bool only_workers_fail() const;
   [[nodiscard]] std::string describe() const;
 };
+
+// Ranks fail often and are replaced.
+void use_mends(NodesOptions& options);
 
 [[nodiscard]] NodesOptions nodes_options(std::uint32_t nodes, Random& random);
 

@@ -66,6 +66,10 @@ struct Performer {
 
   void operator()(const RunRound& e) const { world.run_round(agent, e); }
 
+  void operator()(const RunMend& e) const { world.run_mend(agent, e); }
+
+  void operator()(const RefuseMend& e) const { world.refuse_mend(agent, e); }
+
   void operator()(const StopWorkers& /*e*/) const { world.stop_workers(agent, false); }
 
   void operator()(const LeaseUntil& e) const { world.lease_until(agent, e.when); }

@@ -51,6 +51,8 @@ void NodesWorld::handle_hang(const Happening& what, bool current) {
     to_agent(number, StalledHere{});
   } else if (what.kind == Kind::waits_due && current) {
     tell_waits(number);
+  } else if (what.kind == Kind::entry_due && current) {
+    on_entry(number);
   }
 }
 

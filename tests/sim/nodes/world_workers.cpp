@@ -24,6 +24,11 @@ constexpr int kKilled = 3;  // by the guard, while the agent was not looking
 
 constexpr std::size_t kCascadeMax = 8;
 
+constexpr int kKilledCode = 137;
+
+// --mends: how often the rank of a node fails in a round, on those nodes where it does.
+constexpr int kMendFailures = 3;
+
 }  // namespace
 
 RoundPlan& NodesWorld::plan_of(RoundId round, std::size_t members) {
@@ -72,12 +77,15 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   workers.round = run.round;
   workers.group_rank = run.group_rank;
   workers.since = queue_.now();
+  workers.epoch = run.round->id.number;
+  workers.entered = workers.requests = workers.lacking = 0;
   count(number, true);
   if (run.group_rank != 0) {
     expect_client(number);
   }
   expect_stalls(number);
   expect_waits(number);
+  expect_entry(number);
   if (agent.guard_at && !agent.guard_posted) {
     agent.guard_posted = true;
     queue_.at(*agent.guard_at, Happening{Kind::guard, 0, number, 0, nullptr, nullptr});
@@ -85,6 +93,12 @@ void NodesWorld::run_round(std::uint32_t number, const RunRound& run) {
   const RoundPlan& plan = plan_of(run.round->id, run.round->members.size());
   if (calm_) {
     return;
+  }
+  if (options_.mends && random_.chance(options_.round_fails_percent)) {
+    for (int i = 0; i < kMendFailures; ++i) {
+      queue_.after(between(Duration{}, options_.lease * 6),
+                   Happening{Kind::worker_fails, 0, number, workers.generation, nullptr, nullptr});
+    }
   }
   if (plan.failing == run.group_rank) {
     queue_.after(plan.fails_after,
@@ -171,7 +185,7 @@ void NodesWorld::stop_workers(std::uint32_t number, bool kill) {
 void NodesWorld::on_workers_die(std::uint32_t number, bool by_guard, bool finished) {
   Agent& agent = agents_[number];
   Workers& workers = agent.workers;
-  if (!workers.alive || (finished && workers.stopping)) {
+  if (!workers.alive || (finished && (workers.stopping || workers.lacking != 0))) {
     return;
   }
   workers.alive = false;
@@ -199,6 +213,30 @@ void NodesWorld::on_workers_die(std::uint32_t number, bool by_guard, bool finish
                          nullptr});
 }
 
+WorkerFailedHere NodesWorld::failure_of(std::uint32_t number, int exit_code) {
+  const Agent& agent = agents_[number];
+  const Workers& workers = agent.workers;
+  WorkerFailedHere failed;
+  failed.message.round = workers.round->id;
+  failed.message.rank = workers.group_rank;
+  failed.message.exit_code = exit_code;
+  failed.message.run_time = queue_.now() - workers.since;
+  failed.message.permanent = plan_of(workers.round->id, 1).permanent;
+  failed.message.exited = exit_code != kKilledCode;
+  failed.message.text = fmt::format("exited with code {}", exit_code);
+  failed.seen_at = machines_[agent.machine].clock.local(queue_.now());
+  return failed;
+}
+
+void NodesWorld::report_failure(std::uint32_t number, int exit_code) {
+  WorkerFailedHere failed = failure_of(number, exit_code);
+  const Details details{failed.message.round, failed.message.rank, "the last lines"};
+  to_agent(number, std::move(failed));
+  if (random_.chance(70)) {
+    to_agent(number, details);
+  }
+}
+
 void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generation) {
   Agent& agent = agents_[number];
   const Workers& workers = agent.workers;
@@ -210,24 +248,15 @@ void NodesWorld::on_noticed(std::uint32_t number, int how, std::uint64_t generat
     return;
   }
   if (how == kFailed || (how == kKilled && random_.chance(50))) {
-    const TimePoint local = machines_[agent.machine].clock.local(queue_.now());
-    WorkerFailedHere failed;
-    failed.message.round = workers.round->id;
-    failed.message.rank = workers.group_rank;
-    failed.message.exit_code = how == kKilled            ? 137
-                               : options_.fails_at_start ? 1
-                               : random_.chance(30)      ? 1
-                                                         : static_cast<int>(random_.between(1, 99));
-    failed.message.run_time = queue_.now() - workers.since;
-    failed.message.permanent = plan_of(workers.round->id, 1).permanent;
-    failed.message.exited = how != kKilled;
-    failed.message.text = fmt::format("exited with code {}", failed.message.exit_code);
-    failed.seen_at = local;
-    const Details details{failed.message.round, failed.message.rank, "the last lines"};
-    to_agent(number, std::move(failed));
-    if (random_.chance(70)) {
-      to_agent(number, details);
+    const int exit_code = how == kKilled            ? kKilledCode
+                          : options_.fails_at_start ? 1
+                          : random_.chance(30)      ? 1
+                                                    : static_cast<int>(random_.between(1, 99));
+    if (options_.mends && how == kFailed && !workers.stopping) {
+      lack(number, failure_of(number, exit_code).message);
+      return;
     }
+    report_failure(number, exit_code);
   }
   if (how != kFailed) {
     to_agent(number, WorkersGone{});

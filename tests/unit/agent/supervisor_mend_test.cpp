@@ -213,3 +213,79 @@ TEST_CASE("supervisor mend: a refused mend restarts all workers") {
   CHECK(bench.asked<WorkerFailure>() != nullptr);
   CHECK(bench.core.state() == State::stopping);
 }
+
+TEST_CASE("supervisor mend: this node reports once per epoch that all its workers are ready") {
+  Bench bench = shared_elastic();
+  REQUIRE(bench.asked<TellReady>() != nullptr);
+  CHECK(bench.asked<TellReady>()->epoch == 1);
+  bench.step(WorkerReady{1, 1});
+  CHECK(bench.asked<TellReady>() == nullptr);
+  bench.die(1, SIGKILL);
+  CHECK(bench.asked<AskMend>()->holds_state);
+  bench.step(MendFormed{1, 2});
+  replace(bench, 1, 201);
+  resume(bench, 2);
+  REQUIRE(bench.asked<TellReady>() != nullptr);
+  CHECK(bench.asked<TellReady>()->epoch == 2);
+}
+
+TEST_CASE("supervisor mend: workers on other nodes are replaced") {
+  Bench bench = shared_elastic();
+  bench.step(MendFormed{0, 5});
+  CHECK(bench.core.state() == State::mending);
+  CHECK(bench.asked<SpawnWorker>() == nullptr);
+  bench.now += 70ms;
+  resume(bench, 5);
+  CHECK(bench.core.state() == State::running);
+  REQUIRE(bench.asked<TellMended>() != nullptr);
+  CHECK(bench.asked<TellMended>()->local_ranks.empty());
+  CHECK(bench.asked<TellMended>()->time == 70ms);
+}
+
+TEST_CASE("supervisor mend: a mend of other nodes does not answer this node's request") {
+  Bench bench = shared_elastic();
+  bench.die(1, SIGKILL);
+  bench.step(MendFormed{0, 5});
+  CHECK(bench.asked<SpawnWorker>() == nullptr);
+  bench.step(MendFormed{1, 6});
+  replace(bench, 1, 201);
+  bench.step(MendFormed{0, 7});  // a replacement that has started continues
+  resume(bench, 6);
+  CHECK(bench.core.state() == State::mending);
+  resume(bench, 7);
+  CHECK(bench.core.state() == State::running);
+}
+
+TEST_CASE("supervisor mend: the last worker of a node is replaced if another node has the state") {
+  BenchSettings chosen = elastic_settings();
+  chosen.shared = true;
+  Bench bench{chosen};
+  bench.nproc = 1;
+  bench.others = 2;
+  bench.start();
+  bench.step(WorkerReady{0, 1});
+  bench.die(0, SIGKILL);
+  REQUIRE(bench.asked<AskMend>() != nullptr);
+  CHECK_FALSE(bench.asked<AskMend>()->holds_state);
+  bench.step(GroupsEmpty{});
+  bench.step(MendFormed{1, 2});
+  replace(bench, 0, 201);
+}
+
+TEST_CASE("supervisor mend: a node whose worker has finished ends a mend of other nodes") {
+  Bench bench = shared_elastic();
+  bench.exit(0, 0);
+  bench.step(MendFormed{0, 2});
+  REQUIRE(bench.asked<EndMend>() != nullptr);
+  CHECK(bench.asked<EndMend>()->reason == "rank 0 has finished");
+  CHECK(bench.asked<WorkerFailure>() == nullptr);
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("supervisor mend: a request without an answer counts as a failure when it ends") {
+  Bench bench = shared_elastic();
+  bench.die(1, SIGKILL);
+  bench.wait(kMendTimeout);
+  CHECK(bench.asked<EndMend>() != nullptr);
+  CHECK(bench.asked<WorkerFailure>() != nullptr);
+}

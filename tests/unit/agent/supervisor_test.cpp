@@ -79,6 +79,10 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     asked.push_back("failed " + describe_end(failure));
   }
 
+  void tell_ready(std::uint64_t /*epoch*/) override {}
+
+  void end_mend(const std::string& /*reason*/) override {}
+
   void ask_mend(const AskMend& ask) override {
     asked.push_back("mend " + std::to_string(ask.local_ranks.size()));
   }

@@ -41,6 +41,10 @@ class Bench final : public RoundSource, public WarmSite {
 
   void ask_mend(const AskMend& /*ask*/) override {}
 
+  void tell_ready(std::uint64_t /*epoch*/) override {}
+
+  void end_mend(const std::string& /*reason*/) override {}
+
   void report_success() override {}
 
   void report_finished() override {}

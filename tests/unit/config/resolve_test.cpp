@@ -212,16 +212,16 @@ TEST_CASE("resolve: --hang-timeout, --on-hang and --on-child-death") {
   }
 }
 
-TEST_CASE("resolve: --restart=rank needs restarts and a single node") {
+TEST_CASE("resolve: --restart=rank needs restarts") {
   CHECK_FALSE(config({}).restart_by_rank);
   CHECK(config({"--restart=rank", "--max-restarts=1"}).restart_by_rank);
   CHECK(error({"--restart=rank"}).contains("needs --max-restarts=N"));
-  CHECK(error({"--restart=rank",
-               "--max-restarts=1",
-               "--nnodes=2",
-               "--rdzv-backend=c10d",
-               "--rdzv-endpoint=head"})
-            .contains("is available only in single-node jobs"));
+  CHECK(config({"--restart=rank",
+                "--max-restarts=1",
+                "--nnodes=2",
+                "--rdzv-backend=c10d",
+                "--rdzv-endpoint=head"})
+            .restart_by_rank);
 }
 
 TEST_CASE("resolve: restarts and the grace period") {

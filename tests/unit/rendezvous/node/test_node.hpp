@@ -39,6 +39,10 @@ class TestNode : public NodeOwner {
     running = true;
   }
 
+  void run_mend(const RunMend& run) override { mend = run; }
+
+  void refuse_mend(const RefuseMend& /*refused*/) override {}
+
   void stop_workers(const StopWorkers& stop) override {
     why_stopped = stop.reason;
     workers_end();
@@ -102,6 +106,7 @@ class TestNode : public NodeOwner {
   int rounds = 0;
   bool running = false;
   std::optional<RunRound> round;
+  std::optional<RunMend> mend;
   std::string why_stopped;
   TimePoint lease{};
   std::vector<ShowRollCall> shown;

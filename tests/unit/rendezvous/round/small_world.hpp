@@ -36,6 +36,8 @@ struct SmallNode {
   bool judges = true;  // immediately answers "verdict <n>", n counted by the world
   std::vector<JudgeNow> judged;
   std::vector<HearWaits> waits;
+  std::vector<RunMend> mends;
+  std::vector<RefuseMend> refused_mends;
   std::vector<std::string> verdicts;
   std::optional<Memory> record;  // its last record
   bool records_at_once = true;   // otherwise a test feeds RoundRecorded
@@ -284,6 +286,12 @@ class SmallWorld {
   }
 
   void perform(std::size_t from, const HearWaits& heard) { nodes[from].waits.push_back(heard); }
+
+  void perform(std::size_t from, const RunMend& run) { nodes[from].mends.push_back(run); }
+
+  void perform(std::size_t from, const RefuseMend& refused) {
+    nodes[from].refused_mends.push_back(refused);
+  }
 
   void perform(std::size_t from, const SayNode& asked) { nodes[from].said.push_back(asked.text); }
 

@@ -80,13 +80,13 @@ TEST_CASE("round codec: every message survives encoding and decoding, in any spl
 TEST_CASE(
     "round codec: no field is missing; a new field must be added to round_fields.hpp and here") {
   CHECK(field_count<NodeInfo>() == 7);
-  CHECK(field_count<JobTerms>() == 9);
+  CHECK(field_count<JobTerms>() == 10);
   CHECK(field_count<LeaderOffer>() == 3);
   CHECK(field_count<Round>() == 4);
   CHECK(field_count<Inheritance>() == 4);
   CHECK(field_count<Memory>() == 6);
   CHECK(field_count<Introduction>() == 2);
-  CHECK(field_count<Hello>() == 12);
+  CHECK(field_count<Hello>() == 13);
   CHECK(field_count<Rounds>() == 3);
   CHECK(field_count<Beat>() == 2);
   CHECK(field_count<Ready>() == 1);
@@ -119,6 +119,11 @@ TEST_CASE(
   CHECK(field_count<Judged>() == 3);
   CHECK(field_count<WaitSum>() == 7);
   CHECK(field_count<Waited>() == 3);
+  CHECK(field_count<Mends>() == 2);
+  CHECK(field_count<Lacking>() == 9);
+  CHECK(field_count<Mended>() == 2);
+  CHECK(field_count<Mend>() == 7);
+  CHECK(field_count<NoMend>() == 3);
 }
 
 TEST_CASE("round codec: every kind has its own number") {

@@ -104,10 +104,10 @@ TEST_CASE("round codec: the answer to an unknown version has a layout that never
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 99 of the node protocol is not supported here, only version 9: use the same "
+      "version 99 of the node protocol is not supported here, only version 10: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
-  append_int(expected, std::uint16_t{9});
+  append_int(expected, kRoundVersion);
   append_int(expected, static_cast<std::uint32_t>(3 + text.size()));
   append_int(expected, kRefuse);
   append_int(expected, std::uint8_t{2});
@@ -127,6 +127,6 @@ TEST_CASE("round codec: understands the Refuse of another version, and nothing e
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it uses version 99 of the node protocol, but this muster uses version 9: use the same "
+        "it uses version 99 of the node protocol, but this muster uses version 10: use the same "
         "muster on all nodes");
 }

@@ -39,7 +39,8 @@ inline JobTerms sample_terms() {
           .version = "0.1.0",
           .leader_ports = 2,
           .program = 0xfedcba9876543210,
-          .command = "train.py --lr=0.1"};
+          .command = "train.py --lr=0.1",
+          .mends = true};
 }
 
 inline LeaderOffer sample_offer() {
@@ -67,6 +68,7 @@ inline std::vector<RoundMessage> followers_samples() {
             .coordinates = true,
             .has_quorum = true,
             .inherits = sample_inheritance(),
+            .mends = {.epoch = 12, .restarts = 3},
             .addresses = {"10.0.0.9", "2001:db8::9"}},
       Rounds{.started = sample_round(9, 3),
              .accepted = sample_round(10, 2),
@@ -100,7 +102,17 @@ inline std::vector<RoundMessage> followers_samples() {
                        .waits = 7,
                        .waited = std::chrono::milliseconds(70)},
                       {.rank = 5, .group = ""}}},
-      Leave{.reason = "SIGTERM", .workers_gone = true}};
+      Leave{.reason = "SIGTERM", .workers_gone = true},
+      Lacking{.round = round,
+              .number = 7,
+              .ranks = {4, 5},
+              .holds_state = true,
+              .out_of_memory = true,
+              .tells_step = true,
+              .step = 1ULL << 40U,
+              .cause = {.round = round, .rank = 4, .text = "killed by SIGKILL"},
+              .obstacle = "rank 6 has finished"},
+      Mended{.round = round, .epoch = 1ULL << 40U}};
 }
 
 inline std::vector<RoundMessage> coordinators_samples() {
@@ -150,7 +162,15 @@ inline std::vector<RoundMessage> coordinators_samples() {
                   .sequence = 3,
                   .asked = 2,
                   .answer = VouchAnswer::out_of_touch,
-                  .node = "node1"}};
+                  .node = "node1"},
+          Mend{.round = round,
+               .mends = {.epoch = 12, .restarts = 3},
+               .asker = 77,
+               .number = 7,
+               .ranks = {4, 5},
+               .cause = 4,
+               .reason = "rank 4 on 'node1' killed by SIGKILL"},
+          NoMend{.round = round, .number = 7, .reason = "node 'node2' has finished"}};
 }
 
 inline std::vector<RoundMessage> all_samples() {

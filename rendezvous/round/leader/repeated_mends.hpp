@@ -4,8 +4,6 @@
 // also gives them a new state. Pure; value.
 #pragma once
 
-#include "agent/supervisor/supervisor_effects.hpp"
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,14 +19,15 @@ inline constexpr int kMemoryKillsOfRank = 2;
 
 class RepeatedMends {
  public:
-  // Call for each request. Returns the reason to restart all workers; empty if a mend may help.
-  [[nodiscard]] std::string note(const AskMend& ask, std::optional<std::uint64_t> step) {
+  // Call for each request. `rank`: the failed rank. `step`: the highest step that a rank has
+  // reported; none if no rank reports steps. Returns the reason to restart all workers; empty if a
+  // mend may help.
+  [[nodiscard]] std::string note(int rank, bool out_of_memory, std::optional<std::uint64_t> step) {
     without_step_ = asked_ && step == step_ ? without_step_ + 1 : 0;
     asked_ = true;
     step_ = step;
-    const WorkerFailure& cause = ask.cause;
-    if (cause.out_of_memory && ++memory_kills_[cause.local_rank] >= kMemoryKillsOfRank) {
-      return "rank " + std::to_string(cause.rank) + " ran out of memory " +
+    if (out_of_memory && ++memory_kills_[rank] >= kMemoryKillsOfRank) {
+      return "rank " + std::to_string(rank) + " ran out of memory " +
              std::to_string(kMemoryKillsOfRank) + " times";
     }
     if (without_step_ >= kMendsWithoutStep) {
@@ -42,7 +41,7 @@ class RepeatedMends {
   bool asked_ = false;
   std::optional<std::uint64_t> step_;
   int without_step_ = 0;
-  std::map<int, int> memory_kills_;  // by local rank
+  std::map<int, int> memory_kills_;  // by rank
 };
 
 }  // namespace muster

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a coordinator knows about the mends of the running round (mending.cpp). Value.
+#pragma once
+
+#include "rendezvous/round/leader/repeated_mends.hpp"
+#include "rendezvous/wire/round_info.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace muster {
+
+struct MendsOfRound {
+  std::set<NodeId> entered;                 // all of their ranks have entered muster.elastic.run
+  std::set<NodeId> holders;                 // a rank of theirs has the job's state
+  std::set<NodeId> unready;                 // not all of their ranks work in the current epoch
+  std::map<NodeId, std::uint64_t> granted;  // the number of each node's last granted request
+  std::optional<std::uint64_t> step;        // the highest step that a request has contained
+  RepeatedMends repeats;
+  bool failed = false;  // a mend ends in a restart of all workers
+};
+
+}  // namespace muster
