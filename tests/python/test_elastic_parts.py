@@ -179,6 +179,21 @@ class Sockets(unittest.TestCase):
                 server.accept()[0].close()
 
 
+    def test_a_number_that_belongs_to_another_file_now(self):
+        """The descriptors are listed before they are used."""
+        left, right = socket.socketpair()
+        with left, right, open(os.devnull, "rb") as file, socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            with socket.create_connection(server.getsockname()) as client, server.accept()[0]:
+                before = os.listdir("/proc/self/fd")
+                closed = max(map(int, before)) + 9
+                for fd in (file.fileno(), left.fileno(), client.fileno(), closed):
+                    _sockets._shut_down_one(fd, 1)
+                self.assertEqual(os.listdir("/proc/self/fd"), before)
+                client.send(b"x")
+
+
 class Alone(support.FolderCase):
     def test_the_function_runs_once(self):
         calls = []

@@ -37,9 +37,18 @@ def shut_down(wanted: Set[int]) -> None:
 
 
 def _shut_down_one(fd: int, inode: int) -> None:
-    """Works on a duplicate, because another thread may close the descriptor at any time."""
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as copy:
-        is_same = os.fstat(copy.fileno()).st_ino == inode
-        is_listening = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        if is_same and not is_listening and copy.family in (socket.AF_INET, socket.AF_INET6):
-            copy.shutdown(socket.SHUT_RDWR)
+    """Works on a duplicate, because another thread may close the descriptor at any time. The number
+    may then belong to another file, which must not be changed."""
+    with contextlib.suppress(OSError):
+        copy = os.dup(fd)
+        try:
+            connection = socket.socket(fileno=copy)
+        except OSError:  # not a socket, and the constructor did not close it
+            os.close(copy)
+            return
+        with connection:
+            is_same = os.fstat(copy).st_ino == inode
+            is_listening = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            is_network = connection.family in (socket.AF_INET, socket.AF_INET6)
+            if is_same and is_network and not is_listening:
+                connection.shutdown(socket.SHUT_RDWR)
