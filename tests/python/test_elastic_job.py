@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster --restart=rank with muster.elastic: ranks are killed, and the job computes what it would
 compute without the failures."""
-import json
 import os
 import pathlib
 import random
@@ -12,8 +11,10 @@ import threading
 
 import numpy as np
 
+import cases
 import support
 from cases import eventually
+from elastic_case import ElasticCase
 from muster import elastic
 from ports import free_port
 from support import DEADLINE, MUSTER, environment, say
@@ -108,6 +109,12 @@ def hanging_worker():
 
 
 @support.worker
+def twice_worker():
+    for _ in range(2):
+        elastic_worker()
+
+
+@support.worker
 def nesting_worker():
     """A child of rank 0 that survives has the RANK of the rank that dies, as in a nested job."""
     child = None
@@ -120,25 +127,9 @@ def nesting_worker():
         child.wait()
 
 
-class ElasticCase(support.FolderCase):
-    def job(self, name, *options, **variables):
-        args = [MUSTER, f"--nproc-per-node={RANKS}", "--restart=rank", *options, __file__, name]
-        return subprocess.Popen(args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE,
-                                env=environment(FOLDER=self.folder, **variables))
-
-    def end(self, job, code=0):
-        out, err = job.communicate(timeout=DEADLINE)
-        self.assertEqual(job.returncode, code, out + err)
-        return out, err
-
+class TrainCase(ElasticCase):
     def check_results(self, out, steps=STEPS):
         self.assertEqual(sorted(out.splitlines()), [f"{float(total(steps))} 0"] * RANKS)
-
-    def events(self, logs, name):
-        lines = [json.loads(line) for path in pathlib.Path(logs).rglob("events.jsonl")
-                 for line in path.read_text().splitlines()]
-        return [line for line in lines if line["event"] == name]
 
     def last_step(self):
         return max(int(path.suffix[1:]) for path in pathlib.Path(self.folder).glob("[0-9].*"))
@@ -150,20 +141,10 @@ class ElasticCase(support.FolderCase):
                    f"step {step}")
         self.assertIsNone(job.poll())
 
-    @staticmethod
-    def agent(job):
-        return int(pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()[0])
 
-    def descriptors(self, job):
-        return len(os.listdir(f"/proc/{self.agent(job)}/fd"))
+class Elastic(TrainCase):
+    ranks = RANKS
 
-    def workers(self, job):
-        agent = self.agent(job)
-        text = pathlib.Path(f"/proc/{agent}/task/{agent}/children").read_text()
-        return [int(pid) for pid in text.split()]
-
-
-class Elastic(ElasticCase):
     def test_each_rank_can_be_replaced(self):
         for rank in range(RANKS):
             with self.subTest(rank=rank):
@@ -237,13 +218,18 @@ class Elastic(ElasticCase):
                       err)
         self.assertIn("restarting all workers: restart 1 of 1", err)
 
+    def test_a_second_call_is_refused(self):
+        out, err = self.end(self.job("twice_worker", "--max-restarts=1", STEPS="3"), code=1)
+        self.assertGreaterEqual(len(out.splitlines()), RANKS)
+        self.assertIn("RuntimeError: cannot enter elastic.run again: this process has already", err)
+
     def test_a_rank_that_has_finished_cannot_come_back(self):
         os.mkfifo(os.path.join(self.folder, "fifo"))
         _, err = self.end(self.job("finished_worker", "--max-restarts=1"))
         self.assertIn("cannot replace only failed ranks: rank 0 has finished", err)
 
 
-class SeveralNodes(ElasticCase):
+class SeveralNodes(TrainCase):
     """Ranks 0 and 1 on node 0, which leads and has the job's store, rank 2 on node 1."""
 
     def nodes(self, name, *options, **variables):
@@ -254,8 +240,8 @@ class SeveralNodes(ElasticCase):
                     "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--restart=rank",
                     *options, __file__, name]
             state = f"{self.folder}/state{number}"
-            out.append(subprocess.Popen(
-                args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            out.append(cases.spawn(
+                self, args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment(FOLDER=self.folder, XDG_STATE_HOME=state, **variables)))
         return out

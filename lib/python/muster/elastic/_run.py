@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 from typing import Any, Callable, Optional, TypeVar, cast, overload
 
 from ._link import Link
-from ._news import AnyNews, LauncherGone, Members, open_news
+from ._news import AnyNews, LauncherGone, Members, NoNews, open_news
 from .state import State
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -15,6 +16,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # The error of a failed operation and the launcher's report of the lost rank race. A report that
 # arrives within this time after an exception explains the exception.
 NEWS_SECONDS = 3.0
+
+_calls = itertools.count()  # of decorated functions in this process, under muster
 
 
 @overload
@@ -45,18 +48,29 @@ def run(function: Optional[Function] = None, *, backend: Optional[str] = None) -
 
     An exception passes if muster reports no lost rank within 3 seconds. KeyboardInterrupt and
     SystemExit pass at once. Without muster, every exception passes at once. OSError: muster
-    rejects or closes this process's connection.
+    rejects or closes this process's connection. RuntimeError: muster started this process, and the
+    process has called a decorated function before.
     """
     def decorate(train: Function) -> Function:
         @functools.wraps(train)
         def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
             news = open_news()
             try:
+                _check_first_call(news)
                 return _Job(state, news, backend).run(lambda: train(state, *args, **kwargs))
             finally:
                 news.close()
         return cast(Function, wrapper)
     return decorate if function is None else decorate(function)
+
+
+def _check_first_call(news: AnyNews) -> None:
+    """A replacement starts with the first call, so the other ranks must be in the same call. The
+    ranks also find each other by the number of the round, which works only once in a round."""
+    if not isinstance(news, NoNews) and next(_calls) > 0:
+        raise RuntimeError("cannot enter elastic.run again: this process has already called a "
+                           "function that elastic.run decorates, and muster can replace ranks only "
+                           "in the first call. Combine the functions into one, and call it once.")
 
 
 class _Job:
