@@ -27,6 +27,7 @@ EXCEPTIONS = {
     ('lines', 'README.md'): 'what users see first: tables of figures and exit codes belong there',
     ('sleep', 'apps/muster-bench/measure/child.py'): 'foreign servers do not say that they are up',
     ('sleep', 'apps/muster-bench/ranks/crashing.py'): 'polls for what other ranks have noted',
+    ('sleep', 'apps/muster-bench/ranks/recovery.py'): 'a step has a fixed duration',
     ('sleep', 'tests/hangs/kinds.py'): 'a worker that hangs is its job',
     ('sleep', 'tests/hangs/torch_kinds.py'): 'a worker that hangs is its job',
     ('sleep', 'tests/hangs/slow.py'): 'a worker that is slow is its job',

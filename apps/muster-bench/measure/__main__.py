@@ -15,6 +15,7 @@ from .launch import measure_launch, measure_pump, measure_restart
 from .nodes import measure_crowds, measure_nodes, measure_scale
 from .peers import Peers
 from .ports import measure_ports
+from .recovery import measure_recovery
 from .report import save
 from .series import QUICK, Effort, say
 from .store import measure_store
@@ -22,10 +23,10 @@ from .tables import Report, markdown_of
 from .warm import measure_warm
 
 BLOCKS = {'launch': measure_launch, 'restart': measure_restart, 'warm': measure_warm,
-          'nodes': measure_nodes, 'hosts': measure_hosts, 'crowds': measure_crowds,
-          'scale': measure_scale, 'store': measure_store, 'collective': measure_collective,
-          'ddp': measure_ddp, 'pump': measure_pump, 'ports': measure_ports,
-          'insight': measure_insight}
+          'recovery': measure_recovery, 'nodes': measure_nodes, 'hosts': measure_hosts,
+          'crowds': measure_crowds, 'scale': measure_scale, 'store': measure_store,
+          'collective': measure_collective, 'ddp': measure_ddp, 'pump': measure_pump,
+          'ports': measure_ports, 'insight': measure_insight}
 REPEATING_S = 300  # do not repeat disturbed columns after this time
 
 

@@ -152,11 +152,24 @@ def insight_goals():
                100)
 
 
+def recovery_goals():
+    for row in (n.REPLACED_WARM, n.REPLACED_MUSTER):
+        yield Goal(f'SIGKILL → all ranks have completed a step, {row}: ms', 'recovery', row,
+                   'each kill', 100)
+        yield Goal(f'goodput with a kill every 2 s, {row}: %', 'recovery-goodput', row, 'whole run',
+                   90, at_most=False)
+    yield Goal('weights after kills, backend "muster": difference', 'recovery-weights',
+               n.REPLACED_MUSTER, 'largest difference', 0)
+    for column in ('1 MiB', '16 MiB', '256 MiB'):
+        yield Goal(f"commit of {column}: time over memcpy's", 'recovery-commit', n.COMMIT_TORCH,
+                   column, 1.1, n.COPY)
+
+
 def judge(report):
     """All goals whose tables are in the report. The report may contain only some blocks."""
     there = {table.id for table in report.tables}
     goals = (*launch_goals(), *warm_goals(), *node_goals(), *store_goals(), *collective_goals(),
-             *ddp_goals(), *insight_goals(), *other_goals())
+             *ddp_goals(), *insight_goals(), *recovery_goals(), *other_goals())
     return [goal.judged(report) for goal in goals if goal.table in there]
 
 

@@ -39,6 +39,8 @@ class Peers:
         self.ranks_gloo = Path(__file__).parents[1] / 'ranks/gloo.py'
         self.ranks_ddp = Path(__file__).parents[1] / 'ranks/torch_ddp.py'
         self.ranks_warm = Path(__file__).parents[1] / 'ranks/warm.py'
+        self.ranks_recovery = Path(__file__).parents[1] / 'ranks/recovery.py'
+        self.ranks_commit = Path(__file__).parents[1] / 'ranks/commit.py'
         self.ranks_transformers = Path(__file__).parents[1] / 'ranks/warm_transformers.py'
         self.ranks_lightning = Path(__file__).parents[1] / 'ranks/warm_lightning.py'
         self.simulator = program(self.build / 'tests/sim/muster-sim')

@@ -26,6 +26,7 @@ class Effort:
     port_jobs: int = 100_000
     watched: float = 10  # seconds for which a job is observed
     deaths: int = 40  # killed workers per job
+    kill_seconds: int = 600  # for which ranks of a job are killed
 
     def once(self):
         """The effort for figures that other programs do not affect."""
@@ -33,7 +34,7 @@ class Effort:
 
 
 QUICK = Effort(rounds=3, slow_rounds=1, repeats=0, seconds=0.1, storm=2_000, flood_mib=8,
-               port_jobs=10_000, watched=2, deaths=8)
+               port_jobs=10_000, watched=2, deaths=8, kill_seconds=60)
 
 
 @dataclass

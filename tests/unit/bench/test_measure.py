@@ -2,6 +2,7 @@
 """Tables, goals, rounds and notes of muster-bench: how measured figures are processed."""
 import csv
 import io
+import struct
 import tempfile
 import unittest
 from pathlib import Path
@@ -13,6 +14,8 @@ from measure.notes import members_of, recoveries_of
 from measure.report import markdown_of_report, save
 from measure.rounds import Rounds, parse_figures
 from measure.series import Contestant, Effort, run_column
+from measure.recovery import Run, difference
+from measure.step_log import Kill, Step, done_by, recovery_ms
 from measure.tables import Cell, Report, Table, csv_of, markdown_of, readable
 
 
@@ -201,6 +204,33 @@ class InTurn(unittest.TestCase):
                          'all_gather:f32:1073741824:1:1')
         self.assertEqual([size_name(size) for size in (4, 1024, 25 << 20, 1 << 30)],
                          ['4 B', '1 KiB', '25 MiB', '1 GiB'])
+
+
+class Recoveries(unittest.TestCase):
+    """Two ranks. Rank 1 is killed after step 8, and both repeat step 8."""
+    RANKS = [[Step(7, 10, 1), Step(8, 20, 1), Step(8, 2_000_050, 1), Step(9, 2_000_060, 1)],
+             [Step(7, 11, 2), Step(8, 21, 2), Step(8, 3_000_040, 3), Step(9, 3_000_070, 3)]]
+
+    def test_a_recovery_ends_when_the_slowest_rank_has_completed_the_step(self):
+        self.assertEqual(recovery_ms(self.RANKS, Kill(1, 2, 40)), 3.0)
+
+    def test_a_record_of_the_dying_process_is_no_recovery(self):
+        self.assertIsNone(recovery_ms(self.RANKS, Kill(1, 3, 40)))
+        self.assertEqual(recovery_ms(self.RANKS, Kill(1, 2, 20)), 3.00002)
+
+    def test_steps_that_only_one_rank_has_completed_do_not_count(self):
+        for time, steps in ((5, 0), (10, 0), (11, 7), (20, 7), (21, 8), (3_000_050, 8),
+                            (3_000_070, 9)):
+            self.assertEqual(done_by(self.RANKS, time), steps)
+
+    def test_weights_are_compared_in_the_last_common_step(self):
+        def run(*weights):
+            return Run(0, [], weights={500 * at: struct.pack('2f', *each)
+                                       for at, each in enumerate(weights)})
+        undisturbed = run((0, 0), (1, -4))
+        self.assertEqual(difference(run((9, 9), (1, -4), (5, 5)), undisturbed), 0)
+        self.assertEqual(difference(run((0, 0), (2, -4)), undisturbed), 250_000)
+        self.assertIsNone(difference(run(), undisturbed))
 
 
 class Whole(unittest.TestCase):
