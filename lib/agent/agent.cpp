@@ -175,7 +175,10 @@ class Agent final : public WorkerSite, public WarmSite {
   UserAdmission admission_{::geteuid()};        // decides which agents may connect
   UserAdmission store_admission_{::geteuid()};  // decides which workers may use the store
   JobSockets job_sockets_;
-  WorkerChannel channel_{loop_, events_, setup_.config.shutdown_timeout};
+  WorkerChannel channel_{loop_,
+                         events_,
+                         setup_.config.shutdown_timeout,
+                         setup_.config.restart_by_rank ? setup_.config.vault_memory : 0};
   PortWatch port_watch_{loop_, events_, [this] { return store_admission_.asked(); }};
   MpiWatch mpi_watch_{loop_, events_, setup_.config};
   LocalStore local_store_{loop_, setup_, folder_, events_};

@@ -13,6 +13,7 @@
 #include "platform/platform_plan.hpp"
 #include "trust/token_source.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -103,6 +104,7 @@ struct LaunchConfig {
 
   int max_restarts = 0;
   bool restart_by_rank = false;  // --restart=rank
+  std::size_t vault_memory = 0;  // bytes for the records of this node's workers
   int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
   std::string role = "default";
   std::vector<int> signals_to_handle;

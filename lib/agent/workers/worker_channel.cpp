@@ -28,6 +28,8 @@ constexpr std::size_t kReadBytes = std::size_t{16} * 1024;
 // buffer.
 constexpr int kDrainReads = 16;
 constexpr std::size_t kRandomDigits = 16;
+// So that the worker can report that its record does not fit.
+constexpr std::size_t kRecordBytesMin = 4096;
 // The pause after descriptors or memory are exhausted, so that other code can release some.
 constexpr Duration kAcceptAgain = std::chrono::seconds(1);
 
@@ -53,8 +55,16 @@ struct WorkerChannel::Guest {
   bool writing = false;
 };
 
-WorkerChannel::WorkerChannel(asio::io_context& loop, EventStream& events, Duration grace)
-    : loop_(loop), events_(events), grace_(grace), listener_(loop), accept_later_(loop) {}
+WorkerChannel::WorkerChannel(asio::io_context& loop,
+                             EventStream& events,
+                             Duration grace,
+                             std::size_t record_bytes)
+    : loop_(loop),
+      events_(events),
+      grace_(grace),
+      record_bytes_(record_bytes),
+      listener_(loop),
+      accept_later_(loop) {}
 
 WorkerChannel::~WorkerChannel() = default;
 
@@ -261,7 +271,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
 }
 
 // The reply always fits into the buffer of a new socket. If no page can be created (because of
-// limits), the worker reports its steps in frames.
+// limits), the worker reports its steps in frames. The memory for a record is sparse, so it costs
+// nothing until the worker writes to it.
 void WorkerChannel::greet(const channel::Greet& wanted) {
   Guest* const guest = find(wanted.connection);
   auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));
@@ -270,9 +281,14 @@ void WorkerChannel::greet(const channel::Greet& wanted) {
       page = std::move(*made);
     }
   }
+  auto& record = records_.at(static_cast<std::size_t>(wanted.local_rank));
+  if (!record && record_bytes_ > 0) {
+    const std::size_t share = std::max(kRecordBytesMin, record_bytes_ / records_.size());
+    record = channel::sealed_memory("muster-record", share).value_or(UniqueFd());
+  }
   const int fd = guest->socket.native_handle();
-  const int page_fd = page ? page->fd() : -1;
-  if (!page || !send_with_fds(fd, wanted.text, {&page_fd, 1})) {
+  const std::array<int, 2> fds{page ? page->fd() : -1, record.get()};
+  if (!page || !send_with_fds(fd, wanted.text, {fds.data(), record ? fds.size() : 1})) {
     static_cast<void>(
         ::send(fd, wanted.text.data(), wanted.text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   }
@@ -380,6 +396,8 @@ void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& 
   pages_.clear();
   pages_.resize(static_cast<std::size_t>(here.local_world_size));
   rank_first_ = here.rank_first;
+  records_.clear();
+  records_.resize(pages_.size());
   channel::Effects effects;
   core_.begin_round(steady_now(), round, effects);
   perform(effects);

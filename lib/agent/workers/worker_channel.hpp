@@ -16,6 +16,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,8 +34,12 @@ inline constexpr int kChannelAcceptsPerSecond = 1000;
 
 class WorkerChannel final : public EventSink {
  public:
-  // `grace`: the time between a stop request to the workers and SIGKILL.
-  WorkerChannel(asio::io_context& loop, EventStream& events, Duration grace);
+  // `grace`: the time between a stop request to the workers and SIGKILL. `record_bytes`: memory for
+  // the records of all workers on this node, which their replacements read; 0 for none.
+  WorkerChannel(asio::io_context& loop,
+                EventStream& events,
+                Duration grace,
+                std::size_t record_bytes = 0);
   ~WorkerChannel() override;
   WorkerChannel(const WorkerChannel&) = delete;
   WorkerChannel& operator=(const WorkerChannel&) = delete;
@@ -90,6 +95,7 @@ class WorkerChannel final : public EventSink {
   asio::io_context& loop_;
   EventStream& events_;
   Duration grace_;
+  std::size_t record_bytes_;
   std::string name_;
   asio::posix::stream_descriptor listener_;
   asio::steady_timer accept_later_;
@@ -100,6 +106,7 @@ class WorkerChannel final : public EventSink {
   channel::ConnectionId last_id_ = 0;
   std::vector<std::optional<channel::ProgressPage>> pages_;  // by local rank
   int rank_first_ = 0;                                       // the rank of local rank 0
+  std::vector<UniqueFd> records_;  // the same; they outlive a replaced worker, not the round
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
   std::string reason_;  // why this round is being stopped
 };

@@ -41,6 +41,8 @@ struct OptionTable {
        "restart all workers after a failure, up to N times", "N", "0"},
       {restart, "restart", 0, choice, stopping, 0,
        "rank: replace only failed workers", "WHAT", "group", "", "group|rank"},
+      {vault_memory, "vault-memory", 0, text, stopping, 0,
+       "memory for records of replaced workers", "SIZE", "64M"},
       {quick_failures, "quick-failures", 0, text, stopping, 0,
        "give up after N startup failures in a row", "N|off", "3"},
       {shutdown_timeout, "shutdown-timeout", 0, duration, stopping, kTorchrun | kPet,

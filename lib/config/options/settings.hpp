@@ -29,6 +29,7 @@ enum class OptionId {
   local_rank_arg,
   max_restarts,
   restart,
+  vault_memory,
   quick_failures,
   shutdown_timeout,
   signals_to_handle,

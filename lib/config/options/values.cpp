@@ -9,6 +9,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace muster {
@@ -54,6 +55,21 @@ std::optional<double> parse_python_float(std::string_view text) {
     return std::nullopt;
   }
   return number;
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  static constexpr std::string_view kUnits = "kmg";
+  std::string number = to_lower(trim(text));
+  const auto unit = number.empty() ? std::string_view::npos : kUnits.find(number.back());
+  if (unit != std::string_view::npos) {
+    number.pop_back();
+  }
+  const int shift = unit == std::string_view::npos ? 0 : 10 * (static_cast<int>(unit) + 1);
+  const auto count = parse_int(number);
+  if (!count || *count < 0 || *count > (std::numeric_limits<std::int64_t>::max() >> shift)) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(*count) << shift;
 }
 
 std::optional<bool> parse_number_flag(std::string_view text) {

@@ -17,6 +17,9 @@ namespace muster {
 // float(text), finite only.
 [[nodiscard]] std::optional<double> parse_python_float(std::string_view text);
 
+// A number of bytes, or a number with a unit: K, M or G (powers of 1024).
+[[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text);
+
 // A flag in a variable: bool(int(text)), as in torchrun's check_env.
 [[nodiscard]] std::optional<bool> parse_number_flag(std::string_view text);
 

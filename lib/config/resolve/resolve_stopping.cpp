@@ -14,6 +14,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+constexpr std::size_t kVaultMemoryMin = std::size_t{1} << 20U;
 
 Result<void> resolve_restarts(const Resolution& r) {
   const auto restarts = r.layers.integer(OptionId::max_restarts);
@@ -26,6 +27,15 @@ Result<void> resolve_restarts(const Resolution& r) {
     return r.layers.refuse(OptionId::restart,
                            "needs --max-restarts=N: each replacement counts as a restart");
   }
+  return {};
+}
+
+Result<void> resolve_vault(const Resolution& r) {
+  const auto bytes = parse_bytes(r.layers.text(OptionId::vault_memory));
+  if (!bytes || *bytes < kVaultMemoryMin) {
+    return r.layers.refuse(OptionId::vault_memory, "must be at least 1M, for example 256M or 1G");
+  }
+  r.config().vault_memory = *bytes;
   return {};
 }
 
@@ -137,6 +147,9 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (auto done = resolve_restarts(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_vault(r); !done) {
     return done;
   }
   if (auto done = resolve_timeout(r); !done) {

@@ -23,19 +23,26 @@ Result<ProgressWords*> map_words(int fd) {
 
 }  // namespace
 
-// Seal the size, because a worker that shrinks the file would crash us with SIGBUS. F_SEAL_SEAL
-// prevents a worker from adding a write seal.
-Result<ProgressPage> ProgressPage::make() {
-  UniqueFd fd(::memfd_create("muster-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd || ::ftruncate(fd.get(), kProgressPageBytes) != 0 ||
+// F_SEAL_SEAL prevents a worker from adding a write seal.
+Result<UniqueFd> sealed_memory(const char* name, std::size_t bytes) {
+  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return std::unexpected(system_error("cannot create a worker's progress page", errno));
+    return std::unexpected(system_error("cannot create memory that a worker shares", errno));
   }
-  const auto words = map_words(fd.get());
+  return fd;
+}
+
+Result<ProgressPage> ProgressPage::make() {
+  auto fd = sealed_memory("muster-progress", kProgressPageBytes);
+  if (!fd) {
+    return std::unexpected(fd.error());
+  }
+  const auto words = map_words(fd->get());
   if (!words) {
     return std::unexpected(words.error());
   }
-  return ProgressPage(std::move(fd), *words);
+  return ProgressPage(std::move(*fd), *words);
 }
 
 Result<ProgressPage> ProgressPage::map(UniqueFd fd) {

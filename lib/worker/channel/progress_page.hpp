@@ -25,6 +25,10 @@ struct ProgressWords {
 inline constexpr std::size_t kProgressPageBytes = 4096;
 static_assert(sizeof(ProgressWords) == 16 && std::atomic<std::uint64_t>::is_always_lock_free);
 
+// A memfd of this size. The size is sealed, because a worker that shrinks the file would crash
+// other processes that map it (SIGBUS). Error: system.
+[[nodiscard]] Result<UniqueFd> sealed_memory(const char* name, std::size_t bytes);
+
 class ProgressPage {
  public:
   // Called by the agent. Error: system.

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace muster;
@@ -42,9 +43,10 @@ struct Bench {
   asio::io_context loop;
   EventStream events{"node1", wall_now_seconds};
   Sink sink;
-  WorkerChannel channel{loop, events, std::chrono::seconds(30)};
+  WorkerChannel channel;
 
-  explicit Bench(const std::string& random) {
+  explicit Bench(const std::string& random, std::size_t record_bytes = 0)
+      : channel{loop, events, std::chrono::seconds(30), record_bytes} {
     events.add(channel);
     events.add(sink);
     REQUIRE(channel.open(random + std::to_string(::getpid())));
@@ -125,6 +127,35 @@ TEST_CASE("worker channel: steps in the page count as progress without any event
   bench.begin(2);
   page->store(119, steady_now());
   CHECK_FALSE(bench.channel.progress()[1].step);
+}
+
+TEST_CASE("worker channel: a record outlives its worker, and not the round") {
+  Bench bench("i", 2 * 8192);
+  const auto record_of_new_caller = [&bench] {
+    Caller caller(bench);
+    static_cast<void>(caller.hear(bench));
+    REQUIRE(caller.fds.size() == 2);
+    return std::move(caller.fds[1]);
+  };
+  const UniqueFd first = record_of_new_caller();
+
+  struct stat status {};
+
+  REQUIRE(::fstat(first.get(), &status) == 0);
+  CHECK((status.st_size == 8192 && status.st_blocks == 0));
+  CHECK(::ftruncate(first.get(), 8193) == -1);  // so a worker cannot exceed its share
+  REQUIRE(::pwrite(first.get(), "x", 1, 0) == 1);
+  bench.events.set_round(2);
+  event::RestartDecided restart;
+  restart.rank = 3;
+  restart.local_rank = 1;
+  restart.replaced = {3};
+  bench.events.tell(restart);
+  bench.events.tell(event::WorkerStarted{1, 3, ::getpid()});
+  char read = 0;
+  CHECK((::pread(record_of_new_caller().get(), &read, 1, 0) == 1 && read == 'x'));
+  bench.begin(3);
+  CHECK((::pread(record_of_new_caller().get(), &read, 1, 0) == 1 && read == 0));
 }
 
 TEST_CASE("worker channel: all connections of a worker have the same page") {

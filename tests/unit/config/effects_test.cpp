@@ -42,6 +42,7 @@ const std::vector<Trial>& trials() {
       {local_rank_arg, {"--local-rank-arg"}},
       {max_restarts, {"--max-restarts=2"}},
       {restart, {"--restart=rank"}, {"--max-restarts=2"}},
+      {vault_memory, {"--vault-memory=1G"}},
       {quick_failures, {"--quick-failures=off"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
       {signals_to_handle, {"--signals-to-handle=SIGTERM"}},

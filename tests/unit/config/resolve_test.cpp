@@ -224,6 +224,14 @@ TEST_CASE("resolve: --restart=rank needs restarts") {
             .restart_by_rank);
 }
 
+TEST_CASE("resolve: --vault-memory") {
+  CHECK(config({}).vault_memory == 64U << 20);
+  CHECK(config({"--vault-memory=1024k"}).vault_memory == 1U << 20);
+  for (const char* bad : {"1048575", "-1M", "M", "all", "", "1T"}) {
+    CHECK(error({std::string("--vault-memory=") + bad}).contains("must be at least 1M"));
+  }
+}
+
 TEST_CASE("resolve: restarts and the grace period") {
   CHECK(config({"--max-restarts=3"}).max_restarts == 3);
   CHECK(config({}).quick_failures == 3);

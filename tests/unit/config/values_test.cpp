@@ -29,6 +29,17 @@ TEST_CASE("values: numbers like Python's float") {
   CHECK_FALSE(parse_python_float(""));
 }
 
+TEST_CASE("values: sizes") {
+  CHECK(parse_bytes(" 7 ") == 7);
+  CHECK(parse_bytes("2k") == 2048);
+  CHECK(parse_bytes("3M") == std::uint64_t{3} << 20);
+  CHECK(parse_bytes("8589934591G") == 8589934591ULL << 30);  // the largest that fits
+  for (const char* bad : {"", "K", "-1", "1.5G", "1KB", "8589934592G", "9223372036854775808"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_bytes(bad));
+  }
+}
+
 TEST_CASE("values: flags in torchrun's variables are numbers, in ours also words") {
   CHECK(parse_number_flag("0") == false);
   CHECK(parse_number_flag("2") == true);
