@@ -67,9 +67,10 @@ def is_same_user(peer: socket.socket) -> bool:
 
 class Connection:
     """Exchanges frames with the launcher. OSError: there is no launcher, or it closed the
-    connection."""
+    connection. page: this worker's step and time, for the agent. record: memory that outlives this
+    process, for its replacement; only if wanted, and only with --restart=rank."""
 
-    def __init__(self) -> None:
+    def __init__(self, wants_record: bool = False) -> None:
         name = os.environ.get(VARIABLE, "")
         if not name:
             raise OSError("not started by muster")
@@ -83,7 +84,9 @@ class Connection:
             self._socket.settimeout(ANSWER_SECONDS)
             if not is_same_user(self._socket):
                 raise OSError("another user's socket")
-            self.page = self._receive_hello()
+            self.page: Optional[memoryview] = None
+            self.record: Optional[mmap.mmap] = None
+            self._receive_hello(wants_record)
         except BaseException:
             self._socket.close()
             raise
@@ -102,10 +105,9 @@ class Connection:
                 if time.monotonic() >= until:
                     raise
 
-    def _receive_hello(self) -> Optional[memoryview]:
-        """Receives the first frame and this worker's page (step and time); the agent reads the
-        page."""
-        space = socket.CMSG_SPACE(struct.calcsize("i"))
+    def _receive_hello(self, wants_record: bool) -> None:
+        """Receives the first frame and the descriptors of the page and the record."""
+        space = socket.CMSG_SPACE(struct.calcsize("2i"))
         data, parts, _, _ = self._socket.recvmsg(FRAME_BYTES_MAX, space, socket.MSG_CMSG_CLOEXEC)
         fds = array.array("i")
         for level, kind, content in parts:
@@ -116,7 +118,10 @@ class Connection:
             hello = self.next(ANSWER_SECONDS)
             if not isinstance(hello, dict) or hello.get("type") != "hello":
                 raise OSError("the launcher refused this process: %s" % hello)
-            return memoryview(mmap.mmap(fds[0], PAGE_BYTES)).cast("Q") if fds else None
+            if fds:
+                self.page = memoryview(mmap.mmap(fds[0], PAGE_BYTES)).cast("Q")
+            if wants_record and len(fds) > 1:
+                self.record = mmap.mmap(fds[1], os.fstat(fds[1]).st_size)
         finally:
             for descriptor in fds:
                 os.close(descriptor)

@@ -10,6 +10,7 @@ import threading
 from typing import Callable, Optional, Tuple, Union
 
 from .. import _channel
+from ._record import Record
 
 # Connections that this process opens while it still enters a lost round must be cut as well, so the
 # thread repeats the cut at this interval.
@@ -42,6 +43,7 @@ class News:
 
     def __init__(self, connection: _channel.Connection) -> None:
         self._connection = connection
+        self.record = None if connection.record is None else Record(connection.record)
         self._changed = threading.Condition()
         self._members: Optional[Members] = None  # of the newest round
         self._lost = -1  # the newest epoch that has lost a rank
@@ -131,6 +133,8 @@ class News:
 class NoNews:
     """Replaces News in programs that no launcher supervises: one round, which is never over."""
 
+    record: Optional[Record] = None
+
     def newest(self, after: int) -> Members:  # pylint: disable=unused-argument
         """The only round, from the environment. Without RANK, the job is this process."""
         rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -162,4 +166,4 @@ def open_news() -> AnyNews:
     """Subscribes to the launcher's news. OSError: muster started this process, but rejects it."""
     if not os.environ.get(_channel.VARIABLE):
         return NoNews()
-    return News(_channel.Connection())
+    return News(_channel.Connection(wants_record=True))

@@ -17,6 +17,12 @@ _ALIGNMENT = 16  # bytes; covers every element type
 Slot = Tuple[torch.dtype, Tuple[int, ...], str]  # element type, shape, type of device
 
 
+def is_dense(value: Any) -> bool:
+    """Whether the value is a plain tensor whose elements are all in its memory."""
+    return (type(value) is torch.Tensor and value.layout is torch.strided
+            and not value.is_quantized)
+
+
 class _Packer(pickle.Pickler):
     """Pickles a value, but collects its dense tensors."""
 
@@ -26,7 +32,7 @@ class _Packer(pickle.Pickler):
         self._places: Dict[int, Tuple[int, Slot]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
-        if type(obj) is not torch.Tensor or obj.layout is not torch.strided or obj.is_quantized:
+        if not is_dense(obj):
             return None
         if id(obj) not in self._places:
             slot = (obj.dtype, tuple(obj.shape), obj.device.type)

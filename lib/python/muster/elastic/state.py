@@ -17,7 +17,7 @@ _NEW = -1  # the counter of a process that has no state yet
 
 class Commit(NamedTuple):
     """A commit. counter: the number of commits since the job started. values: the same on all
-    ranks. local: this rank's random generators, for TorchState."""
+    ranks. local: this rank's random generators and buffers, for TorchState."""
 
     counter: int
     values: Dict[str, Any]
@@ -105,8 +105,11 @@ class State:
         counters = self._link.gather(saved.counter)
         newest = counters.index(max(counters))
         values = self._link.broadcast(saved.values, newest)
-        self._saved = Commit(max(counters[newest], 0), values, saved.local)
+        is_own = saved.counter == counters[newest] > _NEW
+        counter = max(counters[newest], 0)
+        self._saved = Commit(counter, values, saved.local if is_own else self._find_local(counter))
         self.restore()
+        self._synced()
 
     def on_reset(self, function: Callback) -> Callback:
         """Registers a function that elastic.run calls after each loss of a rank, in surviving
@@ -150,3 +153,10 @@ class State:
 
     def _put_local(self, local: Any) -> None:
         pass
+
+    def _find_local(self, counter: int) -> Any:  # pylint: disable=unused-argument
+        """The same for a commit of which this process only has the others' part."""
+        return None
+
+    def _synced(self) -> None:
+        """All ranks have the same commit."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-import random
+import os
+import pickle
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import torch
 
 from ._link import Link
-from ._news import Members
+from ._news import AnyNews, Members
 from .state import State
 from .torch_link import TorchLink
+from .torch_local import Buffers, Local, put_generators, take_generators
 
 
 class TorchState(State):
@@ -27,12 +29,14 @@ class TorchState(State):
     A commit copies all tensors, on their devices, so it needs as much memory as the model and the
     optimizer's state.
 
-    Each rank also stores its own random generators: those of Python, of NumPy if it is imported,
-    of PyTorch, and of CUDA if it is initialized. restore() sets them. They are not sent to other
-    ranks: a replaced process starts with the generators of a new process. A rank that receives the
-    values of a newer commit keeps the generators of its own last commit.
+    Each rank also stores what differs between ranks: the random generators of Python, of NumPy if
+    it is imported, of PyTorch, and of CUDA if it is initialized; and the modules' buffers, such as
+    the running statistics of BatchNorm. restore() sets them. Each commit, and each forward pass in
+    training mode with gradients, writes them to memory that muster keeps for the replacement of
+    this rank (--vault-memory).
 
-    ValueError: the model is a DistributedDataParallel.
+    ValueError: the model is a DistributedDataParallel. MemoryError, from commit() and sync(): the
+    generators and buffers need more memory than muster provides.
     """
 
     def __init__(self, model: Any = None, optimizer: Any = None, **values: Any) -> None:
@@ -43,9 +47,61 @@ class TorchState(State):
             if isinstance(each, torch.nn.parallel.DistributedDataParallel):
                 raise ValueError(f"'{name}' is a DistributedDataParallel; pass the bare model and "
                                  "wrap it inside the training function")
+        self._modules = [each for each in self._values.values()
+                         if isinstance(each, torch.nn.Module)]
+        self._buffers = Buffers(self._modules)
+        self._hooks: List[Any] = []
 
     def _make_link(self, members: Members, backend: Optional[str]) -> Link:
         return TorchLink(members, backend)
+
+    def _attach(self, link: Optional[Link], news: AnyNews, epoch: int) -> None:
+        global _running  # pylint: disable=global-statement
+        super()._attach(link, news, epoch)
+        for hook in self._hooks:
+            hook.remove()
+        _running = None if link is None else self
+        self._hooks = [] if link is None or news.record is None else [
+            module.register_forward_hook(_after_forward) for module in self._modules]
+
+    def _save(self, counter: int) -> None:
+        super()._save(counter)
+        if counter >= 0:
+            self._write(counter, True)
+
+    def _intend(self, module: torch.nn.Module) -> None:
+        """Before backward(), because the other ranks can commit as soon as they have this rank's
+        gradients."""
+        if any(each is module for each in self._modules):
+            self._write(self.commits + 1, False)
+
+    def _write(self, counter: int, is_commit: bool) -> None:
+        if self._news.record is not None:
+            local = self._saved.local if is_commit and self._saved else self._take_local()
+            self._news.record.write(counter, pickle.dumps(local, 4), is_commit)
+
+    def _find_local(self, counter: int) -> Local:
+        record = self._news.record
+        data = None if record is None else record.read(counter)
+        if data is not None:
+            found: Local = pickle.loads(data)
+            return found
+        if record is not None and counter > 0:
+            print(f"muster: warning: rank {os.environ.get('RANK')} has no intact record of commit "
+                  f"{counter}; its random generators continue from a different state",
+                  file=sys.stderr, flush=True)
+        assert self._saved is not None
+        return {**self._saved.local, "buffers": None}
+
+    def _synced(self) -> None:
+        """Writes no commit twice: this process may die while it writes."""
+        assert self._saved is not None
+        self._saved = self._saved._replace(local=self._take_local())
+        record, counter = self._news.record, self._saved.counter
+        if record is not None:
+            record.forget_after(counter)
+            if not record.has_commit(counter):
+                self._write(counter, True)
 
     def _take(self) -> Dict[str, Any]:
         return {name: copy.deepcopy(each.state_dict() if _is_stateful(each) else each)
@@ -63,21 +119,22 @@ class TorchState(State):
                 for parameter in current.parameters():
                     parameter.grad = None
 
-    def _take_local(self) -> Any:
-        generators = {"python": random.getstate(), "torch": torch.get_rng_state()}
-        if "numpy" in sys.modules:
-            generators["numpy"] = sys.modules["numpy"].random.get_state()
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            generators["cuda"] = torch.cuda.get_rng_state_all()
-        return generators
+    def _take_local(self) -> Local:
+        return {**take_generators(), "buffers": self._buffers.take()}
 
-    def _put_local(self, local: Any) -> None:
-        random.setstate(local["python"])
-        torch.set_rng_state(local["torch"])
-        if "numpy" in local:
-            sys.modules["numpy"].random.set_state(local["numpy"])
-        if "cuda" in local:
-            torch.cuda.set_rng_state_all(local["cuda"])
+    def _put_local(self, local: Local) -> None:
+        put_generators(local)
+        if local["buffers"] is not None:  # otherwise those of another rank are in the values
+            self._buffers.put(local["buffers"])
+
+
+_running: Optional[TorchState] = None  # inside the function
+
+
+def _after_forward(module: torch.nn.Module, *_: Any) -> None:
+    """A module-level function, so that copies of the module do not contain the state."""
+    if _running is not None and module.training and torch.is_grad_enabled():
+        _running._intend(module)
 
 
 def _is_stateful(value: Any) -> bool:

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""muster --restart=rank with DDP: after kills at random times, the weights, the buffers and all
+random generators are bitwise identical to those of an undisturbed job."""
+import copy
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import torch
+
+import support
+from support import DEADLINE, wait_until
+
+sys.path.insert(0, os.path.join(support.ROOT, "lib/python"))
+from muster import elastic  # noqa: E402
+from muster.elastic import _link  # noqa: E402
+from muster.elastic._news import NoNews  # noqa: E402
+from muster.elastic._record import Record  # noqa: E402
+
+RANKS = 3
+KILLS = int(os.environ.get("KILLS", "6"))
+
+
+class Job:
+    """A running job. FOLDER: where its ranks write (workers/elastic_record.py)."""
+
+    def __init__(self, case, backend, *options, plan="", last=None, **variables):
+        folder = tempfile.TemporaryDirectory(dir=case.folder)
+        case.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        if last is not None:
+            self.end_at(last)
+        environment = support.clean_environment({
+            **case.environment, **support.half(), "BACKEND": backend, "PLAN": plan,
+            "FOLDER": folder.name, **variables})
+        self.process = subprocess.Popen(
+            [support.program("muster"), f"--nproc-per-node={RANKS}", "--warm", "--restart=rank",
+             *options, support.worker("elastic_record.py")], env=environment, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        case.addCleanup(self.process.__exit__, None, None, None)
+        case.addCleanup(self.process.kill)
+
+    def end_at(self, step):
+        (self.folder / "new").write_text(str(step))
+        (self.folder / "new").rename(self.folder / "last")
+
+    def steps(self):
+        """The step and the pid of each rank."""
+        return [tuple(map(int, path.read_text().split())) for path in self.folder.glob("*.step")]
+
+    def wait_for_step(self, step):
+        wait_until(lambda: self.process.poll() is not None or
+                   [each >= step for each, _ in self.steps()] == [True] * RANKS, f"step {step}")
+        return self.process.poll() is None
+
+    def records(self):
+        """The number of records that the agent holds."""
+        agent = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        folder = f"/proc/{agent.read_text().split()[0]}/fd"
+        return sum("muster-record" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+
+    def end(self):
+        out, err = self.process.communicate(timeout=DEADLINE)
+        return self.process.returncode, out + err
+
+    def results(self):
+        return [torch.load(self.folder / f"{rank}.pt") for rank in range(RANKS)]
+
+
+class Others(_link.Link):
+    """The other ranks, which have this number of commits and these values."""
+
+    def __init__(self, commits, values):
+        self.commits, self.values = commits, values
+
+    def gather(self, number):
+        return [self.commits, number]
+
+    def broadcast(self, value, root):
+        return self.values if root == 0 else value
+
+
+class States(unittest.TestCase):
+    """One rank in this process."""
+
+    def setUp(self):
+        self.news = NoNews()
+        self.news.record = Record(bytearray(1 << 20))
+
+    def start(self):
+        """A new process of this rank."""
+        model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Dropout())
+        self.addCleanup(lambda: state._attach(None, self.news, 0))
+        state = elastic.TorchState(model=model, step=0)
+        return state
+
+    def sync(self, state, commits, mean):
+        """With another rank whose running_mean this is."""
+        values = copy.deepcopy(state.model.state_dict())
+        values["0.running_mean"][:] = mean
+        state._attach(Others(commits, {"model": values, "step": max(commits, 0)}), self.news, 1)
+        state.sync()
+
+    @staticmethod
+    def draw():
+        return random.random(), np.random.rand(), float(torch.rand(1))
+
+    def test_at_the_start_the_buffers_of_rank_0_count(self):
+        state = self.start()
+        self.sync(state, -1, 5)
+        self.assertEqual(state.model[0].running_mean.tolist(), [5, 5])
+        self.assertTrue(self.news.record.has_commit(0))
+
+    def check_returned(self, state, mean, numbers):
+        self.assertEqual(state.model[0].running_mean.tolist(), mean)
+        self.assertEqual((state.commits, self.draw()), (1, numbers))
+
+    def test_ranks_continue_from_their_own_record(self):
+        state = self.start()
+        self.sync(state, 0, 5)
+        state.model(torch.tensor([[1., 2.], [3., 4.]]))
+        mean = state.model[0].running_mean.tolist()
+        numbers = self.draw()
+        with self.subTest("a rank that did not commit"):
+            self.sync(state, 1, 7)
+            self.check_returned(state, mean, numbers)
+        with self.subTest("a replacement"):
+            replacement = self.start()
+            self.sync(replacement, 1, 7)
+            self.check_returned(replacement, mean, numbers)
+
+    def test_evaluations_and_copies_write_nothing(self):
+        state = self.start()
+        self.sync(state, 0, 5)
+        x = torch.ones(2, 2)
+        copy.deepcopy(state.model)(x)
+        with torch.no_grad():
+            state.model(x)
+        state.model.eval()(x)
+        self.assertIsNone(self.news.record.read(1))
+        state._attach(None, self.news, 0)
+        state.model.train()(x)
+        self.assertIsNone(self.news.record.read(1))
+        self.assertEqual(len(state.model._forward_hooks), 0)
+
+    def test_compiled_models(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("PyTorch is too old")
+        state = self.start()
+        self.sync(state, 0, 5)
+        torch.compile(state.model, backend="eager")(torch.ones(2, 2))
+        self.assertIsNotNone(self.news.record.read(1))
+
+
+class Records(support.PackageCase):
+    def check_equal(self, found, expected):
+        for rank in range(RANKS):
+            self.assertEqual(found[rank]["numbers"], expected[rank]["numbers"])
+            for name, value in expected[rank]["model"].items():
+                self.assertTrue(torch.equal(found[rank]["model"][name], value), (rank, name))
+
+    def undisturbed(self, backend, last):
+        job = Job(self, backend, "--max-restarts=1", last=last)
+        code, text = job.end()
+        self.assertEqual(code, 0, text)
+        return job.results()
+
+    def kill_ranks(self, job, chance):
+        self.assertTrue(job.wait_for_step(1))
+        for _ in range(KILLS):
+            steps = job.steps()
+            for _, pid in chance.sample(steps, chance.choice((1, 1, 2))):
+                threading.Event().wait(chance.uniform(0, 0.05))
+                os.kill(pid, signal.SIGKILL)
+            # A step that was in progress may still end, and the step after it needs all ranks.
+            if not job.wait_for_step(max(step for step, _ in steps) + 2):
+                return  # end() reports why
+
+    def test_ranks_are_killed_at_random_times(self):
+        seed = int(os.environ.get("SEED", random.randrange(2**32)))
+        for backend in ("muster", "gloo"):
+            with self.subTest(backend=backend, seed=seed):
+                job = Job(self, backend, f"--max-restarts={2 * KILLS}")
+                self.kill_ranks(job, random.Random(seed))
+                self.assertEqual(job.records(), RANKS)
+                last = max(step for step, _ in job.steps()) + 100
+                job.end_at(last)
+                code, text = job.end()
+                self.assertEqual(code, 0, text)
+                self.assertGreaterEqual(text.count("replacing rank"), KILLS)
+                for unwanted in ("restarting all workers", "no intact record"):
+                    self.assertNotIn(unwanted, text)
+                self.check_equal(job.results(), self.undisturbed(backend, last))
+
+    def test_a_rank_dies_when_only_the_others_have_committed(self):
+        job = Job(self, "muster", "--max-restarts=1", plan="late", last=20)
+        code, text = job.end()
+        self.assertEqual((code, text.count("replacing rank 1")), (0, 1), text)
+        self.check_equal(job.results(), self.undisturbed("muster", 20))
+
+    def test_a_damaged_record_is_not_loaded(self):
+        job = Job(self, "muster", "--max-restarts=1", plan="damaged", last=20)
+        code, text = job.end()
+        self.assertEqual(code, 0, text)
+        self.assertRegex(text, "muster: warning: rank 1 has no intact record of commit [78]; its random "
+                               "generators continue from a different state\n")
+
+    def test_a_record_that_does_not_fit(self):
+        job = Job(self, "muster", "--max-restarts=1", "--vault-memory=1M", last=20, BALLAST="100000")
+        code, text = job.end()
+        self.assertNotEqual(code, 0)
+        self.assertRegex(text, r"MemoryError: cannot commit: .* need 4\d+ bytes in each of 4 places, "
+                               r"but muster provides 87381. Increase --vault-memory.\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
