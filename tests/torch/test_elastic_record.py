@@ -209,15 +209,16 @@ class Records(support.PackageCase):
         job = Job(self, "muster", "--max-restarts=1", plan="damaged", last=20)
         code, text = job.end()
         self.assertEqual(code, 0, text)
-        self.assertRegex(text, "muster: warning: rank 1 has no intact record of commit [78]; its random "
-                               "generators continue from a different state\n")
+        self.assertRegex(text, "muster: warning: rank 1 has no intact record of commit [78]; its "
+                               "random generators continue from a different state\n")
 
     def test_a_record_that_does_not_fit(self):
-        job = Job(self, "muster", "--max-restarts=1", "--vault-memory=1M", last=20, BALLAST="100000")
+        job = Job(self, "muster", "--max-restarts=1", "--vault-memory=1M", last=20,
+                  BALLAST="100000")
         code, text = job.end()
         self.assertNotEqual(code, 0)
-        self.assertRegex(text, r"MemoryError: cannot commit: .* need 4\d+ bytes in each of 4 places, "
-                               r"but muster provides 87381. Increase --vault-memory.\n")
+        self.assertRegex(text, r"MemoryError: cannot commit: .* need 4\d+ bytes in each of 4 "
+                               r"places, but muster provides 87381. Increase --vault-memory.\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDP with muster.elastic: dropout, BatchNorm, a random order, and noise from Python and NumPy. Ends
-at the step in the file "last" in FOLDER. Writes there each step, and at the end this rank's weights,
-buffers and next random numbers. PLAN: what rank 1 does in step 7 of its first life."""
+"""DDP with muster.elastic: dropout, BatchNorm, a random order, and noise from Python and NumPy.
+Ends at the step in the file "last" in FOLDER. Writes each step there, and at the end this rank's
+weights, buffers and next random numbers. PLAN: what rank 1 does in step 7 of its first life."""
 import os
 import random
 import signal
