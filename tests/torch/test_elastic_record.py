@@ -175,12 +175,11 @@ class Records(support.PackageCase):
     def kill_ranks(self, job, chance):
         self.assertTrue(job.wait_for_step(1))
         for _ in range(KILLS):
-            steps = job.steps()
-            for _, pid in chance.sample(steps, chance.choice((1, 1, 2))):
+            for _, pid in chance.sample(job.steps(), chance.choice((1, 1, 2))):
                 threading.Event().wait(chance.uniform(0, 0.05))
                 os.kill(pid, signal.SIGKILL)
             # A step that was in progress may still end, and the step after it needs all ranks.
-            if not job.wait_for_step(max(step for step, _ in steps) + 2):
+            if not job.wait_for_step(max(step for step, _ in job.steps()) + 2):
                 return  # end() reports why
 
     def test_ranks_are_killed_at_random_times(self):

@@ -22,8 +22,8 @@ class Record:
     Two slots would not suffice. A rank may die while it writes, when the other ranks have one
     commit more or less than it has: the commit would overwrite the intent, or the other commit.
 
-    memory: a writable buffer (mmap, bytearray) of at least 4096 bytes. Only the process that creates
-    the object writes; its forked children do not.
+    memory: a writable buffer (mmap, bytearray) of at least 4096 bytes. Only the process that
+    creates the object writes; its forked children do not.
     """
 
     def __init__(self, memory: Any) -> None:
