@@ -342,6 +342,7 @@ void Agent::open_channel() {
   channel_.when_resumed([this](int local_rank, std::uint64_t epoch) {
     supervisor_.handle(WorkerReady{local_rank, epoch});
   });
+  channel_.when_left([this](int local_rank) { supervisor_.handle(WorkerLeft{local_rank}); });
   const auto latest_step = [this] { return channel_.latest_step(); };
   local_store_.use_steps(latest_step);
   if (shared_rounds_ != nullptr) {

@@ -109,6 +109,18 @@ def hanging_worker():
 
 
 @support.worker
+def late_worker():
+    """Rank 1 fails after all ranks have left elastic.run, in its first life."""
+    elastic_worker()
+    (folder() / f"left-{os.environ['RANK']}").touch()
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        if os.environ["RANK"] != "1":
+            signal.pause()
+        eventually(lambda: len(list(folder().glob("left-*"))) == RANKS, "all ranks have left")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@support.worker
 def twice_worker():
     for _ in range(2):
         elastic_worker()
@@ -217,6 +229,10 @@ class Elastic(TrainCase):
         self.assertIn("cannot replace only failed ranks: rank 0 has not entered muster.elastic.run",
                       err)
         self.assertIn("restarting all workers: restart 1 of 1", err)
+
+    def test_a_rank_that_has_left_cannot_come_back(self):
+        _, err = self.end(self.job("late_worker", "--max-restarts=1", STEPS="3"))
+        self.assertIn("cannot replace only failed ranks: rank 0 has left muster.elastic.run", err)
 
     def test_a_second_call_is_refused(self):
         out, err = self.end(self.job("twice_worker", "--max-restarts=1", STEPS="3"), code=1)

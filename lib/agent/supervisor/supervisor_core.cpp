@@ -32,6 +32,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   dying_.clear();
   early_.reset();
   mend_.holders.clear();
+  mend_.left.clear();
   mend_.end();
   // The shell carries out CloseAttempt after this step, and then logs these failures.
   failures_before_ = std::exchange(result_.failures, {});

@@ -153,6 +153,8 @@ class SupervisorCore {
   void join_mend(Turn& turn, std::uint64_t epoch);
   void begin_mending(Turn& turn);
   void note_mend_refused(Turn& turn);
+  void note_left(Turn& turn);
+  void end_left_mend(Turn& turn);
   void start_replacements(Turn& turn);
   void note_replaced(Turn& turn);
   void note_ready(Turn& turn);

@@ -93,6 +93,11 @@ struct WorkerReady {
   std::uint64_t epoch = 0;
 };
 
+// A worker that survived mends until now cannot survive another one.
+struct WorkerLeft {
+  int local_rank = 0;
+};
+
 // A WorkerFailure is a worker that has failed while the kernel is still freeing its memory. It
 // counts as live until WorkerExited.
 using SupervisorEvent = std::variant<Started,
@@ -112,6 +117,7 @@ using SupervisorEvent = std::variant<Started,
                                      LeftoversSeen,
                                      MendFormed,
                                      MendRefused,
-                                     WorkerReady>;
+                                     WorkerReady,
+                                     WorkerLeft>;
 
 }  // namespace muster

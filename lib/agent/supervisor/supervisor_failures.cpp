@@ -18,6 +18,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   live_.erase(exited.local_rank);
   dying_.erase(exited.local_rank);
   mend_.holders.erase(exited.local_rank);
+  mend_.left.erase(exited.local_rank);
   if (early_ == exited.local_rank) {
     // Otherwise its failure would have stopped the other workers.
     MUSTER_CHECK(awaits_signal_ || state_ == SupervisorState::mending);

@@ -43,6 +43,9 @@ std::string SupervisorCore::mend_obstacle() const {
     if (!live_.contains(local_rank)) {
       return fmt::format("rank {} has finished", rank);
     }
+    if (mend_.left.contains(local_rank)) {
+      return fmt::format("rank {} has left muster.elastic.run", rank);
+    }
     if (!mend_.holders.contains(local_rank) && !mend_.unready.contains(local_rank)) {
       return fmt::format("rank {} has not entered muster.elastic.run", rank);
     }
@@ -162,6 +165,22 @@ void SupervisorCore::note_ready(Turn& turn) {
       live_.contains(ready.local_rank) && mend_.holders.insert(ready.local_rank).second;
   if (is_news && settings_.restart_by_rank && std::cmp_equal(mend_.holders.size(), result_.nproc)) {
     turn.out.emplace_back(TellReady{ready.epoch});
+  }
+}
+
+void SupervisorCore::note_left(Turn& turn) {
+  const int local_rank = std::get<WorkerLeft>(turn.event).local_rank;
+  if (live_.contains(local_rank)) {
+    mend_.holders.erase(local_rank);
+    mend_.left.insert(local_rank);
+  }
+}
+
+// The replacement would wait for this worker.
+void SupervisorCore::end_left_mend(Turn& turn) {
+  note_left(turn);
+  if (std::string obstacle = mend_obstacle(); !obstacle.empty()) {
+    fall_back(turn, std::move(obstacle));
   }
 }
 

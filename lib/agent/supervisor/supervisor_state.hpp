@@ -34,6 +34,7 @@ struct MendState {
   bool granted = false;                // the last AskMend was answered with a mend
   std::optional<std::uint64_t> epoch;  // of the last mend, unless a request was made after it
   std::set<int> holders;               // live workers that have the job's state
+  std::set<int> left;                  // live workers that survive no further mend
   std::set<int> missing;               // workers to be replaced
   std::set<int> replaced;              // workers that this mend replaces or has replaced
   std::set<int> unready;               // workers that do not work in the mend's epoch yet

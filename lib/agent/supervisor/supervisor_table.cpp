@@ -42,7 +42,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // LeftoversSeen
           &Core::impossible,          // MendFormed
           &Core::impossible,          // MendRefused
-          &Core::ignore}},            // WorkerReady
+          &Core::ignore,              // WorkerReady
+          &Core::ignore}},            // WorkerLeft
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -61,7 +62,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // LeftoversSeen
           &Core::note_mend_formed,    // MendFormed
           &Core::impossible,          // MendRefused
-          &Core::note_ready}},        // WorkerReady
+          &Core::note_ready,          // WorkerReady
+          &Core::note_left}},         // WorkerLeft
       {{  // mending
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -80,7 +82,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // LeftoversSeen
           &Core::note_mend_formed,    // MendFormed
           &Core::note_mend_refused,   // MendRefused
-          &Core::note_resumed}},      // WorkerReady
+          &Core::note_resumed,        // WorkerReady
+          &Core::end_left_mend}},     // WorkerLeft
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -99,7 +102,8 @@ struct SupervisorCore::Table {
           &Core::take_looks,          // LeftoversSeen
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
-          &Core::ignore}},            // WorkerReady
+          &Core::ignore,              // WorkerReady
+          &Core::ignore}},            // WorkerLeft
       {{  // clearing
           &Core::impossible,            // Started
           &Core::impossible,            // RoundFormed
@@ -118,7 +122,8 @@ struct SupervisorCore::Table {
           &Core::take_looks,            // LeftoversSeen
           &Core::ignore,                // MendFormed
           &Core::ignore,                // MendRefused
-          &Core::ignore}},              // WorkerReady
+          &Core::ignore,                // WorkerReady
+          &Core::ignore}},              // WorkerLeft
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -137,7 +142,8 @@ struct SupervisorCore::Table {
           &Core::take_looks,          // LeftoversSeen
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
-          &Core::ignore}},            // WorkerReady
+          &Core::ignore,              // WorkerReady
+          &Core::ignore}},            // WorkerLeft
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -156,7 +162,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // LeftoversSeen
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
-          &Core::ignore}},            // WorkerReady
+          &Core::ignore,              // WorkerReady
+          &Core::ignore}},            // WorkerLeft
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -175,7 +182,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // LeftoversSeen
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
-          &Core::ignore}}}};          // WorkerReady
+          &Core::ignore,              // WorkerReady
+          &Core::ignore}}}};          // WorkerLeft
 
   // clang-format on
 

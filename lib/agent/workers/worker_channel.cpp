@@ -261,6 +261,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
             events_.say(LogLevel::warning, wanted.text);
           } else if constexpr (std::is_same_v<Wanted, channel::Resumed>) {
             resumed_(wanted.local_rank, wanted.epoch);
+          } else if constexpr (std::is_same_v<Wanted, channel::Left>) {
+            left_(wanted.local_rank);
           } else {
             static_assert(std::is_same_v<Wanted, channel::Said>);
             say(wanted);

@@ -58,6 +58,9 @@ class WorkerChannel final : public EventSink {
     resumed_ = std::move(resumed);
   }
 
+  // `left` is called when such a worker reports that it cannot continue any more.
+  void when_left(std::function<void(int local_rank)> left) { left_ = std::move(left); }
+
   // Progress of each worker on this node, by local rank. Reads the shared pages.
   [[nodiscard]] std::vector<channel::Progress> progress();
 
@@ -108,6 +111,7 @@ class WorkerChannel final : public EventSink {
   int rank_first_ = 0;                                       // the rank of local rank 0
   std::vector<UniqueFd> records_;  // the same; they outlive a replaced worker, not the round
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
+  std::function<void(int)> left_ = [](int) {};
   std::string reason_;  // why this round is being stopped
 };
 

@@ -322,7 +322,9 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
           }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
-          connections_.at(id).mends = connections_.at(id).mends || one.mends;
+          if (std::exchange(connections_.at(id).mends, one.mends) && !one.mends) {
+            out.emplace_back(Left{local_rank});
+          }
           subscribe(id, out);
         }
       },

@@ -95,7 +95,13 @@ struct Resumed {
   bool operator==(const Resumed&) const = default;
 };
 
-using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed>;
+// A worker that survived the replacement of other ranks until now does not survive it any more.
+struct Left {
+  int local_rank = 0;
+  bool operator==(const Left&) const = default;
+};
+
+using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left>;
 using Effects = std::vector<Effect>;
 
 // -- identifying the sender --------------------------------------------------------------------

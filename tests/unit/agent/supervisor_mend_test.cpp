@@ -55,6 +55,33 @@ void replace(Bench& bench, int local_rank, pid_t pid) {
 
 }  // namespace
 
+TEST_CASE("supervisor mend: a worker that has left cannot continue, so all restart") {
+  SECTION("it left before the failure") {
+    Bench bench = elastic();
+    bench.step(WorkerLeft{0});
+    bench.die(1, SIGKILL);
+    CHECK(fallback(bench) == "rank 0 has left muster.elastic.run");
+    CHECK(bench.core.state() == State::stopping);
+  }
+  SECTION("it leaves during the mend") {
+    Bench bench = elastic();
+    bench.die(1, SIGKILL);
+    replace(bench, 1, 201);
+    bench.step(WorkerLeft{0});
+    CHECK(fallback(bench) == "rank 0 has left muster.elastic.run");
+    CHECK(bench.core.state() == State::stopping);
+  }
+  SECTION("it fails itself") {
+    Bench bench = elastic();
+    bench.step(WorkerLeft{1});
+    bench.die(1, SIGKILL);
+    CHECK(fallback(bench).empty());
+    replace(bench, 1, 201);
+    resume(bench, 2);
+    CHECK(bench.core.state() == State::running);
+  }
+}
+
 TEST_CASE("supervisor mend: a failed worker is replaced, and no other worker gets a signal") {
   Bench bench = elastic();
   bench.die(1, SIGKILL);

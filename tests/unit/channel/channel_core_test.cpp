@@ -469,6 +469,18 @@ TEST_CASE("channel core: a worker resumes once in each epoch if it survives mend
   CHECK(bench.take<Resumed>() == std::vector{Resumed{1, 2}});
 }
 
+TEST_CASE("channel core: a worker reports once that it survives no further mend") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Subscribe{});
+  CHECK(bench.take<Left>().empty());  // it never survived one
+  bench.open(2, 1);
+  bench.say(2, Subscribe{true});
+  bench.say(2, Subscribe{false});
+  bench.say(2, Subscribe{false});
+  CHECK(bench.take<Left>() == std::vector{Left{1}});
+}
+
 TEST_CASE("channel core: ready on another connection does not hide that a worker resumes") {
   Bench bench;
   bench.open(1, 0);

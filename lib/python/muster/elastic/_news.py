@@ -90,6 +90,10 @@ class News:
         if not self._connection.send({"type": "ready", "epoch": epoch}):
             raise OSError("cannot send to muster: it does not read this worker's messages")
 
+    def finish(self) -> None:
+        """Reports that this rank has left the function, so it cannot continue after a loss."""
+        self._connection.send({"type": "subscribe", "mends": False})
+
     def close(self) -> None:
         self._connection.shut_down()
         self._thread.join()
@@ -153,6 +157,9 @@ class NoNews:
         pass
 
     def ready(self, epoch: int) -> None:
+        pass
+
+    def finish(self) -> None:
         pass
 
     def close(self) -> None:
