@@ -43,9 +43,8 @@ struct CloseLink {
   LinkId link = 0;
 };
 
-// Our coordinator has sent the job's own key. Use the key for later connections.
 struct UseJobKey {
-  std::string secret;
+  std::string secret;  // our coordinator has sent it; use it for later connections
 };
 
 // -- to the agent ------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ struct SupervisorFacts;  // supervisor_invariants.hpp
 
 class SupervisorCore {
  public:
-  using Effects = std::vector<SupervisorEffect>;
+  using Effects = SupervisorEffects;
 
   explicit SupervisorCore(SupervisorSettings settings);
 
@@ -55,11 +55,7 @@ class SupervisorCore {
  private:
   using Why = StopReason;
 
-  struct Turn {
-    TimePoint now;
-    const SupervisorEvent& event;
-    Effects& out;
-  };
+  using Turn = SupervisorTurn;
 
   using Action = void (SupervisorCore::*)(Turn&);
   struct Table;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/failures/job_result.hpp"
+#include "agent/supervisor/supervisor_events.hpp"
 #include "base/time.hpp"
 #include "process/values/process_runner.hpp"
 
@@ -155,5 +156,14 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       KillTree,
                                       CloseFailures,
                                       TellMended>;
+
+using SupervisorEffects = std::vector<SupervisorEffect>;
+
+// One step of the core.
+struct SupervisorTurn {
+  TimePoint now;
+  const SupervisorEvent& event;
+  SupervisorEffects& out;
+};
 
 }  // namespace muster

@@ -177,7 +177,7 @@ struct OptionTable {
       {logs_specs, "logs-specs", 0, text, compatible, kTorchrun,
        "accepts only default; no Python plug-ins", "NAME"},
       {numa_binding, "numa-binding", 0, choice, workers, kTorchrun,
-       "bind workers to CPUs and memory near their GPUs",
+       "bind workers to CPUs and memory near GPUs",
        "POLICY", "none", "", "node|socket|exclusive|core-complex|none|auto"},
   });
   // clang-format on

@@ -6,7 +6,7 @@
 // list.
 #pragma once
 
-#include "worker/channel/frames.hpp"
+#include "worker/channel/channel_effects.hpp"
 #include "worker/channel/pacer.hpp"
 #include "worker/channel/progress.hpp"
 
@@ -40,69 +40,6 @@ inline constexpr std::size_t kWhyBytesMax = 500;
 inline constexpr std::size_t kEndsRepeatedMax = 128;
 // Maximum number of generations between a worker and its descendant.
 inline constexpr int kGenerationsMax = 64;
-
-using ConnectionId = std::uint64_t;
-
-// -- effects ----------------------------------------------------------------------------------
-
-// Send `text` immediately, together with the worker's page.
-struct Greet {
-  ConnectionId connection = 0;
-  int local_rank = 0;
-  std::string text;
-  bool operator==(const Greet&) const = default;
-};
-
-// unsent() has new bytes.
-struct Flush {
-  ConnectionId connection = 0;
-  bool operator==(const Flush&) const = default;
-};
-
-// Do not read from this connection before the time `until`; then call resumed().
-struct Hold {
-  ConnectionId connection = 0;
-  TimePoint until{};
-  bool operator==(const Hold&) const = default;
-};
-
-// The core has dropped the connection. First send as much of `text` as the kernel accepts without
-// blocking.
-struct Close {
-  ConnectionId connection = 0;
-  std::string text;
-  bool operator==(const Close&) const = default;
-};
-
-// One line to print for the user.
-struct Warn {
-  std::string text;
-  bool operator==(const Warn&) const = default;
-};
-
-// A report from a worker for the job's event log.
-struct Said {
-  int local_rank = 0;
-  int rank = 0;
-  std::variant<Healthy, Unhealthy, WorkerEvent, Ready> what;
-  bool operator==(const Said&) const = default;
-};
-
-// A worker that continues to run when other ranks are replaced works in the current epoch.
-struct Resumed {
-  int local_rank = 0;
-  std::uint64_t epoch = 0;
-  bool operator==(const Resumed&) const = default;
-};
-
-// A worker that survived the replacement of other ranks until now does not survive it any more.
-struct Left {
-  int local_rank = 0;
-  bool operator==(const Left&) const = default;
-};
-
-using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left>;
-using Effects = std::vector<Effect>;
 
 // -- identifying the sender --------------------------------------------------------------------
 

@@ -152,6 +152,7 @@ TEST_CASE("help: one group, verbatim") {
         "Failures, restarts and shutdown\n"
         "  --max-restarts N            restart all workers after a failure, up to N times\n"
         "  --restart WHAT              rank: replace only failed workers [group]\n"
+        "  --vault-memory SIZE         memory for records of replaced workers [64M]\n"
         "  --quick-failures N|off      give up after N startup failures in a row [3]\n"
         "  --shutdown-timeout SECONDS  time from SIGTERM to SIGKILL; 0: kill at once [30]\n"
         "  --signals-to-handle NAMES   signals to forward before muster stops the job\n"
