@@ -93,6 +93,7 @@ struct Start {
   RoundId round;
   std::string master_addr;
   std::uint16_t master_port = 0;
+  std::int32_t restarts = 0;  // used so far, mends included
   LeaderOffer offer;
   bool operator==(const Start&) const = default;
 };

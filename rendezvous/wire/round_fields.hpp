@@ -166,6 +166,7 @@ void fields(A& a, Of<A, Start>& m) {
   fields(a, m.round);
   a.name(m.master_addr);
   a.number(m.master_port);
+  a.number(m.restarts, 0, INT32_MAX);
   fields(a, m.offer);
 }
 

@@ -11,8 +11,8 @@ import threading
 
 import numpy as np
 
-import cases
 import support
+import cases
 from cases import eventually
 from elastic_case import ElasticCase
 from muster import elastic

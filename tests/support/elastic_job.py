@@ -201,7 +201,7 @@ class ElasticJob:
     def receive(self, rank, connection, frame):
         with self.lock:
             if frame["type"] == "subscribe" and self.ranks[rank.rank] is rank:
-                rank.mends = frame.get("mends") is True
+                rank.mends = rank.mends or frame.get("mends") is True
                 rank.subscribed.append(connection)
                 self.tell_round(rank, connection)
             elif frame["type"] == "ready":

@@ -112,7 +112,9 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
 }
 
 void SupervisorCore::regroup(Turn& turn) {
-  report_failures(turn);
+  if (!mend_.granted) {
+    report_failures(turn);  // otherwise the mend has counted them
+  }
   stop_workers(turn, Why::regroup, SIGTERM);
 }
 

@@ -189,7 +189,7 @@ void LinkCore::take_start(TimePoint now, const Start& start, NodeEffects& out) {
   replaced_.reset();
   failures_.clear();
   details_.clear();
-  begin_mends();
+  begin_mends(start.restarts);
   gone_.begin_round();
   // Start also grants a lease, and our Accept counts as the request for it.
   gone_.note_grant(accept_sent_, coordinator_.id);

@@ -168,7 +168,7 @@ class LinkCore {
   void tell_work(TimePoint now, NodeEffects& out);
 
   // --restart=rank (mends.cpp)
-  void begin_mends();
+  void begin_mends(std::int32_t restarts);
   void lack(TimePoint now, const LackingHere& lacks, NodeEffects& out);
   void send_lacking(TimePoint now, NodeEffects& out) const;
   void mended(std::uint64_t epoch, NodeEffects& out);

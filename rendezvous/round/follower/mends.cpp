@@ -7,7 +7,8 @@
 
 namespace muster {
 
-void LinkCore::begin_mends() {
+void LinkCore::begin_mends(std::int32_t restarts) {
+  mends_.restarts = std::max(mends_.restarts, restarts);
   mends_.epoch = std::max(mends_.epoch, started_->id.number);
   lacking_.reset();
   mended_ = 0;
@@ -39,9 +40,10 @@ void LinkCore::mended(std::uint64_t epoch, NodeEffects& out) {
   }
 }
 
-// Messages may be lost with their connection, so they are sent again after a Welcome.
+// Messages may be lost with their connection, so they are sent again after a Welcome. A coordinator
+// that does not know that a finished node took part in the last mend would restart all workers.
 void LinkCore::tell_mends(TimePoint now, NodeEffects& out) const {
-  if (work_ == Work::running && mended_ != 0) {
+  if ((work_ == Work::running || work_ == Work::finished) && mended_ != 0) {
     send(Mended{started_->id, mended_}, out);
   }
   if (work_ == Work::running && lacking_) {

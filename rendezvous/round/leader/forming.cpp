@@ -438,7 +438,7 @@ void RoundCore::start(TimePoint now, NodeEffects& out) {
 }
 
 void RoundCore::send_start(LinkId link, NodeEffects& out) const {
-  send(link, Start{base_->id, store_addr_, store_port_, offer_}, out);
+  send(link, Start{base_->id, store_addr_, store_port_, policy_.restarts(), offer_}, out);
 }
 
 // -- roll call --------------------------------------------------------------------------------

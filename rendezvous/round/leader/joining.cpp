@@ -233,7 +233,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     send(link, ShowRounds{}, out);
   }
   recount(node);
-  learn_mends(hello.mends);
+  learn_mends(now, hello);
   resume(now, node, hello, out);
 }
 
@@ -321,7 +321,7 @@ void RoundCore::learn_rounds(TimePoint now, const Rounds& rounds) {
     number_ = std::max(number_, round->id.number);
     restart_count_ = std::max(restart_count_, round->restart_count);
   }
-  policy_ = RestartPolicy(limits_of(settings_), restart_count_);
+  policy_ = RestartPolicy(limits_of(settings_), std::max(restart_count_, restarts_known_));
   await_missing(now);
   quorum_until_.reset();
   quorum_checked_ = TimePoint::min();

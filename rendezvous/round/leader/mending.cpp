@@ -12,6 +12,12 @@
 #include <algorithm>
 
 namespace muster {
+namespace {
+
+// No honest node gets this far, and the counter must not overflow.
+constexpr std::uint64_t kEpochMost = std::uint64_t{1} << 62U;
+
+}  // namespace
 
 void RoundCore::begin_mends() {
   mends_ = {};
@@ -19,10 +25,15 @@ void RoundCore::begin_mends() {
 }
 
 // A node may have heard of mends that we do not know, because another node led then.
-void RoundCore::learn_mends(const Mends& theirs) {
-  number_ = std::max(number_, theirs.epoch);
-  if (theirs.restarts > policy_.restarts()) {
-    policy_ = RestartPolicy(limits_of(settings_), theirs.restarts);
+void RoundCore::learn_mends(TimePoint now, const Hello& hello) {
+  if (is_of_other_job(hello.inherits) || is_outsider(now, hello.node.id)) {
+    return;
+  }
+  const Mends& theirs = hello.mends;
+  number_ = std::max(number_, std::min(theirs.epoch, kEpochMost));
+  restarts_known_ = std::max(restarts_known_, theirs.restarts);
+  if (restarts_known_ > policy_.restarts()) {
+    policy_ = RestartPolicy(limits_of(settings_), restarts_known_);
   }
 }
 
@@ -71,24 +82,30 @@ void RoundCore::note_lacking(TimePoint now, Node& node, const Lacking& lacking, 
     regroup(now, {fmt::format("node '{}': {}", node.info.name, lacking.obstacle)}, false, out);
     return;
   }
-  if (lacking.number <= mends_.granted[node.info.id]) {
+  if (lacking.number <= mends_.granted[node.info.id].number) {
     MUSTER_MARK("the order to mend was lost with its connection");
     Mend mend = mend_of(node, lacking, {});
     mend.mends = mend_.mends;
     send(node.link, std::move(mend), out);
     return;
   }
-  if (const std::string why = mend_obstacle(node, lacking); !why.empty()) {
-    MUSTER_MARK("a mend of several nodes is refused");
-    send(node.link, NoMend{base_->id, lacking.number, why}, out);
+  const std::string why = mend_obstacle(node, lacking);
+  const RestartDecision decision =
+      why.empty() ? policy_.decide(lacking.cause) : RestartDecision{false, why};
+  if (decision.restart) {
+    grant_mend(node, lacking, decision.reason, out);
     return;
   }
-  const RestartDecision decision = policy_.decide(lacking.cause);
-  if (!decision.restart) {
-    send(node.link, NoMend{base_->id, lacking.number, {}}, out);
-    return;
-  }
-  grant_mend(node, lacking, decision.reason, out);
+  MUSTER_MARK("a mend of several nodes is refused");
+  mends_.granted[node.info.id].ranks.clear();
+  send(node.link, NoMend{base_->id, lacking.number, why}, out);
+}
+
+// The node gave up a mend before it heard that it was granted. The mend has counted this failure.
+bool RoundCore::was_counted(NodeId node, std::int32_t rank) const {
+  const auto granted = mends_.granted.find(node);
+  return granted != mends_.granted.end() && mends_.unready.contains(node) &&
+         std::ranges::find(granted->second.ranks, rank) != granted->second.ranks.end();
 }
 
 void RoundCore::grant_mend(Node& node,
@@ -99,7 +116,7 @@ void RoundCore::grant_mend(Node& node,
   const NodeId id = node.info.id;
   mend_ = mend_of(node, lacking, reason);
   mend_.mends = {++number_, policy_.restarts()};
-  mends_.granted[id] = lacking.number;
+  mends_.granted[id] = {lacking.number, lacking.ranks};
   if (!lacking.holds_state) {
     mends_.holders.erase(id);
   }

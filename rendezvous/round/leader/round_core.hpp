@@ -227,10 +227,11 @@ class RoundCore {
 
   // --restart=rank (mending.cpp)
   void begin_mends();
-  void learn_mends(const Mends& theirs);
+  void learn_mends(TimePoint now, const Hello& hello);
   void send_mend(const Node& node, const Mends& known, NodeEffects& out) const;
   void note_lacking(TimePoint now, Node& node, const Lacking& lacking, NodeEffects& out);
   void note_mended(const Node& node, const Mended& mended);
+  [[nodiscard]] bool was_counted(NodeId node, std::int32_t rank) const;
   [[nodiscard]] std::string mend_obstacle(const Node& node, const Lacking& lacking);
   void grant_mend(Node& node, const Lacking& lacking, const std::string& reason, NodeEffects& out);
   [[nodiscard]] Mend mend_of(const Node& node,
@@ -292,6 +293,7 @@ class RoundCore {
   std::string verdict_;
   std::optional<Close> close_;
   MendsOfRound mends_;
+  std::int32_t restarts_known_ = 0;  // of other leaders, mends included
   Mend mend_;  // the last one of the running round; before the first, only round and epoch
   RestartPolicy policy_;
   std::int32_t restart_count_ = 0;

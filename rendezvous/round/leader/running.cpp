@@ -42,6 +42,7 @@ void RoundCore::note_failure(TimePoint now,
   if (!failed_ranks_.emplace(node.info.id, failed.rank).second) {
     return;
   }
+  mends_.failed = mends_.failed || was_counted(node.info.id, failed.rank);
   failures_.push_back(Failure{node.info.id, now - failed.age, failed});
   if (phase_ == Phase::running) {
     regroup(now,

@@ -101,7 +101,7 @@ def forged(job, number=NODE):
         "RollCall": frame(9, i32(1) + i32(2) + u32(0) + u32(0) + u32(0)),
         "Propose": frame(10, round_of(me) + round_of()),
         "Accept": frame(11, round_id() + name("10.77.0.3") + u16(4711) + offer()),
-        "Start": frame(12, round_id() + name("10.77.0.3") + u16(4711) + offer()),
+        "Start": frame(12, round_id() + name("10.77.0.3") + u16(4711) + i32(0) + offer()),
         "Failed": frame(13, failed),
         "Details": frame(14, round_id() + i32(0) + blob(b"{}")),
         "Regroup": frame(15, text("again") + i32(0) + i32(0)),

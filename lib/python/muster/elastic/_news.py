@@ -41,6 +41,8 @@ class News:
     """This process's subscription. The constructor and close() belong to the thread that trains,
     like all other methods; the object's own thread calls `cut`."""
 
+    keeps_records = True
+
     def __init__(self, connection: _channel.Connection) -> None:
         self._connection = connection
         self.record = None if connection.record is None else Record(connection.record)
@@ -138,6 +140,8 @@ class NoNews:
     """Replaces News in programs that no launcher supervises: one round, which is never over."""
 
     record: Optional[Record] = None
+
+    keeps_records = False
 
     def newest(self, after: int) -> Members:  # pylint: disable=unused-argument
         """The only round, from the environment. Without RANK, the job is this process."""

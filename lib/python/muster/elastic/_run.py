@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import os
 from typing import Any, Callable, Optional, TypeVar, cast, overload
 
 from ._link import Link
@@ -14,8 +15,10 @@ from .state import State
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The error of a failed operation and the launcher's report of the lost rank race. A report that
-# arrives within this time after an exception explains the exception.
+# arrives within this time after an exception explains the exception. The report of a rank on
+# another node is late if that node first has to reconnect to the job.
 NEWS_SECONDS = 3.0
+NEWS_SECONDS_OF_NODES = 15.0
 
 _calls = itertools.count()  # of decorated functions in this process, under muster
 
@@ -46,7 +49,8 @@ def run(function: Optional[Function] = None, *, backend: Optional[str] = None) -
     "gloo"; "muster" and combinations such as "cpu:gloo,cuda:nccl" work too); for a State, the
     backend of muster.Communicator ("auto").
 
-    An exception passes if muster reports no lost rank within 3 seconds. KeyboardInterrupt and
+    An exception passes if muster reports no lost rank within 3 seconds, or within 15 seconds if the
+    job has several nodes. KeyboardInterrupt and
     SystemExit pass at once. Without muster, every exception passes at once. OSError: muster
     rejects or closes this process's connection. RuntimeError: muster started this process, and the
     process has called a decorated function before.
@@ -119,7 +123,7 @@ class _Job:
     def _next(self, epoch: int) -> Optional[Members]:
         """The next round, after an exception in this epoch; None if no rank was lost, or if the
         launcher has exited."""
-        if not self._news.wait_over(epoch, NEWS_SECONDS):
+        if not self._news.wait_over(epoch, _news_seconds()):
             self._news.leave()
             return None
         self._disconnect(is_lost=True)
@@ -139,6 +143,11 @@ class _Job:
             if is_lost:
                 link.cut()
             link.close(is_lost)
+
+
+def _news_seconds() -> float:
+    has_nodes = os.environ.get("GROUP_WORLD_SIZE", "1") != "1"
+    return NEWS_SECONDS_OF_NODES if has_nodes else NEWS_SECONDS
 
 
 def _drop_frames(error: Optional[BaseException]) -> None:

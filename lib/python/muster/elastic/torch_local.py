@@ -31,14 +31,14 @@ class Buffers:
         return b"".join(_bytes_of(torch.cat([_flat(each) for each in group]))
                         for group in self._groups())
 
-    @torch.no_grad()
     def put(self, data: bytes) -> None:
         at = 0
         for each in (tensor for group in self._groups() for tensor in group):
             size = each.numel() * each.element_size()
             if size:
                 now = torch.frombuffer(bytearray(data[at:at + size]), dtype=each.dtype)
-                each.copy_(now.reshape(each.shape))
+                with torch.no_grad():
+                    each.copy_(now.reshape(each.shape))
             at += size
 
     def _groups(self) -> Iterator[List[torch.Tensor]]:
@@ -46,7 +46,7 @@ class Buffers:
         groups: Dict[torch.device, List[torch.Tensor]] = {}
         for owner, name in self._places:
             value = owner.get(name)
-            if _tensors.is_dense(value):
+            if value is not None and _tensors.is_dense(value):
                 groups.setdefault(value.device, []).append(value)
         return iter(groups.values())
 

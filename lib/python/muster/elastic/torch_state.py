@@ -86,7 +86,7 @@ class TorchState(State):
         if data is not None:
             found: Local = pickle.loads(data)
             return found
-        if record is not None and counter > 0:
+        if self._news.keeps_records and counter > 0:
             print(f"muster: warning: rank {os.environ.get('RANK')} has no intact record of commit "
                   f"{counter}; its random generators continue from a different state",
                   file=sys.stderr, flush=True)

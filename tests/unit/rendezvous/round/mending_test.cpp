@@ -128,16 +128,63 @@ TEST_CASE("mending: refused if the request names a rank of another node") {
 }
 
 TEST_CASE("mending: an order that was lost with its connection is repeated and counted once") {
-  SmallWorld world = elastic_world(2);
-  world.cut(1);
+  SmallWorld world = elastic_world(3);
+  world.deafen(1);
   world.feed(1, lacking(world, 1));
-  CHECK(world.nodes[0].mends.empty());
+  REQUIRE(world.nodes[0].mends.size() == 1);
+  CHECK(world.nodes[1].mends.empty());
+  world.feed(2, lacking(world, 2));  // so the last order does not answer node 1
   world.heal(1);
   world.reset(1);
   world.pass(std::chrono::seconds(1));
-  REQUIRE(world.nodes[1].mends.size() == 1);
-  CHECK(world.nodes[1].mends[0].number == 1);
-  CHECK(world.nodes[0].mends.back().mends.restarts == 1);
+  REQUIRE(world.nodes[1].mends.size() == 2);
+  CHECK(world.nodes[1].mends[0].number == 0);
+  CHECK(world.nodes[1].mends[1].number == 1);
+  CHECK(world.nodes[1].mends[1].mends == Mends{world.nodes[0].mends[1].mends.epoch, 2});
+}
+
+TEST_CASE("mending: a node that finishes after a mend repeats that it took part") {
+  SmallWorld world = elastic_world(3);
+  world.feed(1, lacking(world, 1));
+  const std::uint64_t epoch = world.nodes[0].mends.back().mends.epoch;
+  world.cut(2);
+  world.feed(2, MendedHere{epoch});
+  world.feed(2, WorkersFinished{});
+  world.heal(2);
+  world.reset(2);
+  world.pass(std::chrono::seconds(1));
+  CHECK(world.nodes[0].running);
+  CHECK(world.nodes[0].runs == 1);
+}
+
+TEST_CASE("mending: a request that is given up before it is granted counts once") {
+  SmallWorld world = elastic_world(2, 1);
+  world.deafen(1);
+  world.feed(1, lacking(world, 1));
+  fail_worker(world, 1, 7);
+  world.heal(1);
+  world.reset(1);
+  world.pass(std::chrono::seconds(30));
+  REQUIRE(world.nodes[1].running);
+  CHECK(world.nodes[1].runs == 2);
+  CHECK(world.nodes[1].running->round->restart_count == 1);
+}
+
+TEST_CASE("mending: a new leader knows the restarts that were used") {
+  SmallWorld world = elastic_world(3, 2);
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    LackingHere request = lacking(world, 2, number);
+    request.message.tells_step = true;
+    request.message.step = number;
+    world.feed(2, request);
+    enter(world, world.nodes[0].mends.back().mends.epoch);
+  }
+  world.kill(0);
+  world.pass(std::chrono::seconds(60));
+  REQUIRE(world.nodes[2].running);
+  enter(world, world.nodes[2].running->round->id.number);
+  world.feed(2, lacking(world, 2));
+  CHECK(refusal(world, 2).empty());
 }
 
 TEST_CASE("mending: a node that was disconnected hears of the mend when it is back") {

@@ -132,7 +132,13 @@ class SmallWorld {
   // Nothing reaches it or leaves it any more; connections stay open.
   void cut(std::size_t index) { cut_.insert(index); }
 
-  void heal(std::size_t index) { cut_.erase(index); }
+  void heal(std::size_t index) {
+    cut_.erase(index);
+    deaf_.erase(index);
+  }
+
+  // It still sends, but nothing reaches it any more.
+  void deafen(std::size_t index) { deaf_.insert(index); }
 
   [[nodiscard]] TimePoint now() const { return now_; }
 
@@ -208,7 +214,8 @@ class SmallWorld {
 
   void perform(std::size_t from, const SendMessage& asked) {
     const auto found = ends_.find({from, asked.link});
-    if (found != ends_.end() && !is_cut(from, found->second.first)) {
+    const bool is_heard = found != ends_.end() && !deaf_.contains(found->second.first);
+    if (is_heard && !is_cut(from, found->second.first)) {
       events_.emplace_back(found->second.first,
                            MessageReceived{found->second.second, asked.message});
     }
@@ -327,6 +334,7 @@ class SmallWorld {
   std::map<End, End> ends_;
   std::deque<std::pair<std::size_t, NodeEvent>> events_;
   std::set<std::size_t> cut_;
+  std::set<std::size_t> deaf_;
   std::size_t host_ = static_cast<std::size_t>(-1);
   LinkId accepted_ = 0;
   int verdicts_ = 0;

@@ -103,7 +103,7 @@ TEST_CASE(
   CHECK(field_count<Pong>() == 2);
   CHECK(field_count<RollCall>() == 5);
   CHECK(field_count<Propose>() == 2);
-  CHECK(field_count<Start>() == 4);
+  CHECK(field_count<Start>() == 5);
   CHECK(field_count<Regroup>() == 2);
   CHECK(field_count<Dismiss>() == 0);
   CHECK(field_count<OtherFailure>() == 3);

@@ -135,6 +135,7 @@ inline std::vector<RoundMessage> coordinators_samples() {
           Start{.round = round,
                 .master_addr = "fe80::1%eth0",
                 .master_port = 29500,
+                .restarts = 3,
                 .offer = sample_offer()},
           Regroup{"node3 is gone", {12, 4}},
           Dismiss{},
