@@ -219,7 +219,8 @@ class Imported:
         if self.changes is None:
             self.changes = Changes(self.program)
         self.changes.include(begun)
-        self.is_end_noticed = end_is_noticed()
+        # Objects that were frozen before are not looked at again.
+        self.is_end_noticed = end_is_noticed() or self.is_end_noticed
         if self.is_end_noticed:
             gc.collect()
         gc.freeze()  # the collector would write to shared pages and thereby copy them
