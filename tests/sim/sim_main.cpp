@@ -146,8 +146,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool many = options->command.nodes > 0;
-  const int code =
-      many ? muster::sim::play_nodes(options->command) : play_one_node(options->command);
+  int code = many ? muster::sim::play_nodes(options->command) : play_one_node(options->command);
+  if (many && options->all_marks && code == 0) {  // some marks are of mends
+    muster::sim::NodesCommand mends = options->command;
+    mends.mends = true;
+    mends.count /= 2;
+    code = muster::sim::play_nodes(mends);
+  }
   if (code != 0 || options->command.scale || !options->command.mutation.empty()) {
     return code;
   }

@@ -81,7 +81,7 @@ void RoundCore::note_finish(TimePoint now, Node& node, const Finished& finished,
   }
   set_state(node, State::finished);
   if (mends_.unready.contains(id)) {
-    MUSTER_MARK("a node finishes before it has heard of a mend");
+    MUSTER_MARK("a node finishes before it takes part in a mend");
     mends_.failed = true;
     regroup(now, {fmt::format("node '{}' has finished", node.info.name)}, false, out);
     return;

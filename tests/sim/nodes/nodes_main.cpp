@@ -52,7 +52,7 @@ void on_abort(int /*signo*/) {
 }
 
 std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
-  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{}{} --trace\n",
+  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{}{}{} --trace\n",
                      seed,
                      command.nodes,
                      command.bytes ? 'B' : 'A',

@@ -114,10 +114,13 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
 
 void use_mends(NodesOptions& options) {
   options.mends = true;
-  options.max_restarts = options.max_restarts > 0 ? 1000 : 0;
+  options.max_restarts = options.max_restarts > 0 ? 1000 : 1;
   options.fails_at_start = false;
   options.round_fails_percent = std::max(options.round_fails_percent, 70);
   options.cascade_percent = std::min(options.cascade_percent, 30);
+  options.round_finishes_percent *= 3;
+  options.mend_lost_percent = 5;
+  options.calm_network = false;
 }
 
 NodesOptions quiet_options(std::uint32_t nodes) {

@@ -69,6 +69,7 @@ struct NodesOptions {
   int stubborn_percent = 0;        // workers that exit only after their grace period
   Duration grace = std::chrono::seconds(1);
   int start_lost_percent = 0;  // connections reset just as Start is sent
+  int mend_lost_percent = 0;   // the same for Mend
   int store_fails_percent = 0;
   int store_slow_percent = 0;
 

@@ -43,8 +43,10 @@ struct Performer {
       world.complain("a message for the node itself reached the network");
     }
     world.network_.send(agent, e.link, e.message);
-    if (std::holds_alternative<Start>(*e.message) && !world.calm_ &&
-        world.random_.chance(world.options_.start_lost_percent)) {
+    const bool is_mend = std::holds_alternative<Mend>(*e.message);
+    const int lost = is_mend ? world.options_.mend_lost_percent : world.options_.start_lost_percent;
+    if ((is_mend || std::holds_alternative<Start>(*e.message)) && !world.calm_ &&
+        world.random_.chance(lost)) {
       world.disturbances_.note(world.now(), Duration{});
       world.network_.reset_soon(agent, e.link);
     }

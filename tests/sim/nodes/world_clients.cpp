@@ -88,7 +88,9 @@ void NodesWorld::judge_client(const VouchKnown& known) {
   if (!known.refused && client.agent == kNobody) {
     complain("a stranger was admitted to the workers' store");
   }
-  if (known.refused && is_worker && known.refused->code != Errc::timed_out) {
+  // A worker that is being stopped may meet a store whose round is over.
+  const bool is_needed = is_worker && !agents_[client.agent].workers.stopping;
+  if (known.refused && is_needed && known.refused->code != Errc::timed_out) {
     complain("a worker was refused by its store: " + known.refused->message);
   }
 }

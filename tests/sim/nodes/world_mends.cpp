@@ -26,7 +26,8 @@ constexpr int kObstaclePercent = 2;
 void NodesWorld::expect_entry(std::uint32_t number) {
   if (options_.mends) {
     Workers& workers = agents_[number].workers;
-    const Duration delay = between(microseconds(100), milliseconds(calm_ ? 20 : 200));
+    const auto most = milliseconds(calm_ ? 20 : random_.chance(1) ? 5000 : 200);
+    const Duration delay = between(microseconds(100), most);
     workers.enters_at = queue_.now() + delay;
     queue_.after(delay,
                  Happening{Kind::entry_due, 0, number, workers.generation, nullptr, nullptr});
@@ -85,6 +86,9 @@ void NodesWorld::run_mend(std::uint32_t number, const RunMend& run) {
     return;
   }
   expect_entry(number);
+  if (!calm_ && random_.chance(1)) {
+    finish_workers(number, between(Duration{}, milliseconds(1)));  // they finish just now
+  }
 }
 
 void NodesWorld::refuse_mend(std::uint32_t number, const RefuseMend& refused) {
