@@ -118,7 +118,9 @@ bool Verdict::is_waiting_for_records() const {
 // A leader without a quorum has given up. The last call of the others began only then.
 bool Verdict::is_last_call() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
-    return agent.ending == Ending::failed && agent.told.number > 0 &&
+    const bool knew_round =
+        agent.told.number > 0 || agent.core->coordinator().base()->id.number > 0;
+    return agent.ending == Ending::failed && knew_round &&
            world_.now() - agent.ended_at < options_.last_call + seconds(12);
   });
 }

@@ -88,8 +88,9 @@ void NodesWorld::judge_client(const VouchKnown& known) {
   if (!known.refused && client.agent == kNobody) {
     complain("a stranger was admitted to the workers' store");
   }
-  // A worker that is being stopped may meet a store whose round is over.
-  const bool is_needed = is_worker && !agents_[client.agent].workers.stopping;
+  // A worker that is being stopped, or on a frozen machine, may meet a store whose round is over.
+  const bool is_needed = is_worker && !agents_[client.agent].workers.stopping &&
+                         !machines_[agents_[client.agent].machine].frozen;
   if (known.refused && is_needed && known.refused->code != Errc::timed_out) {
     complain("a worker was refused by its store: " + known.refused->message);
   }
