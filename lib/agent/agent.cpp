@@ -115,6 +115,9 @@ class Agent final : public WorkerSite, public WarmSite {
 
   void close_attempt(Duration timeout) override;
   void add_evidence(WorkerFailure& failure) override;
+
+  std::optional<std::uint64_t> last_step() override { return channel_.latest_step(); }
+
   void finished(const JobResult& result) override;
 
   // WarmSite
@@ -343,11 +346,6 @@ void Agent::open_channel() {
     supervisor_.handle(WorkerReady{local_rank, epoch});
   });
   channel_.when_left([this](int local_rank) { supervisor_.handle(WorkerLeft{local_rank}); });
-  const auto latest_step = [this] { return channel_.latest_step(); };
-  local_store_.use_steps(latest_step);
-  if (shared_rounds_ != nullptr) {
-    shared_rounds_->use_steps(latest_step);
-  }
 }
 
 // Reports an error that occurs before the supervisor has started.

@@ -16,7 +16,7 @@ namespace muster {
 // replaces earlier ones. Sent again after each Welcome until it is answered by Mend or NoMend.
 struct Lacking {
   RoundId round;
-  std::uint64_t number = 0;  // of this request in the round, from 1
+  std::uint64_t number = 0;  // of this request; grows
   std::vector<std::int32_t> ranks;
   bool holds_state = false;    // another rank on this node has the job's state
   bool out_of_memory = false;  // the kernel killed the failed rank to free memory

@@ -56,7 +56,7 @@ struct RoundId {
   auto operator<=>(const RoundId&) const = default;
 };
 
-// The mends that a node has heard of, in all rounds.
+// What a node knows about mends, in all rounds.
 struct Mends {
   std::uint64_t epoch = 0;    // the epoch of the last round or mend
   std::int32_t restarts = 0;  // restarts used so far, mends included

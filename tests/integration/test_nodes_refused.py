@@ -57,6 +57,10 @@ class Refused(NodesCase):
         self.end_both("--max-restarts is 1 in the job and 7 on the refused node",
                       options=["--max-restarts", "7"])
 
+    def test_another_restart(self):
+        self.end_both("--restart is group in the job and rank on the refused node",
+                      options=["--restart=rank"])
+
     def test_other_options_with_another_program_may_be_another_job(self):
         self.refuse("--nnodes is 2:2 in the job and 2:3 on the refused node", nnodes="2:3",
                     program=[WORKER, "--lr=0.2"])

@@ -34,6 +34,15 @@ class WarmCase(JobCase):
     def counted(self, version="1"):
         self.module("counted", COUNTED.format(version=version))
 
+    def cyclic(self, text):
+        """A module with this text, in which `Node` says when a cycle of objects is collected."""
+        self.module("cyclic", "import os\n"
+                              "class Node:\n"
+                              "    def __init__(self):\n"
+                              "        self.itself = self\n"
+                              "    def __del__(self):\n"
+                              "        os.write(1, b'collected\\n')\n" + text)
+
     def imports(self):
         """The processes that have imported the counted module: (version, pid)."""
         return [tuple(line.split()) for line in read(self.count).splitlines()]

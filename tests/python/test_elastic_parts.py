@@ -10,12 +10,13 @@ import subprocess
 import sys
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import support
 from muster import _channel, elastic
-from muster.elastic import _news, _sockets
+from muster.elastic import _news, _run, _sockets
 
 DEADLINE = 60.0  # seconds
 
@@ -91,6 +92,11 @@ class Launcher(unittest.TestCase):
             os.sched_yield()
         self.enter(5)
         self.assertFalse(self.news.is_over(5))
+
+    def test_news_of_other_nodes_may_be_late(self):
+        for nodes, seconds in (("1", _run.NEWS_SECONDS), ("2", _run.NEWS_SECONDS_OF_NODES)):
+            with mock.patch.dict(os.environ, GROUP_WORLD_SIZE=nodes):
+                self.assertEqual(_run._news_seconds(), seconds)
 
     def test_an_epoch_that_is_over_cannot_be_entered(self):
         self.send("round", 5)

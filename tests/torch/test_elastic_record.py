@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster --restart=rank with DDP: after kills at random times, the weights, the buffers and all
 random generators are bitwise identical to those of an undisturbed job."""
+import contextlib
 import copy
+import io
 import os
 import pathlib
 import random
@@ -117,6 +119,14 @@ class States(unittest.TestCase):
         self.sync(state, -1, 5)
         self.assertEqual(state.model[0].running_mean.tolist(), [5, 5])
         self.assertTrue(self.news.record.has_commit(0))
+
+    def test_a_rank_without_a_record_says_so(self):
+        for record, expected in ((None, True), (self.news.record, True), ("none wanted", False)):
+            with self.subTest(record=record), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.news.keeps_records = expected
+                self.news.record = record if expected else None
+                self.sync(self.start(), 3, 5)
+                self.assertEqual("no intact record of commit 3" in said.getvalue(), expected)
 
     def check_returned(self, state, mean, numbers):
         self.assertEqual(state.model[0].running_mean.tolist(), mean)

@@ -34,7 +34,7 @@ def read_steps(folder, rank):
 
 
 def last_step(folder, rank):
-    """None if there is none."""
+    """None if the rank has not logged a step."""
     try:
         with open(path_of(folder, rank), 'rb') as file:
             size = os.fstat(file.fileno()).st_size // RECORD.size * RECORD.size

@@ -8,7 +8,7 @@
 #include "agent/supervisor/round_source.hpp"
 #include "base/check.hpp"
 #include "base/plural.hpp"
-#include "rendezvous/round/leader/repeated_mends.hpp"
+#include "rendezvous/round/repeated_mends.hpp"
 #include "rendezvous/round/restart_policy.hpp"
 
 #include <cstdint>
@@ -30,9 +30,6 @@ class LocalRoundsSite {
 
   // Begins the next epoch of the round. Returns the processes that replace these workers.
   [[nodiscard]] virtual Result<MendToRun> open_mend(const std::vector<int>& local_ranks) = 0;
-
-  // The highest step that a worker has reported in this round; none if no worker reports steps.
-  [[nodiscard]] virtual std::optional<std::uint64_t> last_step() = 0;
 
   // Called when workers are being restarted: all of them, or those that restart.replaced lists.
   virtual void restarting(const event::RestartDecided& restart) = 0;
@@ -75,7 +72,7 @@ class LocalRounds final : public RoundSource {
   // A mend counts as a restart. It ends in a restart of all workers if mends do not help.
   void ask_mend(const AskMend& ask) override {
     const WorkerFailure& cause = ask.cause;
-    const std::string why = repeats_.note(cause.rank, cause.out_of_memory, site_.last_step());
+    const std::string why = repeats_.note(cause.rank, cause.out_of_memory, ask.step);
     if (!why.empty()) {
       user_.handle(MendRefused{ask.number, why});
       return;

@@ -50,13 +50,6 @@ class LocalStore final : public LocalRoundsSite {
   // The store, the ports and the ranks stay the same.
   Result<MendToRun> open_mend(const std::vector<int>& local_ranks) override;
 
-  std::optional<std::uint64_t> last_step() override { return last_step_(); }
-
-  // The source of last_step(); call before the first round.
-  void use_steps(std::function<std::optional<std::uint64_t>()> last_step) {
-    last_step_ = std::move(last_step);
-  }
-
   void restarting(const event::RestartDecided& restart) override { events_.tell(restart); }
 
  private:
@@ -73,7 +66,6 @@ class LocalStore final : public LocalRoundsSite {
   std::unique_ptr<StoreServer> store_;
   Assignment current_;       // of the round, with its last epoch
   std::uint64_t mends_ = 0;  // in all rounds, because epochs only grow
-  std::function<std::optional<std::uint64_t>()> last_step_ = [] { return std::nullopt; };
   ReservedPorts ports_;
 };
 

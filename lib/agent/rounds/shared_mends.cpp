@@ -10,11 +10,6 @@
 #include <utility>
 
 namespace muster {
-namespace {
-
-constexpr std::size_t kMendTextMax = 500;  // limit on texts from other nodes
-
-}  // namespace
 
 void SharedRounds::ask_mend(const AskMend& ask) {
   if (ask.local_ranks.size() > kMaxMendRanks) {
@@ -30,9 +25,8 @@ void SharedRounds::ask_mend(const AskMend& ask) {
   }
   message.holds_state = ask.holds_state;
   message.out_of_memory = ask.cause.out_of_memory;
-  const auto step = last_step_();
-  message.tells_step = step.has_value();
-  message.step = step.value_or(0);
+  message.tells_step = ask.step.has_value();
+  message.step = ask.step.value_or(0);
   message.cause = failed_message(ask.cause);
   node_->tell(std::move(lacks));
 }
@@ -80,14 +74,14 @@ void SharedRounds::tell_mend(const RunMend& run) {
   event::RestartDecided restart{run.cause, is_here ? local_rank : -1};
   restart.restart = run.mends.restarts;
   restart.restarts_left = setup_.config.max_restarts - run.mends.restarts;
-  restart.text = printable(run.reason, kMendTextMax);
+  restart.text = printable(run.reason, kNodeTextMax);
   restart.replaced = run.ranks;
   events_.tell(std::move(restart));
 }
 
 void SharedRounds::refuse_mend(const RefuseMend& refused) {
   user_.handle(
-      MendRefused{static_cast<int>(refused.number), printable(refused.reason, kMendTextMax)});
+      MendRefused{static_cast<int>(refused.number), printable(refused.reason, kNodeTextMax)});
 }
 
 }  // namespace muster

@@ -17,8 +17,6 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kTextMax = 500;  // limit on texts from other nodes
-
 // Upper limit on the age of an exception, because a worker may write any timestamp.
 constexpr double kOldestExceptionSeconds = 1e7;
 
@@ -228,7 +226,7 @@ void SharedRounds::stop_workers(const StopWorkers& stop) {
 
 void SharedRounds::fence_workers(const std::string& reason) {
   events_.tell(event::NodeFenced{overslept_ ? "this node was paused longer than its lease"
-                                            : printable(reason, kTextMax)});
+                                            : printable(reason, kNodeTextMax)});
   begin_waiting();
   user_.handle(Fenced{reason});
 }
@@ -396,7 +394,7 @@ void SharedRounds::show_roll_call(const ShowRollCall& show) {
 }
 
 void SharedRounds::log(LogLevel level, const std::string& text) {
-  events_.say(level, printable(text, kTextMax));
+  events_.say(level, printable(text, kNodeTextMax));
 }
 
 std::string forget(SharedRounds* rounds, const std::string& node) {

@@ -24,14 +24,17 @@
 
 #include <asio/io_context.hpp>
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace muster {
+
+// Limit on texts from other nodes.
+inline constexpr std::size_t kNodeTextMax = 500;
 
 // The parts of the agent that the rounds need.
 struct SharedRoundsParts {
@@ -79,11 +82,6 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void ask_mend(const AskMend& ask) override;
   void tell_ready(std::uint64_t epoch) override;
   void end_mend(const std::string& reason) override;
-
-  // Returns the highest step that a local worker has reported; call before the first round.
-  void use_steps(std::function<std::optional<std::uint64_t>()> last_step) {
-    last_step_ = std::move(last_step);
-  }
 
   // Does nothing yet: the other nodes are notified of the success only once no process remains.
   void report_success() override {}
@@ -148,7 +146,6 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   std::unique_ptr<StoreProxy> proxy_;
   RoundPtr round_;      // the workers' current round, or else their last round
   Assignment current_;  // of round_; its epoch is that of the last mend
-  std::function<std::optional<std::uint64_t>()> last_step_ = [] { return std::nullopt; };
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
   bool overslept_ = false;  // the guard detected before us that the lease had expired

@@ -141,7 +141,9 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, TellDrain>) {
           tell_drain(asked);
         } else if constexpr (std::is_same_v<Effect, AskMend>) {
-          rounds_.ask_mend(asked);
+          AskMend ask = asked;
+          ask.step = site_.last_step();
+          rounds_.ask_mend(ask);
         } else if constexpr (std::is_same_v<Effect, TellReady>) {
           rounds_.tell_ready(asked.epoch);
         } else if constexpr (std::is_same_v<Effect, EndMend>) {

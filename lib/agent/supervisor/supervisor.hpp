@@ -31,6 +31,8 @@ class WorkerSite {
   // Adds the evidence that a failed worker left: its error file, the end of its stderr, the verdict
   // on its hang. Called once for each worker.
   virtual void add_evidence(WorkerFailure& failure) = 0;
+  // The highest step that a worker has reported in this round; none if no worker reports steps.
+  [[nodiscard]] virtual std::optional<std::uint64_t> last_step() = 0;
   // The attempt is over: flushes its output.
   virtual void close_attempt(Duration timeout) = 0;
   // The last call.

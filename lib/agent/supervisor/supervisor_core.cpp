@@ -309,6 +309,7 @@ void SupervisorCore::kill_orphaned(Turn& turn) {
   }
 }
 
+// torch_shm_manager keeps its time, unless somebody waits for us to exit.
 void SupervisorCore::hurry(Turn& turn) {
   deadline_ = std::min(*deadline_, turn.now + kKillTimeout);
   if (kill_all_at_ && (is_urgent() || !shm_manager_)) {

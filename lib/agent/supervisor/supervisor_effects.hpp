@@ -8,6 +8,7 @@
 #include "process/values/process_runner.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -47,7 +48,8 @@ struct AskMend {
   int number = 0;
   WorkerFailure cause;
   std::vector<int> local_ranks;
-  bool holds_state = false;  // another local worker has the job's state
+  bool holds_state = false;             // another local worker has the job's state
+  std::optional<std::uint64_t> step{};  // the last one of the local workers; the shell sets it
 };
 
 // All local workers have the job's state in this epoch.

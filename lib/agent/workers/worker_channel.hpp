@@ -108,8 +108,8 @@ class WorkerChannel final : public EventSink {
   std::map<channel::ConnectionId, std::unique_ptr<Guest>> guests_;
   channel::ConnectionId last_id_ = 0;
   std::vector<std::optional<channel::ProgressPage>> pages_;  // by local rank
-  int rank_first_ = 0;                                       // the rank of local rank 0
-  std::vector<UniqueFd> records_;  // the same; they outlive a replaced worker, not the round
+  std::vector<UniqueFd> records_;  // by local rank; they outlive a replaced worker, not the round
+  int rank_first_ = 0;             // the rank of local rank 0
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
   std::function<void(int)> left_ = [](int) {};
   std::string reason_;  // why this round is being stopped

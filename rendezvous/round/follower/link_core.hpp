@@ -208,7 +208,7 @@ class LinkCore {
   // Failures in the started round. They are resent after each Welcome.
   std::vector<WorkerFailedHere> failures_;
   std::vector<Details> details_;        // details of failures_
-  Mends mends_;                         // the last mend that we have heard of, in all rounds
+  Mends mends_;                         // the last mend that we know, in all rounds
   std::optional<LackingHere> lacking_;  // our request for a mend, until it is answered
   std::uint64_t mended_ = 0;            // the last epoch that we reported with Mended
 

@@ -24,7 +24,7 @@ void RoundCore::begin_mends() {
   mend_ = Mend{.round = base_->id, .mends = {base_->id.number, policy_.restarts()}};
 }
 
-// A node may have heard of mends that we do not know, because another node led then.
+// A node may know mends that we do not know, because another node led then.
 void RoundCore::learn_mends(TimePoint now, const Hello& hello) {
   if (is_of_other_job(hello.inherits) || is_outsider(now, hello.node.id)) {
     return;
@@ -46,7 +46,7 @@ void RoundCore::send_mend(const Node& node, const Mends& known, NodeEffects& out
 }
 
 // Empty if the ranks can be replaced. They receive the job's state from another rank.
-std::string RoundCore::mend_obstacle(const Node& node, const Lacking& lacking) {
+std::string RoundCore::mend_obstacle(const Node& node, const Lacking& lacking) const {
   const RankSpan own = ranks_of(*base_, node.info.id);
   const auto is_own = [&](int rank) { return rank >= own.first && rank - own.first < own.count; };
   if (lacking.ranks.empty() || !std::ranges::all_of(lacking.ranks, is_own)) {
@@ -62,9 +62,11 @@ std::string RoundCore::mend_obstacle(const Node& node, const Lacking& lacking) {
   }
   const auto others =
       std::ranges::count_if(mends_.holders, [&](NodeId holder) { return holder != node.info.id; });
-  if (others == 0 && !lacking.holds_state) {
-    return "no remaining rank has the job's state";
-  }
+  return others == 0 && !lacking.holds_state ? "no remaining rank has the job's state" : "";
+}
+
+// Why mends do not help; empty if they may.
+std::string RoundCore::note_repeat(const Lacking& lacking) {
   if (lacking.tells_step) {
     mends_.step = std::max(mends_.step.value_or(0), lacking.step);
   }
@@ -89,7 +91,8 @@ void RoundCore::note_lacking(TimePoint now, Node& node, const Lacking& lacking, 
     send(node.link, std::move(mend), out);
     return;
   }
-  const std::string why = mend_obstacle(node, lacking);
+  const std::string obstacle = mend_obstacle(node, lacking);
+  const std::string why = obstacle.empty() ? note_repeat(lacking) : obstacle;
   const RestartDecision decision =
       why.empty() ? policy_.decide(lacking.cause) : RestartDecision{false, why};
   if (decision.restart) {

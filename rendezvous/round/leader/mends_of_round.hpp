@@ -2,7 +2,7 @@
 // What a coordinator knows about the mends of the running round (mending.cpp). Value.
 #pragma once
 
-#include "rendezvous/round/leader/repeated_mends.hpp"
+#include "rendezvous/round/repeated_mends.hpp"
 #include "rendezvous/wire/round_info.hpp"
 
 #include <cstdint>

@@ -232,7 +232,8 @@ class RoundCore {
   void note_lacking(TimePoint now, Node& node, const Lacking& lacking, NodeEffects& out);
   void note_mended(const Node& node, const Mended& mended);
   [[nodiscard]] bool was_counted(NodeId node, std::int32_t rank) const;
-  [[nodiscard]] std::string mend_obstacle(const Node& node, const Lacking& lacking);
+  [[nodiscard]] std::string mend_obstacle(const Node& node, const Lacking& lacking) const;
+  [[nodiscard]] std::string note_repeat(const Lacking& lacking);
   void grant_mend(Node& node, const Lacking& lacking, const std::string& reason, NodeEffects& out);
   [[nodiscard]] Mend mend_of(const Node& node,
                              const Lacking& lacking,

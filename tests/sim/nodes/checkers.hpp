@@ -84,7 +84,7 @@ class Checkers {
   std::map<RoundId, Record> rounds_;
   std::map<RoundId, std::uint16_t> stores_;
   // The ranks of each mend. Epochs grow in a round, and on each node. Two leaders may use the same
-  // epoch in different rounds, if only lost nodes have heard of the first one.
+  // epoch in different rounds, if only lost nodes knew the first one.
   std::map<std::pair<RoundId, std::uint64_t>, std::vector<std::int32_t>> mends_;
   std::map<NodeId, RoundId> last_;  // last round of each node that ever ran
   std::map<NodeId, VirtualTime> gone_;

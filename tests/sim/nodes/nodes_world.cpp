@@ -249,7 +249,7 @@ void NodesWorld::handle_agent(Happening& what) {
       count(agent, workers.alive);
       break;
     default:
-      handle_hang(what, current);
+      handle_report(what, current);
       break;
   }
 }

@@ -101,9 +101,6 @@ class NodesWorld final : public NetworkUser {
   [[nodiscard]] bool died_in_sight(const Round& round) const;
 
   void complain(const std::string& problem);
-
-  [[nodiscard]] const std::string& problem() const { return checkers_.problem(); }
-
   void note(std::string_view node, char letter, std::string_view text) const;
 
   void on_network(std::uint32_t agent, NodeEvent event) override;
@@ -160,9 +157,11 @@ class NodesWorld final : public NetworkUser {
   void judge_client(const VouchKnown& known);
   [[nodiscard]] bool is_worker_of(std::uint32_t agent, const Client& client) const;
 
+  // An event of workers: they hang, wait, or enter an epoch.
+  void handle_report(const Happening& what, bool current);
+
   // inquiries into hangs (world_hangs.cpp)
   void expect_stalls(std::uint32_t agent);
-  void handle_hang(const Happening& what, bool current);
   void look(std::uint32_t agent, const Look& question);
   void tell_looked(std::uint32_t agent, const Look& question);
   void judge_hang(std::uint32_t agent, const JudgeNow& all);

@@ -41,7 +41,7 @@ void NodesWorld::expect_stalls(std::uint32_t number) {
   }
 }
 
-void NodesWorld::handle_hang(const Happening& what, bool current) {
+void NodesWorld::handle_report(const Happening& what, bool current) {
   const std::uint32_t number = what.subject;
   if (what.kind == Kind::looked && std::holds_alternative<Judged>(*what.message)) {
     to_agent(number, JudgedHere{std::get<Judged>(*what.message)});

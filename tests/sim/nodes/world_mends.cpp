@@ -120,7 +120,7 @@ void NodesWorld::check_mends(const Round& round) {
     });
   };
   run_until(now() + kMendedWithin);
-  if (!all_run() || !problem().empty()) {
+  if (!all_run() || !checkers_.problem().empty()) {
     return;  // another round has begun, or some have finished
   }
   if (!all_entered(0)) {
@@ -131,8 +131,8 @@ void NodesWorld::check_mends(const Round& round) {
   const std::uint64_t before = victim->workers.epoch;
   on_worker_fails(static_cast<std::uint32_t>(victim - agents_.begin()));
   run_until(now() + kMendedWithin);
-  const bool is_alone = round.members.size() == 1;  // nobody has the state
-  if (problem().empty() && all_run() && !is_alone && !all_entered(before)) {
+  const bool is_alone = round.members.size() == 1;  // no other rank has the state
+  if (checkers_.problem().empty() && all_run() && !is_alone && !all_entered(before)) {
     complain("a rank was not replaced");
   }
 }

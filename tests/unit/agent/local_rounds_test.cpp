@@ -57,8 +57,6 @@ class Bench final : public RoundUser, public LocalRoundsSite {
     return mend;
   }
 
-  std::optional<std::uint64_t> last_step() override { return step; }
-
   void restarting(const event::RestartDecided& restart) override { decisions.push_back(restart); }
 
   [[nodiscard]] const RoundClosed& end() const {
@@ -173,12 +171,12 @@ TEST_CASE("local rounds: a hung worker is restarted, or ends the job") {
 
 namespace {
 
-AskMend ask(int number, int local_rank, bool out_of_memory = false) {
+AskMend ask(int number, int local_rank, std::uint64_t step = 0, bool out_of_memory = false) {
   WorkerFailure failure = exited(7);
   failure.local_rank = failure.rank = local_rank;
   failure.run_time = 10s;
   failure.out_of_memory = out_of_memory;
-  return {number, failure, {local_rank}};
+  return {number, failure, {local_rank}, true, step};
 }
 
 const MendRefused& refusal(const Bench& bench) {
@@ -229,33 +227,28 @@ TEST_CASE("local rounds: a mend that cannot be opened uses its restart for all w
 TEST_CASE("local rounds: mends without a completed step end in a restart of all workers") {
   Bench bench({20, 0});
   bench.rounds.await_round(0);
-  bench.step = 5;
   for (int i = 1; i <= kMendsWithoutStep; ++i) {
-    bench.rounds.ask_mend(ask(i, 1));
+    bench.rounds.ask_mend(ask(i, 1, 5));
   }
-  bench.step = 6;
   for (int i = 1; i <= kMendsWithoutStep; ++i) {
-    bench.rounds.ask_mend(ask(10 + i, 2));
+    bench.rounds.ask_mend(ask(10 + i, 2, 6));
   }
   CHECK(bench.events.empty());
-  bench.rounds.ask_mend(ask(20, 2));
+  bench.rounds.ask_mend(ask(20, 2, 6));
   CHECK(refusal(bench).number == 20);
   CHECK(refusal(bench).reason == "no step was completed between the last 4 failures");
   bench.rounds.report_failure(exited(7));
   bench.rounds.await_round(1);
-  bench.rounds.ask_mend(ask(21, 2));  // the next round starts to count again
+  bench.rounds.ask_mend(ask(21, 2, 6));  // the next round starts to count again
   CHECK(bench.mended.back().number == 21);
 }
 
 TEST_CASE("local rounds: a rank that runs out of memory twice ends in a restart of all workers") {
   Bench bench({20, 0});
   bench.rounds.await_round(0);
-  bench.step = 5;
-  bench.rounds.ask_mend(ask(1, 1, true));
-  bench.step = 6;
-  bench.rounds.ask_mend(ask(2, 2, true));
+  bench.rounds.ask_mend(ask(1, 1, 5, true));
+  bench.rounds.ask_mend(ask(2, 2, 6, true));
   CHECK(bench.events.empty());
-  bench.step = 7;
-  bench.rounds.ask_mend(ask(3, 1, true));
+  bench.rounds.ask_mend(ask(3, 1, 7, true));
   CHECK(refusal(bench).reason == "rank 1 ran out of memory 2 times");
 }

@@ -48,7 +48,6 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
   std::deque<SupervisorEvent> answers;
   std::vector<std::string> warnings;
   std::uint64_t epoch = 1;
-  std::optional<std::uint64_t> step;
 
   explicit BenchRounds(int max_restarts) : rounds(*this, *this, RestartLimits{max_restarts, 3}) {}
 
@@ -76,8 +75,6 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
     }
     return mend;
   }
-
-  std::optional<std::uint64_t> last_step() override { return step; }
 
   void restarting(const event::RestartDecided& restart) override {
     warnings.push_back(restart.text);

@@ -316,3 +316,12 @@ TEST_CASE("supervisor mend: a request without an answer counts as a failure when
   CHECK(bench.asked<EndMend>() != nullptr);
   CHECK(bench.asked<WorkerFailure>() != nullptr);
 }
+
+TEST_CASE("supervisor mend: a failure that a mend has counted is not reported again") {
+  Bench bench = shared_elastic();
+  bench.begin_to_die(1, SIGKILL);
+  bench.step(MendFormed{1, 2});  // the replacement waits until the worker is reaped
+  bench.step(RegroupNotice{"a node joins"});
+  CHECK(bench.asked<WorkerFailure>() == nullptr);
+  CHECK(bench.core.state() == State::stopping);
+}

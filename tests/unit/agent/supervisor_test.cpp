@@ -63,6 +63,8 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
     failure.stderr_tail = said;
   }
 
+  std::optional<std::uint64_t> last_step() override { return std::nullopt; }
+
   void finished(const JobResult& result) override {
     asked.push_back("finished " + std::to_string(exit_code_of(result)));
   }

@@ -3,6 +3,8 @@
 #include "made_worlds.hpp"
 #include "support/catch.hpp"
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -187,7 +189,7 @@ TEST_CASE("mending: a new leader knows the restarts that were used") {
   CHECK(refusal(world, 2).empty());
 }
 
-TEST_CASE("mending: a node that was disconnected hears of the mend when it is back") {
+TEST_CASE("mending: a node that was disconnected receives the mend when it is back") {
   SmallWorld world = elastic_world(3);
   world.cut(2);
   world.feed(1, lacking(world, 1));
@@ -225,6 +227,35 @@ TEST_CASE("mending: the round of a new leader is later than the mends of the old
   REQUIRE(world.nodes[2].running);
   CHECK(world.nodes[2].running->round->id.coordinator != world.nodes[0].info.id);
   CHECK(world.nodes[2].running->round->id.number > epoch);
+}
+
+TEST_CASE("mending: a new leader knows the restarts of all workers since the last mend") {
+  SmallWorld world = elastic_world(3, 2);
+  world.feed(2, lacking(world, 2));
+  enter(world, world.nodes[0].mends.back().mends.epoch);
+  fail_worker(world, 1, 7);
+  world.pass(std::chrono::seconds(1));
+  REQUIRE(world.nodes[2].runs == 2);
+  world.kill(0);
+  world.pass(std::chrono::seconds(60));
+  REQUIRE(world.nodes[2].runs == 3);
+  enter(world, world.nodes[2].running->round->id.number);
+  world.feed(2, lacking(world, 2));
+  CHECK(refusal(world, 2).empty());
+}
+
+TEST_CASE("mending: a node outside of the round cannot use up epochs or restarts") {
+  SmallWorld world = elastic_world(2);
+  Hello hello;
+  hello.terms = settings(2, 2, 5).terms;
+  hello.node.id = 99;
+  hello.node.name = "spare";
+  hello.mends = {UINT64_MAX, INT32_MAX};
+  world.feed(0, LinkAccepted{1000, "10.0.0.9"});
+  world.feed(0, MessageReceived{1000, std::make_shared<const RoundMessage>(hello)});
+  world.feed(1, lacking(world, 1));
+  REQUIRE(world.nodes[0].mends.size() == 1);
+  CHECK(world.nodes[0].mends[0].mends == Mends{world.nodes[0].running->round->id.number + 1, 1});
 }
 
 }  // namespace muster
