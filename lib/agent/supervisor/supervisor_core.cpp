@@ -112,7 +112,7 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
 }
 
 void SupervisorCore::regroup(Turn& turn) {
-  if (!mend_.granted) {
+  if (!mend_.epoch) {
     report_failures(turn);  // otherwise the mend has counted them
   }
   stop_workers(turn, Why::regroup, SIGTERM);

@@ -72,7 +72,6 @@ bool SupervisorCore::ask_to_mend(Turn& turn) {
     mend_.holders.erase(failure.local_rank);
   }
   ask.local_ranks.assign(mend_.missing.begin(), mend_.missing.end());
-  mend_.granted = false;
   mend_.epoch.reset();
   awaits_signal_ = false;
   begin_mending(turn);
@@ -93,7 +92,6 @@ void SupervisorCore::note_mend_formed(Turn& turn) {
   if (formed.number == 0) {
     join_mend(turn, formed.epoch);
   } else if (formed.number == mend_.asked) {
-    mend_.granted = true;
     mend_.epoch = formed.epoch;
     start_replacements(turn);
   }
@@ -104,7 +102,9 @@ void SupervisorCore::note_mend_formed(Turn& turn) {
 void SupervisorCore::join_mend(Turn& turn, std::uint64_t epoch) {
   if (state_ == SupervisorState::mending) {
     begin_mending(turn);
-    mend_.epoch = mend_.missing.empty() || mend_.granted ? std::optional(epoch) : std::nullopt;
+    if (mend_.epoch) {  // otherwise this node still waits for its own mend
+      mend_.epoch = epoch;
+    }
     return;
   }
   if (!result_.failures.empty()) {
@@ -140,7 +140,7 @@ void SupervisorCore::note_mend_refused(Turn& turn) {
 // ports.
 void SupervisorCore::start_replacements(Turn& turn) {
   const auto lives = [&](int local_rank) { return live_.contains(local_rank); };
-  if (state_ != SupervisorState::mending || !mend_.granted || mend_.missing.empty() ||
+  if (state_ != SupervisorState::mending || !mend_.epoch || mend_.missing.empty() ||
       std::ranges::any_of(mend_.missing, lives)) {
     return;
   }
@@ -217,7 +217,7 @@ void SupervisorCore::end_late_mend(Turn& turn) {
 // The restart that the mend was granted is used for all workers.
 void SupervisorCore::fall_back(Turn& turn, std::string reason) {
   MUSTER_MARK("a mend ends in a restart of all workers");
-  if (!mend_.granted) {
+  if (!mend_.epoch) {
     report_failures(turn);  // no mend has counted them
   }
   mend_.end();

@@ -31,8 +31,7 @@ enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphan
 // The replacement of failed workers (supervisor_mend.cpp). Sets of local ranks.
 struct MendState {
   int asked = 0;                       // number of the last AskMend
-  bool granted = false;                // the last AskMend was answered with a mend
-  std::optional<std::uint64_t> epoch;  // of the last mend, unless a request was made after it
+  std::optional<std::uint64_t> epoch;  // of the last mend; unset while a request is open
   std::set<int> holders;               // live workers that have the job's state
   std::set<int> left;                  // live workers that survive no further mend
   std::set<int> missing;               // workers to be replaced
@@ -41,7 +40,6 @@ struct MendState {
 
   // The mend is complete, or all workers restart.
   void end() {
-    granted = false;
     epoch.reset();
     missing.clear();
     replaced.clear();

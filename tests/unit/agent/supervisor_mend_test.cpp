@@ -271,8 +271,9 @@ TEST_CASE("supervisor mend: workers on other nodes are replaced") {
 
 TEST_CASE("supervisor mend: a mend of other nodes does not answer this node's request") {
   Bench bench = shared_elastic();
-  bench.die(1, SIGKILL);
+  bench.begin_to_die(1, SIGKILL);
   bench.step(MendFormed{0, 5});
+  bench.die(1, SIGKILL);
   CHECK(bench.asked<SpawnWorker>() == nullptr);
   bench.step(MendFormed{1, 6});
   replace(bench, 1, 201);
