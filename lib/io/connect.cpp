@@ -58,6 +58,13 @@ void bind_source(int fd, const SocketAddress& source) {
   static_cast<void>(::bind(fd, source.get(), source.size));
 }
 
+// Another thread may shut down the socket, and the peer may then close it, before the caller looks.
+// Such a socket is always writable and never connected, so a caller that waited for it would spin.
+bool is_closed(int fd) {
+  pollfd now{fd, POLLOUT, 0};
+  return ::poll(&now, 1, 0) > 0 && (now.revents & POLLHUP) != 0;
+}
+
 bool is_of_this_machine(int errno_value) {
   return errno_value == EMFILE || errno_value == ENFILE || errno_value == ENOBUFS ||
          errno_value == ENOMEM;
@@ -107,7 +114,7 @@ int finish_connect(int fd) {
   }
   const SocketAddress there = peer_address(fd);
   if (there.size == 0) {
-    return EINPROGRESS;
+    return is_closed(fd) ? ECONNABORTED : EINPROGRESS;
   }
   keep_icmp(fd, there.family(), false);
   return local_address(fd) == there ? ECONNREFUSED : 0;

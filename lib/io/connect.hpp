@@ -41,9 +41,9 @@ struct Connecting {
 [[nodiscard]] Connecting start_connect(const SocketAddress& to, const ConnectOptions& options = {});
 
 // The result of connecting, once the socket is writable: 0 or an errno. EINPROGRESS if called too
-// early. A socket connected to itself, which can happen on one host without a listener, yields
-// ECONNREFUSED. A refusal by a firewall yields EHOSTUNREACH, because some callers treat
-// ECONNREFUSED as proof that there is no listener.
+// early, ECONNABORTED if the socket was shut down meanwhile. A socket connected to itself, which
+// can happen on one host without a listener, yields ECONNREFUSED. A refusal by a firewall yields
+// EHOSTUNREACH, because some callers treat ECONNREFUSED as proof that there is no listener.
 [[nodiscard]] int finish_connect(int fd);
 
 // Returns a connected, non-blocking socket, or an errno: ETIMEDOUT at the deadline.

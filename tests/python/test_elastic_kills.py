@@ -125,9 +125,15 @@ class Kills(ElasticCase):
         return self.undisturbed[self.ranks, steps]
 
     def wait_for(self, check, what):
-        eventually(lambda: self.running.poll() is not None or check(), what)
+        eventually(lambda: self.running.poll() is not None or check(), lambda: self.stuck(what))
         if self.running.poll() is not None:
             self.fail(f"the job ended before this: {what}\n{self.running.communicate()}")
+
+    def stuck(self, what):
+        """What a reader needs to find out why the job does not go on."""
+        table = [(*row, cases.state(row[1])) for row in self.table.tolist()]
+        self.running.terminate()
+        return f"{what}\nsteps, processes, states: {table}\n{self.running.communicate()}"
 
     def wait_for_progress(self):
         """All ranks have completed a step that began after this call."""

@@ -39,6 +39,17 @@ SocketAddress nobody() {
   return Listener(loopback()).address;
 }
 
+// Its backlog is full, so its kernel drops packets, like a dead machine.
+struct Deaf : Listener {
+  Deaf() : Listener(loopback(), 0) {
+    for (int i = 0; i < 4; ++i) {
+      queue.push_back(start_connect(address));
+    }
+  }
+
+  std::vector<Connecting> queue;
+};
+
 int option(int fd, int level, int name) {
   int value = -1;
   socklen_t size = sizeof(value);
@@ -73,12 +84,7 @@ TEST_CASE("connect: a port without a listener fails at once, with the reason") {
 }
 
 TEST_CASE("connect: an address that does not answer takes its deadline and no longer") {
-  // Its backlog is full, so its kernel drops packets, like a dead machine.
-  const Listener deaf(loopback(), 0);
-  std::vector<Connecting> queue;
-  for (int i = 0; i < 4; ++i) {
-    queue.push_back(start_connect(deaf.address));
-  }
+  const Deaf deaf;
   const TimePoint start = steady_now();
   const auto fd = connect_until(deaf.address, start + 50ms);
   REQUIRE_FALSE(fd);
@@ -86,6 +92,25 @@ TEST_CASE("connect: an address that does not answer takes its deadline and no lo
   CHECK(fd.error() == ETIMEDOUT);
   CHECK(connect_error(deaf.address, fd.error()) ==
         Error{Errc::timed_out, "no response from 127.0.0.1"});
+}
+
+TEST_CASE("connect: a socket that is shut down before it is used fails at once") {
+  const Deaf deaf;
+  const int waiting = deaf.queue.back().fd.get();
+  CHECK(finish_connect(waiting) == EINPROGRESS);
+  REQUIRE(::shutdown(waiting, SHUT_RDWR) == 0);
+  CHECK(finish_connect(waiting) == ECONNRESET);
+
+  const Listener listener(loopback());
+  const Connecting connected = start_connect(listener.address);
+  REQUIRE(::shutdown(connected.fd.get(), SHUT_RDWR) == 0);
+  const UniqueFd accepted(::accept(listener.fd.get(), nullptr, nullptr));
+  REQUIRE(::shutdown(accepted.get(), SHUT_RDWR) == 0);
+  int error = 0;  // until the kernel has exchanged the last packets
+  while (error == 0) {
+    error = finish_connect(connected.fd.get());
+  }
+  CHECK(error == ECONNABORTED);
 }
 
 TEST_CASE("connect: a socket that is connected to itself has reached no listener") {
