@@ -15,10 +15,63 @@ from unittest import mock
 import numpy as np
 
 import support
+import cases
 from muster import _channel, elastic
-from muster.elastic import _news, _run, _sockets
+from muster.elastic import _gloo, _news, _run, _sockets
 
 DEADLINE = 60.0  # seconds
+
+
+class StuckInGloo(cases.FolderCase):
+    """The files are those of a process whose threads gloo has named."""
+
+    def thread(self, tid, timeout, name="pt_gloo_runloop"):
+        folder = self.folder / str(tid)
+        folder.mkdir(exist_ok=True)
+        (folder / "comm").write_text(name + "\n")
+        (folder / "syscall").write_text(f"202 0x7f 0x189 0x0 {timeout} 0x0 0xffffffff 0x1 0x2\n")
+
+    def looks(self, *times, **options):
+        with mock.patch.object(_gloo, "_TASKS", str(self.folder)):
+            return [self.watch.is_stuck(each, options.get("is_creating", False)) for each in times]
+
+    def setUp(self):
+        super().setUp()
+        self.watch = _gloo.Watch()
+
+    def test_a_wait_with_a_timeout_that_does_not_end(self):
+        self.thread(1, "0x0")
+        self.thread(2, "0x7ffe", "python3")
+        self.assertEqual(self.looks(0.0, 5.0, 10.0), [False] * 3)
+        self.thread(3, "0x7ffe")
+        self.assertEqual(self.looks(20.0, 21.9, 22.0), [False, False, True])
+
+    def test_another_wait_is_progress(self):
+        self.thread(1, "0x7ffe")
+        self.assertEqual(self.looks(0.0, 1.9), [False, False])
+        self.thread(1, "0x7fff")
+        self.assertEqual(self.looks(2.0, 3.9, 4.0), [False, False, True])
+
+    def test_a_thread_that_computes_or_has_ended(self):
+        self.thread(1, "0x7ffe")
+        (self.folder / "1" / "syscall").write_text("running\n")
+        (self.folder / "2").mkdir()
+        self.assertEqual(self.looks(0.0, 5.0), [False, False])
+
+    def test_the_creation_of_a_group(self):
+        self.assertEqual(self.looks(0.0, 1.9, 2.0, is_creating=True), [False, False, True])
+
+    @unittest.skipUnless(os.path.exists("/proc/self/syscall"), "this kernel hides system calls")
+    def test_the_kernel_says_so(self):
+        """A thread of this process that waits in the same way."""
+        leave = threading.Event()
+        thread = threading.Thread(target=leave.wait, args=(DEADLINE,), daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(leave.set)
+        with mock.patch.object(_gloo, "_NAME", cases.read("/proc/self/comm").strip()):
+            cases.eventually(lambda: str(thread.native_id) in _gloo.waits(), "the thread waits")
+            self.assertNotIn(str(os.getpid()), _gloo.waits())
 
 
 class Launcher(unittest.TestCase):

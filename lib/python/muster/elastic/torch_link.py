@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
+import time
 from datetime import timedelta
 from typing import Any, List, Optional, Set
 
@@ -12,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from .. import errors
-from . import _sockets, _tensors
+from . import _gloo, _sockets, _tensors
 from ._link import PATIENCE, Link
 from ._news import Members
 
@@ -29,6 +31,8 @@ class TorchLink(Link):
                                     "cpu:" not in self._backend else "cpu")
         self._before = _sockets.inodes()
         self._mine: Optional[Set[int]] = None  # the group's sockets; None until it exists
+        self._have_met = False
+        self._watch = _gloo.Watch()
         self._hook = sys.excepthook  # init_process_group() wraps it
 
     def connect(self) -> None:
@@ -55,11 +59,19 @@ class TorchLink(Link):
         if store.add("arrived", 1) == self._members.size:
             store.set("all", "1")
         store.wait(["all"], timedelta(seconds=PATIENCE))
+        self._have_met = True
         return store
 
     def cut(self) -> None:
         """Shuts down the connections: gloo has no other interruption. They include this epoch's
-        connection to the store, on which another rank's creation of a subgroup may wait."""
+        connection to the store, on which another rank's creation of a subgroup may wait. If that
+        does not help, ends the process, so that muster replaces it."""
+        if "gloo" in self._backend and self._watch.is_stuck(
+                time.monotonic(), self._mine is None and self._have_met):
+            print(f"muster.elastic: rank {self._members.rank}: gloo does not return from an "
+                  "operation whose connections are closed (a fault of gloo). This process exits, "
+                  "so that muster replaces it, too", file=sys.stderr, flush=True)
+            os._exit(1)
         if self._mine is None:
             _sockets.shut_down(_sockets.inodes() - self._before)
             return

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detects operations of gloo that will not return. If a connection closes while gloo sends on it,
+gloo informs the receives but not the sends (signalException in gloo/transport/tcp/pair.cc), so the
+operation waits until its timeout, 30 minutes by default. The creation of a group waits as long for
+a rank that has died. Neither can be interrupted."""
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Dict, Optional
+
+_TASKS = "/proc/self/task"
+_NAME = "pt_gloo_runloop"
+_FUTEX_TIMEOUT = 4  # the index of this argument of futex(2) in /proc/PID/syscall
+
+# An operation fails within milliseconds after its connections were shut down, unless this process
+# gets no CPU time.
+STUCK_SECONDS = 2.0
+
+
+def _read(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+        return file.read().strip()
+    return ""
+
+
+def waits() -> Dict[str, str]:
+    """The gloo threads that wait in an operation, and where each waits. Such waits have a timeout,
+    waits for the next operation have none. Empty with PyTorch 1.13, whose threads have no names."""
+    found = {}
+    for tid in os.listdir(_TASKS):
+        if _read(f"{_TASKS}/{tid}/comm") == _NAME:
+            call = _read(f"{_TASKS}/{tid}/syscall")
+            words = call.split()
+            if len(words) > _FUTEX_TIMEOUT and int(words[_FUTEX_TIMEOUT], 16) != 0:
+                found[tid] = call
+    return found
+
+
+class Watch:
+    """Call look() repeatedly while the connections are shut down."""
+
+    def __init__(self) -> None:
+        self._waits: Dict[str, str] = {}
+        self._since: Optional[float] = None
+
+    def is_stuck(self, now: float, is_creating: bool) -> bool:
+        """is_creating: this process is creating a group that other ranks have entered, too. True if
+        it has not made progress for STUCK_SECONDS."""
+        current = {"": "creating"} if is_creating else waits()
+        same = {tid: call for tid, call in current.items() if self._waits.get(tid) == call}
+        if not same:
+            self._waits, self._since = current, now
+            return False
+        assert self._since is not None
+        self._waits = same
+        return now - self._since >= STUCK_SECONDS
