@@ -6,6 +6,7 @@
 
 #include "agent/supervisor/round_source.hpp"
 #include "base/error.hpp"
+#include "base/time.hpp"
 #include "process/warm/zygote_observer.hpp"
 
 #include <functional>
@@ -15,11 +16,16 @@
 
 namespace muster {
 
+// Workers that take longer than this to stop may be restarted with files that were changed after
+// the zygote was checked, so it is checked again.
+inline constexpr Duration kCheckValid = std::chrono::seconds(1);
+
 class WarmSite {
  public:
   virtual ~WarmSite() = default;
   // Answered with on_zygote_ready or on_zygote_lost, immediately or later.
   virtual void prepare_zygote(ZygoteObserver& observer) = 0;
+  virtual TimePoint now() = 0;
   virtual void warn(const std::string& text) = 0;
   virtual void inform(const std::string& text) = 0;
   // Called before the first round if the job cannot start.
@@ -42,9 +48,20 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
   }
 
   // Prepares the zygote again for each later round, because packages may have been reinstalled.
+  // This takes 12 ms for PyTorch's files, usually less than the workers need to exit.
+  void expect_round() override {
+    checked_at_ = site_.now();
+    ask();
+  }
+
   void tell_gone() override {
     is_gone_ = true;
-    ask();
+    const auto checked = std::exchange(checked_at_, std::nullopt);
+    if (checked && site_.now() - *checked < kCheckValid) {
+      go_on();
+    } else {
+      ask();
+    }
   }
 
   void on_zygote_ready() override {
@@ -137,8 +154,9 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
   bool is_asking_ = false;  // waiting for the zygote; all further steps wait too
   bool is_lost_ = false;
   std::function<void()> begin_;
-  bool is_gone_ = false;        // all processes of the last round have exited
-  std::optional<int> awaited_;  // argument for the delayed await_round()
+  std::optional<TimePoint> checked_at_;  // the begin of the check for the next round
+  bool is_gone_ = false;                 // all processes of the last round have exited
+  std::optional<int> awaited_;           // argument for the delayed await_round()
 };
 
 }  // namespace muster

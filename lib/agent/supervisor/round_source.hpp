@@ -78,6 +78,9 @@ class RoundSource {
   // round.
   virtual void report_finished() = 0;
 
+  // The workers are being stopped for another round: tell_gone follows, unless the job ends.
+  virtual void expect_round() {}
+
   // All of the workers' processes have exited after a stop.
   virtual void tell_gone() = 0;
 

@@ -128,6 +128,8 @@ void Supervisor::perform(const SupervisorEffect& effect) {
       [this]<class Effect>(const Effect& asked) {
         if constexpr (std::is_same_v<Effect, AwaitRound>) {
           rounds_.await_round(asked.attempt);
+        } else if constexpr (std::is_same_v<Effect, ExpectRound>) {
+          rounds_.expect_round();
         } else if constexpr (std::is_same_v<Effect, TellGone>) {
           rounds_.tell_gone();
         } else if constexpr (std::is_same_v<Effect, WorkerFailure>) {
@@ -141,9 +143,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, TellDrain>) {
           tell_drain(asked);
         } else if constexpr (std::is_same_v<Effect, AskMend>) {
-          AskMend ask = asked;
-          ask.step = site_.last_step();
-          rounds_.ask_mend(ask);
+          ask_mend(asked);
         } else if constexpr (std::is_same_v<Effect, TellReady>) {
           rounds_.tell_ready(asked.epoch);
         } else if constexpr (std::is_same_v<Effect, EndMend>) {
@@ -192,6 +192,11 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         }
       },
       effect);
+}
+
+void Supervisor::ask_mend(AskMend ask) {
+  ask.step = site_.last_step();
+  rounds_.ask_mend(ask);
 }
 
 void Supervisor::tell_drain(const TellDrain& drain) {

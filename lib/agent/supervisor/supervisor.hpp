@@ -72,6 +72,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void handle_all();
   void step(const SupervisorEvent& event);
   void perform(const SupervisorEffect& effect);
+  void ask_mend(AskMend ask);
   void tell_drain(const TellDrain& drain);
   void signal_groups(const SignalGroups& asked);
   void kill(bool names);

@@ -177,6 +177,9 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   // A stopped process handles no signal except SIGKILL until it is continued.
   turn.out.emplace_back(SignalGroups{SIGCONT});
   await_deaf(turn);
+  if (why == Why::regroup) {
+    turn.out.emplace_back(ExpectRound{});
+  }
 }
 
 // -- stopping ---------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ struct AwaitRound {
   int attempt = 0;  // counts the starts of the local workers, from 0
 };
 
+// The workers are being stopped for another round.
+struct ExpectRound {};
+
 struct TellGone {};
 
 struct ReportSuccess {};
@@ -132,6 +135,7 @@ struct Finish {};
 // A WorkerFailure is reported to the round source. Failures of the attempt that are detected later
 // follow with `after_stop` set.
 using SupervisorEffect = std::variant<AwaitRound,
+                                      ExpectRound,
                                       TellGone,
                                       WorkerFailure,
                                       ReportSuccess,

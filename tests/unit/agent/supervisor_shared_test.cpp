@@ -73,6 +73,7 @@ TEST_CASE(
   CHECK(report->rank == 1);
   CHECK(report->run_time == 3s);
   CHECK(place_of<WorkerFailure>(bench) < place_of<SignalGroups>(bench));
+  CHECK(place_of<SignalGroups>(bench) < place_of<ExpectRound>(bench));
   bench.die(0, SIGTERM);
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});

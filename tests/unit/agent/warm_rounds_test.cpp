@@ -22,12 +22,15 @@ class Bench final : public RoundSource, public WarmSite {
   int gone = 0;
   int begun = 0;
   bool closed = false;
+  TimePoint time{};
   WarmRounds rounds{*this, *this};
 
   void prepare_zygote(ZygoteObserver& observer) override {
     CHECK(&observer == &rounds);
     ++prepared;
   }
+
+  TimePoint now() override { return time; }
 
   void warn(const std::string& text) override { warnings.push_back(text); }
 
@@ -97,6 +100,44 @@ TEST_CASE("warm rounds: checks the zygote again before the next round") {
   bench.rounds.on_zygote_ready();
   CHECK(bench.gone == 1);
   CHECK(bench.awaited == std::vector<int>{0, 1});
+}
+
+TEST_CASE("warm rounds: checks the zygote while the workers are being stopped") {
+  Bench bench;
+  bench.begin();
+  bench.rounds.on_zygote_ready();
+  bench.rounds.expect_round();
+  CHECK(bench.prepared == 2);
+  SECTION("the check ends first") {
+    bench.rounds.on_zygote_ready();
+    CHECK(bench.gone == 0);
+    bench.restart(1);
+    CHECK(bench.prepared == 2);
+    CHECK(bench.awaited == std::vector<int>{0, 1});
+  }
+  SECTION("the workers exit first") {
+    bench.restart(1);
+    CHECK(bench.gone == 0);
+    bench.rounds.on_zygote_ready();
+    CHECK(bench.prepared == 2);
+    CHECK(bench.gone == 1);
+    CHECK(bench.awaited == std::vector<int>{0, 1});
+  }
+  SECTION("files may have changed while the workers were stopping") {
+    bench.rounds.on_zygote_ready();
+    bench.time += kCheckValid;
+    bench.restart(1);
+    CHECK(bench.prepared == 3);
+    CHECK(bench.gone == 0);
+    bench.rounds.on_zygote_ready();
+    CHECK(bench.gone == 1);
+  }
+  SECTION("each check counts once") {
+    bench.rounds.on_zygote_ready();
+    bench.restart(1);
+    bench.restart(2);
+    CHECK(bench.prepared == 3);
+  }
 }
 
 TEST_CASE("warm rounds: a round started by other nodes needs no check") {
