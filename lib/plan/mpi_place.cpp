@@ -35,11 +35,15 @@ constexpr std::array<std::string_view, 6> kTasks{"FLUX_TASK_LOCAL_ID",
                                                  "PALS_LOCAL_RANKID",
                                                  "PALS_RANKID"};
 
+// The user sets this one. It begins like those that mpirun sets.
+constexpr std::string_view kSessionFolder = "OMPI_MCA_orte_tmpdir_base";
+
 template <std::size_t N>
 void erase_all(Environ& environ, const std::array<std::string_view, N>& prefixes) {
   std::vector<std::string> names;
   for (const auto& [name, value] : environ.all()) {
-    if (std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); })) {
+    const auto begins = [&](auto prefix) { return name.starts_with(prefix); };
+    if (name != kSessionFolder && std::ranges::any_of(prefixes, begins)) {
       names.push_back(name);
     }
   }

@@ -28,12 +28,11 @@ int main(int argc, char** argv) {
 def environment(folder, hosts):
     """What Open MPI needs where the user is root and several of its programs start and end side by
     side: it removes its folder on a host when it is empty, and fails if that happens between its
-    own mkdir and stat. This one is never empty. Not by OMPI_MCA_orte_tmpdir_base: muster hides
-    variables of an MPI launcher from workers."""
+    own mkdir and stat. This one is never empty."""
     for host in hosts:
         (folder / f"ompi.{host}.{os.getuid()}" / "kept").mkdir(parents=True)
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "TMPDIR": str(folder)}
+            "OMPI_MCA_orte_tmpdir_base": str(folder)}
 
 
 def compiled(folder, mpi):

@@ -51,6 +51,7 @@ TEST_CASE("mpi place: a single worker takes over the rank if no descriptor is ne
 TEST_CASE("mpi place: keeps the user's own variables") {
   const Environ users = environ_of({"OMPI_ALLOW_RUN_AS_ROOT",
                                     "OMPI_MCA_btl",
+                                    "OMPI_MCA_orte_tmpdir_base",
                                     "OMPI_MCA_schizo",
                                     "MPI_HOME",
                                     "MPICH_GPU_SUPPORT_ENABLED",
