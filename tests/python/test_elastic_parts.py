@@ -29,7 +29,8 @@ class StuckInGloo(cases.FolderCase):
         folder = self.folder / str(tid)
         folder.mkdir(exist_ok=True)
         (folder / "comm").write_text(name + "\n")
-        (folder / "syscall").write_text(f"202 0x7f 0x189 0x0 {timeout} 0x0 0xffffffff 0x1 0x2\n")
+        call = f"{_gloo._FUTEX} 0x7f 0x189 0x0 {timeout} 0x0 0xffffffff 0x1 0x2\n"
+        (folder / "syscall").write_text(call)
 
     def looks(self, *times, **options):
         with mock.patch.object(_gloo, "_TASKS", str(self.folder)):
@@ -41,10 +42,16 @@ class StuckInGloo(cases.FolderCase):
 
     def test_a_wait_with_a_timeout_that_does_not_end(self):
         self.thread(1, "0x0")
-        self.thread(2, "0x7ffe", "python3")
+        self.thread(2, "0x7ffe", "other")
         self.assertEqual(self.looks(0.0, 5.0, 10.0), [False] * 3)
         self.thread(3, "0x7ffe")
         self.assertEqual(self.looks(20.0, 21.9, 22.0), [False, False, True])
+
+    def test_without_names_it_looks_at_threads_that_are_not_pythons(self):
+        self.thread(threading.get_native_id(), "0x7ffe", "python3")
+        self.assertEqual(self.looks(0.0, 5.0), [False] * 2)
+        self.thread(1, "0x7ffe", "python3")
+        self.assertEqual(self.looks(20.0, 22.0), [False, True])
 
     def test_another_wait_is_progress(self):
         self.thread(1, "0x7ffe")
@@ -52,10 +59,11 @@ class StuckInGloo(cases.FolderCase):
         self.thread(1, "0x7fff")
         self.assertEqual(self.looks(2.0, 3.9, 4.0), [False, False, True])
 
-    def test_a_thread_that_computes_or_has_ended(self):
-        self.thread(1, "0x7ffe")
-        (self.folder / "1" / "syscall").write_text("running\n")
-        (self.folder / "2").mkdir()
+    def test_a_thread_that_computes_or_polls_or_has_ended(self):
+        for tid, call in ((1, "running"), (2, "7 0x7f 0x6 0xffffffff 0x7ffe 0x0 0x7f 0x1 0x2")):
+            self.thread(tid, "0x7ffe")
+            (self.folder / str(tid) / "syscall").write_text(call + "\n")
+        (self.folder / "3").mkdir()
         self.assertEqual(self.looks(0.0, 5.0), [False, False])
 
     def test_the_creation_of_a_group(self):

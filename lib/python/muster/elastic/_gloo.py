@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Dict, Optional
+import platform
+import threading
+from typing import Dict, List, Optional
 
 _TASKS = "/proc/self/task"
 _NAME = "pt_gloo_runloop"
-_FUTEX_TIMEOUT = 4  # the index of this argument of futex(2) in /proc/PID/syscall
+# The number of futex(2), and the index of its timeout in /proc/PID/syscall.
+_FUTEX = {"x86_64": "202", "aarch64": "98"}.get(platform.machine(), "")
+_TIMEOUT = 4
 
 # An operation fails within milliseconds after its connections were shut down, unless this process
 # gets no CPU time.
@@ -24,16 +28,23 @@ def _read(path: str) -> str:
     return ""
 
 
+def _threads() -> List[str]:
+    """The threads in which gloo's operations run. PyTorch 1.13 does not name them."""
+    tids = os.listdir(_TASKS)
+    named = [tid for tid in tids if _read(f"{_TASKS}/{tid}/comm") == _NAME]
+    pythons = {str(thread.native_id) for thread in threading.enumerate()}
+    return named or [tid for tid in tids if tid not in pythons]
+
+
 def waits() -> Dict[str, str]:
-    """The gloo threads that wait in an operation, and where each waits. Such waits have a timeout,
-    waits for the next operation have none. Empty with PyTorch 1.13, whose threads have no names."""
+    """The threads that wait in an operation, and where each waits. Such waits have a timeout, waits
+    for the next operation have none."""
     found = {}
-    for tid in os.listdir(_TASKS):
-        if _read(f"{_TASKS}/{tid}/comm") == _NAME:
-            call = _read(f"{_TASKS}/{tid}/syscall")
-            words = call.split()
-            if len(words) > _FUTEX_TIMEOUT and int(words[_FUTEX_TIMEOUT], 16) != 0:
-                found[tid] = call
+    for tid in _threads():
+        call = _read(f"{_TASKS}/{tid}/syscall")
+        words = call.split()
+        if words and words[0] == _FUTEX and int(words[_TIMEOUT], 16) != 0:
+            found[tid] = call
     return found
 
 
