@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 import torch
@@ -160,6 +161,51 @@ class States(unittest.TestCase):
         state.model.train()(x)
         self.assertIsNone(self.news.record.read(1))
         self.assertEqual(len(state.model._forward_hooks), 0)
+
+    def test_a_commit_uses_the_memory_of_the_commit_before_the_last(self):
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(model.parameters())
+        odd = torch.zeros(3, requires_grad=True)
+        state = elastic.TorchState(model=model, optimizer=optimizer, tied=[model.weight.data] * 2,
+                                   odd=odd, array=np.zeros(2), step=0)
+        seen, expected = [], []
+        for step in range(6):
+            if step == 2:  # Adam creates its tensors in the first step
+                model(torch.ones(2)).sum().backward()
+            if step == 4:
+                state.odd = torch.zeros(4)
+            optimizer.step()
+            state.step, state.array[0] = step, step
+            with self.subTest(step=step):
+                expected.append(copy.deepcopy({
+                    "model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                    "tied": state.tied, "odd": state.odd, "array": state.array, "step": step}))
+                state.commit()
+                seen.append(state._saved.values)
+                for values, wanted in zip(seen[-2:], expected[-2:]):
+                    self.assertEqual(repr(values), repr(wanted))
+                self.assertIs(values["tied"][0], values["tied"][1])
+                self.assertEqual(values["model"]._metadata, model.state_dict()._metadata)
+        places = [values["model"]["weight"].data_ptr() for values in seen]
+        self.assertEqual(places[2:], places[:-2])
+        self.assertEqual(len({*places, model.weight.data_ptr()}), 3)
+
+    def test_a_commit_that_fails_keeps_the_last_one(self):
+        model = torch.nn.Linear(2, 2)
+        state = elastic.TorchState(model=model, step=0)
+        for step in range(4):
+            with torch.no_grad():
+                model.weight.fill_(step)
+            state.step = step
+            if step != 2:
+                state.commit()
+                continue
+            with mock.patch.object(state, "_take_local", side_effect=MemoryError):
+                self.assertRaises(MemoryError, state.commit)
+            state.restore()
+            self.assertEqual((state.step, model.weight[0, 0].item()), (1, 1))
+        state.restore()
+        self.assertEqual((state.step, model.weight[0, 0].item()), (3, 3))
 
     def test_compiled_models(self):
         if not hasattr(torch, "compile"):

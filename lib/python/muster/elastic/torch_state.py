@@ -6,10 +6,11 @@ import copy
 import os
 import pickle
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, cast
 
 import torch
 
+from . import _tensors
 from ._link import Link
 from ._news import AnyNews, Members
 from .state import State
@@ -26,8 +27,8 @@ class TorchState(State):
     new in each epoch, and it must not exist before sync(), because its constructor broadcasts rank
     0's weights. Gradients are not part of the state: restore() sets them to None.
 
-    A commit copies all tensors, on their devices, so it needs as much memory as the model and the
-    optimizer's state.
+    A commit copies all tensors, on their devices. The last two copies are kept, so they need twice
+    as much memory as the model and the optimizer's state.
 
     Each rank also stores what differs between ranks: the random generators of Python, of NumPy if
     it is imported, of PyTorch, and of CUDA if it is initialized; and the modules' buffers, such as
@@ -51,6 +52,7 @@ class TorchState(State):
                          if isinstance(each, torch.nn.Module)]
         self._buffers = Buffers(self._modules)
         self._hooks: List[Any] = []
+        self._spare: List[torch.Tensor] = []  # of the commit before the last; used for the next
 
     def _make_link(self, members: Members, backend: Optional[str]) -> Link:
         return TorchLink(members, backend)
@@ -65,7 +67,10 @@ class TorchState(State):
             module.register_forward_hook(_after_forward) for module in self._modules]
 
     def _save(self, counter: int) -> None:
+        before = self._saved
         super()._save(counter)
+        if before is not None:
+            self._spare = list(_tensors.dense_tensors(before.values))
         if counter >= 0:
             self._write(counter, True)
 
@@ -104,8 +109,10 @@ class TorchState(State):
                 self._write(counter, True)
 
     def _take(self) -> Dict[str, Any]:
-        return {name: copy.deepcopy(each.state_dict() if _is_stateful(each) else each)
-                for name, each in self._values.items()}
+        spare, self._spare = self._spare, []  # if the commit fails, they are not used again
+        values = {name: each.state_dict() if _is_stateful(each) else each
+                  for name, each in self._values.items()}
+        return cast(Dict[str, Any], _tensors.copy_of(values, spare))
 
     def _put(self, values: Dict[str, Any]) -> None:
         """Copies first, because Optimizer.load_state_dict() uses the tensors that it is given."""
