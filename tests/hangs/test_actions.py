@@ -108,7 +108,8 @@ class Actions(Case):
     def test_without_py_spy_it_says_what_to_do(self):
         variables = environment(str(self.folder))
         variables["PATH"] = os.pathsep.join(
-            folder for folder in variables["PATH"].split(os.pathsep) if "py-spy" not in folder)
+            folder for folder in variables["PATH"].split(os.pathsep)
+            if not os.path.exists(os.path.join(folder, "py-spy")))
         done = subprocess.run(
             [MUSTER, "--nproc-per-node=3", "--tee=3", f"--log-dir={self.folder}/logs",
              "--hang-timeout=1", "--on-hang=stop", str(HERE / "slow.py"), "hang_always"],
