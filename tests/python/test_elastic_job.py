@@ -232,7 +232,7 @@ class Elastic(TrainCase):
 
     def test_a_rank_that_has_left_cannot_come_back(self):
         _, err = self.end(self.job("late_worker", "--max-restarts=1", STEPS="3"))
-        self.assertIn("cannot replace only failed ranks: rank 0 has left muster.elastic.run", err)
+        self.assertRegex(err, "cannot replace only failed ranks: rank [02] has left muster")
 
     def test_a_second_call_is_refused(self):
         out, err = self.end(self.job("twice_worker", "--max-restarts=1", STEPS="3"), code=1)
