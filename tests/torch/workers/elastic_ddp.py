@@ -54,18 +54,26 @@ def train(state):
     data = torch.randn(SAMPLES, 16, generator=generator)
     wanted = torch.randint(0, 4, (SAMPLES,), generator=generator)
     sampler = elastic.Sampler(SAMPLES, 4, state)
-    while state.step < STEPS:
-        for indices in sampler:
-            numbers[state.step] = float(torch.rand(1))
-            loss = nn.functional.cross_entropy(ddp(data[indices]), wanted[indices])
-            die_if_planned(f"step-{state.step}")
-            loss.backward()
-            state.optimizer.step()
-            state.optimizer.zero_grad()
-            state.scheduler.step()
-            state.total += 1
-            state.step += 1
-            state.commit()
+    try:
+        while state.step < STEPS:
+            for indices in sampler:
+                take_step(state, ddp, data[indices], wanted[indices])
+    except Exception:
+        die_if_planned(f"step-{state.step}")  # the loss of another rank was noticed first
+        raise
+
+
+def take_step(state, ddp, data, wanted):
+    numbers[state.step] = float(torch.rand(1))
+    loss = nn.functional.cross_entropy(ddp(data), wanted)
+    die_if_planned(f"step-{state.step}")
+    loss.backward()
+    state.optimizer.step()
+    state.optimizer.zero_grad()
+    state.scheduler.step()
+    state.total += 1
+    state.step += 1
+    state.commit()
 
 
 def wait_outside_of_operations():
