@@ -232,7 +232,8 @@ class Elastic(TrainCase):
 
     def test_a_rank_that_has_left_cannot_come_back(self):
         _, err = self.end(self.job("late_worker", "--max-restarts=1", STEPS="3"))
-        self.assertRegex(err, "cannot replace only failed ranks: rank [02] has left muster")
+        self.assertRegex(err, r"cannot replace only failed ranks: rank [02] has left "
+                         r"muster\.elastic\.run")
 
     def test_a_second_call_is_refused(self):
         out, err = self.end(self.job("twice_worker", "--max-restarts=1", STEPS="3"), code=1)

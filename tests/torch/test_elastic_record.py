@@ -24,9 +24,10 @@ from support import DEADLINE, wait_until
 
 sys.path.insert(0, os.path.join(support.ROOT, "lib/python"))
 from muster import elastic  # noqa: E402
-from muster.elastic import _link  # noqa: E402
-from muster.elastic._news import NoNews  # noqa: E402
+from muster.elastic import _gloo, _link, torch_link  # noqa: E402
+from muster.elastic._news import Members, NoNews  # noqa: E402
 from muster.elastic._record import Record  # noqa: E402
+from muster.elastic.torch_link import TorchLink  # noqa: E402
 
 RANKS = 3
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -216,6 +217,33 @@ class States(unittest.TestCase):
         self.assertIsNotNone(self.news.record.read(1))
 
 
+class StuckInGloo(unittest.TestCase):
+    def cut(self, backend, waits, groups=1, has_met=False):
+        """The exit codes after cuts in the course of 3 s, which is what a survivor notices."""
+        link = TorchLink(Members(1, 0, 2, None), backend)
+        link._have_met = has_met
+        with mock.patch.object(_gloo, "waits", lambda: waits), \
+                mock.patch.object(torch_link, "_groups", lambda: [None] * groups), \
+                mock.patch.object(torch_link, "_abort"), \
+                mock.patch.object(torch_link.time, "monotonic", iter((0., 1., 3.)).__next__), \
+                mock.patch.object(os, "_exit") as leave, \
+                contextlib.redirect_stderr(io.StringIO()) as said:
+            for _ in range(3):
+                link.cut()
+        self.assertEqual(leave.called, "rank 0: gloo does not return" in said.getvalue())
+        return [call.args[0] for call in leave.call_args_list]
+
+    def test_the_process_exits(self):
+        self.assertEqual(self.cut("gloo", {"7": "a wait"}), [1])
+        self.assertEqual(self.cut("cpu:gloo,cuda:nccl", {"7": "a wait"}), [1])
+        self.assertEqual(self.cut("gloo", {}, has_met=True), [1])
+
+    def test_it_does_not_exit_if_an_operation_may_still_end(self):
+        self.assertEqual(self.cut("gloo", {}), [])
+        self.assertEqual(self.cut("muster", {"7": "a wait"}), [])
+        self.assertEqual(self.cut("gloo", {"7": "a wait"}, groups=2), [])
+
+
 class Records(support.PackageCase):
     def check_equal(self, found, expected):
         for rank in range(RANKS):
@@ -243,7 +271,8 @@ class Records(support.PackageCase):
         seed = int(os.environ.get("SEED", random.randrange(2**32)))
         for backend in ("muster", "gloo"):
             with self.subTest(backend=backend, seed=seed):
-                job = Job(self, backend, f"--max-restarts={4 * KILLS}")
+                restarts = (4 if backend == "gloo" else 2) * KILLS
+                job = Job(self, backend, f"--max-restarts={restarts}")
                 self.kill_ranks(job, random.Random(seed))
                 self.assertEqual(job.records(), RANKS)
                 last = max(step for step, _ in job.steps()) + 100
@@ -254,6 +283,7 @@ class Records(support.PackageCase):
                 self.assertNotIn("no intact record", text)
                 # A survivor may hang in gloo and exit (elastic/_gloo.py). It may be the last one.
                 if backend == "muster" or "gloo does not return" not in text:
+                    self.assertGreaterEqual(text.count("replacing rank"), KILLS)
                     self.assertNotIn("restarting all workers", text)
                 self.check_equal(job.results(), self.undisturbed(backend, last))
 

@@ -48,7 +48,7 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
   }
 
   // Prepares the zygote again for each later round, because packages may have been reinstalled.
-  // This takes 12 ms for PyTorch's files, usually less than the workers need to exit.
+  // This takes 12 ms for PyTorch's files and runs beside the exit of the workers.
   void expect_round() override {
     checked_at_ = site_.now();
     ask();

@@ -9,7 +9,7 @@ import contextlib
 import os
 import platform
 import threading
-from typing import Dict, List, Optional
+from typing import Dict, List
 
 _TASKS = "/proc/self/task"
 _NAME = "pt_gloo_runloop"
@@ -49,11 +49,11 @@ def waits() -> Dict[str, str]:
 
 
 class Watch:
-    """Call look() repeatedly while the connections are shut down."""
+    """Call is_stuck() repeatedly while the connections are shut down."""
 
     def __init__(self) -> None:
         self._waits: Dict[str, str] = {}
-        self._since: Optional[float] = None
+        self._since = 0.0
 
     def is_stuck(self, now: float, is_creating: bool) -> bool:
         """is_creating: this process is creating a group that other ranks have entered, too. True if
@@ -63,6 +63,5 @@ class Watch:
         if not same:
             self._waits, self._since = current, now
             return False
-        assert self._since is not None
         self._waits = same
         return now - self._since >= STUCK_SECONDS

@@ -66,8 +66,7 @@ class TorchLink(Link):
         """Shuts down the connections: gloo has no other interruption. They include this epoch's
         connection to the store, on which another rank's creation of a subgroup may wait. If that
         does not help, ends the process, so that muster replaces it."""
-        if "gloo" in self._backend and self._watch.is_stuck(
-                time.monotonic(), self._mine is None and self._have_met):
+        if self._is_stuck():
             print(f"muster.elastic: rank {self._members.rank}: gloo does not return from an "
                   "operation whose connections are closed (a fault of gloo). This process exits, "
                   "so that muster replaces it, too", file=sys.stderr, flush=True)
@@ -79,6 +78,11 @@ class TorchLink(Link):
             for group in _groups():
                 _abort(group)
         _sockets.shut_down(self._mine)
+
+    def _is_stuck(self) -> bool:
+        """Never with subgroups: their connections are not cut, so an operation may rightly wait."""
+        return ("gloo" in self._backend and len(_groups()) < 2 and self._watch.is_stuck(
+            time.monotonic(), self._mine is None and self._have_met))
 
     def close(self, is_lost: bool) -> None:
         if dist.is_initialized():
