@@ -39,7 +39,8 @@ def is_sanitized():
     return b"__asan_" in pathlib.Path(MUSTER).read_bytes()
 
 
-WAITING = re.compile(r"muster: (after \d+ s: )?(\d+ of \d+ nodes (is|are) here|.*; trying again)")
+WAITING = re.compile(r"muster: (after \d+ s: )?(\d+ of \d+ nodes (is|are) here|.*; trying again"
+                     r"|warning: waiting for \d+ of \d+ hosts? to answer)")
 
 
 class Ended:
@@ -52,8 +53,8 @@ class Ended:
 
     @property
     def said(self):
-        """stderr without the lines that a node prints when it has waited for a second. Whether it
-        waits that long depends on the load of the machine."""
+        """stderr without the lines that muster prints when it has waited for nodes for a second, or
+        for hosts for 5 s. Whether it waits that long depends on the load of the machine."""
         return "".join(line for line in self.err.splitlines(True) if not WAITING.match(line))
 
     def __str__(self):

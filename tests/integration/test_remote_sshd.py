@@ -96,8 +96,8 @@ class Sshd(SshdCase):
     def test_a_host_that_is_not_known_is_one_line_and_no_question(self):
         ended = self.run_job("--hosts", "127.0.0.1", "--rsh", self.rsh("none"), "/bin/true")
         self.assertEqual((ended.code, ended.out), (69, ""), ended)
-        self.assertRegex(ended.err, r"^muster: error: cannot reach 127\.0\.0\.1 with 'ssh .* "
-                                    r"127\.0\.0\.1': Host key verification failed\.\n$")
+        self.assertRegex(ended.said, r"^muster: error: cannot reach 127\.0\.0\.1 with 'ssh .* "
+                                     r"127\.0\.0\.1': Host key verification failed\.\n$")
 
 
 class Refusing(SshdCase):
