@@ -21,6 +21,7 @@
 #include "agent/watch/port_watch.hpp"
 #include "agent/watch/straggler_watch.hpp"
 #include "agent/web/job_server.hpp"
+#include "agent/workers/program_file.hpp"
 #include "agent/workers/run_folder.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "base/clock.hpp"
@@ -118,6 +119,8 @@ class Agent final : public WorkerSite, public WarmSite {
 
   std::optional<std::uint64_t> last_step() override { return channel_.latest_step(); }
 
+  std::string mend_obstacle() override { return program_file_.change(); }
+
   void finished(const JobResult& result) override;
 
   // WarmSite
@@ -175,6 +178,7 @@ class Agent final : public WorkerSite, public WarmSite {
                          [](const std::string& line) { logger().write(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   AgentRunFolder folder_{setup_};
+  ProgramFile program_file_{setup_.config.program};
   UserAdmission admission_{::geteuid()};        // decides which agents may connect
   UserAdmission store_admission_{::geteuid()};  // decides which workers may use the store
   JobSockets job_sockets_;
@@ -231,6 +235,7 @@ void Agent::add_sinks() {
   messages_.before_lines([this] { roll_call_.clear_line(); });
   events_.add(event_log_);
   events_.add(channel_);
+  events_.add(program_file_);
   events_.add(messages_);
   events_.add(roll_call_);
   events_.add(port_watch_);
@@ -344,6 +349,9 @@ void Agent::open_channel() {
   folder_.tell_workers(channel_.name());
   channel_.when_resumed([this](int local_rank, std::uint64_t epoch) {
     supervisor_.handle(WorkerReady{local_rank, epoch});
+  });
+  channel_.when_heard([this](int local_rank, Duration longest_pause) {
+    supervisor_.handle(WorkerHeard{local_rank, longest_pause});
   });
   channel_.when_left([this](int local_rank) { supervisor_.handle(WorkerLeft{local_rank}); });
 }

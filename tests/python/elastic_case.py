@@ -19,7 +19,10 @@ class ElasticCase(support.FolderCase):
 
     def job(self, name, *options, **variables):
         file = sys.modules[type(self).__module__].__file__
-        args = [MUSTER, f"--nproc-per-node={self.ranks}", "--restart=rank", *options, file, name]
+        return self.launch([file, name], *options, **variables)
+
+    def launch(self, program, *options, **variables):
+        args = [MUSTER, f"--nproc-per-node={self.ranks}", "--restart=rank", *options, *program]
         return cases.spawn(self, args, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE,
                            env=environment(FOLDER=self.folder, **variables))

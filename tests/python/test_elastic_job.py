@@ -139,6 +139,27 @@ def nesting_worker():
         child.wait()
 
 
+EDITED = """
+import os
+import signal
+from muster import elastic
+
+@elastic.run
+def train(state):
+    while state.step < 20:
+        is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+        if (state.comm.rank, is_first, state.step) == (1, True, 10):
+            with open(__file__, "a") as file:
+                file.write("print('new')\\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        state.comm.barrier()
+        state.step += 1
+        state.commit()
+
+train(elastic.State(step=0))
+"""
+
+
 class TrainCase(ElasticCase):
     def check_results(self, out, steps=STEPS):
         self.assertEqual(sorted(out.splitlines()), [f"{float(total(steps))} 0"] * RANKS)
@@ -234,6 +255,16 @@ class Elastic(TrainCase):
         _, err = self.end(self.job("late_worker", "--max-restarts=1", STEPS="3"))
         self.assertRegex(err, r"cannot replace only failed ranks: rank [02] has left "
                          r"muster\.elastic\.run")
+
+    def test_all_ranks_run_the_same_text(self):
+        """The script is edited while the job runs. A replacement would run the new text."""
+        script = pathlib.Path(self.folder, "train.py")
+        for warm in ([], ["--warm=numpy"]):
+            script.write_text(EDITED)
+            out, err = self.end(self.launch([script], *warm, "--max-restarts=1"))
+            self.assertIn(f"cannot replace only failed ranks: {script} has changed since the "
+                          "workers were started\n", err)
+            self.assertEqual(out, "new\n" * RANKS)
 
     def test_a_second_call_is_refused(self):
         out, err = self.end(self.job("twice_worker", "--max-restarts=1", STEPS="3"), code=1)

@@ -121,6 +121,16 @@ class Launcher(unittest.TestCase):
         self.news.ready(5)
         self.assertEqual(json.loads(self.lines.readline()), {"type": "ready", "epoch": 5})
 
+    def test_it_confirms_the_news_of_each_loss(self):
+        self.lines.readline()  # its subscription
+        self.send("round", 5)  # the first one
+        self.send("gone", 5, failed=False)
+        for kind, epoch in (("gone", 5), ("round", 6), ("gone", 6)):
+            self.send(kind, epoch)
+            self.assertEqual(json.loads(self.lines.readline()), {"type": "heard"})
+        self.news.ready(6)
+        self.assertEqual(json.loads(self.lines.readline()), {"type": "ready", "epoch": 6})
+
     def test_a_report_cuts_its_own_epoch_only(self):
         self.send("round", 5)
         self.assertEqual(self.news.newest(-1), _news.Members(5, 1, 3, ("127.0.0.1", 7)))

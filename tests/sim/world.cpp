@@ -197,13 +197,40 @@ Result<MendToRun> World::open_mend(const std::vector<int>& local_ranks) {
   return mend;
 }
 
+// The libraries of all workers answer the news of a loss, except those of stopped workers.
+void World::tell_loss() {
+  if (options_.elastic_percent == 0) {
+    return;
+  }
+  for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
+    if (is_stopped(local_rank)) {
+      continue;
+    }
+    scheduler_.after(milliseconds(1), [this, local_rank, attempt = attempts_] {
+      if (!finished_ && attempt == attempts_ && runner_->runs(local_rank)) {
+        deliver(fmt::format("heard local_rank={}", local_rank), WorkerHeard{local_rank, {}});
+      }
+    });
+  }
+}
+
+bool World::is_stopped(int local_rank) const {
+  constexpr std::uint64_t kEvery = 8;
+  return options_.elastic_percent < 100 &&
+         (epoch_ + static_cast<std::uint64_t>(local_rank)) % kEvery == 0;
+}
+
 // Each worker starts to work in this epoch at some time, or never.
 void World::resume_workers() {
+  tell_loss();
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     if (!random_.chance(options_.elastic_percent)) {
       continue;
     }
     const Duration when = milliseconds(random_.between(0, options_.quick ? 50 : 3'000));
+    if (is_stopped(local_rank)) {
+      continue;
+    }
     scheduler_.after(when, [this, local_rank, epoch = epoch_] {
       if (!finished_ && epoch == epoch_ && runner_->runs(local_rank)) {
         step_ += random_.chance(80) ? 1U : 0U;
@@ -257,6 +284,9 @@ void World::on_worker_exit(const WorkerExit& exit) {
   if (random_.chance(options_.signal_after_exit_percent)) {
     scheduler_.after(std::chrono::microseconds(random_.between(0, 6000)),
                      [this] { send_signal(SIGTERM); });
+  }
+  if (!exit.status.success()) {
+    tell_loss();
   }
   supervisor_->on_worker_exit(exit);
   check();

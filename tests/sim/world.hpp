@@ -94,6 +94,8 @@ class World final : public WorkerSite,
 
   std::optional<std::uint64_t> last_step() override { return step_; }
 
+  std::string mend_obstacle() override { return {}; }
+
   void restarting(const event::RestartDecided& restart) override;
 
   // RoundSource: the other nodes, if rounds are shared
@@ -134,6 +136,8 @@ class World final : public WorkerSite,
   void plan_faults();
   void plan_shared_faults();
   void run_shared_round();
+  void tell_loss();
+  [[nodiscard]] bool is_stopped(int local_rank) const;
   void run_shared_mend(int number, const std::vector<int>& local_ranks, int attempt);
   void resume_workers();
   void close_job(Outcome outcome);

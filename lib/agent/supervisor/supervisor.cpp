@@ -152,7 +152,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           site_.tell(event::Message{LogLevel::warning,
                                     "cannot replace only failed ranks: " + asked.reason});
         } else if constexpr (std::is_same_v<Effect, KillTree>) {
-          site_.runner().kill_tree(asked.local_rank, rank_of(asked.local_rank));
+          kill_tree(asked);
         } else if constexpr (std::is_same_v<Effect, CloseFailures>) {
           close_failures(asked.failures);
         } else if constexpr (std::is_same_v<Effect, TellMended>) {
@@ -195,8 +195,25 @@ void Supervisor::perform(const SupervisorEffect& effect) {
 }
 
 void Supervisor::ask_mend(AskMend ask) {
+  if (std::string obstacle = site_.mend_obstacle(); !obstacle.empty()) {
+    handle(MendRefused{ask.number, std::move(obstacle)});
+    return;
+  }
   ask.step = site_.last_step();
   rounds_.ask_mend(ask);
+}
+
+void Supervisor::kill_tree(const KillTree& asked) {
+  const int rank = rank_of(asked.local_rank);
+  if (asked.deaf) {
+    site_.tell(event::Message{
+        LogLevel::warning,
+        fmt::format("rank {} did not react to the loss of another rank within {}: killing it, "
+                    "because it is stopped or stuck in a system call",
+                    rank,
+                    describe(kHeardTimeout))});
+  }
+  site_.runner().kill_tree(asked.local_rank, rank);
 }
 
 void Supervisor::tell_drain(const TellDrain& drain) {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace muster {
@@ -33,6 +34,8 @@ class WorkerSite {
   virtual void add_evidence(WorkerFailure& failure) = 0;
   // The highest step that a worker has reported in this round; none if no worker reports steps.
   [[nodiscard]] virtual std::optional<std::uint64_t> last_step() = 0;
+  // Why no worker can be replaced on its own now; empty if there is no reason.
+  [[nodiscard]] virtual std::string mend_obstacle() = 0;
   // The attempt is over: flushes its output.
   virtual void close_attempt(Duration timeout) = 0;
   // The last call.
@@ -73,6 +76,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void step(const SupervisorEvent& event);
   void perform(const SupervisorEffect& effect);
   void ask_mend(AskMend ask);
+  void kill_tree(const KillTree& asked);
   void tell_drain(const TellDrain& drain);
   void signal_groups(const SignalGroups& asked);
   void kill(bool names);

@@ -39,7 +39,6 @@ class SupervisorCore {
 
   // The failures of the attempt that CloseAttempt closes; kept until the next attempt has some.
   [[nodiscard]] const std::vector<WorkerFailure>& closed_failures() const;
-
   // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
 
@@ -54,7 +53,6 @@ class SupervisorCore {
 
  private:
   using Why = StopReason;
-
   using Turn = SupervisorTurn;
 
   using Action = void (SupervisorCore::*)(Turn&);
@@ -155,7 +153,11 @@ class SupervisorCore {
   void note_replaced(Turn& turn);
   void note_ready(Turn& turn);
   void note_resumed(Turn& turn);
+  void note_heard(Turn& turn);
   void end_late_mend(Turn& turn);
+  void kill_deaf(Turn& turn);
+  void set_mend_deadline();
+  [[nodiscard]] std::vector<int> deaf() const;
   void fall_back(Turn& turn, std::string reason);
   void stop_workers(Turn& turn, Why why, int signo);
   void hurry(Turn& turn);

@@ -70,9 +70,11 @@ struct TellNoMend {
   std::string reason;
 };
 
-// Kills a failed worker's process group, and the processes that left the group.
+// Kills a worker's process group, and the processes that left the group. The worker has failed, or
+// it is `deaf`: it has not confirmed the news of a loss in time.
 struct KillTree {
   int local_rank = 0;
+  bool deaf = false;
 };
 
 // The failed workers are dead and are about to be replaced: reports their failures.

@@ -98,6 +98,13 @@ struct WorkerLeft {
   int local_rank = 0;
 };
 
+// The library of a worker that survives mends has received the news of a loss. The pause is the
+// longest one between two of the worker's steps.
+struct WorkerHeard {
+  int local_rank = 0;
+  Duration longest_pause{};
+};
+
 // A WorkerFailure is a worker that has failed while the kernel is still freeing its memory. It
 // counts as live until WorkerExited.
 using SupervisorEvent = std::variant<Started,
@@ -118,6 +125,7 @@ using SupervisorEvent = std::variant<Started,
                                      MendFormed,
                                      MendRefused,
                                      WorkerReady,
-                                     WorkerLeft>;
+                                     WorkerLeft,
+                                     WorkerHeard>;
 
 }  // namespace muster

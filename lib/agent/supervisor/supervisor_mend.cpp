@@ -84,7 +84,26 @@ void SupervisorCore::begin_mending(Turn& turn) {
     mend_.unready.insert(local_rank);
   }
   state_ = SupervisorState::mending;
-  deadline_ = turn.now + kMendTimeout;
+  mend_.began = turn.now;
+  mend_.heard_by = turn.now + kHeardTimeout;
+  set_mend_deadline();
+}
+
+void SupervisorCore::set_mend_deadline() {
+  deadline_ = deaf().empty() ? mend_.began + mend_.timeout() : mend_.heard_by;
+}
+
+// The surviving workers that have not confirmed the news of a loss. A worker that works in the
+// mend's epoch has heard of it.
+std::vector<int> SupervisorCore::deaf() const {
+  std::vector<int> out;
+  for (const int local_rank : mend_.holders) {
+    if (mend_.unready.contains(local_rank) && !mend_.heard.contains(local_rank) &&
+        live_.contains(local_rank) && !is_lost(local_rank)) {
+      out.push_back(local_rank);
+    }
+  }
+  return out;
 }
 
 void SupervisorCore::note_mend_formed(Turn& turn) {
@@ -164,6 +183,7 @@ void SupervisorCore::note_ready(Turn& turn) {
   const bool is_news =
       live_.contains(ready.local_rank) && mend_.holders.insert(ready.local_rank).second;
   if (is_news && settings_.restart_by_rank && std::cmp_equal(mend_.holders.size(), result_.nproc)) {
+    mend_.longest_pause = std::max(mend_.longest_pause, turn.now - spawned_at_);
     turn.out.emplace_back(TellReady{ready.epoch});
   }
 }
@@ -204,14 +224,44 @@ void SupervisorCore::note_resumed(Turn& turn) {
   turn.out.emplace_back(TellReady{ready.epoch});
 }
 
-void SupervisorCore::end_late_mend(Turn& turn) {
-  if (turn.now >= deadline_) {
-    MUSTER_MARK("a mend takes too long");
-    fall_back(turn,
-              fmt::format("rank {} did not resume within {}",
-                          rank_first_ + *mend_.unready.begin(),
-                          muster::describe(kMendTimeout)));
+// Survivors may hear of a loss while the failure is still held.
+void SupervisorCore::note_heard(Turn& turn) {
+  const auto& heard = std::get<WorkerHeard>(turn.event);
+  mend_.heard.insert(heard.local_rank);
+  mend_.longest_pause = std::max(mend_.longest_pause, heard.longest_pause);
+  if (state_ == SupervisorState::mending) {
+    set_mend_deadline();
   }
+}
+
+void SupervisorCore::end_late_mend(Turn& turn) {
+  if (turn.now < deadline_) {
+    return;
+  }
+  if (!deaf().empty()) {
+    kill_deaf(turn);
+    return;
+  }
+  MUSTER_MARK("a mend takes too long");
+  fall_back(turn,
+            fmt::format("rank {} did not resume within {}",
+                        rank_first_ + *mend_.unready.begin(),
+                        muster::describe(mend_.timeout())));
+}
+
+// The workers' answers may be unread if the agent itself was stopped.
+void SupervisorCore::kill_deaf(Turn& turn) {
+  if (turn.now > mend_.heard_by + kTickLateMax) {
+    mend_.heard_by = turn.now + kHeardTimeout;
+    set_mend_deadline();
+    return;
+  }
+  MUSTER_MARK("a survivor does not hear of a loss");
+  for (const int local_rank : deaf()) {
+    mend_.heard.insert(local_rank);  // it is killed only once
+    turn.out.emplace_back(KillTree{local_rank, true});
+  }
+  set_mend_deadline();
 }
 
 // The restart that the mend was granted is used for all workers.

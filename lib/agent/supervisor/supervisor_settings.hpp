@@ -49,9 +49,20 @@ inline constexpr Duration kSignalSpread = std::chrono::seconds(1);
 // How long the round source may take to release a node that was asked to leave.
 inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 
+// How long a surviving worker's library may take to confirm that it has heard of a loss. A thread
+// does this, so a worker that does not is stopped or stuck in the kernel. It is killed and
+// replaced. Not shorter, because a long call into C code can hold Python's interpreter lock
+// meanwhile.
+inline constexpr Duration kHeardTimeout = std::chrono::seconds(5);
+
+// If the end of the timeout is noticed this much too late, the agent itself was stopped.
+inline constexpr Duration kTickLateMax = std::chrono::seconds(1);
+
 // How long the workers may take to resume after a worker was replaced. A survivor may first finish
-// an evaluation or a checkpoint. Then all workers are restarted.
-inline constexpr Duration kMendTimeout = std::chrono::minutes(5);
+// an evaluation or a checkpoint, so the timeout grows with the longest pause between two of a
+// worker's steps, and with the time that the workers took to start. Then all workers are restarted.
+inline constexpr Duration kMendTimeoutMin = std::chrono::seconds(30);
+inline constexpr int kMendPauses = 3;
 
 struct SupervisorSettings {
   int max_restarts = 0;          // for the report

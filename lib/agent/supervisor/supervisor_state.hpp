@@ -2,6 +2,10 @@
 // The states of the supervisor core, and what it knows about the replacement of workers. Values.
 #pragma once
 
+#include "agent/supervisor/supervisor_settings.hpp"
+#include "base/time.hpp"
+
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -37,6 +41,15 @@ struct MendState {
   std::set<int> missing;               // workers to be replaced
   std::set<int> replaced;              // workers that this mend replaces or has replaced
   std::set<int> unready;               // workers that do not work in the mend's epoch yet
+  std::set<int> heard;                 // workers whose library has confirmed the news of a loss
+  TimePoint began{};                   // of the mend: when its last failure was detected
+  TimePoint heard_by{};                // when a survivor that has not confirmed it is killed
+  Duration longest_pause{};            // between two steps of a worker, or until all were ready
+
+  // How long the workers may take to resume.
+  [[nodiscard]] Duration timeout() const {
+    return std::max(kMendTimeoutMin, kMendPauses * longest_pause);
+  }
 
   // The mend is complete, or all workers restart.
   void end() {
@@ -44,6 +57,7 @@ struct MendState {
     missing.clear();
     replaced.clear();
     unready.clear();
+    heard.clear();
   }
 };
 

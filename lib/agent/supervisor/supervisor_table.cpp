@@ -43,7 +43,8 @@ struct SupervisorCore::Table {
           &Core::impossible,          // MendFormed
           &Core::impossible,          // MendRefused
           &Core::ignore,              // WorkerReady
-          &Core::ignore}},            // WorkerLeft
+          &Core::ignore,              // WorkerLeft
+          &Core::ignore}},            // WorkerHeard
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -63,7 +64,8 @@ struct SupervisorCore::Table {
           &Core::note_mend_formed,    // MendFormed
           &Core::impossible,          // MendRefused
           &Core::note_ready,          // WorkerReady
-          &Core::note_left}},         // WorkerLeft
+          &Core::note_left,           // WorkerLeft
+          &Core::note_heard}},        // WorkerHeard
       {{  // mending
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -83,7 +85,8 @@ struct SupervisorCore::Table {
           &Core::note_mend_formed,    // MendFormed
           &Core::note_mend_refused,   // MendRefused
           &Core::note_resumed,        // WorkerReady
-          &Core::end_left_mend}},     // WorkerLeft
+          &Core::end_left_mend,       // WorkerLeft
+          &Core::note_heard}},        // WorkerHeard
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -103,7 +106,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
-          &Core::ignore}},            // WorkerLeft
+          &Core::ignore,              // WorkerLeft
+          &Core::ignore}},            // WorkerHeard
       {{  // clearing
           &Core::impossible,            // Started
           &Core::impossible,            // RoundFormed
@@ -123,7 +127,8 @@ struct SupervisorCore::Table {
           &Core::ignore,                // MendFormed
           &Core::ignore,                // MendRefused
           &Core::ignore,                // WorkerReady
-          &Core::ignore}},              // WorkerLeft
+          &Core::ignore,                // WorkerLeft
+          &Core::ignore}},              // WorkerHeard
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -143,7 +148,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
-          &Core::ignore}},            // WorkerLeft
+          &Core::ignore,              // WorkerLeft
+          &Core::ignore}},            // WorkerHeard
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -163,7 +169,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
-          &Core::ignore}},            // WorkerLeft
+          &Core::ignore,              // WorkerLeft
+          &Core::ignore}},            // WorkerHeard
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -183,7 +190,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendFormed
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
-          &Core::ignore}}}};          // WorkerLeft
+          &Core::ignore,              // WorkerLeft
+          &Core::ignore}}}};          // WorkerHeard
 
   // clang-format on
 

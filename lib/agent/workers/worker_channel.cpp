@@ -261,6 +261,9 @@ void WorkerChannel::perform(const channel::Effects& effects) {
             events_.say(LogLevel::warning, wanted.text);
           } else if constexpr (std::is_same_v<Wanted, channel::Resumed>) {
             resumed_(wanted.local_rank, wanted.epoch);
+          } else if constexpr (std::is_same_v<Wanted, channel::HeardOfLoss>) {
+            const auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));
+            heard_(wanted.local_rank, page ? page->longest_pause() : Duration{});
           } else if constexpr (std::is_same_v<Wanted, channel::Left>) {
             left_(wanted.local_rank);
           } else {

@@ -58,6 +58,11 @@ class WorkerChannel final : public EventSink {
     resumed_ = std::move(resumed);
   }
 
+  // `heard` is called when such a worker has heard of the loss of another rank.
+  void when_heard(std::function<void(int local_rank, Duration longest_pause)> heard) {
+    heard_ = std::move(heard);
+  }
+
   // `left` is called when such a worker reports that it cannot continue any more.
   void when_left(std::function<void(int local_rank)> left) { left_ = std::move(left); }
 
@@ -111,6 +116,7 @@ class WorkerChannel final : public EventSink {
   std::vector<UniqueFd> records_;  // by local rank; they outlive a replaced worker, not the round
   int rank_first_ = 0;             // the rank of local rank 0
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
+  std::function<void(int, Duration)> heard_ = [](int, Duration) {};
   std::function<void(int)> left_ = [](int) {};
   std::string reason_;  // why this round is being stopped
 };

@@ -4,7 +4,7 @@
     from muster import worker
     for step in range(steps):
         train(step)
-        worker.progress(step)  # two numbers in shared memory: cheap enough for every step
+        worker.progress(step)  # numbers in shared memory: cheap enough for every step
         if worker.stopping():
             save(step)
             break
@@ -142,7 +142,7 @@ class _Agent:
         with self.lock:
             connection = self.connect()
             page: Any = connection.page if connection is not None else None
-            self.words = array.array("Q", [0, 0]) if page is None else page
+            self.words = array.array("Q", [0, 0, 0]) if page is None else page
             return self.words
 
     def is_stopping(self) -> bool:
@@ -188,7 +188,10 @@ def progress(step: int) -> None:
         words[0] = step
     except (OverflowError, ValueError):  # the type depends on whether there is a launcher
         raise ValueError("a step must be an integer from 0 to 2**64 - 1") from None
-    words[1] = time.monotonic_ns()
+    now, before = time.monotonic_ns(), words[1]
+    if before and now - before > words[2]:
+        words[2] = now - before
+    words[1] = now
     if type(words) is array.array:
         _tell_progress(step)
 

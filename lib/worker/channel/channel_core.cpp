@@ -320,6 +320,10 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
               !std::exchange(speaker.resumed, true)) {
             out.emplace_back(Resumed{local_rank, one.epoch});
           }
+        } else if constexpr (std::is_same_v<Frame, Heard>) {
+          if (connections_.at(id).mends) {
+            out.emplace_back(HeardOfLoss{local_rank});
+          }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
           if (std::exchange(connections_.at(id).mends, one.mends) && !one.mends) {

@@ -70,7 +70,13 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 
-using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left>;
+// The library of such a worker has received the news that another rank was lost.
+struct HeardOfLoss {
+  int local_rank = 0;
+  bool operator==(const HeardOfLoss&) const = default;
+};
+
+using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left, HeardOfLoss>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::channel

@@ -163,6 +163,8 @@ void fields(Fields& in, Subscribe& frame) {
   in.optional_flag("mends", frame.mends);
 }
 
+void fields(Fields& /*in*/, Heard& /*frame*/) {}
+
 void fields(Fields& in, Hello& frame) {
   in.number("version", frame.version);
   in.number("epoch", frame.epoch);
@@ -233,7 +235,7 @@ void fields(Fields& in, Refused& frame) {
 
 // Frame names, in the order of the variant's alternatives.
 constexpr const char* kWorkerTypes[] = {
-    "progress", "healthy", "unhealthy", "event", "ready", "subscribe"};
+    "progress", "healthy", "unhealthy", "event", "ready", "subscribe", "heard"};
 constexpr const char* kAgentTypes[] = {"hello", "round", "gone", "stop", "refused"};
 static_assert(std::size(kWorkerTypes) == std::variant_size_v<WorkerFrame>);
 static_assert(std::size(kAgentTypes) == std::variant_size_v<AgentFrame>);
@@ -296,6 +298,10 @@ Json json_of(const Ready& frame) {
 
 Json json_of(const Subscribe& frame) {
   return frame.mends ? Json{{"mends", true}} : Json::object();
+}
+
+Json json_of(const Heard& /*frame*/) {
+  return Json::object();
 }
 
 Json json_of(const Hello& frame) {

@@ -63,7 +63,13 @@ struct Subscribe {
   bool operator==(const Subscribe&) const = default;
 };
 
-using WorkerFrame = std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, Ready, Subscribe>;
+// The worker's library has received the news that another rank was lost.
+struct Heard {
+  bool operator==(const Heard&) const = default;
+};
+
+using WorkerFrame =
+    std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, Ready, Subscribe, Heard>;
 
 // -- from the agent ---------------------------------------------------------------------------
 

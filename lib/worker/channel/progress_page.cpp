@@ -90,4 +90,10 @@ std::optional<StepTold> ProgressPage::load(TimePoint started, TimePoint now) con
   return StepTold{words_->step.load(std::memory_order_relaxed), std::max(told, started)};
 }
 
+Duration ProgressPage::longest_pause() const {
+  const std::uint64_t pause = words_->longest_pause.load(std::memory_order_relaxed);
+  return Duration(
+      static_cast<Duration::rep>(std::min(pause, static_cast<std::uint64_t>(kPauseMax.count()))));
+}
+
 }  // namespace muster::channel

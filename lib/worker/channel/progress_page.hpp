@@ -10,20 +10,23 @@
 #include "worker/channel/progress.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace muster::channel {
 
-// Documented in CHANNEL.md: two 64-bit numbers in native byte order.
+// Documented in CHANNEL.md: three 64-bit numbers in native byte order.
 struct ProgressWords {
   std::atomic<std::uint64_t> step;
-  std::atomic<std::uint64_t> time;  // CLOCK_MONOTONIC in ns; 0 before the first step
+  std::atomic<std::uint64_t> time;           // CLOCK_MONOTONIC in ns; 0 before the first step
+  std::atomic<std::uint64_t> longest_pause;  // between two steps, in ns
 };
 
 inline constexpr std::size_t kProgressPageBytes = 4096;
-static_assert(sizeof(ProgressWords) == 16 && std::atomic<std::uint64_t>::is_always_lock_free);
+inline constexpr Duration kPauseMax = std::chrono::hours(24);
+static_assert(sizeof(ProgressWords) == 24 && std::atomic<std::uint64_t>::is_always_lock_free);
 
 // A memfd of this size. The size is sealed, because a worker that shrinks the file would crash
 // other processes that map it (SIGBUS). Error: system.
@@ -45,13 +48,20 @@ class ProgressPage {
   [[nodiscard]] int fd() const { return fd_.get(); }
 
   void store(std::uint64_t step, TimePoint now) {
+    const auto time = static_cast<std::uint64_t>(now.time_since_epoch().count());
+    const std::uint64_t before = words_->time.load(std::memory_order_relaxed);
+    if (before != 0 && time - before > words_->longest_pause.load(std::memory_order_relaxed)) {
+      words_->longest_pause.store(time - before, std::memory_order_relaxed);
+    }
     words_->step.store(step, std::memory_order_relaxed);
-    words_->time.store(static_cast<std::uint64_t>(now.time_since_epoch().count()),
-                       std::memory_order_release);
+    words_->time.store(time, std::memory_order_release);
   }
 
   // The last step. The time is clamped to the interval from `started` to `now`.
   [[nodiscard]] std::optional<StepTold> load(TimePoint started, TimePoint now) const;
+
+  // At most kPauseMax. Includes the time in which a worker was replaced.
+  [[nodiscard]] Duration longest_pause() const;
 
  private:
   ProgressPage(UniqueFd fd, ProgressWords* words) : fd_(std::move(fd)), words_(words) {}

@@ -75,7 +75,8 @@ std::vector<SupervisorEvent> example_events(State state) {
           MendFormed{1, 2},
           MendRefused{1, "x"},
           WorkerReady{1, 1},
-          WorkerLeft{1}};
+          WorkerLeft{1},
+          WorkerHeard{1, {}}};
 }
 
 constexpr std::size_t kMendFormed = 15;

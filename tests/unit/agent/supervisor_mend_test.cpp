@@ -41,6 +41,13 @@ Bench shared_elastic() {
   return bench;
 }
 
+// The libraries of these workers confirm the news of a loss.
+void hear(Bench& bench, const std::vector<int>& local_ranks, Duration longest_pause = {}) {
+  for (const int local_rank : local_ranks) {
+    bench.step(WorkerHeard{local_rank, longest_pause});
+  }
+}
+
 // The reason why all workers are restarted; empty if they are not.
 std::string fallback(const Bench& bench) {
   const auto* told = bench.asked<TellNoMend>();
@@ -188,12 +195,89 @@ TEST_CASE("supervisor mend: workers that do not resume in time are restarted") {
   Bench bench = elastic();
   bench.die(1, SIGKILL);
   replace(bench, 1, 201);
+  hear(bench, {0, 2});
   bench.step(WorkerReady{0, 2});
   bench.step(WorkerReady{1, 2});
-  CHECK(*bench.core.next_deadline() == bench.now + kMendTimeout);
-  bench.wait(kMendTimeout);
-  CHECK(fallback(bench).starts_with("rank 2 did not resume within"));
+  CHECK(*bench.core.next_deadline() == bench.now + kMendTimeoutMin);
+  bench.wait(kMendTimeoutMin);
+  CHECK(fallback(bench) == "rank 2 did not resume within 30s");
   CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("supervisor mend: the time to resume grows with the pauses between steps") {
+  Bench bench{elastic_settings()};
+  bench.nproc = kWorkers;
+  bench.start();
+  SECTION("and with the time that the workers took to start") {
+    bench.now += 40s;
+    resume(bench, 1);
+    bench.die(1, SIGKILL);
+    hear(bench, {0, 2});
+    CHECK(*bench.core.next_deadline() == bench.now + 120s);
+  }
+  SECTION("of any worker") {
+    resume(bench, 1);
+    bench.die(1, SIGKILL);
+    hear(bench, {0, 2}, 20s);
+    CHECK(*bench.core.next_deadline() == bench.now + 60s);
+    bench.wait(60s);
+    CHECK(fallback(bench) == "rank 0 did not resume within 60s");
+  }
+}
+
+TEST_CASE("supervisor mend: a survivor that does not hear of the loss is killed and replaced") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  hear(bench, {0});
+  SECTION("in time") {
+    bench.wait(kHeardTimeout);
+    REQUIRE(bench.asked<KillTree>() != nullptr);
+    CHECK(bench.asked<KillTree>()->local_rank == 2);
+    CHECK(bench.asked<KillTree>()->deaf);
+    CHECK(bench.core.state() == State::mending);
+    bench.die(2, SIGKILL);
+    CHECK(fallback(bench).empty());
+    replace(bench, 2, 202);
+    resume(bench, 3);
+    CHECK(bench.core.state() == State::running);
+  }
+  SECTION("but it cannot be killed, so all restart") {
+    bench.wait(kHeardTimeout);
+    bench.wait(kMendTimeoutMin);
+    CHECK(fallback(bench).starts_with("rank 0 did not resume"));
+  }
+  SECTION("and its answer is not read yet, because the agent itself was stopped") {
+    bench.wait(kHeardTimeout + 2s);
+    CHECK(bench.asked<KillTree>() == nullptr);
+    hear(bench, {2});
+    bench.wait(kHeardTimeout);
+    CHECK(bench.asked<KillTree>() == nullptr);
+    CHECK(bench.core.state() == State::mending);
+  }
+}
+
+TEST_CASE("supervisor mend: only survivors have to hear of a loss") {
+  SECTION("not a replacement, whether it starts or already works") {
+    Bench bench = elastic();
+    bench.die(1, SIGKILL);
+    replace(bench, 1, 201);
+    hear(bench, {0, 2});
+    bench.step(WorkerReady{1, 2});
+    bench.wait(kHeardTimeout);
+    CHECK(bench.asked<KillTree>() == nullptr);
+  }
+  SECTION("once, also while the failure is held, and in each mend") {
+    Bench bench = shared_elastic();
+    hear(bench, {0, 2});
+    bench.die(1, SIGKILL);
+    CHECK(*bench.core.next_deadline() == bench.now + kMendTimeoutMin);
+    bench.step(MendFormed{1, 2});
+    replace(bench, 1, 201);
+    resume(bench, 2);
+    bench.die(1, SIGKILL);
+    CHECK(*bench.core.next_deadline() == bench.now + kHeardTimeout);
+  }
 }
 
 TEST_CASE("supervisor mend: without restarts left, the job fails with the failure") {
@@ -313,7 +397,8 @@ TEST_CASE("supervisor mend: a node whose worker has finished ends a mend of othe
 TEST_CASE("supervisor mend: a request without an answer counts as a failure when it ends") {
   Bench bench = shared_elastic();
   bench.die(1, SIGKILL);
-  bench.wait(kMendTimeout);
+  hear(bench, {0, 2});
+  bench.wait(kMendTimeoutMin);
   CHECK(bench.asked<EndMend>() != nullptr);
   CHECK(bench.asked<WorkerFailure>() != nullptr);
 }

@@ -65,6 +65,8 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   std::optional<std::uint64_t> last_step() override { return std::nullopt; }
 
+  std::string mend_obstacle() override { return {}; }
+
   void finished(const JobResult& result) override {
     asked.push_back("finished " + std::to_string(exit_code_of(result)));
   }

@@ -452,6 +452,16 @@ TEST_CASE("channel core: after a mend, survivors get the round under its new epo
   CHECK(std::get<Round>(news[0]).epoch == 2);
 }
 
+TEST_CASE("channel core: only workers that survive mends have to hear of a loss") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Heard{});
+  bench.open(2, 1);
+  bench.say(2, Subscribe{true});
+  bench.say(2, Heard{});
+  CHECK(bench.take<HeardOfLoss>() == std::vector{HeardOfLoss{1}});
+}
+
 TEST_CASE("channel core: a worker resumes once in each epoch if it survives mends") {
   Bench bench;
   bench.open(1, 0);

@@ -54,6 +54,7 @@ TEST_CASE("channel frames: messages from workers") {
   check_worker_frame(Ready{3}, R"({"type":"ready","epoch":3})");
   check_worker_frame(Subscribe{}, R"({"type":"subscribe"})");
   check_worker_frame(Subscribe{true}, R"({"type":"subscribe","mends":true})");
+  check_worker_frame(Heard{}, R"({"type":"heard"})");
 }
 
 TEST_CASE("channel frames: messages from the agent") {

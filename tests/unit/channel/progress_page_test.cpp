@@ -44,6 +44,18 @@ TEST_CASE("progress page: an impossible time becomes the nearest possible one") 
   CHECK(page->load(at(1), at(9)) == StepTold{3, at(1)});
 }
 
+TEST_CASE("progress page: the longest time between two steps") {
+  auto page = ProgressPage::make();
+  REQUIRE(page);
+  page->store(1, at(4));
+  CHECK(page->longest_pause() == Duration{});
+  page->store(2, at(7));
+  page->store(3, at(8));
+  CHECK(page->longest_pause() == std::chrono::seconds(3));
+  page->store(4, TimePoint(Duration(-1)));
+  CHECK(page->longest_pause() == kPauseMax);
+}
+
 TEST_CASE("progress page: a worker can neither shrink nor seal it") {
   const auto page = ProgressPage::make();
   REQUIRE(page);

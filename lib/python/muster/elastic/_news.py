@@ -128,10 +128,14 @@ class News:
         return self._cut is not None and self.is_over(self._epoch)
 
     def _receive(self, frame: _channel.Frame) -> None:
-        """A rank that exited without an error is not replaced, so its exit ends no epoch."""
+        """A rank that exited without an error is not replaced, so its exit ends no epoch. muster
+        kills a process that does not confirm the news of a loss with `heard`."""
         if frame["type"] == "gone" and frame["failed"]:
+            self._connection.send({"type": "heard"})
             self._lost = max(self._lost, frame["epoch"])
         elif frame["type"] == "round":
+            if self._members is not None:
+                self._connection.send({"type": "heard"})
             self._members = Members(frame["epoch"], frame["rank"], frame["world_size"],
                                     (frame["store_address"], frame["store_port"]))
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/workers/program_file.hpp"
+
+#include <variant>
+
+#include <sys/stat.h>
+
+namespace muster {
+
+ProgramFile::ProgramFile(const Program& program) {
+  const bool is_path = program.kind == ProgramKind::python_script ||
+                       (program.kind == ProgramKind::executable && program.name.contains('/'));
+  path_ = is_path ? program.name : "";
+}
+
+ProgramFile::Identity ProgramFile::identity(const std::string& path) {
+  struct stat facts {};
+
+  if (::stat(path.c_str(), &facts) != 0) {
+    return {};
+  }
+  return {static_cast<std::int64_t>(facts.st_dev),
+          static_cast<std::int64_t>(facts.st_ino),
+          facts.st_size,
+          facts.st_mtim.tv_sec,
+          facts.st_mtim.tv_nsec};
+}
+
+void ProgramFile::take(const JobEvent& event) {
+  if (std::holds_alternative<event::RoundBegun>(event.what)) {
+    at_start_ = identity(path_);
+  }
+}
+
+std::string ProgramFile::change() const {
+  if (path_.empty() || identity(path_) == at_start_) {
+    return {};
+  }
+  return path_ + " has changed since the workers were started";
+}
+
+}  // namespace muster
