@@ -124,7 +124,7 @@ class Pages(HostsCase):
         nodes = [self.start(job, number, env) for number in (2, 1)]
         one = job.round(workers)
         self.assertEqual(set(one.nodes), set(names))
-        errors = [ended.err for ended in job.finish(*nodes)]
+        errors = [ended.said for ended in job.finish(*nodes)]
         # One warning about strangers on the leader; without a secret, every pod warns.
         expected = NO_TOKEN if "KUBERNETES_SERVICE_HOST" in env else GUESTS
         self.assertIn(expected, "".join(errors))

@@ -45,7 +45,7 @@ class TokenFile(HostsCase):
 
     def assert_forms(self, job, nodes):
         job.round(2)
-        return [ended.err for ended in job.finish(*nodes)]
+        return [ended.said for ended in job.finish(*nodes)]
 
     def assert_trusts_first(self, job, nodes):
         first, second = self.assert_forms(job, nodes)
