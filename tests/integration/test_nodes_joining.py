@@ -105,10 +105,11 @@ class Spares(NodesCase):
         self.assertIn("the job has ended; this node was never needed", ended.err)
 
     def test_a_spare_outlives_its_join_timeout(self):
-        job, nodes, _ = self.form("2", 2, conf=CONF + ",join_timeout=2")
-        spare = job.start(3)
+        job, nodes, _ = self.form("2", 2, conf=CONF)
+        spare = job.start(3, conf=CONF + ",join_timeout=5")
+        spare.wait_for_text(SPARE)
         with self.assertRaises(AssertionError):
-            eventually(lambda: spare.process.poll() is not None, "must not end", within=3)
+            eventually(lambda: spare.process.poll() is not None, "must not end", within=6)
         job.finish(*nodes)
         job.ends(spare, code=0)
 

@@ -131,7 +131,7 @@ class Restarted(NodesCase):
         self.assertNotIn("/proc/none", second.err())
 
     def test_a_job_that_gives_up_leaves_no_record(self):
-        job, nodes, _ = self.form("2", 2, conf=SHORT_LEASE + ",join_timeout=4")
+        job, nodes, _ = self.form("2", 2, conf=SHORT_LEASE + ",join_timeout=8")
         nodes[0].stop_all()
         self.assertEqual(len(self.records(job)), 2)
         job.ends(nodes[1], code=69)

@@ -6,11 +6,13 @@ import pty
 import re
 import socket
 import threading
+import time
 import unittest
 
 from harness import eventually, free_port
 from nodes import NEVER, SHORT_LEASE, NodesCase
 
+QUIET_NS = 1_000_000_000  # a node that waits for less time prints nothing
 
 class RollCall(NodesCase):
     def test_a_line_for_each_change_on_a_pipe(self):
@@ -20,8 +22,9 @@ class RollCall(NodesCase):
         second = job.start(2)
         for node in (first, second):
             node.wait_for_text("2 of 3 nodes are here")
+        began = time.monotonic_ns()
         third = job.start(3)
-        job.round(3)
+        workers = job.round(3).workers
         job.finish()
         lines = first.err().splitlines()
         self.assertEqual(len(lines), 2, lines)
@@ -29,7 +32,9 @@ class RollCall(NodesCase):
                                    r"giving up in \d+ s$")
         self.assertRegex(lines[1], r"^muster: 2 of 3 nodes are here: \S+, \S+; waiting for 1 "
                                    r"more; giving up in \d+ s$")
-        self.assertEqual(third.err(), "", "whoever had not to wait says nothing")
+        worker, = (each for each in workers.values() if each["node"] == "n3")
+        if worker["at"] - began < QUIET_NS:  # otherwise a slow machine kept it waiting
+            self.assertEqual(third.err(), "", "whoever had not to wait says nothing")
 
     def test_quiet_where_asked(self):
         job = self.cluster("2", conf="join_timeout=2", options=["--log-level", "error"])
@@ -68,7 +73,9 @@ class RollCall(NodesCase):
     def test_a_regroup_says_for_whom(self):
         job, nodes, _ = self.form("3", 3, conf=SHORT_LEASE)
         nodes[2].stop_all()
-        nodes[0].wait_for_text("2 of 3 nodes are here")
+        # Not only the count, which a slow machine prints before the first round, too.
+        eventually(lambda: re.search(r"2 of 3 nodes are here: .*; waiting for \S+ \(silent",
+                                     nodes[0].err()), job.describe)
         nodes[2].thaw()
         job.round(3)
         job.finish()
@@ -112,18 +119,19 @@ class Trouble(NodesCase):
 
 class GivesUp(NodesCase):
     def test_what_is_missing_by_number(self):
-        job = self.cluster("3:4", conf="join_timeout=3")
+        # The second one may start seconds after the first one, whose time includes that.
+        job = self.cluster("3:4", conf="join_timeout=8")
         first, second = job.ends(*job.start_all(2), code=69)
         self.assertRegex(first.err.splitlines()[-1],
-                         r"^muster: no round of job .* was formed within 3s; 2 of 4 nodes are "
+                         r"^muster: no round of job .* was formed within 8s; 2 of 4 nodes are "
                          r"here: \S+, \S+; waiting for 2 more$")
         # The second one gives up when its own time expires, or when it is left alone a moment
         # before.
         self.assertIn("2 of 4 nodes are here", second.err)
-        self.assertIn("was formed within 3s", second.err)
+        self.assertIn("was formed within 8s", second.err)
 
     def test_what_is_missing_by_name(self):
-        job, nodes, _ = self.form("2:3", 2, conf="last_call_timeout=0.2,lease=1,join_timeout=3")
+        job, nodes, _ = self.form("2:3", 2, conf="last_call_timeout=0.2,lease=1,join_timeout=8")
         nodes[0].stop_all()
         ended, = job.ends(nodes[1], code=69)
         self.assertRegex(ended.err.splitlines()[-1], r"waiting for \S+ \(silent")
