@@ -128,7 +128,8 @@ class ByMunge(HostsCase):
     def test_a_credential_that_was_heard_leads_nobody(self):
         """A stranger has a credential from the true leader, and shows it to its clients."""
         job = self.cluster_of("node1", "node2", "thief", nnodes="2", options=["--token=munge"])
-        self.start(job, 1)
+        first = self.start(job, 1)
+        eventually(job.is_hosted, lambda: f"the first node hosts\n{first.err()}")
         address, port = self.net.hosts[2].address, free_port()
         thief = spawn(self, [*self.net.hosts[2].prefix, sys.executable, ATTACKER / "thief.py",
                              address, str(port), job.name, *job.endpoint.rsplit(":", 1)],
