@@ -4,7 +4,7 @@ workers in time, waits, and prints why. No two rounds ever run at the same time 
 test)."""
 
 from hosts import NETWORK, HostsCase
-from nodes import SHORT_LEASE
+from nodes import NEVER, SHORT_LEASE
 
 CUTS = {
     "link": (lambda host: host.unplug(), lambda host: host.plug()),
@@ -18,9 +18,9 @@ CUTS = {
 class Cut(HostsCase):
     names = ("node1", "node2", "node3")
 
-    def running(self, nnodes="1:3", *names):
+    def running(self, nnodes="1:3", *names, conf=SHORT_LEASE):
         self.hosts(*names)
-        job, nodes, _ = self.form(nnodes, len(self.net.hosts), conf=SHORT_LEASE)
+        job, nodes, _ = self.form(nnodes, len(self.net.hosts), conf=conf)
         return job, nodes
 
     def cut_and_heal(self, how, numbers, nnodes="1:3", names=()):
@@ -66,11 +66,14 @@ class Cut(HostsCase):
     def test_a_majority_is_cut_off_each_for_itself(self):
         # No side has a majority, so none runs. All print for which nodes they wait, and then all
         # continue.
-        job, nodes = self.running()
+        # The lease outlasts the time between the two cuts. Otherwise two nodes are a majority.
+        job, nodes = self.running(conf=f"{NEVER},lease=6")
         for host in self.net.hosts[1:]:
             host.firewall("drop")
         for node in nodes:
-            node.wait_for_text("killed this node's workers", "waiting for")
+            node.wait_for_text(*(f"{other.label} (silent" for other in nodes if other is not node))
+        for node in nodes[1:]:
+            node.wait_for_text("killed this node's workers")
         self.assertEqual(len(job.story.rounds()), 1, "nobody has started anything")
         for host in self.net.hosts[1:]:
             host.open()

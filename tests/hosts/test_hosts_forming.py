@@ -182,7 +182,7 @@ class Names(HostsCase):
 
     def test_nobody_has_the_endpoints_address(self):
         self.hosts()
-        job = self.cluster("3", conf="join_timeout=5", endpoint=f"{NETWORK}200:4000")
+        job = self.cluster("3", conf="join_timeout=10", endpoint=f"{NETWORK}200:4000")
         ended, = job.ends(job.start(1), code=69)
         self.assertRegex(ended.err, rf"cannot reach {NETWORK}200:4000: .*(unreachable|No route)")
         self.assertEqual(job.story.events(), [])
