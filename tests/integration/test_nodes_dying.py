@@ -5,7 +5,7 @@ time (checked at the end of every test)."""
 import os
 import signal
 
-from nodes import LEASE, LONG_LEASE, SHORT_LEASE, Node, NodesCase, last_block
+from nodes import LEASE, LONG_LEASE, Node, NodesCase, last_block
 
 CONF = f"last_call_timeout=0.5,lease={LEASE}"
 DEAF = {"NODE_ON_TERM": "ignore"}
@@ -14,7 +14,7 @@ ENDS_WITHIN = 3.0  # s: the promised limit for all agents of a job that has used
 
 class Workers(NodesCase):
     def fails_once(self, how, rank=2):
-        job, _, one = self.form("3", 3, nproc=2, conf=SHORT_LEASE, options=["--max-restarts", "2"])
+        job, _, one = self.form("3", 3, nproc=2, conf=LONG_LEASE, options=["--max-restarts", "2"])
         job.order(one, rank, how)
         again = job.round(6)
         self.assertEqual((again.restarts, again.nodes), (1, one.nodes))
@@ -32,7 +32,7 @@ class Workers(NodesCase):
         self.fails_once("fail ValueError: no", rank=5)
 
     def test_budget_is_of_the_whole_job(self):
-        job = self.cluster("3", conf=SHORT_LEASE, options=["--max-restarts", "2"])
+        job = self.cluster("3", conf=LONG_LEASE, options=["--max-restarts", "2"])
         job.start_all(3)
         for turn in range(3):
             one = job.round(3)
@@ -43,7 +43,7 @@ class Workers(NodesCase):
 
 class OutOfBudget(NodesCase):
     def end_all(self, how, code, nproc=1):
-        job, nodes, one = self.form("3", 3, nproc=nproc, conf=SHORT_LEASE)
+        job, nodes, one = self.form("3", 3, nproc=nproc, conf=LONG_LEASE)
         job.order(one, nproc, how)  # the first rank on the second node
         ended = [node.end(ENDS_WITHIN + 30) for node in nodes]
         ends = [node.started + one.seconds for node, one in zip(nodes, ended)]
@@ -71,7 +71,7 @@ class OutOfBudget(NodesCase):
     def test_failures_that_follow_do_not_hide_the_first(self):
         # Every other worker fails as soon as the first one has; the news arrives in different
         # orders.
-        job, nodes, one = self.form("3", 3, env=DEAF, conf=SHORT_LEASE,
+        job, nodes, one = self.form("3", 3, env=DEAF, conf=LONG_LEASE,
                                     options=["--shutdown-timeout", 2])
         job.order(one, 1, "exit 41")
         job.order(one, 0, "exit 42")
@@ -81,7 +81,7 @@ class OutOfBudget(NodesCase):
 
     def test_a_program_that_cannot_be_started_on_one_node_is_not_tried_again(self):
         script = self.executable("#!/no/such/interpreter\n")
-        job = self.cluster("2", conf=SHORT_LEASE + ",any_program=true",
+        job = self.cluster("2", conf=LONG_LEASE + ",any_program=true",
                            options=["--max-restarts", 5])
         job.start(1)
         job.start(2, program=str(script))
@@ -179,7 +179,7 @@ class Leaving(NodesCase):
         job.finish(*nodes[:2], new)
 
     def test_while_it_waits_for_others(self):
-        job = self.cluster("3", conf=SHORT_LEASE)
+        job = self.cluster("3", conf=LONG_LEASE)
         nodes = job.start_all(2)
         nodes[0].wait_for_text("2 of 3")
         nodes[1].kill(signal.SIGTERM)
