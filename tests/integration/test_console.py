@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 from harness import PUPPET, JobCase, eventually, read, spawn
-from nodes import SHORT_LEASE, NodesCase
+from nodes import NEVER, NodesCase
 
 ENDS_WITHIN = 10.0  # a finished job exits whatever its console does
 
@@ -182,7 +182,7 @@ class NodesConsole(NodesCase):
             with self.subTest(kind):
                 console = Console(self, kind)
                 console.fill()
-                job = self.cluster("2", conf=SHORT_LEASE,
+                job = self.cluster("2", conf=f"{NEVER},lease=5",
                                    options=["--max-restarts", "2", "--tee", "3",
                                             "--log-level", "info"])
                 leader = job.start(1, popen={"stdout": console.writer, "stderr": console.writer})

@@ -90,7 +90,7 @@ class Static(NodesCase):
         job.finish()
 
     def test_a_node_that_dies_is_waited_for_and_takes_its_place_again(self):
-        job = self.static("2", conf="lease=1")
+        job = self.static("2", conf="lease=60")
         last, _ = self.start(job, 2)
         job.round(2)
         last.kill_agent()

@@ -8,7 +8,7 @@ import unittest
 from browser import PROGRAM, Browser
 from harness import eventually
 from job_view import View
-from nodes import NodesCase
+from nodes import LONG_LEASE, NodesCase
 from test_http import start_named, wait_for_leader
 
 
@@ -36,7 +36,7 @@ class Page(NodesCase):
             self.browser.picture(f"{folder}/{name}.png")
 
     def test_it_draws_a_job_that_loses_a_node_as_it_happens(self):
-        job = self.cluster("6:8", conf="last_call_timeout=2,lease=1",
+        job = self.cluster("6:8", conf=LONG_LEASE,
                            options=["--http", 0, "--max-restarts", 3])
         nodes = start_named(job, 8, 8)
         job.round(64)

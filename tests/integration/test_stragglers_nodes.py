@@ -7,7 +7,7 @@ import pathlib
 
 from harness import eventually
 from job_view import ctl, status_of, wait_for_status, wait_until_ready
-from nodes import NodesCase
+from nodes import LONG_LEASE, NodesCase
 from test_stragglers import FOREVER, Quota, WORKER, named
 
 QUOTA = 0.1  # of a CPU, for all workers on a node
@@ -89,7 +89,7 @@ class SlowNodes(NodesCase):
 
     def test_who_leads_next_names_it_again(self):
         nodes = self.workers(3, FOREVER, 20, "nap", "tell", 1, 20, ranks=1, nnodes="2:3",
-                             conf="lease=1")
+                             conf=LONG_LEASE)
         nodes[0].wait_for_text("rank 1 on ")
         nodes[0].kill_all()
         eventually(lambda: "rank 1 on " in nodes[1].err() + nodes[2].err(),
