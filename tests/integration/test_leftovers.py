@@ -52,8 +52,9 @@ class Processes(JobCase):
         self.assertNotIn("SIGTERM", ended.err)
 
     def test_the_first_signal_ends_that_wait(self):
-        told = self.folder / "told"
-        job = self.daemon("handle", "TERM", "wait", "touch", told, last=("exit", "0"))
+        told, up = self.folder / "told", self.folder / "up"
+        job = self.daemon("handle", "TERM", "touch", up, "wait", "touch", told,
+                          last=("wait-file", up, "exit", "0"))
         self.assertRegex(self.said(job), r"1 process that a worker left running: \d+ "
                                           r"\(muster-puppet, rank 0\)\. Ctrl-C stops it")
         job.kill(signal.SIGINT)
@@ -85,8 +86,9 @@ class Processes(JobCase):
         self.assertEqual(job.end().code, 0)
 
     def test_what_is_deaf_is_killed_and_named(self):
-        job = self.daemon("ignore", "TERM", "wait", last=("exit", "0"),
-                          options=["--shutdown-timeout=0.2"])
+        up = self.folder / "up"
+        job = self.daemon("ignore", "TERM", "touch", up, "wait",
+                          last=("wait-file", up, "exit", "0"), options=["--shutdown-timeout=0.2"])
         ended = self.wait_for_exit(job, 0)
         self.assertRegex(ended.err, r"killed 1 process that a worker left running: \d+ "
                                     r"\(muster-puppet, rank 0\)\n")
