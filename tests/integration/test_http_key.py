@@ -97,9 +97,10 @@ class Key(JobCase):
     def test_the_key_is_on_standard_error_and_nowhere_else(self):
         logs = self.folder / "logs"
         view = self.view(program=self.by_rank(
-            "env; exec $PUPPET wait", options=["--http", 0, "--log-dir", logs, "--tee", 3,
-                                               "--log-level", "debug"]))
+            "env; exec $PUPPET touch $DIR/told wait",
+            options=["--http", 0, "--log-dir", logs, "--tee", 3, "--log-level", "debug"]))
         self.assertRegex(view.key, "^[0-9a-f]{64}$")
+        self.wait_for("told")  # its environment is in the log
         pid, agent = self.running.process.pid, self.running.agent()
         places = {f"/proc/{one}/{what}": read(f"/proc/{one}/{what}")
                   for one in (pid, agent, *children(agent)) for what in ("cmdline", "environ")}
