@@ -60,7 +60,7 @@ class OneNode(DyingCase):
 
     def end(self, how, program=None):
         """The report of a job whose rank 1 was held and exited in this way."""
-        job = self.job("--nproc-per-node=2", "--shutdown-timeout=1", *(program or self.worker()))
+        job = self.job("--nproc-per-node=2", *(program or self.worker()))
         self.pid_of(0)
         pid = self.pid_of(1)
         self.hold(pid)
