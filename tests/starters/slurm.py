@@ -42,7 +42,7 @@ AccountingStorageType=accounting_storage/none
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0
 ReturnToService=2
-KillWait=5
+KillWait=30
 GresTypes=gpu
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
