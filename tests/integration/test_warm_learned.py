@@ -5,12 +5,15 @@ import ctypes
 import multiprocessing
 import os
 import pathlib
+import shutil
 import stat
 import textwrap
 import types
 from unittest import mock
 
 from warm_case import COLD, COUNTED, WarmCase
+
+TRIES = 20  # of a job that is short only on a machine that is not busy
 
 # Imports a module in a function and waits until the zygote has imported it, too.
 LATER = """
@@ -36,6 +39,18 @@ class LearnedCase(WarmCase):
         return self.run_job(f"--warm={modules}", f"--max-restarts={restarts}", "--log-level=info",
                             self.python(textwrap.dedent(program)), imports, restarts,
                             env={**self.env, **variables})
+
+    def learn_briefly(self, **variables):
+        """A job that ends before the zygote checks what its workers have imported, which it does
+        after a second. On a busy machine that may need another try."""
+        for _ in range(TRIES):
+            shutil.rmtree(self.folder / "cache", ignore_errors=True)
+            self.count.unlink(missing_ok=True)
+            ended = self.learn(1, **variables)
+            if self.names() == ["?counted"]:
+                break
+        self.assert_ahead(ended, False, False)
+        self.assertEqual(self.names(), ["?counted"], ended)
 
     def file(self):
         found, = (self.folder / "cache/muster/warm").iterdir()
@@ -78,8 +93,7 @@ class Learned(LearnedCase):
         """The zygote had no time to import it, because the job ends before that. The first workers
         of the next job do not wait for it, because it may turn out to be unsafe."""
         self.counted()
-        self.assert_ahead(self.learn(1), False, False)
-        self.assertEqual(self.names(), ["?counted"])
+        self.learn_briefly()
         # The second attempt waits until the zygote has finished.
         self.assert_ahead(self.learn(4), False, True)
         self.assertEqual(self.names(), ["counted"])
@@ -265,8 +279,7 @@ class LeftOut(LearnedCase):
         with open(self.site / "counted.py", "a", encoding="utf-8") as file:
             file.write("print('printed')\nimport os\nwith open(os.environ['ORDER'], 'a') as file:\n"
                        "    file.write(os.environ.get('RANK', 'zygote') + '\\n')\n")
-        self.learn(1, ORDER=str(order))
-        self.assertEqual(self.names(), ["?counted"])
+        self.learn_briefly(ORDER=str(order))
         order.unlink()
         ended = self.learn(4, ORDER=str(order))
         self.assertEqual(order.read_text().split(), ["0", "zygote", "0"], ended)
