@@ -43,7 +43,7 @@ class Ports(NodesCase):
         return {node.label: listening(node.pids()) for node in job.nodes}
 
     def range(self, size):
-        first = free_port()
+        first = free_port(count=size)
         return first, first + size - 1
 
     def test_all_of_them_are_inside_and_on_the_addresses_that_were_given(self):

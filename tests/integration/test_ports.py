@@ -141,8 +141,9 @@ class ReservedPorts(NodesCase):
 
     def test_jobs_that_share_a_small_range_get_each_port_once(self):
         jobs, each = 8, 3
-        first = free_port()
-        last = first + jobs * (each + 1) + 3  # the workers' stores listen there, too
+        size = jobs * (each + 1) + 4  # the workers' stores listen there, too
+        first = free_port(count=size)
+        last = first + size - 1
         script = f"echo $MUSTER_PORTS; touch {self.folder}/up-$0; exec sleep 1000"
         running = [self.job(f"--port-range={first}-{last}", f"--ports={each}",
                             "--no-python", "sh", "-c", script, str(number))
@@ -158,7 +159,8 @@ class ReservedPorts(NodesCase):
         self.assertTrue(all(first <= port <= last for port in numbers))
 
     def test_more_than_a_range_has_left_is_one_line(self):
-        with_all = self.job("--ports=2", f"--port-range={(first := free_port())}-{first + 2}",
+        first = free_port(count=4)
+        with_all = self.job("--ports=2", f"--port-range={first}-{first + 2}",
                             "--no-python", "sh", "-c", f"touch {self.folder}/up; exec sleep 1000")
         self.wait_for("up")
         ended = self.run_job("--ports=1", f"--port-range={first}-{first + 3}", "/bin/true", code=70)
@@ -169,7 +171,7 @@ class ReservedPorts(NodesCase):
         with_all.end()
 
     def test_the_store_of_one_node_keeps_to_the_range_also_after_a_restart(self):
-        first = free_port()
+        first = free_port(count=4)
         script = (f"echo $MASTER_PORT >>{self.folder}/ports; touch "
                   f"{self.folder}/up$TORCHELASTIC_RESTART_COUNT; "
                   "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 1; exec sleep 1000")

@@ -38,9 +38,11 @@ def _is_free(address, port):
     return True
 
 
-def free_port(address="127.0.0.1"):
-    """A port that no process on this host uses and that no other test gets while this one runs."""
+def free_port(address="127.0.0.1", count=1):
+    """A port that no process on this host uses and that no other test gets while this one runs; or
+    the first of several in a row."""
     while True:
-        port = random.randint(FIRST, LAST)
-        if _is_free(address, port) and _claim(port):
+        port = random.randint(FIRST, LAST - count + 1)
+        ports = range(port, port + count)
+        if all(_is_free(address, each) for each in ports) and all(map(_claim, ports)):
             return port
