@@ -149,7 +149,7 @@ class Jobs(TorchNodes):
         losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", first.out + second.out)]
         self.assertEqual(len(losses), 4)
         self.assertLess(losses[-1], losses[0] / 2)
-        self.assertEqual(first.err + second.err, "")
+        self.assertEqual(first.said + second.said, "")
 
 
 if __name__ == "__main__":
