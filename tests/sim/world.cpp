@@ -285,7 +285,8 @@ void World::on_worker_exit(const WorkerExit& exit) {
     scheduler_.after(std::chrono::microseconds(random_.between(0, 6000)),
                      [this] { send_signal(SIGTERM); });
   }
-  if (!exit.status.success()) {
+  const SupervisorState before = supervisor_->core().state();
+  if (!exit.status.success() && before != SupervisorState::stopping) {
     tell_loss();
   }
   supervisor_->on_worker_exit(exit);
@@ -332,8 +333,10 @@ void World::arm() {
     return;
   }
   armed_ = deadline;
-  scheduler_.at(*deadline, [this] {
-    armed_.reset();
+  scheduler_.at(*deadline, [this, when = *deadline] {
+    if (armed_ == when) {
+      armed_.reset();
+    }
     if (!finished_) {
       deliver("tick", Tick{});
     }
