@@ -305,8 +305,11 @@ class Alone(support.FolderCase):
                                   env={**variables, "RANK": str(rank)}) for rank in range(2)]
         self.assertEqual([each.communicate(timeout=DEADLINE)[0] for each in ranks], ["2.0\n"] * 2)
 
-    def test_torch_is_not_imported(self):
-        script = "from muster import elastic; import sys; print('torch' in sys.modules)"
+    def test_neither_torch_nor_numpy_is_imported(self):
+        script = ("from muster import elastic; import sys\n"
+                  "state = elastic.State(step=0, table=[1, {'a': 2}])\n"
+                  "elastic.run(lambda state: [state.commit(), state.restore()])(state)\n"
+                  "print('torch' in sys.modules or 'numpy' in sys.modules)\n")
         done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True,
                               env=support.environment(), timeout=DEADLINE, check=True)
         self.assertEqual(done.stdout, "False\n")

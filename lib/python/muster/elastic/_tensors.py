@@ -4,14 +4,14 @@ pickled form, then the tensors' bytes. The receivers need not have any of the te
 example, creates its own in the first step."""
 from __future__ import annotations
 
-import copy
 import io
-import itertools
 import pickle
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 import torch.distributed as dist
+
+from ._copies import Kind
 
 CHUNK_BYTES = 64 << 20  # tensors are sent together up to this size
 _ALIGNMENT = 16  # bytes; covers every element type
@@ -25,34 +25,19 @@ def is_dense(value: Any) -> bool:
             and not value.is_quantized)
 
 
-def dense_tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Those in dicts, lists and tuples."""
-    if is_dense(value):
-        yield value
-    elif isinstance(value, (dict, list, tuple)):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from dense_tensors(each)
-
-
-def copy_of(value: Any, spare: Sequence[torch.Tensor]) -> Any:
-    """A deep copy. It uses these tensors where they fit, because new memory costs more time than
-    the copy itself: the kernel clears each page, and Python copies tensors one by one."""
-    found = {id(each): each for each in dense_tensors(value) if not each.requires_grad}
-    sources = list(found.values())
-    targets = [target if target is not None and _fits(source, target) else torch.empty_like(source)
-               for source, target in itertools.zip_longest(sources, spare[:len(sources)])]
+def _copy(targets: List[torch.Tensor], sources: List[torch.Tensor]) -> None:
+    """All at once if possible, because Python copies tensors one by one."""
     with torch.no_grad():
         if sources and hasattr(torch, "_foreach_copy_"):
             torch._foreach_copy_(targets, sources)
         else:  # PyTorch before 2.1
             for target, source in zip(targets, sources):
                 target.copy_(source)
-    return copy.deepcopy(value, dict(zip(found, targets)))
 
 
-def _fits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return ((one.dtype, one.shape, one.device, one.stride()) ==
-            (other.dtype, other.shape, other.device, other.stride()))
+TENSORS = Kind(lambda value: is_dense(value) and not value.requires_grad,
+               lambda tensor: (tensor.dtype, tensor.shape, tensor.device, tensor.stride()),
+               torch.empty_like, _copy)
 
 
 class _Packer(pickle.Pickler):

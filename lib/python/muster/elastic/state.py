@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, TypeVar
+from typing import (Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, TypeVar,
+                    cast)
 
 from .. import worker
 from ..communicator import Communicator
+from ._copies import ARRAYS, Kind, arrays_in, copy_of
 from ._link import CommunicatorLink, Link
 from ._news import AnyNews, Members, NoNews, Reset
 
@@ -31,6 +33,8 @@ class State:
     replaced process receives the values of another rank. Attributes that the constructor did not
     list raise AttributeError, because they would be lost.
 
+    Arrays are copied to the memory of the commit before the last, so the last two are kept.
+
     Only the training thread may call methods and change values.
     """
 
@@ -42,6 +46,7 @@ class State:
                                  "another name")
         self._values.update(values)
         self._saved: Optional[Commit] = None
+        self._spare: List[Any] = []  # arrays of the commit before the last; used for the next
         self._callbacks: List[Callable[[], Any]] = []
         self._link: Optional[Link] = None
         self._news: AnyNews = NoNews()
@@ -133,15 +138,25 @@ class State:
         for function in self._callbacks:
             function()
 
+    def _take(self) -> Dict[str, Any]:
+        """A copy of the values."""
+        spare, self._spare = self._spare, []  # if the commit fails, they are not used again
+        return cast(Dict[str, Any], copy_of(self._current(), spare, self._kinds))
+
     # Overridden by TorchState.
+
+    _kinds: Sequence[Kind] = (ARRAYS,)
 
     def _save(self, counter: int) -> None:
         """One assignment, so that an interrupted copy does not change the last commit."""
+        before = self._saved
         self._saved = Commit(counter, self._take(), self._take_local())
+        if before is not None:
+            self._spare = arrays_in(before.values, self._kinds)
 
-    def _take(self) -> Dict[str, Any]:
-        """A copy of the values."""
-        return copy.deepcopy(self._values)
+    def _current(self) -> Dict[str, Any]:
+        """The values to copy."""
+        return self._values
 
     def _put(self, values: Dict[str, Any]) -> None:
         """Changes the values to a copy of these."""

@@ -6,13 +6,14 @@ import copy
 import os
 import pickle
 import sys
-from typing import Any, Dict, List, Optional, cast
+from typing import Any, Dict, List, Optional
 
 import torch
 
-from . import _tensors
+from ._copies import ARRAYS
 from ._link import Link
 from ._news import AnyNews, Members
+from ._tensors import TENSORS
 from .state import State
 from .torch_link import TorchLink
 from .torch_local import Buffers, Local, put_generators, take_generators
@@ -52,7 +53,8 @@ class TorchState(State):
                          if isinstance(each, torch.nn.Module)]
         self._buffers = Buffers(self._modules)
         self._hooks: List[Any] = []
-        self._spare: List[torch.Tensor] = []  # of the commit before the last; used for the next
+
+    _kinds = (ARRAYS, TENSORS)
 
     def _make_link(self, members: Members, backend: Optional[str]) -> Link:
         return TorchLink(members, backend)
@@ -67,10 +69,7 @@ class TorchState(State):
             module.register_forward_hook(_after_forward) for module in self._modules]
 
     def _save(self, counter: int) -> None:
-        before = self._saved
         super()._save(counter)
-        if before is not None:
-            self._spare = list(_tensors.dense_tensors(before.values))
         if counter >= 0:
             self._write(counter, True)
 
@@ -108,11 +107,9 @@ class TorchState(State):
             if not record.has_commit(counter):
                 self._write(counter, True)
 
-    def _take(self) -> Dict[str, Any]:
-        spare, self._spare = self._spare, []  # if the commit fails, they are not used again
-        values = {name: each.state_dict() if _is_stateful(each) else each
-                  for name, each in self._values.items()}
-        return cast(Dict[str, Any], _tensors.copy_of(values, spare))
+    def _current(self) -> Dict[str, Any]:
+        return {name: each.state_dict() if _is_stateful(each) else each
+                for name, each in self._values.items()}
 
     def _put(self, values: Dict[str, Any]) -> None:
         """Copies first, because Optimizer.load_state_dict() uses the tensors that it is given."""
