@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State in this process: copies that use the memory of earlier commits."""
+"""State in this process: copies that use the memory of earlier commits, random generators, and
+their records."""
 import collections
 import contextlib
 import copy
+import io
+import os
+import random
 import unittest
 from unittest import mock
 
 import numpy as np
 
+import muster
 import support  # noqa: F401: runs the checks of tests/support/cases.py
+from elastic_others import Others
 from muster import elastic
 from muster.elastic._copies import ARRAYS, arrays_in, copy_of
+from muster.elastic._news import NoNews
+from muster.elastic._record import Record
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -132,6 +140,113 @@ class Copies(unittest.TestCase):
         with mock.patch.object(state, "_put_local"):
             state.restore()
         self.assertEqual(state.array.tolist(), [3, 3])
+
+
+def draw():
+    return random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn()
+
+
+class Generators(unittest.TestCase):
+    """One rank of two."""
+
+    def setUp(self):
+        self.news = NoNews()
+        self.news.record = Record(bytearray(1 << 16))
+
+    def sync(self, state, commits):
+        """With another rank that has this number of commits. Its operations write nothing."""
+        link = Others(commits, {"step": max(commits, 0)})
+        link.comm = muster.Communicator.create(None, 0, 1)
+        self.addCleanup(link.comm.close)
+        link.gather = lambda number: link.comm.barrier() or Others.gather(link, number)
+        state._attach(link, self.news, 1)
+        state.sync()
+
+    def start(self):
+        state = elastic.State(step=0)
+        self.sync(state, 0)
+        return state
+
+    def test_restore_returns_to_those_of_the_last_commit(self):
+        state = elastic.State(step=0)
+        for _ in range(2):
+            state.commit()
+            numbers = draw()
+            draw()
+            state.restore()
+            self.assertEqual(draw(), numbers)
+
+    def check_intent(self, operation):
+        """The others commit, and this rank does not: it survives, or it dies."""
+        state = self.start()
+        draw()
+        operation(state.comm)
+        numbers = draw()
+        for each in (state, elastic.State(step=0)):
+            self.sync(each, 1)
+            self.assertEqual((each.commits, draw()), (1, numbers))
+
+    def test_operations_write_them(self):
+        for operation in (lambda comm: comm.all_reduce(np.zeros(2)),
+                          lambda comm: comm.all_gather(np.zeros(2), async_op=True).wait(),
+                          lambda comm: comm.barrier(),
+                          lambda comm: comm.split(0).all_reduce(np.zeros(2))):
+            self.check_intent(operation)
+
+    def test_a_step_of_a_gradient_sync_writes_them_once(self):
+        def take_step(comm):
+            sync = muster.GradientSync(comm)
+            ids = [sync.add(str(each), 3) for each in range(3)]
+            sync.finalize()
+            with mock.patch.object(self.news.record, "write",
+                                   side_effect=self.news.record.write) as write:
+                with sync.accumulate():
+                    draw()
+                    sync.mark_ready(ids[0])
+                with sync.step():
+                    self.assertEqual(draw() and write.call_count, 0)
+                    for each in ids:
+                        sync.mark_ready(each)
+                self.assertEqual(write.call_count, 1)
+        self.check_intent(take_step)
+
+    def test_a_replacement_continues_from_the_last_commit(self):
+        state = self.start()
+        draw()
+        state.commit()
+        numbers = draw()
+        state.comm.barrier()  # the others have no later commit
+        self.sync(elastic.State(step=0), 1)
+        self.assertEqual(draw(), numbers)
+        self.assertIsNone(self.news.record.read(2))
+
+    def test_without_a_record_it_warns(self):
+        for record, expected in ((None, True), (self.news.record, True), ("none wanted", False)):
+            with self.subTest(record=record), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.news.keeps_records = expected
+                self.news.record = record if expected else None
+                random.seed(7)
+                numbers, _ = draw(), random.seed(7)
+                self.sync(elastic.State(step=0), 3)
+                self.assertEqual(draw()[0], numbers[0])
+                self.assertEqual("no intact record of commit 3" in said.getvalue(), expected)
+
+    def test_a_damaged_record_is_not_loaded(self):
+        seed = int(os.environ.get("SEED", random.randrange(2**32)))
+        print("SEED", seed)
+        state, chance = self.start(), random.Random(seed)
+        state.commit()
+        record = self.news.record
+        first, whole = record._start(1, True), bytes(record._memory)
+        for _ in range(100):
+            bit = chance.randrange(8 * len(whole[first:].rstrip(b"\0")))
+            record._memory[first + bit // 8] ^= 1 << bit % 8
+            with mock.patch("pickle.loads", side_effect=AssertionError), \
+                    contextlib.redirect_stderr(io.StringIO()) as said:
+                self.news.keeps_records = True
+                self.sync(elastic.State(step=0), 1)
+            self.assertIn("no intact record of commit 1", said.getvalue(), f"{seed}, bit {bit}")
+            record._memory[:] = whole
 
 
 if __name__ == "__main__":

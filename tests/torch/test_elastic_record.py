@@ -24,7 +24,8 @@ from support import DEADLINE, wait_until
 
 sys.path.insert(0, os.path.join(support.ROOT, "lib/python"))
 from muster import elastic  # noqa: E402
-from muster.elastic import _gloo, _link, torch_link  # noqa: E402
+from elastic_others import Others  # noqa: E402
+from muster.elastic import _gloo, torch_link  # noqa: E402
 from muster.elastic._news import Members, NoNews  # noqa: E402
 from muster.elastic._record import Record  # noqa: E402
 from muster.elastic.torch_link import TorchLink  # noqa: E402
@@ -77,19 +78,6 @@ class Job:
 
     def results(self):
         return [torch.load(self.folder / f"{rank}.pt") for rank in range(RANKS)]
-
-
-class Others(_link.Link):
-    """The other ranks, which have this number of commits and these values."""
-
-    def __init__(self, commits, values):
-        self.commits, self.values = commits, values
-
-    def gather(self, number):
-        return [self.commits, number]
-
-    def broadcast(self, value, root):
-        return self.values if root == 0 else value
 
 
 class States(unittest.TestCase):

@@ -141,7 +141,11 @@ class Communicator(Operations):
         fails if this communicator fails. Raises the same errors as from_env and as an operation."""
         part = c_void_p()
         check(lib.muster_comm_split(self._handle(), color, key, byref(part)))
-        return type(self)(part.value) if part.value else None
+        if not part.value:
+            return None
+        made = type(self)(part.value)
+        made.core().before_send = self.core().before_send
+        return made
 
     def rebuild(self: Self, rank: int, size: int, epoch: int) -> Self:
         """Creates the next communicator after a failure: the surviving ranks (or a different
@@ -207,13 +211,15 @@ class Communicator(Operations):
     def start(self, call: c.CCall, value: Any = None, keep: Any = ()) -> Any:
         """For framework backends: runs a _library.CCall. Returns value, or if call.is_async, a
         Work with that value."""
+        core = self.core()
+        if core.before_send is not None:
+            core.before_send()
         if not call.is_async:
-            check(lib.muster_run(self._handle(), byref(call), None))
+            check(lib.muster_run(core.handle, byref(call), None))
             return value
         handle = c_void_p()
-        check(lib.muster_run(self._handle(), byref(call), byref(handle)))
+        check(lib.muster_run(core.handle, byref(call), byref(handle)))
         operation = PendingOperation(handle.value, keep)
-        core = self.core()
         pending = [each for each in core.pending if not each.done()]
         if handle.value is not None:
             pending.append(operation)

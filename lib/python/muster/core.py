@@ -35,6 +35,8 @@ class Core:
         self.pid = os.getpid()
         self.pending: List[PendingOperation] = []  # they keep the buffers alive
         self.gradients: Set[GradientsHandle] = set()  # freed before the communicator
+        # For muster.elastic: called before this rank sends anything.
+        self.before_send: Optional[Callable[[], None]] = None
 
     def finish(self) -> None:
         """Waits for the pending operations, whether they succeed or fail."""

@@ -119,6 +119,7 @@ class GradientSync:
         self._owns_memory = owns_memory
         self._works: List[Work] = []
         self._hook_error: Optional[BaseException] = None
+        self._is_unsent = False  # in a step that sends, before its first gradient
         self._hook = c.HOOK(self._for_c(hook)) if hook else c.NO_HOOK
         switches = [c.ON if on else c.OFF
                     for on in (average, owns_memory, background, has_unused, reorder)]
@@ -178,6 +179,7 @@ class GradientSync:
         """Begins a step. synchronize=False: the step only accumulates and sends nothing."""
         check(lib.muster_gradients_begin(self._handle(), synchronize))
         self._works, self._hook_error = [], None
+        self._is_unsent = bool(synchronize)
         self._owner.held.open = bool(synchronize)
 
     def mark_ready(self, id: int, stream: Optional[Stream] = None) -> None:
@@ -186,12 +188,14 @@ class GradientSync:
         sends the bucket. Any thread may call it. InvalidState: no step has begun, or the gradient
         is already marked; the message names it. Also raises errors from the operation or
         the hook."""
+        self._before_mark()
         self._check(lib.muster_gradients_mark_ready(self._handle(), id, self._stream(stream)))
 
     def mark_unused(self, id: int, stream: Optional[Stream] = None) -> None:
         """Marks the gradient as unused on this rank in this step. It counts as zeros. On a GPU,
         they are written on this CUDA stream (None: torch's current stream). Any thread may call
         it."""
+        self._before_mark()
         self._check(lib.muster_gradients_mark_unused_on(self._handle(), id, self._stream(stream)))
 
     def wait(self) -> GradientStats:
@@ -288,6 +292,13 @@ class GradientSync:
         self._check(code)
         return GradientStats(stats.buckets, stats.bytes, stats.exposed_ns / 1e9,
                              bool(stats.moved))
+
+    def _before_mark(self) -> None:
+        """Once per step, because it may cost more than a mark."""
+        before_send = self._owner.core.before_send
+        if self._is_unsent and before_send is not None:
+            self._is_unsent = False
+            before_send()
 
     def _check(self, code: int) -> None:
         if code:

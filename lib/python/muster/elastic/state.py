@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
+import pickle
+import sys
 from typing import (Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, TypeVar,
                     cast)
 
@@ -10,6 +13,7 @@ from .. import worker
 from ..communicator import Communicator
 from ._copies import ARRAYS, Kind, arrays_in, copy_of
 from ._link import CommunicatorLink, Link
+from ._local import Local, put_generators, take_generators
 from ._news import AnyNews, Members, NoNews, Reset
 
 Callback = TypeVar("Callback", bound=Callable[[], Any])
@@ -19,11 +23,11 @@ _NEW = -1  # the counter of a process that has no state yet
 
 class Commit(NamedTuple):
     """A commit. counter: the number of commits since the job started. values: the same on all
-    ranks. local: this rank's random generators and buffers, for TorchState."""
+    ranks. local: what differs between ranks."""
 
     counter: int
     values: Dict[str, Any]
-    local: Any
+    local: Local
 
 
 class State:
@@ -32,6 +36,10 @@ class State:
     Values must be picklable and support copy.deepcopy. All ranks hold the same values, because a
     replaced process receives the values of another rank. Attributes that the constructor did not
     list raise AttributeError, because they would be lost.
+
+    Each rank also stores its random generators: those of Python, and of NumPy if the program has
+    imported it. restore() sets them. Each commit and each operation of the communicator writes
+    them to memory that muster keeps for the replacement of this rank (--vault-memory).
 
     Arrays are copied to the memory of the commit before the last, so the last two are kept.
 
@@ -138,21 +146,57 @@ class State:
         for function in self._callbacks:
             function()
 
-    def _take(self) -> Dict[str, Any]:
-        """A copy of the values."""
-        spare, self._spare = self._spare, []  # if the commit fails, they are not used again
-        return cast(Dict[str, Any], copy_of(self._current(), spare, self._kinds))
-
-    # Overridden by TorchState.
-
-    _kinds: Sequence[Kind] = (ARRAYS,)
-
     def _save(self, counter: int) -> None:
         """One assignment, so that an interrupted copy does not change the last commit."""
         before = self._saved
         self._saved = Commit(counter, self._take(), self._take_local())
         if before is not None:
             self._spare = arrays_in(before.values, self._kinds)
+        if counter >= 0:
+            self._write(counter, self._saved.local, True)
+
+    def _take(self) -> Dict[str, Any]:
+        """A copy of the values."""
+        spare, self._spare = self._spare, []  # if the commit fails, they are not used again
+        return cast(Dict[str, Any], copy_of(self._current(), spare, self._kinds))
+
+    def _intend(self) -> None:
+        """Before this rank sends what other ranks need for the next commit, because then they may
+        commit without it."""
+        self._write(self.commits + 1, self._take_local(), False)
+
+    def _write(self, counter: int, local: Local, is_commit: bool) -> None:
+        if self._news.record is not None:
+            self._news.record.write(counter, pickle.dumps(local, 4), is_commit)
+
+    def _find_local(self, counter: int) -> Local:
+        """This rank's part of a commit of which this process only has the others' part."""
+        record = self._news.record
+        data = None if record is None else record.read(counter)
+        if data is not None:
+            return cast(Local, pickle.loads(data))
+        if self._news.keeps_records and counter > 0:
+            print(f"muster: warning: rank {os.environ.get('RANK')} has no intact record of commit "
+                  f"{counter}; its random generators continue from a different state",
+                  file=sys.stderr, flush=True)
+        return self._local_of_new_process()
+
+    def _synced(self) -> None:
+        """All ranks have the same commit. Writes no commit twice: this process may die while it
+        writes."""
+        assert self._saved is not None
+        self._saved = self._saved._replace(local=self._take_local())
+        record, counter = self._news.record, self._saved.counter
+        if record is not None:
+            record.forget_after(counter)
+            if not record.has_commit(counter):
+                self._write(counter, self._saved.local, True)
+            if self._link is not None and self._link.comm is not None:
+                self._link.comm.core().before_send = self._intend
+
+    # Overridden by TorchState.
+
+    _kinds: Sequence[Kind] = (ARRAYS,)
 
     def _current(self) -> Dict[str, Any]:
         """The values to copy."""
@@ -162,16 +206,14 @@ class State:
         """Changes the values to a copy of these."""
         self._values.update(copy.deepcopy(values))
 
-    def _take_local(self) -> Any:
+    def _take_local(self) -> Local:
         """The part of a commit that only this rank has."""
-        return None
+        return take_generators()
 
-    def _put_local(self, local: Any) -> None:
-        pass
+    def _put_local(self, local: Local) -> None:
+        put_generators(local)
 
-    def _find_local(self, counter: int) -> Any:  # pylint: disable=unused-argument
-        """The same for a commit of which this process only has the others' part."""
-        return None
-
-    def _synced(self) -> None:
-        """All ranks have the same commit."""
+    def _local_of_new_process(self) -> Local:
+        """What a rank without a record continues from."""
+        assert self._saved is not None
+        return self._saved.local

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a TorchState that differs between ranks: random generators, and buffers such as the
-running statistics of BatchNorm. As plain bytes, because pickling tensors takes longer."""
+"""The part of a TorchState that differs between ranks: PyTorch's random generators, and buffers
+such as the running statistics of BatchNorm. As plain bytes, because pickling tensors takes
+longer."""
 from __future__ import annotations
 
-import array
 import ctypes
-import importlib
-import random
-import sys
 from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import torch
 
 from . import _tensors
-
-Local = Dict[str, Any]
+from ._local import Local
 
 
 class Buffers:
@@ -52,22 +48,14 @@ class Buffers:
 
 
 def take_generators() -> Local:
-    version, numbers, gauss = random.getstate()
-    local: Local = {"python": (version, array.array("I", numbers).tobytes(), gauss),
-                    "torch": _bytes_of(torch.get_rng_state())}
-    if "numpy" in sys.modules:
-        local["numpy"] = sys.modules["numpy"].random.get_state()
+    local: Local = {"torch": _bytes_of(torch.get_rng_state())}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         local["cuda"] = [_bytes_of(each) for each in torch.cuda.get_rng_state_all()]
     return local
 
 
 def put_generators(local: Local) -> None:
-    version, numbers, gauss = local["python"]
-    random.setstate((version, tuple(array.array("I", numbers)), gauss))
     torch.set_rng_state(_tensor_of(local["torch"]))
-    if "numpy" in local:  # a replacement may not have imported it yet
-        importlib.import_module("numpy").random.set_state(local["numpy"])
     if "cuda" in local:
         torch.cuda.set_rng_state_all([_tensor_of(each) for each in local["cuda"]])
 

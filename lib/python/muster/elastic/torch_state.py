@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
-import os
-import pickle
-import sys
 from typing import Any, Dict, List, Optional
 
 import torch
 
 from ._copies import ARRAYS
 from ._link import Link
+from ._local import Local
 from ._news import AnyNews, Members
 from ._tensors import TENSORS
 from .state import State
 from .torch_link import TorchLink
-from .torch_local import Buffers, Local, put_generators, take_generators
+from .torch_local import Buffers, put_generators, take_generators
 
 
 class TorchState(State):
@@ -68,45 +66,6 @@ class TorchState(State):
         self._hooks = [] if link is None or news.record is None else [
             module.register_forward_hook(_after_forward) for module in self._modules]
 
-    def _save(self, counter: int) -> None:
-        super()._save(counter)
-        if counter >= 0:
-            self._write(counter, True)
-
-    def _intend(self, module: torch.nn.Module) -> None:
-        """Before backward(), because the other ranks can commit as soon as they have this rank's
-        gradients."""
-        if any(each is module for each in self._modules):
-            self._write(self.commits + 1, False)
-
-    def _write(self, counter: int, is_commit: bool) -> None:
-        if self._news.record is not None:
-            local = self._saved.local if is_commit and self._saved else self._take_local()
-            self._news.record.write(counter, pickle.dumps(local, 4), is_commit)
-
-    def _find_local(self, counter: int) -> Local:
-        record = self._news.record
-        data = None if record is None else record.read(counter)
-        if data is not None:
-            found: Local = pickle.loads(data)
-            return found
-        if self._news.keeps_records and counter > 0:
-            print(f"muster: warning: rank {os.environ.get('RANK')} has no intact record of commit "
-                  f"{counter}; its random generators continue from a different state",
-                  file=sys.stderr, flush=True)
-        assert self._saved is not None
-        return {**self._saved.local, "buffers": None}
-
-    def _synced(self) -> None:
-        """Writes no commit twice: this process may die while it writes."""
-        assert self._saved is not None
-        self._saved = self._saved._replace(local=self._take_local())
-        record, counter = self._news.record, self._saved.counter
-        if record is not None:
-            record.forget_after(counter)
-            if not record.has_commit(counter):
-                self._write(counter, True)
-
     def _current(self) -> Dict[str, Any]:
         return {name: each.state_dict() if _is_stateful(each) else each
                 for name, each in self._values.items()}
@@ -124,21 +83,27 @@ class TorchState(State):
                     parameter.grad = None
 
     def _take_local(self) -> Local:
-        return {**take_generators(), "buffers": self._buffers.take()}
+        return {**super()._take_local(), **take_generators(), "buffers": self._buffers.take()}
 
     def _put_local(self, local: Local) -> None:
+        super()._put_local(local)
         put_generators(local)
         if local["buffers"] is not None:  # otherwise those of another rank are in the values
             self._buffers.put(local["buffers"])
+
+    def _local_of_new_process(self) -> Local:
+        return {**super()._local_of_new_process(), "buffers": None}
 
 
 _running: Optional[TorchState] = None  # inside the function
 
 
 def _after_forward(module: torch.nn.Module, *_: Any) -> None:
-    """A module-level function, so that copies of the module do not contain the state."""
-    if _running is not None and module.training and torch.is_grad_enabled():
-        _running._intend(module)
+    """Runs before backward(), which sends this rank's gradients. A module-level function, so that
+    copies of the module do not contain the state."""
+    if (_running is not None and module.training and torch.is_grad_enabled()
+            and any(each is module for each in _running._modules)):
+        _running._intend()
 
 
 def _is_stateful(value: Any) -> bool:
