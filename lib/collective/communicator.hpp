@@ -32,6 +32,7 @@ class Environ;
 namespace muster::collective {
 
 class GradientSupport;
+class PeerWatch;
 
 // This rank's number and the group's size. The epoch counts restarts; ranks of different epochs
 // never connect to each other.
@@ -76,9 +77,11 @@ class Communicator {
   // during startup), mismatch (different muster versions), system (out of memory or descriptors).
   [[nodiscard]] static Result<Communicator> from_env(CommOptions options = {});
   [[nodiscard]] static Result<Communicator> from_env(const Environ& environ, CommOptions options);
+  // With a watch, startup also fails with the error that the watch reports. It may be null.
   [[nodiscard]] static Result<Communicator> create(std::shared_ptr<Store> store,
                                                    const Membership& membership,
-                                                   CommOptions options = {});
+                                                   CommOptions options = {},
+                                                   const PeerWatch* watch = nullptr);
 
   // A moved-from communicator may only be assigned to or destroyed.
   Communicator(Communicator&& other) noexcept;

@@ -53,6 +53,9 @@ class Communicator {
     return given(code, made);
   }
 
+  // For a handle that its owner destroys, such as the argument of a muster_train_function.
+  [[nodiscard]] static Communicator borrow(muster_comm* comm) { return Communicator(comm, true); }
+
   [[nodiscard]] int rank() const { return muster_comm_rank(get()); }
 
   [[nodiscard]] int size() const { return muster_comm_size(get()); }
@@ -151,10 +154,17 @@ class Communicator {
 
  private:
   struct Destroy {
-    void operator()(muster_comm* comm) const { muster_comm_destroy(comm); }
+    bool is_borrowed = false;
+
+    void operator()(muster_comm* comm) const {
+      if (!is_borrowed) {
+        muster_comm_destroy(comm);
+      }
+    }
   };
 
-  explicit Communicator(muster_comm* comm) : comm_(comm) {}
+  explicit Communicator(muster_comm* comm, bool is_borrowed = false)
+      : comm_(comm, Destroy{is_borrowed}) {}
 
   static Result<Communicator> given(int code, muster_comm* made) {
     return code == 0 ? Result<Communicator>(Communicator(made))

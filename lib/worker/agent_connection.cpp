@@ -111,6 +111,10 @@ Result<bool> AgentConnection::send(const channel::WorkerFrame& frame) {
   return failure(Errc::closed, "the launcher closed the connection");
 }
 
+void AgentConnection::shut_down() {
+  static_cast<void>(::shutdown(fd_.get(), SHUT_RDWR));
+}
+
 // Skips frame types that this version does not know.
 Result<std::optional<channel::AgentFrame>> AgentConnection::take_frame() {
   while (true) {

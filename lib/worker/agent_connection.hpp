@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // AgentConnection: a worker's end of the channel to its agent. Only worker.cpp uses it. Resource;
-// one thread at a time.
+// one thread at a time, except that another thread may call send() and shut_down() during next().
 #pragma once
 
 #include "base/error.hpp"
@@ -30,6 +30,9 @@ class AgentConnection {
 
   // Empty on timeout. Errors: closed, protocol.
   [[nodiscard]] Result<std::optional<channel::AgentFrame>> next(Duration timeout);
+
+  // Makes next() fail with `closed`, also in another thread.
+  void shut_down();
 
   // Transfers ownership of the page; empty if the agent did not send one.
   [[nodiscard]] std::optional<channel::ProgressPage> take_page() {

@@ -71,6 +71,9 @@ const bool renewed_at_fork = ::pthread_atfork(nullptr, nullptr, &renew_agent) ==
 std::atomic<channel::ProgressPage*> the_page = nullptr;
 std::atomic<bool> page_sought = false;
 
+// The epoch in which this process continues; 0 while MUSTER_EPOCH is valid.
+std::atomic<std::uint64_t> later_epoch = 0;
+
 AgentConnection* Agent::get() {
   if (std::exchange(owner, ::getpid()) != ::getpid()) {
     connection.reset();
@@ -196,10 +199,21 @@ bool ready() {
 }
 
 std::uint64_t epoch() {
+  if (const std::uint64_t later = later_epoch.load(); later > 0) {
+    return later;
+  }
   const std::string text = variable("MUSTER_EPOCH");
   std::uint64_t out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   return error == std::errc{} && end == text.data() + text.size() ? out : 0;
+}
+
+void continue_in(std::uint64_t epoch) {
+  later_epoch = epoch;
+}
+
+bool started_by_muster() {
+  return !variable("MUSTER_AGENT").empty();
 }
 
 bool stopping() {
@@ -228,24 +242,63 @@ class Rounds::Connection {
   explicit Connection(AgentConnection made) : agent(std::move(made)) {}
 
   AgentConnection agent;
+  std::atomic<bool> ended = false;
 };
 
-Rounds::Rounds() {
+namespace {
+
+Result<AgentConnection> subscribed(bool mends) {
   auto made = connect();
-  if (made && made->send(channel::Subscribe{}).value_or(false)) {
+  const auto sent = made ? made->send(channel::Subscribe{mends}) : std::unexpected(made.error());
+  if (!sent) {
+    return std::unexpected(sent.error());
+  }
+  return *sent ? std::move(made) : failure(Errc::closed, "the launcher does not read");
+}
+
+}  // namespace
+
+Rounds::Rounds() {
+  if (auto made = subscribed(false)) {
     connection_ = std::make_unique<Connection>(std::move(*made));
   }
+}
+
+Rounds::Rounds(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+
+Result<Rounds> Rounds::continuing() {
+  auto made = subscribed(true);
+  MUSTER_RETURN_IF_ERROR(made);
+  return Rounds(std::make_unique<Connection>(std::move(*made)));
 }
 
 Rounds::~Rounds() = default;
 Rounds::Rounds(Rounds&&) noexcept = default;
 Rounds& Rounds::operator=(Rounds&&) noexcept = default;
 
+bool Rounds::ended() const {
+  return connection_ == nullptr || connection_->ended;
+}
+
+bool Rounds::ready(std::uint64_t epoch) {
+  return connection_ != nullptr && connection_->agent.send(channel::Ready{epoch}).value_or(false);
+}
+
+bool Rounds::finish() {
+  return connection_ != nullptr && connection_->agent.send(channel::Subscribe{}).value_or(false);
+}
+
+void Rounds::shut_down() {
+  if (connection_ != nullptr) {
+    connection_->agent.shut_down();
+  }
+}
+
 std::optional<News> Rounds::next(Duration timeout) {
-  while (connection_ != nullptr) {
+  while (!ended()) {
     const auto frame = connection_->agent.next(timeout);
     if (!frame) {
-      connection_.reset();
+      connection_->ended = true;
       break;
     }
     if (!*frame) {

@@ -5,6 +5,7 @@
 // wait for the launcher. A bool result is true if the report was sent.
 #pragma once
 
+#include "base/error.hpp"
 #include "base/time.hpp"
 
 #include <cstdint>
@@ -33,6 +34,13 @@ bool ready();
 
 // The round number: the same on all ranks, and increasing. 0 outside muster.
 [[nodiscard]] std::uint64_t epoch();
+
+// From now on, epoch() returns this number, and ready() reports it. For a process that continues to
+// run when other ranks are replaced.
+void continue_in(std::uint64_t epoch);
+
+// Whether muster started this process.
+[[nodiscard]] bool started_by_muster();
 
 // Whether this worker was asked to stop.
 [[nodiscard]] bool stopping();
@@ -80,10 +88,13 @@ struct Stop {
 using News = std::variant<Round, Gone, Stop>;
 
 // Delivers the current Round, then each further Gone, Stop and Round as it arrives. One thread at a
-// time.
+// time, except that another thread may call ready(), finish() and shut_down() during next().
 class Rounds {
  public:
   Rounds();
+  // Subscribes as a process that continues to run when other ranks are replaced. Errors:
+  // unreachable, not_possible or closed if muster did not start this process or rejects it.
+  [[nodiscard]] static Result<Rounds> continuing();
   ~Rounds();
   Rounds(Rounds&&) noexcept;
   Rounds& operator=(Rounds&&) noexcept;
@@ -91,11 +102,20 @@ class Rounds {
   // Empty on timeout or if ended() is true.
   [[nodiscard]] std::optional<News> next(Duration timeout);
 
-  // True if there is no launcher, or after it closed the connection.
-  [[nodiscard]] bool ended() const { return connection_ == nullptr; }
+  // True if there is no launcher, or after the connection was closed.
+  [[nodiscard]] bool ended() const;
+
+  // Reports that this process has started work in this round. False if the report was not sent.
+  bool ready(std::uint64_t epoch);
+  // Reports that this process cannot continue any more if other ranks are replaced.
+  bool finish();
+  // Ends next() in another thread.
+  void shut_down();
 
  private:
   class Connection;
+  explicit Rounds(std::unique_ptr<Connection> connection);
+
   std::unique_ptr<Connection> connection_;
 };
 

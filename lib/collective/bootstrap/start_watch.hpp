@@ -48,8 +48,9 @@ class StartWatch {
   // may exit.
   void rely_on(const PeerWatch& local);
 
-  // Call if the ranks are a subset of a connected communicator. An error in that communicator,
-  // which it reports to all ranks, makes this startup fail too.
+  // An error that this watch reports makes the startup fail too. The watch must report it to all
+  // ranks. Used if the ranks are a subset of a connected communicator, and if the launcher reports
+  // lost ranks.
   void follow(const PeerWatch& parent) { parent_ = &parent; }
 
   // Interval between two checks.

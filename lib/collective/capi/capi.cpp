@@ -17,24 +17,6 @@ int code_of(Errc code) {
   return -static_cast<int>(code);
 }
 
-CommOptions options_of(const muster_comm_options* given) {
-  const muster_comm_options o = taken(given);
-  CommOptions out;
-  out.name = text_of(o.name, "world");
-  out.backend = static_cast<Backend>(o.backend);
-  out.timeout = o.timeout_ns > 0 ? Duration(o.timeout_ns) : out.timeout;
-  out.init_timeout = o.init_timeout_ns > 0 ? Duration(o.init_timeout_ns) : out.init_timeout;
-  out.recorder_folder = text_of(o.recorder_folder);
-  out.host = text_of(o.host);
-  out.address = text_of(o.address);
-  out.port_range = text_of(o.port_range);
-  out.arena_bytes = o.arena_bytes > 0 ? o.arena_bytes : out.arena_bytes;
-  out.recorder_entries = o.recorder_entries == MUSTER_RECORDER_OFF ? 0
-                         : o.recorder_entries > 0                  ? o.recorder_entries
-                                                                   : out.recorder_entries;
-  return out;
-}
-
 int give(Result<Communicator> made, muster_comm** comm) {
   if (!made) {
     return keep(std::move(made.error()));
@@ -122,6 +104,24 @@ size_t copy_text(const std::string& from, char* text, size_t n) {
 
 }  // namespace
 
+CommOptions comm_options_of(const muster_comm_options* given) {
+  const muster_comm_options o = taken(given);
+  CommOptions out;
+  out.name = text_of(o.name, "world");
+  out.backend = static_cast<Backend>(o.backend);
+  out.timeout = o.timeout_ns > 0 ? Duration(o.timeout_ns) : out.timeout;
+  out.init_timeout = o.init_timeout_ns > 0 ? Duration(o.init_timeout_ns) : out.init_timeout;
+  out.recorder_folder = text_of(o.recorder_folder);
+  out.host = text_of(o.host);
+  out.address = text_of(o.address);
+  out.port_range = text_of(o.port_range);
+  out.arena_bytes = o.arena_bytes > 0 ? o.arena_bytes : out.arena_bytes;
+  out.recorder_entries = o.recorder_entries == MUSTER_RECORDER_OFF ? 0
+                         : o.recorder_entries > 0                  ? o.recorder_entries
+                                                                   : out.recorder_entries;
+  return out;
+}
+
 int keep(Error error) {
   last_error = std::move(error);
   return code_of(last_error.code);
@@ -164,14 +164,14 @@ const char* muster_error_name(int code) {
 }
 
 int muster_comm_from_env(const muster_comm_options* options, muster_comm** comm) {
-  return give(Communicator::from_env(options_of(options)), comm);
+  return give(Communicator::from_env(comm_options_of(options)), comm);
 }
 
 int muster_comm_create(const muster_bootstrap* bootstrap,
                        const muster_comm_options* options,
                        muster_comm** comm) {
   const muster_bootstrap p = taken(bootstrap);
-  const CommOptions o = options_of(options);
+  const CommOptions o = comm_options_of(options);
   WorkerPlace where;
   where.membership = {p.rank, p.ranks, p.epoch, text_of(p.job, "job")};
   where.store_host = text_of(p.store_host);

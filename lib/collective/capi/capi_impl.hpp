@@ -25,6 +25,9 @@ namespace muster::collective {
 // This thread's stored error.
 [[nodiscard]] const Error& kept_error();
 
+// The caller's options; null, 0 and missing members select the defaults.
+[[nodiscard]] CommOptions comm_options_of(const muster_comm_options* given);
+
 // Returns 0 for success; otherwise stores the error and returns its code.
 [[nodiscard]] inline int finish(Result<void> done) {
   return done ? 0 : keep(std::move(done.error()));

@@ -36,9 +36,10 @@ Result<Communicator> Communicator::from_env(const Environ& environ, CommOptions 
 
 Result<Communicator> Communicator::create(std::shared_ptr<Store> store,
                                           const Membership& membership,
-                                          CommOptions options) {
+                                          CommOptions options,
+                                          const PeerWatch* watch) {
   return Impl::make(
-      {std::move(store), membership, std::move(options), Environ::from_block(::environ)});
+      {std::move(store), membership, std::move(options), Environ::from_block(::environ)}, watch);
 }
 
 int Communicator::rank() const {
