@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """muster --restart=rank with programs in C++ and in C (muster/elastic.hpp, muster/elastic.h): ranks
 are killed in many places, and the job computes the same bits as an undisturbed job."""
+import concurrent.futures
 import os
 import re
+import subprocess
+import tempfile
 import unittest
 
-from harness import JobCase
+from harness import DEADLINE, JobCase, free_port
 
 WORKER = os.environ["MUSTER_ELASTIC_WORKER"]
 WORKER_C = os.environ["MUSTER_ELASTIC_WORKER_C"]
@@ -16,12 +19,15 @@ STEPS = 40
 class Elastic(JobCase):
     undisturbed = {}  # by program
 
-    def train(self, plan="", restarts=1, ranks=4, worker=WORKER, code=0, **variables):
-        """The ended job. plan: where ranks kill themselves."""
-        env = {**os.environ, "FOLDER": str(self.folder), "STEPS": str(STEPS), "PLAN": plan,
-               **variables}
-        return self.run_job("--restart=rank", f"--max-restarts={restarts}",
-                            f"--nproc-per-node={ranks}", "--no-python", worker, env=env, code=code)
+    def environment(self, plan="", **variables):
+        """Of a new job. plan: where ranks kill themselves."""
+        self.done = tempfile.mkdtemp(dir=self.folder)
+        return {**os.environ, "FOLDER": self.done, "STEPS": str(STEPS), "PLAN": plan, **variables}
+
+    def train(self, plan="", restarts=1, worker=WORKER):
+        """The ended job."""
+        return self.run_job("--restart=rank", f"--max-restarts={restarts}", "--nproc-per-node=4",
+                            "--no-python", worker, env=self.environment(plan), code=0)
 
     def lines(self, ended, ranks=4):
         """(hash, commits, epoch, resets) of each rank, sorted by resets."""
@@ -38,20 +44,102 @@ class Elastic(JobCase):
         return self.undisturbed[WORKER]
 
     def survives(self, plan, restarts=None, **more):
-        """Runs the job with these deaths. Returns the lines of its ranks."""
+        """Runs the job with these deaths. Returns the commits after each reset, for each rank."""
         words = plan.split()
         ended = self.train(plan, restarts or len(words), **more)
         self.assertNotIn("all workers", ended.err)
-        self.assertLessEqual(set(words), set(os.listdir(self.folder)), ended)
+        self.assertLessEqual(set(words), set(os.listdir(self.done)), ended)
         lines = self.lines(ended)
         self.assertEqual({line[:2] for line in lines}, {(self.weights(), str(STEPS))}, ended)
-        return lines
+        return [line[3].split() for line in lines]
+
+    def survives_one(self, plan, commits, **more):
+        """Runs the job with one loss. Its survivors continue from the same one of these commits."""
+        replaced, first, *others = self.survives(plan, restarts=1, **more)
+        self.assertEqual((replaced, others), ([], [first, first]))
+        self.assertIn(first, [[str(number)] for number in commits])
 
 
 class Kills(Elastic):
-    def test_a_rank(self):
-        lines = self.survives("2:step-20")
-        self.assertEqual([line[2:] for line in lines], [("2", "")] + [("2", "20")] * 3)
+    def test_each_rank(self):
+        """In an operation, a survivor may lose the step that the lost rank has completed."""
+        for rank in range(4):
+            with self.subTest(rank=rank):
+                self.survives_one(f"{rank}:step-20", (19, 20))
+
+    def test_in_every_part_of_a_step(self):
+        for place, commits in (("step-1", (0, 1)), ("reduced-9", (9, 10)),
+                               ("committed-10", (9, 10)), ("left", (39, 40))):
+            with self.subTest(place=place):
+                self.survives_one(f"1:{place}", commits)
+
+    def test_two_ranks_at_once(self):
+        resets = self.survives("0:step-20 3:step-20")
+        self.assertEqual(list(map(bool, resets)), [False, False, True, True])
+
+    def test_the_replacement(self):
+        """Before it connects, and when it has the state."""
+        self.survives("1:step-20 1:start-2 1:enter-20")
+
+    def test_a_survivor_that_has_the_state_again(self):
+        self.survives("3:step-20 0:reset-20 2:step-30")
+
+    def test_programs_in_c_compute_the_same(self):
+        self.assertEqual(self.survives("1:20", worker=WORKER_C), [["0"], ["1"], ["1"], ["1"]])
+
+    def test_ranks_of_two_nodes(self):
+        endpoint = f"localhost:{free_port()}"
+        nodes = [self.job("--nnodes=2", f"--node-rank={number}", "--nproc-per-node=2",
+                          f"--rdzv-endpoint={endpoint}", "--restart=rank", "--max-restarts=2",
+                          "--no-python", WORKER,
+                          env=self.environment("0:step-20 3:step-30",
+                                               XDG_STATE_HOME=f"{self.folder}/{number}"))
+                 for number in range(2)]
+        for node in nodes:
+            ended = self.wait_for_exit(node, code=0)
+            lines = self.lines(ended, ranks=2)
+            self.assertEqual({line[:2] for line in lines}, {(self.weights(), str(STEPS))}, ended)
+
+
+class Errors(Elastic):
+    def test_an_error_that_a_loss_explains(self):
+        for error in ("fail", "throw"):
+            with self.subTest(error):
+                self.survives_one(f"1:committed-21 2:{error}-20", (20, 21))
+
+    def test_another_error_passes_and_muster_replaces_its_rank(self):
+        ended = self.train("2:fail-20")
+        self.assertIn("error invalid_state: the test wants an error\n", ended.err)
+        self.assertIn("replacing rank 2: restart 1 of 1\n", ended.err)
+        self.assertEqual({line[0] for line in self.lines(ended)}, {self.weights()})
+
+    def test_a_second_call_is_refused(self):
+        ended = self.run_job("--nproc-per-node=2", "--no-python", WORKER, code=1,
+                             env=self.environment(AGAIN="1"))
+        self.assertIn("error invalid_state: cannot run a second elastic function: muster can "
+                      "replace ranks only in the first call of this process. Combine the "
+                      "functions into one, and call it once\n", ended.err)
+
+
+class WithoutMuster(Elastic):
+    def test_one_process(self):
+        done = self.run_alone()
+        self.assertRegex(done, LINE)
+        self.assertIn(f" commits {STEPS} epoch 0 resets\n", done)
+
+    def test_ranks_that_another_launcher_started(self):
+        port = free_port()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            outputs = list(pool.map(lambda rank: self.run_alone(
+                RANK=str(rank), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)),
+                range(4)))
+        self.assertEqual(set(outputs), {f"{self.weights()} commits {STEPS} epoch 0 resets\n"})
+
+    def run_alone(self, **variables):
+        env = {name: value for name, value in self.environment(**variables).items()
+               if not name.startswith("MUSTER_")}
+        return subprocess.run([WORKER], env=env, check=True, timeout=DEADLINE, text=True,
+                              stdout=subprocess.PIPE).stdout
 
 
 if __name__ == "__main__":

@@ -75,15 +75,15 @@ muster::Result<void> train_step(muster::Communicator& comm, elastic::State& stat
   const std::string step = std::to_string(model.position.step);
   model.take_step(comm.rank());
   die_once("step-" + step);
-  if (is_first("throw-" + step)) {
-    throw std::runtime_error("thrown in step " + step);
-  }
   if (auto sum = comm.all_reduce({model.gradient.data(), model.gradient.size()}, muster::Op::sum);
       !sum) {
     return sum.error();
   }
   die_once("reduced-" + step);
-  if (is_first("apart-" + step)) {
+  if (is_first("throw-" + step)) {
+    throw std::runtime_error("thrown in step " + step);
+  }
+  if (is_first("fail-" + step)) {
     return muster::failure(muster::Errc::invalid_state, "the test wants an error");
   }
   model.update();
