@@ -3,12 +3,13 @@
 are killed in many places, and the job computes the same bits as an undisturbed job."""
 import concurrent.futures
 import os
+import pathlib
 import re
 import subprocess
 import tempfile
 import unittest
 
-from harness import DEADLINE, JobCase, free_port
+from harness import DEADLINE, JobCase, eventually, free_port, read
 
 WORKER = os.environ["MUSTER_ELASTIC_WORKER"]
 WORKER_C = os.environ["MUSTER_ELASTIC_WORKER_C"]
@@ -22,12 +23,31 @@ class Elastic(JobCase):
     def environment(self, plan="", **variables):
         """Of a new job. plan: where ranks kill themselves."""
         self.done = tempfile.mkdtemp(dir=self.folder)
+        os.mkfifo(f"{self.done}/ready")
         return {**os.environ, "FOLDER": self.done, "STEPS": str(STEPS), "PLAN": plan, **variables}
 
-    def train(self, plan="", restarts=1, worker=WORKER):
-        """The ended job."""
-        return self.run_job("--restart=rank", f"--max-restarts={restarts}", "--nproc-per-node=4",
-                            "--no-python", worker, env=self.environment(plan), code=0)
+    def options(self, restarts):
+        return ["--restart=rank", f"--max-restarts={restarts}", f"--log-dir={self.done}/logs"]
+
+    def let_ranks_fail(self, places=()):
+        """When ranks have reached these places, and all ranks are ready. Before that, muster would
+        restart all ranks."""
+        def count():
+            return sum(read(path).count('"worker_ready"')
+                       for path in pathlib.Path(self.done).rglob("events.jsonl"))
+
+        eventually(lambda: count() >= 4, "all ranks report that they are ready")
+        eventually(lambda: set(places) <= set(os.listdir(self.done)), f"ranks reach {places}")
+        pipe = os.open(f"{self.done}/ready", os.O_RDWR)
+        self.addCleanup(os.close, pipe)
+
+    def train(self, plan="", restarts=1, worker=WORKER, at_once=0):
+        """The ended job. at_once: the number of first places that ranks reach together."""
+        env = self.environment(plan)
+        job = self.job(*self.options(restarts), "--nproc-per-node=4", "--no-python", worker,
+                       env=env)
+        self.let_ranks_fail(plan.split()[:at_once])
+        return self.wait_for_exit(job, code=0)
 
     def lines(self, ended, ranks=4):
         """(hash, commits, epoch, resets) of each rank, sorted by resets."""
@@ -74,7 +94,7 @@ class Kills(Elastic):
                 self.survives_one(f"1:{place}", commits)
 
     def test_two_ranks_at_once(self):
-        resets = self.survives("0:step-20 3:step-20")
+        resets = self.survives("0:step-20 3:step-20", at_once=2)
         self.assertEqual(list(map(bool, resets)), [False, False, True, True])
 
     def test_the_replacement(self):
@@ -89,12 +109,12 @@ class Kills(Elastic):
 
     def test_ranks_of_two_nodes(self):
         endpoint = f"localhost:{free_port()}"
+        env = self.environment("0:step-20 3:step-30")
         nodes = [self.job("--nnodes=2", f"--node-rank={number}", "--nproc-per-node=2",
-                          f"--rdzv-endpoint={endpoint}", "--restart=rank", "--max-restarts=2",
-                          "--no-python", WORKER,
-                          env=self.environment("0:step-20 3:step-30",
-                                               XDG_STATE_HOME=f"{self.folder}/{number}"))
+                          f"--rdzv-endpoint={endpoint}", *self.options(2), "--no-python", WORKER,
+                          env={**env, "XDG_STATE_HOME": f"{self.folder}/{number}"})
                  for number in range(2)]
+        self.let_ranks_fail()
         for node in nodes:
             ended = self.wait_for_exit(node, code=0)
             lines = self.lines(ended, ranks=2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * elastic_worker.c: the training loop of elastic_worker.cpp in C. Environment: STEPS; FOLDER; PLAN,
- * at most one word "RANK:STEP": this rank kills itself in this step, once. */
+ * "RANK:STEP" or "": the rank kills itself in this step, once. */
 #include "muster/collective.h"
 #include "muster/elastic.h"
 #include "muster/worker.h"
@@ -34,8 +34,9 @@ static void die_once(uint64_t step) {
   char path[2 * TEXT];
   snprintf(word, sizeof(word), "%s:%" PRIu64, getenv("RANK"), step);
   snprintf(path, sizeof(path), "%s/%s", getenv("FOLDER"), word);
-  const char* const plan = getenv("PLAN");
-  if (plan != NULL && strcmp(plan, word) == 0 && open(path, O_CREAT | O_EXCL, 0600) >= 0) {
+  if (strcmp(getenv("PLAN"), word) == 0 && open(path, O_CREAT | O_EXCL, 0600) >= 0) {
+    snprintf(path, sizeof(path), "%s/ready", getenv("FOLDER"));
+    close(open(path, O_RDONLY)); /* waits for the test, as in elastic_worker.cpp */
     raise(SIGKILL);
   }
 }

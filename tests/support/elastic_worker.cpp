@@ -26,6 +26,12 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Waits until the test has opened the named pipe "ready": muster replaces a rank only if it knows
+// that all ranks have the state.
+void wait_for_test() {
+  ::close(::open((variable("FOLDER") + "/ready").c_str(), O_RDONLY));
+}
+
 // Whether the plan contains this place for this rank, and no process has reached it before.
 bool is_first(const std::string& place) {
   const std::string word = variable("RANK") + ":" + place;
@@ -33,7 +39,12 @@ bool is_first(const std::string& place) {
     return false;
   }
   const int fd = ::open((variable("FOLDER") + "/" + word).c_str(), O_CREAT | O_EXCL, 0600);
-  return fd >= 0 && ::close(fd) == 0;
+  if (fd < 0) {
+    return false;
+  }
+  ::close(fd);
+  wait_for_test();
+  return true;
 }
 
 void die_once(const std::string& place) {
