@@ -6,7 +6,6 @@
 #include "muster/collective.hpp"
 
 #include <exception>
-#include <utility>
 
 namespace muster {
 inline namespace v1 {
@@ -35,7 +34,7 @@ class Training {
       std::rethrow_exception(exception_);
     }
 #endif
-    return std::move(failed_);
+    return error_;
   }
 
  private:
@@ -47,19 +46,25 @@ class Training {
 #ifdef __cpp_exceptions
     exception_ = nullptr;
     try {
-      failed_ = function_(communicator);
+      return code_of(function_(communicator));
     } catch (...) {
       exception_ = std::current_exception();
       return kFailed;
     }
 #else
-    failed_ = function_(communicator);
+    return code_of(function_(communicator));
 #endif
-    return failed_ ? 0 : kFailed;
+  }
+
+  int code_of(const Result<void>& done) {
+    if (!done) {
+      error_ = done.error();
+    }
+    return done ? 0 : kFailed;
   }
 
   Function& function_;
-  Result<void> failed_;
+  Error error_;
 #ifdef __cpp_exceptions
   std::exception_ptr exception_;
 #endif

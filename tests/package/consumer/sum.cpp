@@ -2,6 +2,7 @@
 // Sums a number over all ranks with the installed library; compiled as C++17, 20 and 23 and by
 // nvcc.
 #include <cstdio>
+#include <muster/elastic.hpp>
 #include <muster/gradient_sync.hpp>
 #include <muster/store.hpp>
 #include <muster/worker.hpp>
@@ -26,6 +27,10 @@ int main() {
   auto sync = muster::GradientSync::create(*comm);
   float value = 5;
   const auto done = comm->all_reduce({&value, 1}, muster::Op::sum);
+  muster::elastic::State state;
+  state.add(value);
+  const auto trained = muster::elastic::run(
+      state, [&](muster::Communicator&) -> muster::Result<void> { return state.commit(); });
   std::printf("%d rank, %g\n", comm->size(), static_cast<double>(value));
-  return done && sync ? 0 : 1;
+  return done && sync && trained ? 0 : 1;
 }
