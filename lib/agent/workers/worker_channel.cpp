@@ -232,14 +232,31 @@ void WorkerChannel::end_round() {
   core_.end_round();
   for (int i = 0; i < kChannelBacklog && accept_one(); ++i) {
   }
+  for (const channel::ConnectionId id : connections()) {
+    resume(id);
+  }
+  read_pending();
+}
+
+std::vector<channel::ConnectionId> WorkerChannel::connections() const {
   std::vector<channel::ConnectionId> ids;
   for (const auto& [id, guest] : guests_) {
     ids.push_back(id);
   }
-  for (const channel::ConnectionId id : ids) {
-    resume(id);
+  return ids;
+}
+
+void WorkerChannel::read_pending() {
+  if (std::exchange(reads_pending_, true)) {
+    return;  // a frame that was just read needs the same
+  }
+  for (const channel::ConnectionId id : connections()) {
     for (int i = 0; i < kDrainReads && read_once(id); ++i) {
     }
+  }
+  reads_pending_ = false;
+  for (const int local_rank : std::exchange(left_ranks_, {})) {
+    left_(local_rank);
   }
 }
 
@@ -265,7 +282,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
             const auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));
             heard_(wanted.local_rank, page ? page->longest_pause() : Duration{});
           } else if constexpr (std::is_same_v<Wanted, channel::Left>) {
-            left_(wanted.local_rank);
+            left_ranks_.push_back(wanted.local_rank);
+            read_pending();
           } else {
             static_assert(std::is_same_v<Wanted, channel::Said>);
             say(wanted);
@@ -427,6 +445,7 @@ void WorkerChannel::begin_mend(const JobEvent& event, const event::RestartDecide
 }
 
 void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& ended) {
+  read_pending();
   // The other workers were notified of its death before it was replaced.
   if (core_.was_replaced(ended.exit.pid)) {
     return;

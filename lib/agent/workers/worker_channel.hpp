@@ -87,6 +87,11 @@ class WorkerChannel final : public EventSink {
   void greet(const channel::Greet& greet);
   void read_later(channel::ConnectionId id);
   bool read_once(channel::ConnectionId id);
+  // Reads what all workers have sent so far. Which ranks can continue is judged when a worker
+  // leaves or exits. At that time, frames that other workers sent before may be unread, because
+  // each worker has its own socket.
+  void read_pending();
+  [[nodiscard]] std::vector<channel::ConnectionId> connections() const;
   void write(channel::ConnectionId id);
   void hold(const channel::Hold& hold);
   void resume(channel::ConnectionId id);
@@ -118,7 +123,9 @@ class WorkerChannel final : public EventSink {
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
   std::function<void(int, Duration)> heard_ = [](int, Duration) {};
   std::function<void(int)> left_ = [](int) {};
-  std::string reason_;  // why this round is being stopped
+  bool reads_pending_ = false;   // read_pending() is running
+  std::vector<int> left_ranks_;  // not reported yet
+  std::string reason_;           // why this round is being stopped
 };
 
 }  // namespace muster

@@ -222,6 +222,31 @@ TEST_CASE("worker channel: subscribers receive deaths on all nodes, and stop req
   CHECK(std::get<channel::Round>(caller.hear(bench)).epoch == 2);
 }
 
+TEST_CASE("worker channel: all sent frames are read before an exit or a departure is judged") {
+  Bench bench("k");
+  std::vector<std::string> order;
+  bench.channel.when_resumed([&](int, std::uint64_t) { order.push_back("ready"); });
+  bench.channel.when_left([&](int) { order.push_back("left"); });
+  Caller first(bench);
+  Caller second(bench);
+  for (Caller* caller : {&first, &second}) {
+    caller->say(channel::Subscribe{true});
+    static_cast<void>(caller->hear(bench));
+    CHECK(std::get<channel::Round>(caller->hear(bench)).epoch == 1);
+  }
+  SECTION("an exit") {
+    first.say(channel::Ready{1});
+    bench.events.tell(event::WorkerEnded{});
+    CHECK(order == std::vector<std::string>{"ready"});
+  }
+  SECTION("a departure") {
+    second.say(channel::Subscribe{});
+    first.say(channel::Ready{1});
+    bench.run_until([&] { return order.size() == 2; });
+    CHECK(order == std::vector<std::string>{"ready", "left"});
+  }
+}
+
 TEST_CASE("worker channel: a flood is paused, and resumes when its pause is over") {
   Bench bench("e");
   Caller caller(bench);
