@@ -41,9 +41,9 @@ class Elastic(JobCase):
         pipe = os.open(f"{self.done}/ready", os.O_RDWR)
         self.addCleanup(os.close, pipe)
 
-    def train(self, plan="", restarts=1, worker=WORKER, at_once=0):
+    def train(self, plan="", restarts=1, worker=WORKER, at_once=0, **variables):
         """The ended job. at_once: the number of first places that ranks reach together."""
-        env = self.environment(plan)
+        env = self.environment(plan, **variables)
         job = self.job(*self.options(restarts), "--nproc-per-node=4", "--no-python", worker,
                        env=env)
         self.let_ranks_fail(plan.split()[:at_once])
@@ -103,6 +103,9 @@ class Kills(Elastic):
 
     def test_a_survivor_that_has_the_state_again(self):
         self.survives("3:step-20 0:reset-20 2:step-30")
+
+    def test_ranks_that_communicate_over_tcp(self):
+        self.survives("1:step-20 0:step-30 0:start-3", MUSTER_COLLECTIVE_BACKEND="tcp")
 
     def test_programs_in_c_compute_the_same(self):
         self.assertEqual(self.survives("1:20", worker=WORKER_C), [["0"], ["1"], ["1"], ["1"]])
