@@ -239,10 +239,27 @@ bool stopping() {
 
 class Rounds::Connection {
  public:
-  explicit Connection(AgentConnection made) : agent(std::move(made)) {}
+  Connection(AgentConnection made, bool continues)
+      : agent(std::move(made)), continues_(continues) {}
+
+  // muster kills a process that continues after losses but does not confirm the news of one. The
+  // first round is not news of a loss.
+  void confirm(const News& news) {
+    const auto* gone = std::get_if<Gone>(&news);
+    const bool is_loss =
+        gone != nullptr ? gone->failed
+                        : std::holds_alternative<Round>(news) && std::exchange(has_round_, true);
+    if (continues_ && is_loss) {
+      static_cast<void>(agent.send(channel::Heard{}));
+    }
+  }
 
   AgentConnection agent;
   std::atomic<bool> ended = false;
+
+ private:
+  bool continues_;
+  bool has_round_ = false;
 };
 
 namespace {
@@ -260,7 +277,7 @@ Result<AgentConnection> subscribed(bool mends) {
 
 Rounds::Rounds() {
   if (auto made = subscribed(false)) {
-    connection_ = std::make_unique<Connection>(std::move(*made));
+    connection_ = std::make_unique<Connection>(std::move(*made), false);
   }
 }
 
@@ -269,7 +286,7 @@ Rounds::Rounds(std::unique_ptr<Connection> connection) : connection_(std::move(c
 Result<Rounds> Rounds::continuing() {
   auto made = subscribed(true);
   MUSTER_RETURN_IF_ERROR(made);
-  return Rounds(std::make_unique<Connection>(std::move(*made)));
+  return Rounds(std::make_unique<Connection>(std::move(*made), true));
 }
 
 Rounds::~Rounds() = default;
@@ -305,6 +322,7 @@ std::optional<News> Rounds::next(Duration timeout) {
       break;
     }
     if (auto news = news_of(**frame)) {
+      connection_->confirm(*news);
       return news;
     }
   }

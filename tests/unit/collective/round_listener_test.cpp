@@ -122,6 +122,20 @@ TEST_CASE("round listener: a communicator of a round that is over is aborted at 
   listener->unguard();
 }
 
+TEST_CASE("round listener: confirms the news of each loss") {
+  Launcher launcher;
+  const auto listener = launcher.connect();
+  CHECK(launcher.receive() == channel::WorkerFrame(channel::Subscribe{true}));
+  launcher.send_round(4);  // the first one
+  launcher.send(channel::Gone{4, 1, 1, false, "exited with code 0"});
+  launcher.send(channel::Gone{4, 2, 1, true, "killed"});
+  CHECK(launcher.receive() == channel::WorkerFrame(channel::Heard{}));
+  launcher.send_round(5);
+  CHECK(launcher.receive() == channel::WorkerFrame(channel::Heard{}));
+  REQUIRE(listener->ready(5));
+  CHECK(launcher.receive() == channel::WorkerFrame(channel::Ready{5}));
+}
+
 TEST_CASE("round listener: reports its state, and notices that the launcher has exited") {
   Launcher launcher;
   const auto listener = launcher.connect();
