@@ -5,8 +5,8 @@
 //     build/release/examples/muster-elastic
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <muster/elastic.hpp>
 #include <random>
 #include <vector>
@@ -22,9 +22,9 @@ std::vector<float> gradient_of(const Model& model, int rank) {
   std::seed_seq seed{model.step, static_cast<std::uint64_t>(rank)};
   std::mt19937 generator(seed);
   std::normal_distribution<float> sample(1.0F);
-  std::vector<float> gradient;
-  for (const float weight : model.weights) {
-    gradient.push_back(weight - sample(generator));
+  std::vector<float> gradient = model.weights;
+  for (float& each : gradient) {
+    each -= sample(generator);
   }
   return gradient;
 }
@@ -56,11 +56,9 @@ int main(int argc, char** argv) {
   };
 
   if (auto done = muster::elastic::run(state, train); !done) {
-    std::fprintf(stderr, "%s\n", done.error().text.c_str());
+    std::cerr << done.error().text << '\n';
     return 1;
   }
-  std::printf("%llu steps, first weight %.6f\n",
-              static_cast<unsigned long long>(model.step),
-              static_cast<double>(model.weights[0]));
+  std::cout << model.step << " steps, first weight " << model.weights[0] << '\n';
   return 0;
 }

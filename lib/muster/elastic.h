@@ -34,7 +34,8 @@ MUSTER_API void muster_state_on_reset(muster_state* state,
 
 /* Copies the memory and reports the number of commits as this rank's progress. All ranks commit at
  * the same points of the training function. After the loss of a rank, all ranks continue from the
- * newest commit that any of them has. Allocates memory for two copies in the first call.
+ * newest commit that any of them has. The memory for two copies is allocated in the first call or
+ * when muster_elastic_run starts.
  * MUSTER_E_PEER_FAILED: another rank was lost, and the copy is stored; the training function must
  * return the error. */
 MUSTER_API int muster_state_commit(muster_state* state);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@ namespace elastic = muster::elastic;
 namespace {
 
 std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): reads only
   return value == nullptr ? "" : value;
 }
 
@@ -110,13 +111,14 @@ std::string hash(const Model& model) {
     sum = (sum ^ bytes[i]) * 1099511628211U;
   }
   char text[20];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(sum));
+  static_cast<void>(
+      std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(sum)));
   return text;
 }
 
 int report(const muster::Result<void>& done) {
   if (!done) {
-    std::fprintf(stderr, "error %s: %s\n", name_of(done.error().code), done.error().text.c_str());
+    std::cerr << "error " << name_of(done.error().code) << ": " << done.error().text << '\n';
   }
   return done ? 0 : 1;
 }
@@ -153,6 +155,6 @@ int main() {
               static_cast<unsigned long long>(state.commits()),
               static_cast<unsigned long long>(muster::worker::epoch()),
               resets.c_str());
-  std::fflush(stdout);
+  static_cast<void>(std::fflush(stdout));
   return variable("AGAIN").empty() ? 0 : report(elastic::run(state, train));
 }
