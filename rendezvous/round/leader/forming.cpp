@@ -275,6 +275,7 @@ void RoundCore::close_short(TimePoint now, NodeEffects& out) {
 void RoundCore::propose(TimePoint now, std::vector<NodeInfo> members, NodeEffects& out) {
   enter(now, Phase::proposing);
   enough_since_.reset();
+  std::ranges::for_each(members, [&](const auto& one) { count_mends(nodes_.at(one.id).mends); });
   auto round = std::make_shared<Round>();
   round->id = RoundId{++number_, self_.id};
   round->job = base_->job != 0 ? base_->job : self_.id;

@@ -233,7 +233,7 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
     send(link, ShowRounds{}, out);
   }
   recount(node);
-  learn_mends(now, hello);
+  learn_mends(now, node, hello);
   resume(now, node, hello, out);
 }
 

@@ -24,12 +24,16 @@ void RoundCore::begin_mends() {
   mend_ = Mend{.round = base_->id, .mends = {base_->id.number, policy_.restarts()}};
 }
 
-// A node may know mends that we do not know, because another node led then.
-void RoundCore::learn_mends(TimePoint now, const Hello& hello) {
-  if (is_of_other_job(hello.inherits) || is_outsider(now, hello.node.id)) {
-    return;
+// A node may know mends that we do not know, because another node led then. Those of a node outside
+// of the round count when a round includes it.
+void RoundCore::learn_mends(TimePoint now, Node& node, const Hello& hello) {
+  node.mends = is_of_other_job(hello.inherits) ? Mends{} : hello.mends;
+  if (!is_outsider(now, node.info.id)) {
+    count_mends(node.mends);
   }
-  const Mends& theirs = hello.mends;
+}
+
+void RoundCore::count_mends(const Mends& theirs) {
   number_ = std::max(number_, std::min(theirs.epoch, kEpochMost));
   restarts_known_ = std::max(restarts_known_, theirs.restarts);
   if (restarts_known_ > policy_.restarts()) {

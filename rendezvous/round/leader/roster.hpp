@@ -23,6 +23,7 @@ enum class FollowerState : std::uint8_t {
 struct Follower {
   NodeInfo info;
   LinkId link = 0;
+  Mends mends;  // the last ones that the node knows
   bool attached = false;
   bool live = false;  // the node has answered since it attached
   bool accepted = false;

@@ -227,7 +227,8 @@ class RoundCore {
 
   // --restart=rank (mending.cpp)
   void begin_mends();
-  void learn_mends(TimePoint now, const Hello& hello);
+  void learn_mends(TimePoint now, Node& node, const Hello& hello);
+  void count_mends(const Mends& theirs);
   void send_mend(const Node& node, const Mends& known, NodeEffects& out) const;
   void note_lacking(TimePoint now, Node& node, const Lacking& lacking, NodeEffects& out);
   void note_mended(const Node& node, const Mended& mended);

@@ -258,4 +258,20 @@ TEST_CASE("mending: a node outside of the round cannot use up epochs or restarts
   CHECK(world.nodes[0].mends[0].mends == Mends{world.nodes[0].running->round->id.number + 1, 1});
 }
 
+TEST_CASE("mending: a round is later than the mends of its members in other rounds") {
+  SmallWorld world = elastic_world(3);
+  world.cut(0);  // the leader
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    world.feed(0, lacking(world, 0, number));
+  }
+  const std::uint64_t epoch = world.nodes[0].mends.back().mends.epoch;
+  world.pass(std::chrono::seconds(60));
+  REQUIRE(world.nodes[1].running->round->id.number < epoch);
+  world.heal(0);
+  world.pass(std::chrono::seconds(60));
+  REQUIRE(world.nodes[0].running);
+  CHECK(world.nodes[0].running->round->id == world.nodes[1].running->round->id);
+  CHECK(world.nodes[0].running->round->id.number > epoch);
+}
+
 }  // namespace muster
