@@ -121,6 +121,28 @@ def late_worker():
 
 
 @support.worker
+def catching_worker():
+    """Rank 0 catches the exception of its function and lives on. Then rank 1 fails."""
+    is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+
+    @elastic.run
+    def fail(state):
+        if is_first and state.comm.rank == 0:
+            raise ValueError("for the test")
+        if is_first and state.comm.rank == 1:
+            eventually((folder() / "left").exists, "rank 0 has left")
+            os.kill(os.getpid(), signal.SIGKILL)
+        if is_first:
+            signal.pause()
+
+    try:
+        fail(elastic.State(step=0))
+    except ValueError:
+        (folder() / "left").touch()
+        signal.pause()
+
+
+@support.worker
 def twice_worker():
     for _ in range(2):
         elastic_worker()
@@ -255,6 +277,10 @@ class Elastic(TrainCase):
         _, err = self.end(self.job("late_worker", "--max-restarts=1", STEPS="3"))
         self.assertRegex(err, r"cannot replace only failed ranks: rank [02] has left "
                          r"muster\.elastic\.run")
+
+    def test_a_rank_that_has_left_with_an_exception_is_not_killed_as_a_survivor(self):
+        _, err = self.end(self.job("catching_worker", "--max-restarts=1"))
+        self.assertIn("cannot replace only failed ranks: rank 0 has left muster.elastic.run", err)
 
     def test_all_ranks_run_the_same_text(self):
         """The script is edited while the job runs. A replacement would run the new text."""

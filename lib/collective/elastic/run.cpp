@@ -182,9 +182,7 @@ Result<int> run_under_muster(State& state, Training& training, CommOptions optio
   auto listener = RoundListener::open();
   MUSTER_RETURN_IF_ERROR(listener);
   auto result = Job(state, training, std::move(options), **listener).run();
-  if (result && *result == 0) {
-    (*listener)->finish();
-  }
+  (*listener)->finish();
   return result;
 }
 

@@ -61,10 +61,9 @@ def run(function: Optional[Function] = None, *, backend: Optional[str] = None) -
             news = open_news()
             try:
                 _check_first_call(news)
-                result = _Job(state, news, backend).run(lambda: train(state, *args, **kwargs))
-                news.finish()
-                return result
+                return _Job(state, news, backend).run(lambda: train(state, *args, **kwargs))
             finally:
+                news.finish()
                 news.close()
         return cast(Function, wrapper)
     return decorate if function is None else decorate(function)
