@@ -44,19 +44,21 @@ MUSTER_API void muster_state_restore(muster_state* state);
 /* The number of commits since the job started. */
 MUSTER_API uint64_t muster_state_commits(const muster_state* state);
 
-/* Returns 0, or the error of a failed call or any other number. Destroys everything that it has
- * created from the communicator, but not the communicator. */
+/* The training function. Returns 0 on success, else the error of a failed call or any other number.
+ * Must destroy everything that it has created from the communicator, but not the communicator. */
 typedef int (*muster_train_function)(muster_comm* comm, void* user);
 
-/* Connects all ranks, gives them the state of the rank with the most commits (at the start of the
+/* Connects all ranks, sends them the state of the rank with the most commits (at the start of the
  * job: rank 0's values) and calls the training function. If another rank is lost meanwhile,
- * operations on the communicator and commits fail. After the function has returned the error, this
- * function restores the state, waits for the replacement, connects again and calls the training
- * function again, which therefore starts from the values in the state.
+ * operations on the communicator and commits fail, and the training function must return the error.
+ * muster_elastic_run then restores the state, waits for the replacement, connects again and calls
+ * the training function again. The training function must therefore start from the values in the
+ * state.
  *
- * Returns 0 when the training function has returned 0 on all ranks. Returns the number of the
- * training function if muster reports no lost rank within 3 seconds, or within 15 seconds if the
- * job has several nodes; without muster, at once. Otherwise a MUSTER_E number:
+ * Returns 0 when the training function has returned 0 on all ranks. If the training function
+ * returns another number, and muster reports no lost rank within 3 seconds (15 seconds in a job of
+ * several nodes), returns this number. Without muster, returns it at once. Other return values are
+ * MUSTER_E numbers:
  * MUSTER_E_INVALID_STATE (second call in a process that muster started), MUSTER_E_SYSTEM (muster
  * rejects or closes the connection of this process), or an error of muster_comm_from_env or of an
  * operation. Options may be null; `name` and, under muster, `init_timeout_ns` are not used. */

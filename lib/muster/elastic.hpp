@@ -129,12 +129,12 @@ class State {
 // job: rank 0's values) and calls `function(Communicator&)`, which returns Result<void>. If another
 // rank is lost meanwhile, operations on the communicator and commits fail, and the function returns
 // their error. run() then restores the state, waits for the replacement, connects again and calls
-// the function again, which therefore starts from the values in the state. The function destroys
-// everything that it has created from the communicator.
+// the function again, so the function must start from the values in the state. The function must
+// destroy everything that it has created from the communicator.
 //
-// Returns when the function has returned without an error on all ranks. The function's own errors
-// and exceptions pass if muster reports no lost rank within 3 seconds, or within 15 seconds if the
-// job has several nodes; without muster, at once. Other errors: invalid_state (second call in a
+// Returns when the function has returned without an error on all ranks. Returns the function's own
+// error, or rethrows its exception, if muster reports no lost rank within 3 seconds (15 seconds in
+// a job of several nodes); without muster, at once. Other errors: invalid_state (second call in a
 // process that muster started), system (muster rejects or closes the connection of this process),
 // and those of Communicator::from_env and of operations. Options: `name` and, under muster,
 // `init_timeout` are not used.

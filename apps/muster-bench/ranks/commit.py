@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of one array, as in a commit of muster.elastic: commit.py ROUNDS. Prints lines "WAY; MIB;
-MILLISECONDS". A commit of State copies to new memory, and releases the memory of the commit before
-it. TorchState uses the memory of the commit before the last."""
+MILLISECONDS". State and TorchState copy to the memory of the commit before the last."""
 import sys
 import time
 

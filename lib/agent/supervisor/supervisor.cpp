@@ -208,8 +208,8 @@ void Supervisor::kill_tree(const KillTree& asked) {
   if (asked.deaf) {
     site_.tell(event::Message{
         LogLevel::warning,
-        fmt::format("rank {} did not react to the loss of another rank within {}: killing it, "
-                    "because it is stopped or stuck in a system call",
+        fmt::format("rank {} did not react to the loss of another rank within {}: killing it. It "
+                    "may be stopped, be stuck in a system call, or hold Python's interpreter lock",
                     rank,
                     describe(kHeardTimeout))});
   }

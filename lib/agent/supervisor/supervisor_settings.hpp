@@ -49,13 +49,12 @@ inline constexpr Duration kSignalSpread = std::chrono::seconds(1);
 // How long the round source may take to release a node that was asked to leave.
 inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 
-// How long a surviving worker's library may take to confirm that it has heard of a loss. A thread
-// does this, so a worker that does not is stopped or stuck in the kernel. It is killed and
-// replaced. Not shorter, because a long call into C code can hold Python's interpreter lock
-// meanwhile.
+// How long a surviving worker's library may take to confirm a loss. A thread confirms it, so a
+// worker that does not is stopped or stuck in the kernel, and is killed and replaced. The timeout
+// is not shorter, because C code can hold Python's interpreter lock for some seconds.
 inline constexpr Duration kHeardTimeout = std::chrono::seconds(5);
 
-// If the end of the timeout is noticed this much too late, the agent itself was stopped.
+// If the timeout is handled later than this after it has expired, the agent itself was stopped.
 inline constexpr Duration kTickLateMax = std::chrono::seconds(1);
 
 // How long the workers may take to resume after a worker was replaced. A survivor may first finish

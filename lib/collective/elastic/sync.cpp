@@ -30,9 +30,9 @@ Result<int> newest_rank(std::span<const StateCard> cards) {
       return std::unexpected(
           Error{.code = Errc::mismatch,
                 .rank = static_cast<int>(rank),
-                .text = fmt::format("cannot synchronize the state: rank {} has registered memory "
-                                    "of other sizes than rank 0. All ranks must add the same "
-                                    "memory in the same order",
+                .text = fmt::format("cannot synchronize the state: rank {} has added different "
+                                    "memory sizes than rank 0. All ranks must add the same sizes "
+                                    "in the same order",
                                     rank)});
     }
   }

@@ -170,7 +170,7 @@ class State:
             self._news.record.write(counter, pickle.dumps(local, 4), is_commit)
 
     def _find_local(self, counter: int) -> Local:
-        """This rank's part of a commit of which this process only has the others' part."""
+        """This rank's own part of a commit whose values another rank has sent."""
         record = self._news.record
         data = None if record is None else record.read(counter)
         if data is not None:
