@@ -55,6 +55,10 @@ typedef int (*muster_train_function)(muster_comm* comm, void* user);
  * the training function again. The training function must therefore start from the values in the
  * state.
  *
+ * A process whose training function has failed must exit within 3 seconds (15 seconds in a job of
+ * several nodes) after this function returns: it aborts the communicator, so the other ranks' calls
+ * fail, too, and they wait that long for the report that this rank was lost.
+ *
  * Returns 0 when the training function has returned 0 on all ranks. If the training function
  * returns another number, and muster reports no lost rank within 3 seconds (15 seconds in a job of
  * several nodes), returns this number. Without muster, returns it at once. Other return values are

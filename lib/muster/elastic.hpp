@@ -67,6 +67,8 @@ class State {
     if constexpr (detail::IsRange<Value>::value) {
       using Element = std::remove_reference_t<decltype(*std::data(value))>;
       static_assert(std::is_trivially_copyable_v<Element>, "cannot copy these elements as bytes");
+      static_assert(std::is_lvalue_reference_v<T> || std::is_trivially_copyable_v<Value>,
+                    "a temporary container does not stay valid");
       add(static_cast<void*>(std::data(value)), std::size(value) * sizeof(Element));
     } else {
       static_assert(std::is_lvalue_reference_v<T>, "a temporary value does not stay valid");

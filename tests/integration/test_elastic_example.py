@@ -10,7 +10,7 @@ from harness import JobCase, children, eventually, read
 
 EXAMPLE = os.environ["MUSTER_ELASTIC_EXAMPLE"]
 ROOT = pathlib.Path(__file__).parents[2]
-RANKS, STEPS = 2, 3000
+RANKS, STEPS = 2, 30000  # enough that the job still runs when it is killed
 
 
 class Example(JobCase):

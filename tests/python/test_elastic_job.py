@@ -43,6 +43,8 @@ def train(state):
     while state.step < STEPS:
         value = np.array([float(state.step + state.comm.rank)])
         die_if_planned(state)
+        if os.environ.get("BUSY") and (state.comm.rank, BORN, state.step) == (0, "1", 20):
+            threading.Event().wait(6)  # longer than muster waits for the library to react
         if os.environ.get("HANGS") and (state.comm.rank, BORN, state.step) == (0, "1", 40):
             signal.pause()
         state.comm.all_reduce(value)
@@ -214,6 +216,11 @@ class Elastic(TrainCase):
                 self.assertEqual(self.events(logs, "mended")[0]["ranks"], [rank])
                 self.assertEqual(self.events(logs, "workers_signalled"), [])
 
+    def test_a_survivor_may_be_busy(self):
+        out, err = self.end(self.job("elastic_worker", "--max-restarts=1", PLAN="1:1:20", BUSY="1"))
+        self.check_results(out)
+        self.assertEqual(err.count("\n"), 1, err)
+
     def test_two_ranks_die_at_once_and_a_replacement_dies(self):
         plan = "0:1:20 2:1:20 2:3:25 2:2:25"
         out, err = self.end(self.job("elastic_worker", "--max-restarts=4", PLAN=plan))
@@ -279,8 +286,9 @@ class Elastic(TrainCase):
                          r"muster\.elastic\.run")
 
     def test_a_rank_that_has_left_with_an_exception_is_not_killed_as_a_survivor(self):
-        _, err = self.end(self.job("catching_worker", "--max-restarts=1"))
-        self.assertIn("cannot replace only failed ranks: rank 0 has left muster.elastic.run", err)
+        _, err = self.end(self.job("catching_worker", "--max-restarts=2"))
+        self.assertIn("cannot replace only failed ranks: rank 0 did not resume within 30s", err)
+        self.assertNotIn("did not react", err)
 
     def test_all_ranks_run_the_same_text(self):
         """The script is edited while the job runs. A replacement would run the new text."""

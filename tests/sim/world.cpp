@@ -193,6 +193,7 @@ Result<MendToRun> World::open_mend(const std::vector<int>& local_ranks) {
     mend.specs.push_back(all.at(static_cast<std::size_t>(local_rank)));
     mend.specs.back().replacement = 1;
   }
+  tell_loss();
   resume_workers();
   return mend;
 }
@@ -222,7 +223,6 @@ bool World::is_stopped(int local_rank) const {
 
 // Each worker starts to work in this epoch at some time, or never.
 void World::resume_workers() {
-  tell_loss();
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     if (!random_.chance(options_.elastic_percent)) {
       continue;

@@ -129,6 +129,7 @@ void World::run_shared_mend(int number, const std::vector<int>& local_ranks, int
     mend.specs.push_back(all.at(static_cast<std::size_t>(local_rank)));
     mend.specs.back().replacement = 1;
   }
+  tell_loss();
   resume_workers();
   supervisor_->run_mend(std::move(mend));
   check();

@@ -94,6 +94,7 @@ class LocalRounds final : public RoundSource {
     }
     tell_restart(ask.cause, "replacing " + name_ranks(ranks) + ": " + *reason, ranks);
     mend->number = ask.number;
+    mend->last = policy_.restarts() == limits_.max_restarts;
     user_.run_mend(std::move(*mend));
   }
 

@@ -49,6 +49,7 @@ void SharedRounds::run_mend(const RunMend& run) {
     user_.handle(MendRefused{static_cast<int>(run.number), mend.error().message});
     return;
   }
+  mend->last = run.mends.restarts >= setup_.config.max_restarts;
   tell_mend(run);
   user_.run_mend(std::move(*mend));
 }

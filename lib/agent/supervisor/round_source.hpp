@@ -31,6 +31,7 @@ struct MendToRun {
   int number = 0;  // that of the request; 0 if workers on other nodes are replaced
   std::uint64_t epoch = 0;
   std::vector<ProcessSpec> specs;
+  bool last = false;  // no restart is left after this one
 };
 
 // The part of the supervisor that a round source may call.

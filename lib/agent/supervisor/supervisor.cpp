@@ -111,7 +111,7 @@ void Supervisor::run_mend(MendToRun mend) {
     const auto index = static_cast<std::size_t>(spec.local_rank);
     specs_->at(index) = std::move(spec);
   }
-  handle(MendFormed{mend.number, mend.epoch});
+  handle(MendFormed{mend.number, mend.epoch, mend.last});
 }
 
 void Supervisor::step(const SupervisorEvent& event) {

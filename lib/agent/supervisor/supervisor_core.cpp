@@ -33,6 +33,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   early_.reset();
   mend_.holders.clear();
   mend_.left.clear();
+  mend_.longest_pause = {};
   mend_.end();
   // The shell carries out CloseAttempt after this step, and then logs these failures.
   failures_before_ = std::exchange(result_.failures, {});
@@ -120,13 +121,16 @@ void SupervisorCore::regroup(Turn& turn) {
 
 // True if the signal is only for the workers. Ctrl-Z is passed to them as SIGSTOP, because SIGTSTP
 // has no effect on an orphaned process group.
-// NOLINTNEXTLINE(readability-convert-member-functions-to-static)
 bool SupervisorCore::relay(Turn& turn, const SignalReceived& signal) {
   const int signo = signal.signo;
   if (signal.reached_workers) {
     return is_passed_on(signo);
   }
   if (signo == SIGTSTP || signo == SIGCONT) {
+    mend_.suspended = signo == SIGTSTP;
+    if (state_ == SupervisorState::mending) {
+      restart_mend_clock(turn.now);
+    }
     turn.out.emplace_back(SignalGroups{signo == SIGTSTP ? SIGSTOP : SIGCONT});
   } else if (is_passed_on(signo)) {
     turn.out.emplace_back(SignalWorkers{signo});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SupervisorCore: decides what happens to the workers on one node, from the first round to the
-// job's result. A round source decides when a round starts and whether another one follows
-// (round_source.hpp). A pure table of states (README.md) and events, also driven by the simulator.
+// job's result. Round sources (round_source.hpp) decide about rounds. A pure table (README.md) of
+// states and events.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -24,7 +24,6 @@ struct SupervisorFacts;  // supervisor_invariants.hpp
 class SupervisorCore {
  public:
   using Effects = SupervisorEffects;
-
   explicit SupervisorCore(SupervisorSettings settings);
 
   void step(TimePoint now, const SupervisorEvent& event, Effects& out);
@@ -155,7 +154,8 @@ class SupervisorCore {
   void note_resumed(Turn& turn);
   void note_heard(Turn& turn);
   void end_late_mend(Turn& turn);
-  void kill_deaf(Turn& turn);
+  void end_deaf(Turn& turn);
+  void restart_mend_clock(TimePoint now);
   void set_mend_deadline();
   [[nodiscard]] std::vector<int> deaf() const;
   void fall_back(Turn& turn, std::string reason);

@@ -80,6 +80,7 @@ struct Tick {};  // next_deadline() has passed
 struct MendFormed {
   int number = 0;
   std::uint64_t epoch = 0;
+  bool last = false;  // no restart is left after this one
 };
 
 struct MendRefused {

@@ -84,8 +84,12 @@ void SupervisorCore::begin_mending(Turn& turn) {
     mend_.unready.insert(local_rank);
   }
   state_ = SupervisorState::mending;
-  mend_.began = turn.now;
-  mend_.heard_by = turn.now + kHeardTimeout;
+  restart_mend_clock(turn.now);
+}
+
+void SupervisorCore::restart_mend_clock(TimePoint now) {
+  mend_.began = now;
+  mend_.heard_by = now + kHeardTimeout;
   set_mend_deadline();
 }
 
@@ -99,7 +103,7 @@ std::vector<int> SupervisorCore::deaf() const {
   std::vector<int> out;
   for (const int local_rank : mend_.holders) {
     if (mend_.unready.contains(local_rank) && !mend_.heard.contains(local_rank) &&
-        live_.contains(local_rank) && !is_lost(local_rank)) {
+        live_.contains(local_rank) && !dying_.contains(local_rank) && !is_lost(local_rank)) {
       out.push_back(local_rank);
     }
   }
@@ -112,6 +116,7 @@ void SupervisorCore::note_mend_formed(Turn& turn) {
     join_mend(turn, formed.epoch);
   } else if (formed.number == mend_.asked) {
     mend_.epoch = formed.epoch;
+    mend_.last = formed.last;
     start_replacements(turn);
   }
 }
@@ -234,12 +239,18 @@ void SupervisorCore::note_heard(Turn& turn) {
   }
 }
 
+// If this process was stopped, too, the workers' answers may be unread.
 void SupervisorCore::end_late_mend(Turn& turn) {
   if (turn.now < deadline_) {
     return;
   }
+  if (mend_.suspended || turn.now > *deadline_ + kTickLateMax) {
+    MUSTER_MARK("a mend is suspended");
+    restart_mend_clock(turn.now);
+    return;
+  }
   if (!deaf().empty()) {
-    kill_deaf(turn);
+    end_deaf(turn);
     return;
   }
   MUSTER_MARK("a mend takes too long");
@@ -249,17 +260,26 @@ void SupervisorCore::end_late_mend(Turn& turn) {
                         muster::describe(mend_.timeout())));
 }
 
-// The workers' answers may be unread if the agent itself was stopped.
-void SupervisorCore::kill_deaf(Turn& turn) {
-  if (turn.now > mend_.heard_by + kTickLateMax) {
-    mend_.heard_by = turn.now + kHeardTimeout;
-    set_mend_deadline();
+// A worker that has not heard of the loss is killed and replaced, too. If there is no other worker
+// that has the job's state, waiting for this one is the only chance.
+void SupervisorCore::end_deaf(Turn& turn) {
+  const std::vector<int> unheard = deaf();
+  mend_.heard.insert(unheard.begin(), unheard.end());  // judged once
+  const bool are_last =
+      others_ == 0 && std::ranges::all_of(mend_.holders, [&](int local_rank) {
+        return is_lost(local_rank) || std::ranges::find(unheard, local_rank) != unheard.end();
+      });
+  if (mend_.last && !are_last) {
+    fall_back(turn,
+              fmt::format("rank {} did not react to the loss of another rank",
+                          rank_first_ + unheard.front()));
     return;
   }
-  MUSTER_MARK("a survivor does not hear of a loss");
-  for (const int local_rank : deaf()) {
-    mend_.heard.insert(local_rank);  // it is killed only once
-    turn.out.emplace_back(KillTree{local_rank, true});
+  for (const int local_rank : unheard) {
+    if (!are_last) {
+      MUSTER_MARK("a survivor does not hear of a loss");
+      turn.out.emplace_back(KillTree{local_rank, true});
+    }
   }
   set_mend_deadline();
 }

@@ -61,6 +61,7 @@ inline constexpr Duration kTickLateMax = std::chrono::seconds(1);
 // an evaluation or a checkpoint, so the timeout grows with the longest pause between two of a
 // worker's steps, and with the time that the workers took to start. Then all workers are restarted.
 inline constexpr Duration kMendTimeoutMin = std::chrono::seconds(30);
+inline constexpr Duration kMendTimeoutMax = std::chrono::minutes(30);
 inline constexpr int kMendPauses = 3;
 
 struct SupervisorSettings {

@@ -45,10 +45,12 @@ struct MendState {
   TimePoint began{};                   // of the mend: when its last failure was detected
   TimePoint heard_by{};                // when a survivor that has not confirmed it is killed
   Duration longest_pause{};            // between two steps of a worker, or until all were ready
+  bool suspended = false;              // Ctrl-Z has stopped the workers
+  bool last = false;                   // there is no restart for another failure
 
   // How long the workers may take to resume.
   [[nodiscard]] Duration timeout() const {
-    return std::max(kMendTimeoutMin, kMendPauses * longest_pause);
+    return std::clamp(kMendPauses * longest_pause, kMendTimeoutMin, kMendTimeoutMax);
   }
 
   // The mend is complete, or all workers restart.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/workers/program_file.hpp"
 
+#include <cerrno>
 #include <variant>
 
 #include <sys/stat.h>
@@ -13,17 +14,14 @@ ProgramFile::ProgramFile(const Program& program) {
   path_ = is_path ? program.name : "";
 }
 
-ProgramFile::Identity ProgramFile::identity(const std::string& path) {
+// Not the inode, which some file systems change while a file stays the same.
+std::optional<ProgramFile::Identity> ProgramFile::identity(const std::string& path) {
   struct stat facts {};
 
-  if (::stat(path.c_str(), &facts) != 0) {
-    return {};
+  if (::stat(path.c_str(), &facts) == 0) {
+    return Identity{facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
   }
-  return {static_cast<std::int64_t>(facts.st_dev),
-          static_cast<std::int64_t>(facts.st_ino),
-          facts.st_size,
-          facts.st_mtim.tv_sec,
-          facts.st_mtim.tv_nsec};
+  return errno == ENOENT ? std::optional(Identity{}) : std::nullopt;
 }
 
 void ProgramFile::take(const JobEvent& event) {
@@ -33,7 +31,8 @@ void ProgramFile::take(const JobEvent& event) {
 }
 
 std::string ProgramFile::change() const {
-  if (path_.empty() || identity(path_) == at_start_) {
+  const auto now = identity(path_);
+  if (path_.empty() || !now || !at_start_ || *now == *at_start_) {
     return {};
   }
   return path_ + " has changed since the workers were started";

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace muster {
@@ -24,13 +25,13 @@ class ProgramFile final : public EventSink {
   [[nodiscard]] std::string change() const;
 
  private:
-  using Identity = std::array<std::int64_t, 5>;
+  using Identity = std::array<std::int64_t, 3>;
 
-  // All zero if the file cannot be found.
-  [[nodiscard]] static Identity identity(const std::string& path);
+  // All zero if the file does not exist; empty if that is unknown (a file server is down).
+  [[nodiscard]] static std::optional<Identity> identity(const std::string& path);
 
   std::string path_;  // empty if there is nothing to compare
-  Identity at_start_{};
+  std::optional<Identity> at_start_;
 };
 
 }  // namespace muster

@@ -190,12 +190,13 @@ bool WorkerChannel::read_once(channel::ConnectionId id) {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
     return false;
   }
+  channel::Effects effects;
   if (count <= 0) {
-    core_.closed(id);
     guests_.erase(id);
+    core_.closed(id, effects);
+    perform(effects);
     return false;
   }
-  channel::Effects effects;
   core_.received(steady_now(), id, {bytes.data(), static_cast<std::size_t>(count)}, effects);
   perform(effects);
   return true;

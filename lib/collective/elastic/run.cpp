@@ -182,7 +182,9 @@ Result<int> run_under_muster(State& state, Training& training, CommOptions optio
   auto listener = RoundListener::open();
   MUSTER_RETURN_IF_ERROR(listener);
   auto result = Job(state, training, std::move(options), **listener).run();
-  (*listener)->finish();
+  if (result && *result == 0) {
+    (*listener)->finish();
+  }
   return result;
 }
 

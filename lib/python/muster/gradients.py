@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import sys
+import threading
 import weakref
 from ctypes import byref, c_void_p, sizeof
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
@@ -120,6 +121,7 @@ class GradientSync:
         self._works: List[Work] = []
         self._hook_error: Optional[BaseException] = None
         self._is_unsent = False  # in a step that sends, before its first gradient
+        self._sending = threading.Lock()
         self._hook = c.HOOK(self._for_c(hook)) if hook else c.NO_HOOK
         switches = [c.ON if on else c.OFF
                     for on in (average, owns_memory, background, has_unused, reorder)]
@@ -297,8 +299,10 @@ class GradientSync:
         """Once per step, because it may cost more than a mark."""
         before_send = self._owner.core.before_send
         if self._is_unsent and before_send is not None:
-            self._is_unsent = False
-            before_send()
+            with self._sending:
+                if self._is_unsent:
+                    before_send()
+                    self._is_unsent = False
 
     def _check(self, code: int) -> None:
         if code:

@@ -210,7 +210,7 @@ void ChannelCore::send(ConnectionId id, const AgentFrame& frame, Effects& out) {
     warn(connection.local_rank,
          "does not read its messages from muster; its connection is closed",
          out);
-    connections_.erase(id);
+    forget(id, out);
     out.emplace_back(Close{id, {}});
     return;
   }
@@ -218,11 +218,20 @@ void ChannelCore::send(ConnectionId id, const AgentFrame& frame, Effects& out) {
   out.emplace_back(Flush{id});
 }
 
+// Without its connection, a worker can hear of no further loss, and nobody may wait for it.
+void ChannelCore::forget(ConnectionId id, Effects& out) {
+  const auto found = connections_.find(id);
+  if (found != connections_.end() && found->second.mends) {
+    out.emplace_back(HeardOfLoss{found->second.local_rank});
+  }
+  connections_.erase(id);
+}
+
 void ChannelCore::refuse(ConnectionId id, const std::string& why, Effects& out) {
   warn(connections_.at(id).local_rank,
        fmt::format("sent muster {}; its connection is closed", why),
        out);
-  connections_.erase(id);
+  forget(id, out);
   out.emplace_back(Close{id, encode(Refused{why})});
 }
 
@@ -279,7 +288,8 @@ void ChannelCore::read_frames(TimePoint now, ConnectionId id, Effects& out) {
 // backpressure to it.
 bool ChannelCore::hold(TimePoint now, ConnectionId id, Effects& out) {
   Connection& connection = connections_.at(id);
-  const auto until = paced_ ? worker(connection.local_rank).pacer.pass(now) : std::nullopt;
+  Pacer& pacer = connection.mends ? connection.pacer : worker(connection.local_rank).pacer;
+  const auto until = paced_ ? pacer.pass(now) : std::nullopt;
   if (!until) {
     return false;
   }

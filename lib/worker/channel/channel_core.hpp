@@ -80,7 +80,7 @@ class ChannelCore {
   void received(TimePoint now, ConnectionId id, std::string_view bytes, Effects& out);
   void resumed(TimePoint now, ConnectionId id, Effects& out);
 
-  void closed(ConnectionId id) { connections_.erase(id); }
+  void closed(ConnectionId id, Effects& out) { forget(id, out); }
 
   [[nodiscard]] std::string_view unsent(ConnectionId id) const;
   void sent(ConnectionId id, std::size_t bytes);
@@ -96,6 +96,7 @@ class ChannelCore {
     bool subscribed = false;
     bool mends = false;
     bool held = false;
+    Pacer pacer{kFramesBurst, kFramesPerSecond};  // if it mends: not delayed by other connections
     LineReader lines;
     std::string unsent;
   };
@@ -122,6 +123,7 @@ class ChannelCore {
   void send(ConnectionId id, const AgentFrame& frame, Effects& out);
   void subscribe(ConnectionId id, Effects& out);
   void send_to_subscribers(const AgentFrame& frame, Effects& out);
+  void forget(ConnectionId id, Effects& out);
   void refuse(ConnectionId id, const std::string& why, Effects& out);
   void warn(int local_rank, const std::string& what, Effects& out);
   void read_frames(TimePoint now, ConnectionId id, Effects& out);

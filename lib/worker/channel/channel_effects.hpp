@@ -70,7 +70,8 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 
-// The library of such a worker has received the news that another rank was lost.
+// The library of such a worker has received the news that another rank was lost, or has closed its
+// connection.
 struct HeardOfLoss {
   int local_rank = 0;
   bool operator==(const HeardOfLoss&) const = default;

@@ -50,7 +50,8 @@ class ProgressPage {
   void store(std::uint64_t step, TimePoint now) {
     const auto time = static_cast<std::uint64_t>(now.time_since_epoch().count());
     const std::uint64_t before = words_->time.load(std::memory_order_relaxed);
-    if (before != 0 && time - before > words_->longest_pause.load(std::memory_order_relaxed)) {
+    if (before != 0 && time > before &&
+        time - before > words_->longest_pause.load(std::memory_order_relaxed)) {
       words_->longest_pause.store(time - before, std::memory_order_relaxed);
     }
     words_->step.store(step, std::memory_order_relaxed);

@@ -46,12 +46,25 @@ TEST_CASE("program file: it is compared with the file at the start of the worker
     begin_round(file);
     CHECK(file.change().empty());
   }
-  SECTION("it was replaced by another file with the same size and time") {
-    const auto time = std::filesystem::last_write_time(path);
+  SECTION("another file with the same size has its name") {
     write(path + ".new", "two");
-    std::filesystem::last_write_time(path + ".new", time);
+    std::filesystem::last_write_time(path + ".new", std::filesystem::file_time_type{});
     std::filesystem::rename(path + ".new", path);
     CHECK_FALSE(file.change().empty());
+  }
+  SECTION("it was copied without a change") {
+    std::filesystem::copy_file(path, path + ".new");
+    std::filesystem::last_write_time(path + ".new", std::filesystem::last_write_time(path));
+    std::filesystem::rename(path + ".new", path);
+    CHECK(file.change().empty());
+  }
+  SECTION("nobody can tell") {
+    const std::string loop = folder + "/loop";
+    std::filesystem::create_symlink("loop", loop);
+    ProgramFile unknown = file_of(ProgramKind::python_script, loop);
+    begin_round(unknown);
+    std::filesystem::remove(loop);
+    CHECK(unknown.change().empty());
   }
   SECTION("it is gone") {
     std::filesystem::remove(path);

@@ -218,6 +218,10 @@ TEST_CASE("supervisor mend: the time to resume grows with the pauses between ste
   SECTION("of any worker") {
     resume(bench, 1);
     bench.die(1, SIGKILL);
+    hear(bench, {0, 2}, 24h);
+    CHECK(*bench.core.next_deadline() == bench.now + kMendTimeoutMax);
+    bench = elastic();
+    bench.die(1, SIGKILL);
     hear(bench, {0, 2}, 20s);
     CHECK(*bench.core.next_deadline() == bench.now + 60s);
     bench.wait(60s);
@@ -242,9 +246,25 @@ TEST_CASE("supervisor mend: a survivor that does not hear of the loss is killed 
     resume(bench, 3);
     CHECK(bench.core.state() == State::running);
   }
+  SECTION("but not if no restart is left for it") {
+    bench = elastic(1);
+    bench.die(1, SIGKILL);
+    bench.step(MendFormed{1, 2, true});
+    hear(bench, {0});
+    bench.wait(kHeardTimeout);
+    CHECK(bench.asked<KillTree>() == nullptr);
+    CHECK(fallback(bench) == "rank 2 did not react to the loss of another rank");
+  }
+  SECTION("but not if it is already dying") {
+    bench.begin_to_die(2, SIGKILL);
+    hear(bench, {0});
+    bench.step(WorkerReady{1, 2});
+    bench.wait(kHeardTimeout);
+    CHECK((bench.asked<KillTree>() == nullptr || !bench.asked<KillTree>()->deaf));
+  }
   SECTION("but it cannot be killed, so all restart") {
     bench.wait(kHeardTimeout);
-    bench.wait(kMendTimeoutMin);
+    bench.wait(kMendTimeoutMin - kHeardTimeout);
     CHECK(fallback(bench).starts_with("rank 0 did not resume"));
   }
   SECTION("and its answer is not read yet, because the agent itself was stopped") {
@@ -255,6 +275,43 @@ TEST_CASE("supervisor mend: a survivor that does not hear of the loss is killed 
     CHECK(bench.asked<KillTree>() == nullptr);
     CHECK(bench.core.state() == State::mending);
   }
+}
+
+TEST_CASE("supervisor mend: the last workers that have the state are not killed") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.wait(kHeardTimeout);
+  CHECK(bench.asked<KillTree>() == nullptr);
+  resume(bench, 2);
+  CHECK(bench.core.state() == State::running);
+}
+
+TEST_CASE("supervisor mend: no time passes for workers that Ctrl-Z has stopped") {
+  Bench bench = elastic();
+  bench.step(SignalReceived{SIGTSTP, 1});
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  for (int i = 0; i < 100; ++i) {
+    bench.wait(kHeardTimeout);
+    CHECK(bench.asked<KillTree>() == nullptr);
+  }
+  bench.step(SignalReceived{SIGCONT, 1});
+  CHECK(*bench.core.next_deadline() == bench.now + kHeardTimeout);
+  hear(bench, {0, 2});
+  CHECK(*bench.core.next_deadline() == bench.now + kMendTimeoutMin);
+  resume(bench, 2);
+  CHECK(bench.core.state() == State::running);
+}
+
+TEST_CASE("supervisor mend: the time to resume starts again if the agent was stopped") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  replace(bench, 1, 201);
+  bench.wait(kMendTimeoutMin + kHeardTimeout);
+  hear(bench, {0, 2});
+  CHECK(*bench.core.next_deadline() == bench.now + kMendTimeoutMin);
+  CHECK(fallback(bench).empty());
 }
 
 TEST_CASE("supervisor mend: only survivors have to hear of a loss") {

@@ -146,7 +146,7 @@ TEST_CASE("channel core: limits the connections of each worker separately") {
   CHECK(bench.take<Close>().size() == 2);
   bench.open(52, 1);
   CHECK(bench.take<Greet>().size() == 1);
-  bench.core.closed(1);
+  bench.core.closed(1, bench.effects);
   bench.open(53, 0);
   CHECK(bench.take<Greet>().size() == 1);
 }
@@ -219,7 +219,7 @@ TEST_CASE("channel core: half a frame waits for the rest, and does no harm if it
   CHECK(bench.take<Said>().size() == 1);
   bench.say(1, whole.substr(9) + whole.substr(0, 3));
   CHECK(bench.take<Said>() == std::vector{Said{0, 2, WorkerEvent{"[1]"}}});
-  bench.core.closed(1);
+  bench.core.closed(1, bench.effects);
   CHECK(bench.effects.empty());
 }
 
@@ -460,6 +460,23 @@ TEST_CASE("channel core: only workers that survive mends have to hear of a loss"
   bench.say(2, Subscribe{true});
   bench.say(2, Heard{});
   CHECK(bench.take<HeardOfLoss>() == std::vector{HeardOfLoss{1}});
+  bench.core.closed(1, bench.effects);
+  CHECK(bench.take<HeardOfLoss>().empty());
+  bench.core.closed(2, bench.effects);  // it cannot hear of anything any more
+  CHECK(bench.take<HeardOfLoss>() == std::vector{HeardOfLoss{1}});
+}
+
+TEST_CASE("channel core: a flood of events does not delay the news of a loss") {
+  Bench bench;
+  bench.open(1, 1);
+  bench.open(2, 1);
+  bench.say(2, Subscribe{true});
+  for (int i = 0; i <= kFramesBurst; ++i) {
+    bench.say(1, WorkerEvent{"1"});
+  }
+  CHECK(bench.take<Hold>().size() == 1);
+  bench.say(2, Heard{});
+  CHECK(bench.take<HeardOfLoss>().size() == 1);
 }
 
 TEST_CASE("channel core: a worker resumes once in each epoch if it survives mends") {

@@ -93,10 +93,8 @@ class News:
             raise OSError("cannot send to muster: it does not read this worker's messages")
 
     def finish(self) -> None:
-        """Reports that this rank has left the function, also by an exception, so it cannot continue
-        after a loss."""
-        with contextlib.suppress(OSError):  # the launcher closed the connection
-            self._connection.send({"type": "subscribe", "mends": False})
+        """Reports that this rank has left the function, so it cannot continue after a loss."""
+        self._connection.send({"type": "subscribe", "mends": False})
 
     def close(self) -> None:
         self._connection.shut_down()

@@ -61,9 +61,10 @@ def run(function: Optional[Function] = None, *, backend: Optional[str] = None) -
             news = open_news()
             try:
                 _check_first_call(news)
-                return _Job(state, news, backend).run(lambda: train(state, *args, **kwargs))
-            finally:
+                result = _Job(state, news, backend).run(lambda: train(state, *args, **kwargs))
                 news.finish()
+                return result
+            finally:
                 news.close()
         return cast(Function, wrapper)
     return decorate if function is None else decorate(function)
