@@ -169,7 +169,7 @@ TEST_CASE("elastic: states of different sizes are an error on all ranks") {
     RANK_REQUIRE(state.add(values.data(), comm.rank() == 0 ? 8 : 4) && state.prepare());
     const auto refused = sync(state, comm);
     RANK_CHECK(!refused && refused.error().code == Errc::mismatch);
-    RANK_CHECK(!refused && refused.error().text.find("rank 1 has registered") != std::string::npos);
+    RANK_CHECK(!refused && refused.error().text.find("rank 1 has added") != std::string::npos);
   });
 }
 
