@@ -39,7 +39,7 @@ MUSTER_API void muster_state_on_reset(muster_state* state,
  * MUSTER_E_PEER_FAILED: another rank was lost, and the copy is stored; the training function must
  * return the error. */
 MUSTER_API int muster_state_commit(muster_state* state);
-/* Returns to the last commit. No-op if there is none. */
+/* Returns to the last commit. Does nothing before the first commit. */
 MUSTER_API void muster_state_restore(muster_state* state);
 /* The number of commits since the job started. */
 MUSTER_API uint64_t muster_state_commits(const muster_state* state);

@@ -86,7 +86,7 @@ class State {
     return error_ ? Result<void>(*error_) : muster::detail::result_of(muster_state_commit(get()));
   }
 
-  // Returns to the last commit. No-op if there is none.
+  // Returns to the last commit. Does nothing before the first commit.
   void restore() {
     if (state_) {
       muster_state_restore(get());
@@ -106,7 +106,7 @@ class State {
     }
   }
 
-  // The first error of add(); empty if there is none.
+  // The first error of add(), if any.
   [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
   [[nodiscard]] muster_state* get() const { return state_.get(); }

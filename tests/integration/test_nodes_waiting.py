@@ -34,7 +34,7 @@ class RollCall(NodesCase):
                                    r"more; giving up in \d+ s$")
         worker, = (each for each in workers.values() if each["node"] == "n3")
         if worker["at"] - began < QUIET_NS:  # otherwise a slow machine kept it waiting
-            self.assertEqual(third.err(), "", "whoever had not to wait says nothing")
+            self.assertEqual(third.err(), "", "a node that does not wait prints nothing")
 
     def test_quiet_where_asked(self):
         job = self.cluster("2", conf="join_timeout=2", options=["--log-level", "error"])

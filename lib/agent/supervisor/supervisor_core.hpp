@@ -157,7 +157,7 @@ class SupervisorCore {
   void end_deaf(Turn& turn);
   void restart_mend_clock(TimePoint now);
   void set_mend_deadline();
-  [[nodiscard]] std::vector<int> deaf() const;
+  [[nodiscard]] std::set<int> deaf() const;
   void fall_back(Turn& turn, std::string reason);
   void stop_workers(Turn& turn, Why why, int signo);
   void hurry(Turn& turn);

@@ -97,14 +97,13 @@ void SupervisorCore::set_mend_deadline() {
   deadline_ = deaf().empty() ? mend_.began + mend_.timeout() : mend_.heard_by;
 }
 
-// The surviving workers that have not confirmed the news of a loss. A worker that works in the
-// mend's epoch has heard of it.
-std::vector<int> SupervisorCore::deaf() const {
-  std::vector<int> out;
+// The surviving workers that have not confirmed the loss. To work in the mend's epoch confirms it.
+std::set<int> SupervisorCore::deaf() const {
+  std::set<int> out;
   for (const int local_rank : mend_.holders) {
     if (mend_.unready.contains(local_rank) && !mend_.heard.contains(local_rank) &&
         live_.contains(local_rank) && !dying_.contains(local_rank) && !is_lost(local_rank)) {
-      out.push_back(local_rank);
+      out.insert(local_rank);
     }
   }
   return out;
@@ -260,28 +259,28 @@ void SupervisorCore::end_late_mend(Turn& turn) {
                         muster::describe(mend_.timeout())));
 }
 
-// A worker that has not heard of the loss is killed and replaced, too. If there is no other worker
-// that has the job's state, waiting for this one is the only chance.
+// A worker whose library has not confirmed the loss is killed and replaced, too. If no other worker
+// has the job's state, a kill cannot help, so the worker gets the time that all workers get.
 void SupervisorCore::end_deaf(Turn& turn) {
-  const std::vector<int> unheard = deaf();
+  const std::set<int> unheard = deaf();
   mend_.heard.insert(unheard.begin(), unheard.end());  // judged once
-  const bool are_last =
-      others_ == 0 && std::ranges::all_of(mend_.holders, [&](int local_rank) {
-        return is_lost(local_rank) || std::ranges::find(unheard, local_rank) != unheard.end();
-      });
-  if (mend_.last && !are_last) {
-    fall_back(turn,
-              fmt::format("rank {} did not react to the loss of another rank",
-                          rank_first_ + unheard.front()));
+  const bool are_last = others_ == 0 && std::ranges::all_of(mend_.holders, [&](int local_rank) {
+                          return is_lost(local_rank) || unheard.contains(local_rank);
+                        });
+  set_mend_deadline();
+  if (are_last) {
     return;
   }
-  for (const int local_rank : unheard) {
-    if (!are_last) {
-      MUSTER_MARK("a survivor does not hear of a loss");
-      turn.out.emplace_back(KillTree{local_rank, true});
-    }
+  if (mend_.last) {
+    fall_back(turn,
+              fmt::format("rank {} did not react to the loss of another rank",
+                          rank_first_ + *unheard.begin()));
+    return;
   }
-  set_mend_deadline();
+  MUSTER_MARK("a survivor does not confirm a loss");
+  for (const int local_rank : unheard) {
+    turn.out.emplace_back(KillTree{local_rank, true});
+  }
 }
 
 // The restart that the mend was granted is used for all workers.

@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <type_traits>
 #include <utility>
 
@@ -36,11 +35,6 @@ constexpr Duration kAcceptAgain = std::chrono::seconds(1);
 std::optional<channel::Family> family_of(pid_t pid) {
   const auto row = proc_is_ours() ? read_process(pid) : std::nullopt;
   return row ? std::optional(channel::Family{row->parent, row->group}) : std::nullopt;
-}
-
-bool asks_to_end(int signo) {
-  return signo != SIGSTOP && signo != SIGTSTP && signo != SIGCONT && signo != SIGUSR1 &&
-         signo != SIGUSR2;
 }
 
 }  // namespace
@@ -371,105 +365,6 @@ void WorkerChannel::say(const channel::Said& said) {
         }
       },
       said.what);
-}
-
-// -- news of the round ------------------------------------------------------------------------
-
-void WorkerChannel::take(const JobEvent& event) {
-  std::visit(
-      [&]<class What>(const What& what) {
-        if constexpr (std::is_same_v<What, event::RoundBegun>) {
-          begin_round(event, what);
-        } else if constexpr (std::is_same_v<What, event::WorkerStarted>) {
-          core_.worker_started(steady_now(), what.local_rank, what.pid);
-        } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
-          end_worker(event, what);
-        } else if constexpr (std::is_same_v<What, event::RestartDecided>) {
-          begin_mend(event, what);
-        } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
-          regroup(event, what);
-        } else if constexpr (std::is_same_v<What, event::SignalTaken>) {
-          reason_ = reason_.empty() ? signal_name(what.signo) : reason_;
-        } else if constexpr (std::is_same_v<What, event::WorkersSignalled>) {
-          if (asks_to_end(what.signo)) {
-            channel::Effects effects;
-            core_.tell(channel::Stop{std::chrono::duration<double>(grace_).count(), reason_},
-                       effects);
-            perform(effects);
-          }
-        }
-      },
-      event.what);
-}
-
-void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& begun) {
-  const Assignment& here = begun.assignment;
-  channel::Round round;
-  round.epoch = event.round;
-  round.rank = here.rank_first;
-  round.world_size = here.world_size;
-  round.local_world_size = here.local_world_size;
-  round.group_rank = here.group_rank;
-  round.group_world_size = here.group_world_size;
-  round.restarts = here.restart_count;
-  round.store_address = here.master_addr;
-  round.store_port = here.master_port;
-  round.left = begun.change.left;
-  round.joined = begun.change.joined;
-  reason_.clear();
-  pages_.clear();
-  pages_.resize(static_cast<std::size_t>(here.local_world_size));
-  rank_first_ = here.rank_first;
-  records_.clear();
-  records_.resize(pages_.size());
-  channel::Effects effects;
-  core_.begin_round(steady_now(), round, effects);
-  perform(effects);
-}
-
-void WorkerChannel::begin_mend(const JobEvent& event, const event::RestartDecided& restart) {
-  if (restart.replaced.empty()) {
-    return;
-  }
-  std::vector<int> local_ranks;  // the other ranks are on other nodes
-  for (const int rank : restart.replaced) {
-    const int local_rank = rank - rank_first_;
-    if (local_rank >= 0 && std::cmp_less(local_rank, pages_.size())) {
-      local_ranks.push_back(local_rank);
-      pages_[static_cast<std::size_t>(local_rank)].reset();
-    }
-  }
-  reason_.clear();
-  channel::Effects effects;
-  core_.begin_mend(event.round, local_ranks, effects);
-  perform(effects);
-}
-
-void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& ended) {
-  read_pending();
-  // The other workers were notified of its death before it was replaced.
-  if (core_.was_replaced(ended.exit.pid)) {
-    return;
-  }
-  const ExitStatus& status = ended.exit.status;
-  const std::string why =
-      "rank " + std::to_string(ended.rank) + " on '" + event.node + "' " + status.describe();
-  if (!status.success() && reason_.empty()) {
-    reason_ = why;
-  }
-  channel::Effects effects;
-  core_.tell(channel::Gone{event.round, ended.rank, 1, !status.success(), why}, effects);
-  perform(effects);
-}
-
-void WorkerChannel::regroup(const JobEvent& event, const event::RegroupAsked& asked) {
-  reason_ = reason_.empty() ? asked.reason : reason_;
-  if (asked.gone.count > 0) {
-    channel::Effects effects;
-    core_.tell(channel::Gone{event.round, asked.gone.first, asked.gone.count, true, asked.reason},
-               effects);
-    perform(effects);
-  }
 }
 
 // -- progress ---------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class WorkerChannel final : public EventSink {
     resumed_ = std::move(resumed);
   }
 
-  // `heard` is called when such a worker has heard of the loss of another rank.
+  // `heard` is called when such a worker's library has confirmed the loss of another rank.
   void when_heard(std::function<void(int local_rank, Duration longest_pause)> heard) {
     heard_ = std::move(heard);
   }

@@ -29,7 +29,7 @@ class State {
   // Copies the memory and reports the number of commits as this rank's progress. Errors:
   // peer_failed (another rank was lost; the copy is stored), system (out of memory).
   [[nodiscard]] Result<void> commit();
-  // Returns to the last commit. No-op if there is none.
+  // Returns to the last commit. Does nothing before the first commit.
   void restore();
 
   // The number of commits since the job started; the same on all ranks when the function starts.
@@ -50,7 +50,7 @@ class State {
 
   // A hash of the sizes.
   [[nodiscard]] std::uint64_t layout() const;
-  // The last commit, or the current values if there is none.
+  // The last commit; before the first commit, the current values.
   [[nodiscard]] std::span<std::byte> last();
 
   // Memory for another rank's commit, which adopt() makes the last commit.

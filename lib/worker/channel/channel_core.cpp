@@ -218,7 +218,7 @@ void ChannelCore::send(ConnectionId id, const AgentFrame& frame, Effects& out) {
   out.emplace_back(Flush{id});
 }
 
-// Without its connection, a worker can hear of no further loss, and nobody may wait for it.
+// Without its connection, a worker cannot confirm a loss, so the agent must not kill it for that.
 void ChannelCore::forget(ConnectionId id, Effects& out) {
   const auto found = connections_.find(id);
   if (found != connections_.end() && found->second.mends) {

@@ -61,7 +61,7 @@ class ProgressPage {
   // The last step. The time is clamped to the interval from `started` to `now`.
   [[nodiscard]] std::optional<StepTold> load(TimePoint started, TimePoint now) const;
 
-  // At most kPauseMax. Includes the time in which a worker was replaced.
+  // At most kPauseMax. A replacement has a new page.
   [[nodiscard]] Duration longest_pause() const;
 
  private:

@@ -58,7 +58,7 @@ TEST_CASE("program file: it is compared with the file at the start of the worker
     std::filesystem::rename(path + ".new", path);
     CHECK(file.change().empty());
   }
-  SECTION("nobody can tell") {
+  SECTION("a file server that does not answer is not a change") {
     const std::string loop = folder + "/loop";
     std::filesystem::create_symlink("loop", loop);
     ProgramFile unknown = file_of(ProgramKind::python_script, loop);
