@@ -198,7 +198,9 @@ TEST_CASE("local rounds: a mend replaces the failed workers and counts as a rest
   CHECK(bench.decisions.front().replaced == std::vector{1});
   CHECK(bench.decisions.front().restarts_left == 1);
   CHECK(bench.decisions.front().text.ends_with("; replacing rank 1: restart 1 of 2"));
+  CHECK_FALSE(bench.mended.front().last);
   bench.rounds.ask_mend(ask(2, 0));
+  CHECK(bench.mended.back().last);
   bench.rounds.ask_mend(ask(3, 0));
   CHECK(bench.end().outcome == Outcome::failed);
 }

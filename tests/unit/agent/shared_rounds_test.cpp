@@ -57,6 +57,7 @@ class FakeHost final : public RoundUser, public RunFolder, public EventSink {
  public:
   std::vector<SupervisorEvent> events;
   std::vector<RoundToRun> rounds;
+  std::vector<MendToRun> mends;
   std::vector<JobEvent> told;
   Assignment assignment;  // of the last round
 
@@ -64,7 +65,7 @@ class FakeHost final : public RoundUser, public RunFolder, public EventSink {
 
   void run_round(RoundToRun round) override { rounds.push_back(std::move(round)); }
 
-  void run_mend(MendToRun /*mend*/) override {}
+  void run_mend(MendToRun mend) override { mends.push_back(std::move(mend)); }
 
   int starts() const override { return static_cast<int>(rounds.size()); }
 
@@ -141,6 +142,19 @@ TEST_CASE("shared rounds: starts the processes of a round with the ranks of this
   REQUIRE(bench.host.rounds.front().specs);
   CHECK(bench.host.rounds.front().specs->front().rank == 1);
   CHECK(bench.host.rounds.front().others == 1);
+}
+
+TEST_CASE("shared rounds: the mend that uses the last restart says so") {
+  Bench bench;
+  bench.setup.config.max_restarts = 4;
+  bench.run();
+  bench.rounds.run_mend(RunMend{Mends{5, 3}, 0, {0}, 0, "x"});
+  bench.rounds.run_mend(RunMend{Mends{6, 4}, 1, {1}, 1, "y"});
+  REQUIRE(bench.host.mends.size() == 2);
+  CHECK((bench.host.mends[0].epoch == 5 && bench.host.mends[0].number == 0));
+  CHECK_FALSE(bench.host.mends[0].last);
+  CHECK((bench.host.mends[1].epoch == 6 && bench.host.mends[1].number == 1));
+  CHECK(bench.host.mends[1].last);
 }
 
 TEST_CASE("shared rounds: a worker's failure message says whether it lost its connection") {

@@ -54,7 +54,7 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
   void run_round(RoundToRun /*round*/) override {}
 
   void run_mend(MendToRun mend) override {
-    answers.emplace_back(MendFormed{mend.number, mend.epoch});
+    answers.emplace_back(MendFormed{mend.number, mend.epoch, mend.last});
   }
 
   void handle(const SupervisorEvent& event) override { answers.push_back(event); }

@@ -229,6 +229,23 @@ TEST_CASE("supervisor mend: the time to resume grows with the pauses between ste
   }
 }
 
+TEST_CASE("supervisor mend: pauses before a restart of all workers do not count after it") {
+  Bench bench = elastic();
+  bench.die(1, SIGKILL);
+  hear(bench, {0, 2}, 24h);
+  bench.step(RegroupNotice{"a node joins"});
+  for (const int local_rank : {0, 2}) {
+    bench.die(local_rank, SIGTERM);
+  }
+  bench.step(GroupsEmpty{});
+  bench.step(NothingLeft{});
+  bench.spawn_all();
+  resume(bench, 3);
+  bench.die(1, SIGKILL);
+  hear(bench, {0, 2});
+  CHECK(*bench.core.next_deadline() == bench.now + kMendTimeoutMin);
+}
+
 TEST_CASE("supervisor mend: a survivor that does not hear of the loss is killed and replaced") {
   Bench bench = elastic();
   bench.die(1, SIGKILL);
@@ -249,18 +266,19 @@ TEST_CASE("supervisor mend: a survivor that does not hear of the loss is killed 
   SECTION("but not if no restart is left for it") {
     bench = elastic(1);
     bench.die(1, SIGKILL);
-    bench.step(MendFormed{1, 2, true});
+    replace(bench, 1, 201);
     hear(bench, {0});
     bench.wait(kHeardTimeout);
     CHECK(bench.asked<KillTree>() == nullptr);
     CHECK(fallback(bench) == "rank 2 did not react to the loss of another rank");
   }
-  SECTION("but not if it is already dying") {
+  SECTION("but not if it is already dying, after another one") {
+    bench = elastic();
+    bench.begin_to_die(1, SIGKILL);
     bench.begin_to_die(2, SIGKILL);
     hear(bench, {0});
-    bench.step(WorkerReady{1, 2});
     bench.wait(kHeardTimeout);
-    CHECK((bench.asked<KillTree>() == nullptr || !bench.asked<KillTree>()->deaf));
+    CHECK(bench.asked<KillTree>() == nullptr);
   }
   SECTION("but it cannot be killed, so all restart") {
     bench.wait(kHeardTimeout);
