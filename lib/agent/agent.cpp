@@ -350,8 +350,8 @@ void Agent::open_channel() {
   channel_.when_resumed([this](int local_rank, std::uint64_t epoch) {
     supervisor_.handle(WorkerReady{local_rank, epoch});
   });
-  channel_.when_heard([this](int local_rank, Duration longest_pause) {
-    supervisor_.handle(WorkerHeard{local_rank, longest_pause});
+  channel_.when_heard([this](int local_rank, Duration longest_pause, bool arrived) {
+    supervisor_.handle(WorkerHeard{local_rank, longest_pause, arrived});
   });
   channel_.when_left([this](int local_rank) { supervisor_.handle(WorkerLeft{local_rank}); });
 }

@@ -301,6 +301,10 @@ bool Rounds::ready(std::uint64_t epoch) {
   return connection_ != nullptr && connection_->agent.send(channel::Ready{epoch}).value_or(false);
 }
 
+bool Rounds::arrive() {
+  return connection_ != nullptr && connection_->agent.send(channel::Heard{true}).value_or(false);
+}
+
 bool Rounds::finish() {
   return connection_ != nullptr && connection_->agent.send(channel::Subscribe{}).value_or(false);
 }

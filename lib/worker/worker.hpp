@@ -88,7 +88,8 @@ struct Stop {
 using News = std::variant<Round, Gone, Stop>;
 
 // Delivers the current Round, then each further Gone, Stop and Round as it arrives. One thread at a
-// time, except that another thread may call ready(), finish() and shut_down() during next().
+// time, except that another thread may call ready(), arrive(), finish() and shut_down() during
+// next().
 class Rounds {
  public:
   Rounds();
@@ -107,6 +108,8 @@ class Rounds {
 
   // Reports that this process has started work in this round. False if the report was not sent.
   bool ready(std::uint64_t epoch);
+  // Reports that this process waits until all ranks have the job's state.
+  bool arrive();
   // Reports that this process cannot continue any more if other ranks are replaced.
   bool finish();
   // Ends next() in another thread.

@@ -40,17 +40,22 @@ class LearnedCase(WarmCase):
                             self.python(textwrap.dedent(program)), imports, restarts,
                             env={**self.env, **variables})
 
-    def learn_briefly(self, **variables):
-        """A job that ends before the zygote checks what its workers have imported, which it does
-        after a second. On a busy machine that may need another try."""
+    def learn_briefly(self, *names, **variables):
+        """Jobs that end before the zygote checks what its workers have imported, which it does
+        after a second: a job for each item of `names`, the names in the file after it. On a busy
+        machine that may need another try. Returns the last job."""
+        names = names or (["?counted"],)
         for _ in range(TRIES):
             shutil.rmtree(self.folder / "cache", ignore_errors=True)
             self.count.unlink(missing_ok=True)
-            ended = self.learn(1, **variables)
-            if self.names() == ["?counted"]:
+            found = []
+            for _ in names:
+                ended = self.learn(1, **variables)
+                found.append(self.names())
+            if found == list(names):
                 break
-        self.assert_ahead(ended, False, False)
-        self.assertEqual(self.names(), ["?counted"], ended)
+        self.assertEqual(found, list(names), ended)
+        return ended
 
     def file(self):
         found, = (self.folder / "cache/muster/warm").iterdir()
@@ -98,6 +103,13 @@ class Learned(LearnedCase):
         self.assert_ahead(self.learn(4), False, True)
         self.assertEqual(self.names(), ["counted"])
         self.assert_ahead(self.learn(5, 0), True)
+
+    def test_what_two_short_jobs_have_imported(self):
+        """Otherwise a program whose jobs are always short would never be warm."""
+        self.counted()
+        self.learn_briefly(["?counted"], ["??counted"])
+        self.assert_ahead(self.learn(1, 0), True)
+        self.assertEqual(self.names(), ["counted"])
 
     def test_a_rank_that_dies_while_its_modules_are_imported_ahead(self):
         """The import does not end before the rank is dead."""
@@ -284,6 +296,17 @@ class LeftOut(LearnedCase):
         ended = self.learn(4, ORDER=str(order))
         self.assertEqual(order.read_text().split(), ["0", "zygote", "0"], ended)
         self.assertEqual(self.names(), ["!counted"])
+
+    def test_unsafe_modules_of_short_jobs_cost_each_later_job_one_zygote(self):
+        self.counted()
+        counted = (self.site / "counted.py").read_text() + "print('printed')\n"
+        (self.site / "counted.py").write_text(counted)
+        self.module("other", counted)
+        ended = self.learn_briefly(["?counted", "?other"], ["??counted", "??other"],
+                                   ["??other", "!counted"], ["!counted", "!other"],
+                                   program=LATER.replace("import counted", "import counted, other"))
+        self.assert_ahead(ended, False, False)
+        self.assertEqual(ended.err.count("importing the modules again"), 1, ended)
 
     def test_output_of_c(self):
         """It may still be in a buffer when the import ends."""

@@ -128,6 +128,10 @@ class Launcher(unittest.TestCase):
         for kind, epoch in (("gone", 5), ("round", 6), ("gone", 6)):
             self.send(kind, epoch)
             self.assertEqual(json.loads(self.lines.readline()), {"type": "heard"})
+        self.send("round", 7)
+        self.assertEqual(json.loads(self.lines.readline()), {"type": "heard"})
+        self.enter(7)
+        self.assertEqual(json.loads(self.lines.readline()), {"type": "heard", "arrived": True})
         self.news.ready(6)
         self.assertEqual(json.loads(self.lines.readline()), {"type": "ready", "epoch": 6})
 

@@ -148,9 +148,8 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           rounds_.tell_ready(asked.epoch);
         } else if constexpr (std::is_same_v<Effect, EndMend>) {
           rounds_.end_mend(asked.reason);
-        } else if constexpr (std::is_same_v<Effect, TellNoMend>) {
-          site_.tell(event::Message{LogLevel::warning,
-                                    "cannot replace only failed ranks: " + asked.reason});
+        } else if constexpr (std::is_same_v<Effect, WarnOfMend>) {
+          site_.tell(event::Message{LogLevel::warning, asked.text});
         } else if constexpr (std::is_same_v<Effect, KillTree>) {
           kill_tree(asked);
         } else if constexpr (std::is_same_v<Effect, CloseFailures>) {

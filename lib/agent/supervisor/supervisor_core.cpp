@@ -33,6 +33,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   early_.reset();
   mend_.holders.clear();
   mend_.left.clear();
+  mend_.arrived.clear();
   mend_.longest_pause = {};
   mend_.end();
   // The shell carries out CloseAttempt after this step, and then logs these failures.

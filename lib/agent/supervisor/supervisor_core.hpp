@@ -154,9 +154,9 @@ class SupervisorCore {
   void note_resumed(Turn& turn);
   void note_heard(Turn& turn);
   void end_late_mend(Turn& turn);
-  void end_deaf(Turn& turn);
+  bool end_deaf(Turn& turn);
   void restart_mend_clock(TimePoint now);
-  void set_mend_deadline();
+  void look_at_mend(Turn& turn);
   [[nodiscard]] std::set<int> deaf() const;
   void fall_back(Turn& turn, std::string reason);
   void stop_workers(Turn& turn, Why why, int signo);

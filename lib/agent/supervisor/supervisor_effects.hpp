@@ -65,9 +65,10 @@ struct EndMend {
   std::string reason;
 };
 
-// Prints why all workers are restarted, although only failed ones should be.
-struct TellNoMend {
-  std::string reason;
+// Prints a warning: why all workers are restarted, although only failed ones should be, or which
+// workers hold up a mend.
+struct WarnOfMend {
+  std::string text;
 };
 
 // Kills a worker's process group, and the processes that left the group. The worker has failed, or
@@ -160,7 +161,7 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       AskMend,
                                       TellReady,
                                       EndMend,
-                                      TellNoMend,
+                                      WarnOfMend,
                                       KillTree,
                                       CloseFailures,
                                       TellMended>;

@@ -100,10 +100,12 @@ struct WorkerLeft {
 };
 
 // The library of a worker that survives mends has received the news of a loss. The pause is the
-// longest one between two of the worker's steps.
+// longest one between two of the worker's steps. `arrived`: the worker waits until all workers have
+// the job's state; at the start of the job, too.
 struct WorkerHeard {
   int local_rank = 0;
   Duration longest_pause{};
+  bool arrived = false;
 };
 
 // A WorkerFailure is a worker that has failed while the kernel is still freeing its memory. It

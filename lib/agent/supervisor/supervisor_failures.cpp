@@ -19,6 +19,7 @@ void SupervisorCore::note_exit(Turn& turn) {
   dying_.erase(exited.local_rank);
   mend_.holders.erase(exited.local_rank);
   mend_.left.erase(exited.local_rank);
+  mend_.arrived.erase(exited.local_rank);
   if (early_ == exited.local_rank) {
     // Otherwise its failure would have stopped the other workers.
     MUSTER_CHECK(awaits_signal_ || state_ == SupervisorState::mending);

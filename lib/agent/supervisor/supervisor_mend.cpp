@@ -6,6 +6,7 @@
 #include "agent/supervisor/supervisor_core.hpp"
 #include "base/check.hpp"
 #include "base/mark.hpp"
+#include "base/plural.hpp"
 
 #include <fmt/core.h>
 
@@ -14,6 +15,22 @@
 #include <utility>
 
 namespace muster {
+namespace {
+
+WarnOfMend no_mend(const std::string& reason) {
+  return {"cannot replace only failed ranks: " + reason};
+}
+
+// "waiting up to 30s for rank 2, still in a step, and for rank 1, still starting"
+std::string describe_wait(const std::vector<int>& busy,
+                          const std::vector<int>& starting,
+                          Duration timeout) {
+  std::string out =
+      fmt::format("waiting up to {} for {}, still in a step", describe(timeout), name_ranks(busy));
+  return starting.empty() ? out : out + ", and for " + name_ranks(starting) + ", still starting";
+}
+
+}  // namespace
 
 // True if the worker has failed and has not been replaced yet.
 bool SupervisorCore::is_lost(int local_rank) const {
@@ -58,7 +75,7 @@ bool SupervisorCore::ask_to_mend(Turn& turn) {
   if (std::string obstacle = mend_obstacle(); !obstacle.empty()) {
     MUSTER_MARK("a failed worker cannot be replaced on its own");
     mend_.end();
-    turn.out.emplace_back(TellNoMend{std::move(obstacle)});
+    turn.out.emplace_back(no_mend(obstacle));
     return false;
   }
   AskMend ask{++mend_.asked, {}, {}, holds_state()};
@@ -90,11 +107,8 @@ void SupervisorCore::begin_mending(Turn& turn) {
 void SupervisorCore::restart_mend_clock(TimePoint now) {
   mend_.began = now;
   mend_.heard_by = now + kHeardTimeout;
-  set_mend_deadline();
-}
-
-void SupervisorCore::set_mend_deadline() {
-  deadline_ = deaf().empty() ? mend_.began + mend_.timeout() : mend_.heard_by;
+  mend_.looked = false;
+  deadline_ = mend_.deadline();
 }
 
 // The surviving workers that have not confirmed the loss. To work in the mend's epoch confirms it.
@@ -152,7 +166,7 @@ void SupervisorCore::note_mend_refused(Turn& turn) {
     MUSTER_MARK("the round source refuses a mend");
     mend_.end();
     if (!refused.reason.empty()) {
-      turn.out.emplace_back(TellNoMend{refused.reason});
+      turn.out.emplace_back(no_mend(refused.reason));
     }
     report_failures(turn);
     stop_workers(turn, Why::regroup, SIGTERM);
@@ -184,6 +198,7 @@ void SupervisorCore::note_replaced(Turn& turn) {
 
 void SupervisorCore::note_ready(Turn& turn) {
   const auto& ready = std::get<WorkerReady>(turn.event);
+  mend_.arrived.erase(ready.local_rank);
   const bool is_news =
       live_.contains(ready.local_rank) && mend_.holders.insert(ready.local_rank).second;
   if (is_news && settings_.restart_by_rank && std::cmp_equal(mend_.holders.size(), result_.nproc)) {
@@ -216,6 +231,7 @@ void SupervisorCore::note_resumed(Turn& turn) {
   }
   mend_.holders.insert(ready.local_rank);
   mend_.unready.erase(ready.local_rank);
+  mend_.arrived.erase(ready.local_rank);
   if (!mend_.unready.empty()) {
     return;
   }
@@ -231,10 +247,10 @@ void SupervisorCore::note_resumed(Turn& turn) {
 // Survivors may hear of a loss while the failure is still held.
 void SupervisorCore::note_heard(Turn& turn) {
   const auto& heard = std::get<WorkerHeard>(turn.event);
-  mend_.heard.insert(heard.local_rank);
+  (heard.arrived ? mend_.arrived : mend_.heard).insert(heard.local_rank);
   mend_.longest_pause = std::max(mend_.longest_pause, heard.longest_pause);
   if (state_ == SupervisorState::mending) {
-    set_mend_deadline();
+    deadline_ = mend_.deadline();
   }
 }
 
@@ -248,39 +264,58 @@ void SupervisorCore::end_late_mend(Turn& turn) {
     restart_mend_clock(turn.now);
     return;
   }
-  if (!deaf().empty()) {
-    end_deaf(turn);
+  if (!mend_.looked) {
+    look_at_mend(turn);
     return;
   }
   MUSTER_MARK("a mend takes too long");
+  const std::set<int> missed = mend_.late();
+  const std::string who = !missed.empty() ? fmt::format("rank {}", rank_first_ + *missed.begin())
+                          : others_ > 0   ? "a rank on another node"
+                                          : "the ranks";
   fall_back(turn,
-            fmt::format("rank {} did not resume within {}",
-                        rank_first_ + *mend_.unready.begin(),
-                        muster::describe(mend_.timeout())));
+            fmt::format("{} did not resume within {}", who, muster::describe(mend_.timeout())));
+}
+
+void SupervisorCore::look_at_mend(Turn& turn) {
+  mend_.looked = true;
+  deadline_ = mend_.deadline();
+  if (end_deaf(turn)) {
+    return;
+  }
+  std::vector<int> busy;
+  std::vector<int> starting;
+  for (const int local_rank : mend_.late()) {
+    (mend_.replaced.contains(local_rank) ? starting : busy).push_back(rank_first_ + local_rank);
+  }
+  if (!busy.empty()) {  // it is normal that a replacement starts for longer
+    MUSTER_MARK("ranks hold up a mend");
+    turn.out.emplace_back(WarnOfMend{describe_wait(busy, starting, mend_.timeout())});
+  }
 }
 
 // A worker whose library has not confirmed the loss is killed and replaced, too. If no other worker
-// has the job's state, a kill cannot help, so the worker gets the time that all workers get.
-void SupervisorCore::end_deaf(Turn& turn) {
+// has the job's state, a kill cannot help, so the worker gets the time that all workers get. False
+// if nothing was done.
+bool SupervisorCore::end_deaf(Turn& turn) {
   const std::set<int> unheard = deaf();
-  mend_.heard.insert(unheard.begin(), unheard.end());  // judged once
   const bool are_last = others_ == 0 && std::ranges::all_of(mend_.holders, [&](int local_rank) {
                           return is_lost(local_rank) || unheard.contains(local_rank);
                         });
-  set_mend_deadline();
-  if (are_last) {
-    return;
+  if (unheard.empty() || are_last) {
+    return false;
   }
   if (mend_.last) {
     fall_back(turn,
               fmt::format("rank {} did not react to the loss of another rank",
                           rank_first_ + *unheard.begin()));
-    return;
+    return true;
   }
   MUSTER_MARK("a survivor does not confirm a loss");
   for (const int local_rank : unheard) {
     turn.out.emplace_back(KillTree{local_rank, true});
   }
+  return true;
 }
 
 // The restart that the mend was granted is used for all workers.
@@ -291,7 +326,7 @@ void SupervisorCore::fall_back(Turn& turn, std::string reason) {
   }
   mend_.end();
   turn.out.emplace_back(EndMend{reason});
-  turn.out.emplace_back(TellNoMend{std::move(reason)});
+  turn.out.emplace_back(no_mend(reason));
   stop_workers(turn, Why::regroup, SIGTERM);
 }
 

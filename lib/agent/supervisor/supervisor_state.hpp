@@ -42,8 +42,10 @@ struct MendState {
   std::set<int> replaced;              // workers that this mend replaces or has replaced
   std::set<int> unready;               // workers that do not work in the mend's epoch yet
   std::set<int> heard;                 // workers whose library has confirmed the news of a loss
+  std::set<int> arrived;               // workers that wait until all have the job's state
   TimePoint began{};                   // of the mend: when its last failure was detected
   TimePoint heard_by{};                // when a survivor that has not confirmed it is killed
+  bool looked = false;                 // heard_by has passed
   Duration longest_pause{};            // between two steps of a worker, or until all were ready
   bool suspended = false;              // Ctrl-Z has stopped the workers
   bool last = false;                   // there is no restart for another failure
@@ -51,6 +53,16 @@ struct MendState {
   // How long the workers may take to resume.
   [[nodiscard]] Duration timeout() const {
     return std::clamp(kMendPauses * longest_pause, kMendTimeoutMin, kMendTimeoutMax);
+  }
+
+  // When to look at the mend next.
+  [[nodiscard]] TimePoint deadline() const { return looked ? began + timeout() : heard_by; }
+
+  // The workers that the others wait for.
+  [[nodiscard]] std::set<int> late() const {
+    std::set<int> out;
+    std::ranges::set_difference(unready, arrived, std::inserter(out, out.end()));
+    return out;
   }
 
   // The mend is complete, or all workers restart.

@@ -275,7 +275,7 @@ void WorkerChannel::perform(const channel::Effects& effects) {
             resumed_(wanted.local_rank, wanted.epoch);
           } else if constexpr (std::is_same_v<Wanted, channel::HeardOfLoss>) {
             const auto& page = pages_.at(static_cast<std::size_t>(wanted.local_rank));
-            heard_(wanted.local_rank, page ? page->longest_pause() : Duration{});
+            heard_(wanted.local_rank, page ? page->longest_pause() : Duration{}, wanted.arrived);
           } else if constexpr (std::is_same_v<Wanted, channel::Left>) {
             left_ranks_.push_back(wanted.local_rank);
             read_pending();

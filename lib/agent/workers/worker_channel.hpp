@@ -58,10 +58,11 @@ class WorkerChannel final : public EventSink {
     resumed_ = std::move(resumed);
   }
 
-  // `heard` is called when such a worker's library has confirmed the loss of another rank.
-  void when_heard(std::function<void(int local_rank, Duration longest_pause)> heard) {
-    heard_ = std::move(heard);
-  }
+  // Called when such a worker's library has confirmed the loss of another rank, and when the worker
+  // has `arrived` (frames.hpp).
+  using HeardCallback = std::function<void(int local_rank, Duration longest_pause, bool arrived)>;
+
+  void when_heard(HeardCallback heard) { heard_ = std::move(heard); }
 
   // `left` is called when such a worker reports that it cannot continue any more.
   void when_left(std::function<void(int local_rank)> left) { left_ = std::move(left); }
@@ -121,7 +122,7 @@ class WorkerChannel final : public EventSink {
   std::vector<UniqueFd> records_;  // by local rank; they outlive a replaced worker, not the round
   int rank_first_ = 0;             // the rank of local rank 0
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
-  std::function<void(int, Duration)> heard_ = [](int, Duration) {};
+  HeardCallback heard_ = [](int, Duration, bool) {};
   std::function<void(int)> left_ = [](int) {};
   bool reads_pending_ = false;   // read_pending() is running
   std::vector<int> left_ranks_;  // not reported yet

@@ -39,8 +39,11 @@ bool RoundListener::wait_for_loss(std::uint64_t epoch, Duration timeout) {
 }
 
 void RoundListener::enter(std::uint64_t epoch) {
-  const std::scoped_lock lock(mutex_);
-  epoch_ = epoch;
+  {
+    const std::scoped_lock lock(mutex_);
+    epoch_ = epoch;
+  }
+  rounds_.arrive();
 }
 
 void RoundListener::guard(Communicator& communicator) {

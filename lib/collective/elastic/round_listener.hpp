@@ -31,7 +31,8 @@ class RoundListener final : public PeerWatch {
   // Waits up to `timeout` for the loss of a rank of this epoch. False if no loss was reported.
   [[nodiscard]] bool wait_for_loss(std::uint64_t epoch, Duration timeout);
 
-  // From now on, failure() reports the loss of a rank of this epoch.
+  // From now on, failure() reports the loss of a rank of this epoch. Tells the launcher that this
+  // rank waits until all ranks have the state.
   void enter(std::uint64_t epoch);
 
   // Until unguard(), aborts this communicator when a rank of the entered epoch is lost.

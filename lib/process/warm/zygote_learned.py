@@ -16,7 +16,7 @@ UNSAFE_MAX = 16
 RECORD_BYTES = 256 << 10  # also the size limit of a file; PyTorch's names need 25 KiB
 FILES_MAX = 256  # number of files in the folder; the oldest are removed
 FIRST_PAUSE, LAST_PAUSE = 1, 64  # seconds between checks of the record
-FORMAT = "muster-warm 2"
+FORMAT = "muster-warm 3"
 PROT_READ_WRITE = 3
 MAP_SHARED_ANONYMOUS = 0x21
 
@@ -72,8 +72,8 @@ class Record:
 
 class NamesFile:
     """The names that were learned for one program and one Python, those that no zygote has imported
-    yet ("?name"), and those that were found to be unsafe ("!name"). Reads the file only if the user
-    owns it, and replaces it atomically."""
+    yet ("?name", and "??name" after another job), and those that were found to be unsafe ("!name").
+    Reads the file only if the user owns it, and replaces it atomically."""
 
     def __init__(self, program):
         source = program.source or program.name
@@ -158,7 +158,8 @@ def is_name(text):
 class Learned:
     """The names that the zygote imports ahead of time. `enabled` is False if the user listed
     modules. Names that no zygote has imported yet may turn out to be unsafe, which costs a new
-    zygote. They are therefore imported only while no worker waits for this one."""
+    zygote. They are therefore imported only while no worker waits for this one, or if two jobs were
+    too short for that. In the latter case, the new zygote does not try again."""
 
     def __init__(self, program, enabled):
         self.program = program
@@ -167,7 +168,10 @@ class Learned:
         self.lines = self.file.read() if self.record else []
         self.unsafe = {line[1:] for line in self.lines if line.startswith("!")}
         self.known = [line for line in self.lines if is_name(line)][:NAMES_MAX]
-        self.untried = [line[1:] for line in self.lines if line[:1] == "?" and is_name(line[1:])]
+        self.untried = [name for line in self.lines
+                        if line[:1] == "?" and is_name(name := line.lstrip("?"))]
+        self.overdue = {line[2:] for line in self.lines if line[:2] == "??"}
+        self.old = set(self.untried)
         self.may_try = False
         self.failed = set()
         self.has_recorder = False
@@ -176,8 +180,8 @@ class Learned:
     def wanted(self):
         """The known and recorded names, in order, that this process has not imported."""
         recorded = [name for name in self.record.names() if is_name(name)] if self.record else []
-        if self.may_try:
-            recorded = self.untried + recorded
+        recorded = [each for each in self.untried
+                    if self.may_try or each in self.overdue] + recorded
         if len(self.unsafe) > UNSAFE_MAX:
             return []
         names = [name for name in dict.fromkeys(self.known + recorded) if name not in sys.modules
@@ -202,6 +206,7 @@ class Learned:
         """Records that workers cannot be forked once the modules in `unsafe`, a subset of `names`,
         have been imported."""
         self.unsafe.update(unsafe)
+        self.old.clear()
         return self.write(self.known, self.untried + names)
 
     def write(self, known, untried):
@@ -209,7 +214,8 @@ class Learned:
         self.known = [*filter(is_kept, dict.fromkeys(known))][:NAMES_MAX]
         self.untried = [each for each in filter(is_kept, dict.fromkeys(untried))
                         if each not in self.known][: NAMES_MAX - len(self.known)]
-        lines = (self.known + ["?" + each for each in self.untried] +
+        lines = (self.known +
+                 [("??" if each in self.old else "?") + each for each in self.untried] +
                  ["!" + each for each in sorted(self.unsafe)])
         if lines != self.lines:
             self.lines = lines

@@ -332,7 +332,7 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
           }
         } else if constexpr (std::is_same_v<Frame, Heard>) {
           if (connections_.at(id).mends) {
-            out.emplace_back(HeardOfLoss{local_rank});
+            out.emplace_back(HeardOfLoss{local_rank, one.arrived});
           }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);

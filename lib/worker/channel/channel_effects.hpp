@@ -71,9 +71,10 @@ struct Left {
 };
 
 // The library of such a worker has received the news that another rank was lost, or has closed its
-// connection.
+// connection. `arrived` as in frames.hpp; this may also be reported before a loss.
 struct HeardOfLoss {
   int local_rank = 0;
+  bool arrived = false;
   bool operator==(const HeardOfLoss&) const = default;
 };
 

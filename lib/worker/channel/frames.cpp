@@ -163,7 +163,9 @@ void fields(Fields& in, Subscribe& frame) {
   in.optional_flag("mends", frame.mends);
 }
 
-void fields(Fields& /*in*/, Heard& /*frame*/) {}
+void fields(Fields& in, Heard& frame) {
+  in.optional_flag("arrived", frame.arrived);
+}
 
 void fields(Fields& in, Hello& frame) {
   in.number("version", frame.version);
@@ -300,8 +302,8 @@ Json json_of(const Subscribe& frame) {
   return frame.mends ? Json{{"mends", true}} : Json::object();
 }
 
-Json json_of(const Heard& /*frame*/) {
-  return Json::object();
+Json json_of(const Heard& frame) {
+  return frame.arrived ? Json{{"arrived", true}} : Json::object();
 }
 
 Json json_of(const Hello& frame) {

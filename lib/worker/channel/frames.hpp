@@ -63,8 +63,10 @@ struct Subscribe {
   bool operator==(const Subscribe&) const = default;
 };
 
-// The worker's library has received the news that another rank was lost.
+// The worker's library has received the news that another rank was lost. `arrived`: the worker has
+// also left its step, and waits until all ranks have the job's state.
 struct Heard {
+  bool arrived = false;
   bool operator==(const Heard&) const = default;
 };
 

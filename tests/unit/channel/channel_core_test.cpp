@@ -459,7 +459,8 @@ TEST_CASE("channel core: only workers that survive mends have to hear of a loss"
   bench.open(2, 1);
   bench.say(2, Subscribe{true});
   bench.say(2, Heard{});
-  CHECK(bench.take<HeardOfLoss>() == std::vector{HeardOfLoss{1}});
+  bench.say(2, Heard{true});
+  CHECK(bench.take<HeardOfLoss>() == std::vector{HeardOfLoss{1}, HeardOfLoss{1, true}});
   bench.core.closed(1, bench.effects);
   CHECK(bench.take<HeardOfLoss>().empty());
   bench.core.closed(2, bench.effects);  // it cannot hear of anything any more

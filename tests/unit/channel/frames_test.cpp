@@ -55,6 +55,7 @@ TEST_CASE("channel frames: messages from workers") {
   check_worker_frame(Subscribe{}, R"({"type":"subscribe"})");
   check_worker_frame(Subscribe{true}, R"({"type":"subscribe","mends":true})");
   check_worker_frame(Heard{}, R"({"type":"heard"})");
+  check_worker_frame(Heard{true}, R"({"type":"heard","arrived":true})");
 }
 
 TEST_CASE("channel frames: messages from the agent") {

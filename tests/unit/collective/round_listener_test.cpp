@@ -132,6 +132,8 @@ TEST_CASE("round listener: confirms the news of each loss") {
   CHECK(launcher.receive() == channel::WorkerFrame(channel::Heard{}));
   launcher.send_round(5);
   CHECK(launcher.receive() == channel::WorkerFrame(channel::Heard{}));
+  listener->enter(5);
+  CHECK(launcher.receive() == channel::WorkerFrame(channel::Heard{true}));
   REQUIRE(listener->ready(5));
   CHECK(launcher.receive() == channel::WorkerFrame(channel::Ready{5}));
 }

@@ -75,11 +75,13 @@ class News:
             return self.is_over(epoch)
 
     def enter(self, epoch: int, cut: Callable[[], None]) -> None:
-        """From now until leave(), calls `cut` when this epoch is over. Reset: it is over."""
+        """From now until leave(), calls `cut` when this epoch is over. Reports that this rank waits
+        until all ranks have the state. Reset: the epoch is over."""
         with self._changed:
             if self.is_over(epoch):
                 raise Reset(f"a rank was lost in epoch {epoch}")
             self._epoch, self._cut = epoch, cut
+        self._connection.send({"type": "heard", "arrived": True})
         os.environ["MUSTER_EPOCH"] = str(epoch)  # for muster.worker and child processes
 
     def leave(self) -> None:
