@@ -197,12 +197,16 @@ def simulate(peers, nodes):
 
 
 def measure_scale(peers, effort):
-    """Measures 64 … 16,384 simulated nodes: messages and CPU time per node."""
+    """Measures 64 … 16,384 simulated nodes: messages and CPU time per node, and the time in the
+    simulation."""
     columns = ['64', '256', '1024', '4096', '16384']
     messages = Table('scale-messages', 'N simulated nodes: messages per node', 'messages',
                      columns)
     work = Table('scale-work', 'N simulated nodes: CPU time per node', 'us', columns,
                  'All nodes and the network in one process; the coordinator is one of them.')
+    span = Table('scale-time', 'N simulated nodes: simulated time', 'ms', columns,
+                 'Without the CPU time. Includes up to 0.06 ms for each message; for mend, 0.1 to '
+                 '20 ms until each rank works again.')
     say(f'  {messages.title}')
     for column, nodes in enumerate(columns):
         for _ in range(effort.slow_rounds):
@@ -213,12 +217,13 @@ def measure_scale(peers, effort):
             except Failed as error:
                 figures, why = {}, 'failed' if peers.simulator else 'not installed'
                 say(f'    {nodes} nodes: {error}')
-            for what in ('form', 'regroup'):
-                for table, key, scale in ((messages, f'{what}_messages_per_node', 1),
+            for what in ('form', 'regroup', 'mend'):
+                for table, key, scale in ((span, f'{what}_ms', 1),
+                                          (messages, f'{what}_messages_per_node', 1),
                                           (work, f'{what}_cpu_ms', 1000 / int(nodes))):
                     cell = table.row(what)[column]
                     if figures:
                         cell.samples.append(figures[key] * scale)
                     else:
                         cell.missing = why
-    return [messages, work]
+    return [span, messages, work]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a large job without faults: forms a round, loses a node, forms a round again. Prints
-// the figures on one line for muster-bench and the README.
+// The cost of a large job without faults: forms a round, loses a node, forms a round again; in
+// another job, replaces a rank while the others run. Prints the figures on one line for
+// muster-bench and the README.
 #pragma once
 
 #include <cstdint>
