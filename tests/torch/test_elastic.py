@@ -18,13 +18,13 @@ RANKS = 3
 class Elastic(support.PackageCase):
     undisturbed = {}  # by backend
 
-    def job(self, backend, *plan, mends=0, **options):
+    def job(self, backend, *plan, mends=0, groups=False, **options):
         """The final state of each rank. No rank dies that is not to die."""
         with tempfile.TemporaryDirectory(dir=self.folder) as folder, support.muster_store() as port:
             os.mkfifo(os.path.join(folder, "fifo"))
             variables = support.clean_environment({
                 **self.environment, **support.half(), "BACKEND": backend, "PLAN": " ".join(plan),
-                "FOLDER": folder})
+                "FOLDER": folder, **({"GROUPS": "1"} if groups else {})})
             job = ElasticJob([sys.executable, WORKER], RANKS, port, folder, variables,
                              mends=mends, **options).run()
             self.assertEqual(job.mends, 0)
@@ -71,6 +71,11 @@ class Elastic(support.PackageCase):
         for backend in ("gloo", "muster"):
             with self.subTest(backend=backend):
                 self.check(backend, "1:1:step-3", "1:4:sync", "0:1:step-8", mends=3)
+
+    def test_subgroups(self):
+        for backend, lost in (("gloo", 1), ("gloo", 2), ("muster", 1)):
+            with self.subTest(backend=backend, lost=lost):
+                self.check(backend, f"{lost}:1:step-7", groups=True)
 
     def test_a_rank_that_waits_for_a_survivor(self):
         for backend in ("gloo", "muster"):

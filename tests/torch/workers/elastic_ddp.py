@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DDP with muster.elastic: BatchNorm, Adam and a scheduler. PLAN: "RANK:EPOCH:PLACE …", where the
 process that this rank has in this epoch kills itself. Saves the model and this rank's random
-numbers in FOLDER."""
+numbers in FOLDER. With GROUPS, ranks 0 and 1 are also a group of their own."""
 import os
 import signal
 
@@ -44,11 +44,15 @@ def make_state():
 
 
 numbers = {}  # by step
+pairs = []  # the group of ranks 0 and 1, if this rank is in it
 
 
 @elastic.run(backend=os.environ["BACKEND"])
 def train(state):
     wait_outside_of_operations()
+    if "GROUPS" in os.environ:
+        group = dist.new_group([0, 1])
+        pairs[:] = [group] if RANK < 2 else []
     ddp = DistributedDataParallel(state.model)
     generator = torch.Generator().manual_seed(1)
     data = torch.randn(SAMPLES, 16, generator=generator)
@@ -67,6 +71,10 @@ def take_step(state, ddp, data, wanted):
     numbers[state.step] = float(torch.rand(1))
     loss = nn.functional.cross_entropy(ddp(data), wanted)
     die_if_planned(f"step-{state.step}")
+    for pair in pairs:
+        ones = torch.ones(1)
+        dist.all_reduce(ones, group=pair)
+        assert ones.item() == 2
     loss.backward()
     state.optimizer.step()
     state.optimizer.zero_grad()
