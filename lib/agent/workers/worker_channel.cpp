@@ -279,6 +279,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
           } else if constexpr (std::is_same_v<Wanted, channel::Left>) {
             left_ranks_.push_back(wanted.local_rank);
             read_pending();
+          } else if constexpr (std::is_same_v<Wanted, channel::SavedStep>) {
+            saved_(wanted.local_rank, wanted.step);
           } else {
             static_assert(std::is_same_v<Wanted, channel::Said>);
             say(wanted);
@@ -297,6 +299,9 @@ void WorkerChannel::greet(const channel::Greet& wanted) {
   if (!page) {
     if (auto made = channel::ProgressPage::make()) {
       page = std::move(*made);
+      if (preempted_at_) {
+        page->give_notice(*preempted_at_);
+      }
     }
   }
   auto& record = records_.at(static_cast<std::size_t>(wanted.local_rank));

@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,19 @@ class WorkerChannel final : public EventSink {
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
   [[nodiscard]] std::optional<std::uint64_t> latest_step();
 
+  // Whether a running worker on this node checks for preemption notices.
+  [[nodiscard]] bool polls_preemption() const;
+  // Gives all workers of this round notice: those that check for it now wait for preempt(). After
+  // this call, latest_step() includes each step after which a worker has not seen the notice.
+  void begin_preemption(TimePoint deadline);
+  // Announces the decision to all workers of this round.
+  void preempt(const channel::PreemptNews& news);
+
+  // `saved` is called when a worker reports that it has saved its state as of this step.
+  void when_saved(std::function<void(int local_rank, std::uint64_t step)> saved) {
+    saved_ = std::move(saved);
+  }
+
   // Call after a round's workers have exited and before the round's last event. Reads their last
   // messages.
   void end_round();
@@ -124,9 +138,12 @@ class WorkerChannel final : public EventSink {
   std::function<void(int, std::uint64_t)> resumed_ = [](int, std::uint64_t) {};
   HeardCallback heard_ = [](int, Duration, bool) {};
   std::function<void(int)> left_ = [](int) {};
-  bool reads_pending_ = false;   // read_pending() is running
-  std::vector<int> left_ranks_;  // not reported yet
-  std::string reason_;           // why this round is being stopped
+  std::function<void(int, std::uint64_t)> saved_ = [](int, std::uint64_t) {};
+  bool reads_pending_ = false;             // read_pending() is running
+  std::vector<int> left_ranks_;            // not reported yet
+  std::string reason_;                     // why this round is being stopped
+  std::set<int> ended_;                    // local ranks of this round that have exited
+  std::optional<TimePoint> preempted_at_;  // the deadline, after a notice in this round
 };
 
 }  // namespace muster

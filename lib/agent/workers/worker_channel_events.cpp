@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What WorkerChannel tells the workers about the events of the round.
+// What WorkerChannel tells the workers about the events of the round, and about preemption.
 #include "agent/workers/worker_channel.hpp"
 #include "base/clock.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <type_traits>
 #include <utility>
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace muster {
 namespace {
@@ -14,6 +21,21 @@ namespace {
 bool asks_to_end(int signo) {
   return signo != SIGSTOP && signo != SIGTSTP && signo != SIGCONT && signo != SIGUSR1 &&
          signo != SIGUSR2;
+}
+
+// Longer than a CPU takes to make an executed store visible to the other CPUs.
+constexpr Duration kStoresVisibleAfter = std::chrono::milliseconds(1);
+
+// A memory barrier on all CPUs. It lets the workers poll without a barrier of their own. Kernels
+// with nohz_full CPUs do not support it.
+Result<void> order_all_stores() {
+  if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0U, 0) == 0) {
+    return {};
+  }
+  const int error = errno;
+  for (const TimePoint until = steady_now() + kStoresVisibleAfter; steady_now() < until;) {
+  }
+  return std::unexpected(system_error("membarrier() failed, so muster waited instead", error));
 }
 
 }  // namespace
@@ -24,6 +46,7 @@ void WorkerChannel::take(const JobEvent& event) {
         if constexpr (std::is_same_v<What, event::RoundBegun>) {
           begin_round(event, what);
         } else if constexpr (std::is_same_v<What, event::WorkerStarted>) {
+          ended_.erase(what.local_rank);
           core_.worker_started(steady_now(), what.local_rank, what.pid);
         } else if constexpr (std::is_same_v<What, event::WorkerEnded>) {
           end_worker(event, what);
@@ -60,6 +83,8 @@ void WorkerChannel::begin_round(const JobEvent& event, const event::RoundBegun& 
   round.left = begun.change.left;
   round.joined = begun.change.joined;
   reason_.clear();
+  ended_.clear();
+  preempted_at_.reset();
   pages_.clear();
   pages_.resize(static_cast<std::size_t>(here.local_world_size));
   rank_first_ = here.rank_first;
@@ -94,6 +119,7 @@ void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& 
   if (core_.was_replaced(ended.exit.pid)) {
     return;
   }
+  ended_.insert(ended.rank - rank_first_);
   const ExitStatus& status = ended.exit.status;
   const std::string why =
       "rank " + std::to_string(ended.rank) + " on '" + event.node + "' " + status.describe();
@@ -113,6 +139,35 @@ void WorkerChannel::regroup(const JobEvent& event, const event::RegroupAsked& as
                effects);
     perform(effects);
   }
+}
+
+// -- preemption -------------------------------------------------------------------------------
+
+bool WorkerChannel::polls_preemption() const {
+  for (std::size_t i = 0; i < pages_.size(); ++i) {
+    if (pages_[i] && pages_[i]->polls() && !ended_.contains(static_cast<int>(i))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void WorkerChannel::begin_preemption(TimePoint deadline) {
+  preempted_at_ = deadline;
+  for (auto& page : pages_) {
+    if (page) {
+      page->give_notice(deadline);
+    }
+  }
+  if (const auto ordered = order_all_stores(); !ordered) {
+    events_.say(LogLevel::info, "preemption: " + ordered.error().message);
+  }
+}
+
+void WorkerChannel::preempt(const channel::PreemptNews& news) {
+  channel::Effects effects;
+  core_.tell(steady_now(), news, effects);
+  perform(effects);
 }
 
 }  // namespace muster

@@ -20,6 +20,11 @@ std::string cut(std::string text) {
   return text;
 }
 
+Preempt frame_of(const PreemptNews& news, TimePoint now) {
+  const std::chrono::duration<double> left = news.deadline - now;
+  return {news.step, std::max(0.0, left.count()), news.why};
+}
+
 }  // namespace
 
 // -- round membership -------------------------------------------------------------------------
@@ -33,6 +38,7 @@ void ChannelCore::begin_round(TimePoint now, const Round& mine, Effects& out) {
   replaced_.clear();
   gone_.clear();
   stop_.reset();
+  preemption_.reset();
   workers_.resize(static_cast<std::size_t>(std::max(1, mine.local_world_size)));
   for (Worker& one : workers_) {
     const std::size_t event_bytes = one.event_bytes;
@@ -100,6 +106,11 @@ void ChannelCore::tell(const Stop& stop, Effects& out) {
   send_to_subscribers(stop, out);
 }
 
+void ChannelCore::tell(TimePoint now, const PreemptNews& news, Effects& out) {
+  preemption_ = news;
+  send_to_subscribers(frame_of(news, now), out);
+}
+
 void ChannelCore::send_to_subscribers(const AgentFrame& frame, Effects& out) {
   for (const ConnectionId id : subscribers()) {
     send(id, frame, out);
@@ -116,12 +127,15 @@ std::vector<ConnectionId> ChannelCore::subscribers() const {
   return out;
 }
 
-// Sends the current round, then the Gone and Stop frames of this round so far.
-void ChannelCore::subscribe(ConnectionId id, Effects& out) {
+// Sends the current round, then the Preempt, Gone and Stop frames of this round so far.
+void ChannelCore::subscribe(TimePoint now, ConnectionId id, Effects& out) {
   if (std::exchange(connections_.at(id).subscribed, true)) {
     return;
   }
   send(id, round_of(connections_.at(id).local_rank), out);
+  if (preemption_) {
+    send(id, frame_of(*preemption_, now), out);
+  }
   const std::size_t from = gone_.size() - std::min(gone_.size(), kEndsRepeatedMax);
   for (std::size_t i = from; i < gone_.size(); ++i) {
     send(id, gone_[i], out);
@@ -334,12 +348,14 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
           if (connections_.at(id).mends) {
             out.emplace_back(HeardOfLoss{local_rank, one.arrived});
           }
+        } else if constexpr (std::is_same_v<Frame, Saved>) {
+          out.emplace_back(SavedStep{local_rank, one.step});
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
           if (std::exchange(connections_.at(id).mends, one.mends) && !one.mends) {
             out.emplace_back(Left{local_rank});
           }
-          subscribe(id, out);
+          subscribe(now, id, out);
         }
       },
       frame);

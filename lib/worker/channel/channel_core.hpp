@@ -51,6 +51,13 @@ struct Family {
 // Looks up a process in the kernel; empty if it has exited or cannot be inspected.
 using AskFamily = std::function<std::optional<Family>(pid_t)>;
 
+// The decision after a preemption notice (see Preempt).
+struct PreemptNews {
+  std::optional<std::uint64_t> step;
+  TimePoint deadline{};
+  std::string why;
+};
+
 class ChannelCore {
  public:
   // Starts a round of this node's workers. `mine` describes local rank 0; the other ranks are
@@ -69,6 +76,8 @@ class ChannelCore {
   // Subscribers receive each exit only once.
   void tell(const Gone& gone, Effects& out);
   void tell(const Stop& stop, Effects& out);
+  // Later subscribers in this round also receive it.
+  void tell(TimePoint now, const PreemptNews& news, Effects& out);
 
   [[nodiscard]] bool was_replaced(pid_t pid) const { return replaced_.contains(pid); }
 
@@ -121,7 +130,7 @@ class ChannelCore {
   [[nodiscard]] Worker& worker(int local_rank);
   [[nodiscard]] std::vector<ConnectionId> subscribers() const;
   void send(ConnectionId id, const AgentFrame& frame, Effects& out);
-  void subscribe(ConnectionId id, Effects& out);
+  void subscribe(TimePoint now, ConnectionId id, Effects& out);
   void send_to_subscribers(const AgentFrame& frame, Effects& out);
   void forget(ConnectionId id, Effects& out);
   void refuse(ConnectionId id, const std::string& why, Effects& out);
@@ -139,6 +148,7 @@ class ChannelCore {
   // This round's Gone frames; late subscribers also get them.
   std::vector<Gone> gone_;
   std::optional<Stop> stop_;
+  std::optional<PreemptNews> preemption_;
   std::map<ConnectionId, Connection> connections_;
 };
 

@@ -78,7 +78,15 @@ struct HeardOfLoss {
   bool operator==(const HeardOfLoss&) const = default;
 };
 
-using Effect = std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left, HeardOfLoss>;
+// A worker reports that it has saved its state as of this step.
+struct SavedStep {
+  int local_rank = 0;
+  std::uint64_t step = 0;
+  bool operator==(const SavedStep&) const = default;
+};
+
+using Effect =
+    std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left, HeardOfLoss, SavedStep>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::channel

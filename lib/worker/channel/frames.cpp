@@ -102,6 +102,12 @@ class Fields {
     }
   }
 
+  void optional_number(const char* name, std::optional<std::uint64_t>& out) {
+    if (object_.contains(name)) {
+      number(name, out.emplace());
+    }
+  }
+
   void text(const char* name, std::string& out) {
     const Json* const found = find(name);
     if (found != nullptr && !found->is_string()) {
@@ -165,6 +171,10 @@ void fields(Fields& in, Subscribe& frame) {
 
 void fields(Fields& in, Heard& frame) {
   in.optional_flag("arrived", frame.arrived);
+}
+
+void fields(Fields& in, Saved& frame) {
+  in.number("step", frame.step);
 }
 
 void fields(Fields& in, Hello& frame) {
@@ -235,10 +245,16 @@ void fields(Fields& in, Refused& frame) {
   in.text("why", frame.why);
 }
 
+void fields(Fields& in, Preempt& frame) {
+  in.optional_number("step", frame.step);
+  in.seconds("seconds", frame.seconds);
+  in.text("why", frame.why);
+}
+
 // Frame names, in the order of the variant's alternatives.
 constexpr const char* kWorkerTypes[] = {
-    "progress", "healthy", "unhealthy", "event", "ready", "subscribe", "heard"};
-constexpr const char* kAgentTypes[] = {"hello", "round", "gone", "stop", "refused"};
+    "progress", "healthy", "unhealthy", "event", "ready", "subscribe", "heard", "saved"};
+constexpr const char* kAgentTypes[] = {"hello", "round", "gone", "stop", "refused", "preempt"};
 static_assert(std::size(kWorkerTypes) == std::variant_size_v<WorkerFrame>);
 static_assert(std::size(kAgentTypes) == std::variant_size_v<AgentFrame>);
 
@@ -306,6 +322,10 @@ Json json_of(const Heard& frame) {
   return frame.arrived ? Json{{"arrived", true}} : Json::object();
 }
 
+Json json_of(const Saved& frame) {
+  return {{"step", frame.step}};
+}
+
 Json json_of(const Hello& frame) {
   return {{"version", frame.version},
           {"epoch", frame.epoch},
@@ -351,6 +371,14 @@ Json json_of(const Stop& frame) {
 
 Json json_of(const Refused& frame) {
   return {{"why", frame.why}};
+}
+
+Json json_of(const Preempt& frame) {
+  Json out{{"seconds", frame.seconds}, {"why", frame.why}};
+  if (frame.step) {
+    out["step"] = *frame.step;
+  }
+  return out;
 }
 
 template <class Frame>

@@ -70,8 +70,14 @@ struct Heard {
   bool operator==(const Heard&) const = default;
 };
 
+// The worker has saved its state as of this step.
+struct Saved {
+  std::uint64_t step = 0;
+  bool operator==(const Saved&) const = default;
+};
+
 using WorkerFrame =
-    std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, Ready, Subscribe, Heard>;
+    std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, Ready, Subscribe, Heard, Saved>;
 
 // -- from the agent ---------------------------------------------------------------------------
 
@@ -125,13 +131,22 @@ struct Stop {
   bool operator==(const Stop&) const = default;
 };
 
+// The job will be stopped after `seconds`. Each rank saves its state the first time it polls at
+// `step` or a later step. If `step` is empty, it saves at its next poll.
+struct Preempt {
+  std::optional<std::uint64_t> step;
+  double seconds = 0;
+  std::string why;
+  bool operator==(const Preempt&) const = default;
+};
+
 // The last frame before the agent closes a connection.
 struct Refused {
   std::string why;
   bool operator==(const Refused&) const = default;
 };
 
-using AgentFrame = std::variant<Hello, Round, Gone, Stop, Refused>;
+using AgentFrame = std::variant<Hello, Round, Gone, Stop, Refused, Preempt>;
 
 // -- as lines ---------------------------------------------------------------------------------
 

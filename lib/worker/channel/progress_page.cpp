@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/channel/progress_page.hpp"
 
+#include "base/clock.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -59,13 +61,18 @@ Result<ProgressPage> ProgressPage::map(UniqueFd fd) {
 }
 
 ProgressPage::ProgressPage(ProgressPage&& other) noexcept
-    : fd_(std::move(other.fd_)), words_(std::exchange(other.words_, nullptr)) {}
+    : fd_(std::move(other.fd_)),
+      words_(std::exchange(other.words_, nullptr)),
+      polls_counted_(other.polls_counted_),
+      counted_at_(other.counted_at_) {}
 
 ProgressPage& ProgressPage::operator=(ProgressPage&& other) noexcept {
   if (this != &other) {
     unmap();
     fd_ = std::move(other.fd_);
     words_ = std::exchange(other.words_, nullptr);
+    polls_counted_ = other.polls_counted_;
+    counted_at_ = other.counted_at_;
   }
   return *this;
 }
@@ -94,6 +101,32 @@ Duration ProgressPage::longest_pause() const {
   const std::uint64_t pause = words_->longest_pause.load(std::memory_order_relaxed);
   return Duration(
       static_cast<Duration::rep>(std::min(pause, static_cast<std::uint64_t>(kPauseMax.count()))));
+}
+
+// The agent orders its store of the notice before its load of the step with a barrier of all
+// processes, so a compiler barrier is enough here (CHANNEL.md, "Preemption").
+bool ProgressPage::poll() {
+  if (words_->time.load(std::memory_order_relaxed) == counted_at_) {
+    store(polls_counted_++, steady_now());
+    counted_at_ = words_->time.load(std::memory_order_relaxed);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return words_->notice.load(std::memory_order_acquire) != 0;
+}
+
+std::optional<TimePoint> ProgressPage::deadline() const {
+  if (words_->notice.load(std::memory_order_acquire) == 0) {
+    return std::nullopt;
+  }
+  return TimePoint(
+      Duration(static_cast<Duration::rep>(words_->deadline.load(std::memory_order_relaxed))));
+}
+
+std::optional<std::uint64_t> ProgressPage::step() const {
+  if (words_->time.load(std::memory_order_acquire) == 0) {
+    return std::nullopt;
+  }
+  return words_->step.load(std::memory_order_relaxed);
 }
 
 }  // namespace muster::channel

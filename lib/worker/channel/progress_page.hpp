@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A page that an agent shares with one worker. The worker stores its step in the page without a
-// system call, and the agent reads it on demand. The agent creates the page (a sealed memfd) and
+// system call, and the agent reads it on demand. The agent stores a preemption notice in the page,
+// and the worker checks for it in every step. The agent creates the page (a sealed memfd) and
 // passes its descriptor with the first frame of a connection. The contents are untrusted: a worker
-// may write any number. ProgressPage is a resource; one thread stores at a time.
+// may write any number. ProgressPage is a resource; one thread stores or polls at a time.
 #pragma once
 
 #include "base/error.hpp"
@@ -17,16 +18,19 @@
 
 namespace muster::channel {
 
-// Documented in CHANNEL.md: three 64-bit numbers in native byte order.
+// Documented in CHANNEL.md: 64-bit numbers in native byte order.
 struct ProgressWords {
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint64_t> time;           // CLOCK_MONOTONIC in ns; 0 before the first step
   std::atomic<std::uint64_t> longest_pause;  // between two steps, in ns
+  std::atomic<std::uint64_t> polls;          // 1 if the worker checks for a notice
+  std::atomic<std::uint64_t> notice;         // 1 after the agent has given notice
+  std::atomic<std::uint64_t> deadline;       // CLOCK_MONOTONIC in ns; stored before `notice`
 };
 
 inline constexpr std::size_t kProgressPageBytes = 4096;
 inline constexpr Duration kPauseMax = std::chrono::hours(24);
-static_assert(sizeof(ProgressWords) == 24 && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(ProgressWords) == 48 && std::atomic<std::uint64_t>::is_always_lock_free);
 
 // A memfd of this size. The size is sealed, because a worker that shrinks the file would crash
 // other processes that map it (SIGBUS). Error: system.
@@ -64,6 +68,29 @@ class ProgressPage {
   // At most kPauseMax. A replacement has a new page.
   [[nodiscard]] Duration longest_pause() const;
 
+  // -- preemption, the agent's side. Afterwards a memory barrier of all processes is needed: then
+  // each worker either sees the notice at its next poll, or load() returns its step.
+  void give_notice(TimePoint deadline) {
+    words_->deadline.store(static_cast<std::uint64_t>(deadline.time_since_epoch().count()),
+                           std::memory_order_relaxed);
+    words_->notice.store(1, std::memory_order_release);
+  }
+
+  [[nodiscard]] bool polls() const { return words_->polls.load(std::memory_order_relaxed) != 0; }
+
+  // -- preemption, the worker's side
+  void announce_polls() { words_->polls.store(1, std::memory_order_relaxed); }
+
+  // Returns true after the agent has given notice. While the program does not call store() itself,
+  // each poll counts as a step, from 0.
+  [[nodiscard]] bool poll();
+
+  // Empty if there is no notice.
+  [[nodiscard]] std::optional<TimePoint> deadline() const;
+
+  // The step that this worker has stored; empty if there is none.
+  [[nodiscard]] std::optional<std::uint64_t> step() const;
+
  private:
   ProgressPage(UniqueFd fd, ProgressWords* words) : fd_(std::move(fd)), words_(words) {}
 
@@ -71,6 +98,8 @@ class ProgressPage {
 
   UniqueFd fd_;
   ProgressWords* words_ = nullptr;
+  std::uint64_t polls_counted_ = 0;
+  std::uint64_t counted_at_ = 0;  // time of the last poll that counted as a step
 };
 
 }  // namespace muster::channel

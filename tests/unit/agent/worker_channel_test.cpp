@@ -9,6 +9,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -273,4 +274,52 @@ TEST_CASE("worker channel: a name that is taken is an error, and no channel is c
   CHECK_FALSE(second.open("f" + std::to_string(::getpid())));
   CHECK(second.name().empty());
   second.end_round();
+}
+
+TEST_CASE("worker channel: gives notice to workers that check for it, and announces the step") {
+  Bench bench("l");
+  std::vector<std::pair<int, std::uint64_t>> saved;
+  bench.channel.when_saved(
+      [&](int local_rank, std::uint64_t step) { saved.emplace_back(local_rank, step); });
+  Caller caller(bench);
+  static_cast<void>(caller.hear(bench));
+  auto page = channel::ProgressPage::map(std::move(caller.fds.at(0)));
+  REQUIRE(page);
+  CHECK_FALSE(bench.channel.polls_preemption());
+  page->announce_polls();
+  CHECK(bench.channel.polls_preemption());
+  page->store(118, steady_now());
+  CHECK_FALSE(page->poll());
+  const TimePoint deadline = steady_now() + std::chrono::seconds(30);
+  bench.channel.begin_preemption(deadline);
+  CHECK(page->poll());
+  CHECK(page->deadline() == deadline);
+  CHECK(bench.channel.latest_step() == 118U);
+  bench.channel.preempt({119, deadline, "SIGTERM"});
+  caller.say(channel::Subscribe{});
+  caller.say(channel::Saved{119});
+  CHECK(std::get<channel::Round>(caller.hear(bench)).rank == 3);
+  CHECK(std::get<channel::Preempt>(caller.hear(bench)).step == 119U);
+  bench.run_until([&] { return !saved.empty(); });
+  CHECK(saved == std::vector<std::pair<int, std::uint64_t>>{{1, 119}});
+  event::WorkerEnded ended;
+  ended.rank = 3;
+  bench.events.tell(ended);
+  CHECK_FALSE(bench.channel.polls_preemption());
+}
+
+TEST_CASE("worker channel: a worker that connects after the notice sees it, until the next round") {
+  Bench bench("m");
+  const auto page_of = [&](Caller& caller) {
+    static_cast<void>(caller.hear(bench));
+    auto page = channel::ProgressPage::map(std::move(caller.fds.at(0)));
+    REQUIRE(page);
+    return std::move(*page);
+  };
+  bench.channel.begin_preemption(steady_now());
+  Caller late(bench);
+  CHECK(page_of(late).poll());
+  bench.begin(2);
+  Caller next(bench);
+  CHECK_FALSE(page_of(next).poll());
 }

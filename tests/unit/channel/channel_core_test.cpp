@@ -370,6 +370,34 @@ TEST_CASE("channel core: a late subscriber receives what has happened in the rou
   CHECK(bench.read(2) == std::vector<AgentFrame>{round_of(2)});
 }
 
+TEST_CASE("channel core: all subscribers of the round receive a preemption, also late ones") {
+  Bench bench;
+  bench.open(1, 0);
+  bench.say(1, Subscribe{});
+  static_cast<void>(bench.read(1));
+  bench.core.tell(at(10), PreemptNews{119, at(40), "SIGTERM"}, bench.effects);
+  CHECK(bench.read(1) == std::vector<AgentFrame>{Preempt{119, 30, "SIGTERM"}});
+  bench.now = at(25);
+  bench.open(2, 0);
+  bench.say(2, Subscribe{});
+  CHECK(bench.read(2) == std::vector<AgentFrame>{round_of(1), Preempt{119, 15, "SIGTERM"}});
+  bench.now = at(41);  // after the deadline
+  bench.open(3, 0);
+  bench.say(3, Subscribe{});
+  CHECK(bench.read(3) == std::vector<AgentFrame>{round_of(1), Preempt{119, 0, "SIGTERM"}});
+  bench.begin(2);
+  bench.open(4, 0);
+  bench.say(4, Subscribe{});
+  CHECK(bench.read(4) == std::vector<AgentFrame>{round_of(2)});
+}
+
+TEST_CASE("channel core: reports which worker has saved which step") {
+  Bench bench;
+  bench.open(1, 1);
+  bench.say(1, Saved{119});
+  CHECK(bench.take<SavedStep>() == std::vector{SavedStep{1, 119}});
+}
+
 TEST_CASE("channel core: repeats only the last of very many deaths") {
   Bench bench;
   for (int rank = 0; rank < 3000; ++rank) {

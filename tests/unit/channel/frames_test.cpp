@@ -56,6 +56,7 @@ TEST_CASE("channel frames: messages from workers") {
   check_worker_frame(Subscribe{true}, R"({"type":"subscribe","mends":true})");
   check_worker_frame(Heard{}, R"({"type":"heard"})");
   check_worker_frame(Heard{true}, R"({"type":"heard","arrived":true})");
+  check_worker_frame(Saved{119}, R"({"type":"saved","step":119})");
 }
 
 TEST_CASE("channel frames: messages from the agent") {
@@ -72,6 +73,9 @@ TEST_CASE("channel frames: messages from the agent") {
                     R"({"type":"gone","epoch":2,"rank":7,"count":1,"failed":true,)"
                     R"("why":"killed by SIGKILL"})");
   check_agent_frame(Stop{30.5, "x"}, R"({"type":"stop","seconds":30.5,"why":"x"})");
+  check_agent_frame(Preempt{119, 30.5, "x"},
+                    R"({"type":"preempt","seconds":30.5,"why":"x","step":119})");
+  check_agent_frame(Preempt{{}, 30.5, "x"}, R"({"type":"preempt","seconds":30.5,"why":"x"})");
   check_agent_frame(Refused{"y"}, R"({"type":"refused","why":"y"})");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/channel/progress_page.hpp"
 
+#include "base/clock.hpp"
 #include "support/catch.hpp"
 
 #include <fcntl.h>
@@ -55,6 +56,44 @@ TEST_CASE("progress page: the longest time between two steps") {
   CHECK(page->longest_pause() == std::chrono::seconds(3));
   page->store(4, TimePoint(Duration(-1)));
   CHECK(page->longest_pause() == kPauseMax);
+}
+
+TEST_CASE("progress page: a worker sees a notice at its next poll") {
+  auto agent = ProgressPage::make();
+  REQUIRE(agent);
+  auto worker = ProgressPage::map(copy_of(agent->fd()));
+  REQUIRE(worker);
+  CHECK_FALSE(agent->polls());
+  worker->announce_polls();
+  CHECK(agent->polls());
+  CHECK_FALSE(worker->poll());
+  CHECK_FALSE(worker->deadline());
+  agent->give_notice(at(40));
+  CHECK(worker->poll());
+  CHECK(worker->deadline() == at(40));
+}
+
+TEST_CASE("progress page: polls count as steps until the program reports its own") {
+  auto page = ProgressPage::make();
+  REQUIRE(page);
+  CHECK_FALSE(page->step());
+  for (const std::uint64_t step : {0, 1}) {
+    static_cast<void>(page->poll());
+    CHECK(page->step() == step);
+  }
+  page->store(1000, steady_now() + std::chrono::nanoseconds(1));
+  for (int i = 0; i < 2; ++i) {
+    static_cast<void>(page->poll());
+    CHECK(page->step() == 1000U);
+  }
+}
+
+TEST_CASE("progress page: the steps of a program that reports them first stay as they are") {
+  auto page = ProgressPage::make();
+  REQUIRE(page);
+  page->store(7, at(1));
+  static_cast<void>(page->poll());
+  CHECK(page->load(at(1), at(9)) == StepTold{7, at(1)});
 }
 
 TEST_CASE("progress page: a worker can neither shrink nor seal it") {
