@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * C interface for workers: reports to the launcher, and notifications about the job's membership.
- * Outside muster, every function is a no-op. Thread-safe. Only muster_feed_next and the first call
- * wait for the launcher. Unless documented otherwise, functions that return int return 1 if the
- * report was sent, 0 if not. */
+ * Outside muster, every function is a no-op. Thread-safe. Only muster_feed_next,
+ * muster_worker_preempted after a notice, and the first call wait for the launcher. Unless
+ * documented otherwise, functions that return int return 1 if the report was sent, 0 if not. */
 #ifndef MUSTER_WORKER_H
 #define MUSTER_WORKER_H
 
@@ -35,6 +35,23 @@ MUSTER_API uint64_t muster_worker_epoch(void);
 /* 1 if this worker was asked to stop. */
 MUSTER_API int muster_worker_stopping(void);
 
+/* Exit code of a worker that has saved after a preemption notice. */
+#define MUSTER_REQUEUE 75
+
+/* 1 if this rank saves its state now and exits, because the job will be stopped. Call it on all
+ * ranks after the same steps, after muster_worker_progress. 1 at the same step on all ranks, and at
+ * all later steps. A program that never calls muster_worker_progress makes the same number of calls
+ * on all ranks. Without a notice, a call costs two loads from shared memory. One thread at a time.
+ * Always 0 in a forked child. */
+MUSTER_API int muster_worker_preempted(void);
+
+/* Seconds until the workers are killed; infinite if there is no notice. Another rank may learn of
+ * the notice a step later. */
+MUSTER_API double muster_worker_deadline(void);
+
+/* Reports that this rank has saved its state as of this step. */
+MUSTER_API int muster_worker_saved(uint64_t step);
+
 /* A subscription to membership changes. Null outside muster. One thread at a time. */
 typedef struct muster_feed muster_feed;
 
@@ -43,6 +60,9 @@ typedef struct muster_feed muster_feed;
 #define MUSTER_NEWS_GONE 2  /* `count` ranks starting at `rank` have exited */
 #define MUSTER_NEWS_STOP 3  /* this node's workers must stop; they are killed after `seconds` */
 #define MUSTER_NEWS_ENDED 4 /* no more news will follow */
+/* The job will be stopped after `seconds`. muster_worker_preempted becomes 1 at `step`, or at the
+ * first later step that calls it. */
+#define MUSTER_NEWS_PREEMPT 5
 
 typedef struct muster_news {
   size_t size; /* set to sizeof(muster_news) */
@@ -52,6 +72,7 @@ typedef struct muster_news {
   int32_t world_size;
   uint64_t epoch;
   double seconds;
+  uint64_t step; /* PREEMPT: 0 if no rank reports steps */
 } muster_news;
 
 MUSTER_API muster_feed* muster_feed_open(void);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // C++17 wrapper for worker.h: reports to the launcher, and notifications about the job's
-// membership. Outside muster, every function is a no-op. Thread-safe. Only Feed::next and the
-// first call wait for the launcher. A bool result is true if the report was sent.
+// membership. Outside muster, every function is a no-op. Thread-safe. Only Feed::next, preempted()
+// after a notice and the first call wait for the launcher. A bool result is true if the report was
+// sent.
 #pragma once
 
 #include "muster/worker.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace muster {
@@ -50,12 +53,40 @@ inline bool ready() {
   return muster_worker_stopping() == 1;
 }
 
+// Exit code of a worker that has saved after a preemption notice.
+inline constexpr int kRequeue = MUSTER_REQUEUE;
+
+// Whether this rank saves its state now and exits, because the job will be stopped. Call it on all
+// ranks after the same steps, after progress(). True at the same step on all ranks, and at all
+// later steps. A program that never calls progress() makes the same number of calls on all ranks.
+// Without a notice, a call costs two loads from shared memory. One thread at a time. Always false
+// in a forked child.
+[[nodiscard]] inline bool preempted() {
+  return muster_worker_preempted() == 1;
+}
+
+// Time until the workers are killed; empty if there is no notice. Another rank may learn of the
+// notice a step later.
+[[nodiscard]] inline std::optional<std::chrono::duration<double>> deadline() {
+  const double seconds = muster_worker_deadline();
+  if (std::isinf(seconds)) {
+    return std::nullopt;
+  }
+  return std::chrono::duration<double>(seconds);
+}
+
+// Reports that this rank has saved its state as of this step.
+inline bool saved(std::uint64_t step) {
+  return muster_worker_saved(step) == 1;
+}
+
 enum class NewsKind : std::int32_t {
-  none = MUSTER_NEWS_NONE,    // the wait timed out
-  round = MUSTER_NEWS_ROUND,  // the members of a new round; always sent first
-  gone = MUSTER_NEWS_GONE,    // `count` ranks starting at `rank` have exited
-  stop = MUSTER_NEWS_STOP,    // this node's workers must stop; they are killed after `seconds`
-  ended = MUSTER_NEWS_ENDED,  // no more news will follow
+  none = MUSTER_NEWS_NONE,        // the wait timed out
+  round = MUSTER_NEWS_ROUND,      // the members of a new round; always sent first
+  gone = MUSTER_NEWS_GONE,        // `count` ranks starting at `rank` have exited
+  stop = MUSTER_NEWS_STOP,        // this node's workers must stop; they are killed after `seconds`
+  ended = MUSTER_NEWS_ENDED,      // no more news will follow
+  preempt = MUSTER_NEWS_PREEMPT,  // the job will be stopped after `seconds`; see preempted()
 };
 
 struct News {
@@ -65,6 +96,7 @@ struct News {
   int world_size = 0;
   std::uint64_t epoch = 0;
   double seconds = 0;
+  std::uint64_t step = 0;  // preempt: 0 if no rank reports steps
 };
 
 // Membership changes of the job. One thread at a time.
@@ -85,7 +117,8 @@ class Feed {
             news.count,
             news.world_size,
             news.epoch,
-            news.seconds};
+            news.seconds,
+            news.step};
   }
 
  private:

@@ -5,8 +5,10 @@
 #include "base/environ.hpp"
 #include "worker/agent_connection.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <limits>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -55,9 +57,13 @@ Agent& agent() {
   return *the_agent;
 }
 
+// The child of a worker takes no part in the worker's steps.
+std::atomic<bool> is_forked = false;
+
 // Runs in a forked child. Another thread of the parent may have held the mutex and left the old
 // Agent in an inconsistent state, so abandon it.
 void renew_agent() {
+  is_forked = true;
   if (agent().mutex.try_lock()) {
     agent().mutex.unlock();
   } else {
@@ -107,7 +113,12 @@ bool say(const channel::WorkerFrame& frame) {
   return agent().say(frame);
 }
 
+// Null if there is no launcher.
 channel::ProgressPage* find_page() {
+  channel::ProgressPage* const found = the_page.load(std::memory_order_acquire);
+  if (found != nullptr || page_sought) {
+    return found;
+  }
   const std::scoped_lock lock(agent().mutex);
   AgentConnection* const there = agent().get();
   if (auto page = there != nullptr ? there->take_page() : std::nullopt) {
@@ -159,6 +170,8 @@ std::optional<News> news_of(const channel::AgentFrame& frame) {
           return Gone{one.epoch, one.rank, one.count, one.failed, one.why};
         } else if constexpr (std::is_same_v<Frame, channel::Stop>) {
           return Stop{one.seconds, one.why};
+        } else if constexpr (std::is_same_v<Frame, channel::Preempt>) {
+          return Preempt{one.step, one.seconds, one.why};
         } else {
           return std::nullopt;
         }
@@ -169,11 +182,7 @@ std::optional<News> news_of(const channel::AgentFrame& frame) {
 }  // namespace
 
 void progress(std::uint64_t step) {
-  channel::ProgressPage* page = the_page.load(std::memory_order_acquire);
-  if (page == nullptr && !page_sought) {
-    page = find_page();
-  }
-  if (page != nullptr) {
+  if (channel::ProgressPage* const page = find_page()) {
     page->store(step, steady_now());
   } else {
     tell_progress(step);
@@ -331,6 +340,67 @@ std::optional<News> Rounds::next(Duration timeout) {
     }
   }
   return std::nullopt;
+}
+
+// -- preemption -----------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint64_t kUndecided = std::numeric_limits<std::uint64_t>::max();
+
+// From this step on, preempted() returns true.
+std::atomic<std::uint64_t> save_step = kUndecided;
+
+// The page of a process that takes part in the worker's steps; else null.
+channel::ProgressPage* polled_page() {
+  static std::atomic<bool> announced = false;
+  channel::ProgressPage* const page = is_forked ? nullptr : find_page();
+  if (page != nullptr && !announced) {
+    page->announce_polls();
+    announced = true;
+  }
+  return page;
+}
+
+// Waits for the launcher's decision. If it does not arrive in time, this rank saves alone. After a
+// stop request, the ranks can no longer save together, so it does not save.
+std::uint64_t await_save_step(TimePoint now, TimePoint deadline) {
+  const TimePoint until =
+      now + std::clamp<Duration>((deadline - now) / 2, kDecisionTimeoutMin, kDecisionTimeoutMax);
+  Rounds rounds;
+  while (const auto news = rounds.next(until - steady_now())) {
+    if (const auto* const decided = std::get_if<Preempt>(&*news)) {
+      return decided->step.value_or(0);
+    }
+    if (std::holds_alternative<Stop>(*news)) {
+      return kUndecided;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool preempted() {
+  channel::ProgressPage* const page = polled_page();
+  if (page == nullptr || !page->poll()) {
+    return false;
+  }
+  if (save_step == kUndecided) {
+    const TimePoint now = steady_now();
+    save_step = await_save_step(now, page->deadline().value_or(now));
+  }
+  return page->step().value_or(0) >= save_step;
+}
+
+std::optional<Duration> deadline() {
+  channel::ProgressPage* const page = find_page();
+  const auto when = page != nullptr ? page->deadline() : std::nullopt;
+  return when ? std::optional(*when - steady_now()) : std::nullopt;
+}
+
+bool saved(std::uint64_t step) {
+  return say(channel::Saved{step});
 }
 
 }  // namespace muster::worker

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reports from a worker to its launcher, and notifications about the job's membership
 // (worker/channel/CHANNEL.md). For programs that muster starts; part of libmuster_collective.so.
-// Outside muster, every function is a no-op. Thread-safe. Only Rounds::next and the first call
-// wait for the launcher. A bool result is true if the report was sent.
+// Outside muster, every function is a no-op. Thread-safe. Only Rounds::next, preempted() after a
+// notice and the first call wait for the launcher. A bool result is true if the report was sent.
 #pragma once
 
 #include "base/error.hpp"
@@ -45,6 +45,28 @@ void continue_in(std::uint64_t epoch);
 // Whether this worker was asked to stop.
 [[nodiscard]] bool stopping();
 
+// -- preemption: the job will be stopped, and all ranks save at the same step before -------------
+
+// Exit code of a worker that has saved after a notice.
+inline constexpr int kRequeue = 75;
+// preempted() waits for half of the time until the deadline, within these limits, until the
+// launcher announces the step. Normally this takes one message to each node.
+inline constexpr Duration kDecisionTimeoutMin = std::chrono::seconds(1);
+inline constexpr Duration kDecisionTimeoutMax = std::chrono::seconds(30);
+
+// Whether this rank saves its state now and exits. Call it on all ranks after the same steps, after
+// progress(). True at the same step on all ranks, and at all later steps. A program that never
+// calls progress() makes the same number of calls on all ranks. Without a notice, a call costs two
+// loads from shared memory. One thread at a time. Always false in a forked child.
+[[nodiscard]] bool preempted();
+
+// Time until the workers are killed; empty if there is no notice. True for this rank only: another
+// rank may learn of the notice a step later.
+[[nodiscard]] std::optional<Duration> deadline();
+
+// Reports that this rank has saved its state as of this step.
+bool saved(std::uint64_t step);
+
 // -- the members of the job ---------------------------------------------------------------------
 
 // Consecutive ranks of one node.
@@ -85,11 +107,19 @@ struct Stop {
   std::string why;
 };
 
-using News = std::variant<Round, Gone, Stop>;
+// The job will be stopped after `seconds`. preempted() becomes true at `step`, or at the first step
+// after it that calls preempted(); if `step` is empty, at the next call.
+struct Preempt {
+  std::optional<std::uint64_t> step;
+  double seconds = 0;
+  std::string why;
+};
 
-// Delivers the current Round, then each further Gone, Stop and Round as it arrives. One thread at a
-// time, except that another thread may call ready(), arrive(), finish() and shut_down() during
-// next().
+using News = std::variant<Round, Gone, Stop, Preempt>;
+
+// Delivers the current Round, then each further Gone, Stop, Preempt and Round as it arrives. One
+// thread at a time, except that another thread may call ready(), arrive(), finish() and shut_down()
+// during next().
 class Rounds {
  public:
   Rounds();

@@ -189,22 +189,26 @@ class Jobs(support.FolderCase, support.JobCase):
                 _channel.line_of({"type": "event", "data": wrong})
 
 
+# What all functions return without a launcher.
+NOTHING = "0 False False False False False [] False None False\n"
+
+
 class Outside(unittest.TestCase):
     def run_outside(self, agent=None):
         script = ("from muster import worker as w; w.progress(3); w.progress(4);"
                   "print(w.epoch(), w.healthy(), w.unhealthy('x'), w.event(1), w.ready(),"
-                  "w.stopping(), list(w.rounds()))")
+                  "w.stopping(), list(w.rounds()), w.preempted(), w.deadline(), w.saved(1))")
         variables = environment(**({"MUSTER_AGENT": agent} if agent else {}))
         variables.pop("MUSTER_EPOCH", None)
         return subprocess.run([sys.executable, "-c", script], env=variables, check=True, text=True,
                               stdout=subprocess.PIPE, timeout=support.DEADLINE).stdout
 
     def test_without_a_launcher_nothing_happens(self):
-        self.assertEqual(self.run_outside(), "0 False False False False False []\n")
+        self.assertEqual(self.run_outside(), NOTHING)
 
     def test_a_launcher_that_is_gone_is_none(self):
         self.assertEqual(self.run_outside("muster-agent-of-nobody"),
-                         "0 False False False False False []\n")
+                         NOTHING)
 
     def test_one_that_says_something_else_is_none(self):
         for words in (b"", b"\n", b"[]\n", b"hello\n", b'{"type":"refused","why":"no"}\n',
@@ -215,7 +219,7 @@ class Outside(unittest.TestCase):
                 thread = threading.Thread(target=self.answer, args=(listener, words))
                 thread.start()
                 self.assertEqual(self.run_outside("muster-test-%d" % os.getpid()),
-                                 "0 False False False False False []\n", words)
+                                 NOTHING, words)
                 listener.shutdown(socket.SHUT_RDWR)
                 thread.join()
 

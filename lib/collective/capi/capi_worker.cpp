@@ -3,9 +3,13 @@
 #include "worker/worker.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <type_traits>
+
+static_assert(MUSTER_REQUEUE == muster::worker::kRequeue);
 
 struct muster_feed {
   muster::worker::Rounds rounds;
@@ -29,9 +33,14 @@ muster_news news_of(const worker::News& news) {
           out.epoch = one.epoch;
           out.rank = one.rank;
           out.count = one.count;
-        } else {
+        } else if constexpr (std::is_same_v<Kind, worker::Stop>) {
           out.kind = MUSTER_NEWS_STOP;
           out.seconds = one.seconds;
+        } else {
+          static_assert(std::is_same_v<Kind, worker::Preempt>);
+          out.kind = MUSTER_NEWS_PREEMPT;
+          out.seconds = one.seconds;
+          out.step = one.step.value_or(0);
         }
       },
       news);
@@ -76,6 +85,20 @@ uint64_t muster_worker_epoch(void) {
 
 int muster_worker_stopping(void) {
   return muster::worker::stopping() ? 1 : 0;
+}
+
+int muster_worker_preempted(void) {
+  return muster::worker::preempted() ? 1 : 0;
+}
+
+double muster_worker_deadline(void) {
+  const auto left = muster::worker::deadline();
+  return left ? std::chrono::duration<double>(*left).count()
+              : std::numeric_limits<double>::infinity();
+}
+
+int muster_worker_saved(uint64_t step) {
+  return muster::worker::saved(step) ? 1 : 0;
 }
 
 muster_feed* muster_feed_open(void) {

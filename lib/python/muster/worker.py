@@ -9,30 +9,53 @@
             save(step)
             break
 
+If a scheduler will stop the job (docs/preemption.md), all ranks can save at the same step:
+
+    for step in range(steps):
+        train(step)
+        worker.progress(step)
+        if worker.preempted():
+            with worker.saving(step):
+                save(step)
+            sys.exit(worker.REQUEUE)
+
 Programs other than trainers (servers, RL loops) can follow the members of the job:
 
     for news in worker.rounds():
         if isinstance(news, worker.Gone):
             ...  # news.rank has exited
 
-No function waits for the launcher, and none raises an error if the launcher fails. Without muster,
-all functions are no-ops: stopping() is False, epoch() is 0, rounds() is empty.
+Only preempted() and rounds() wait for the launcher, and no function raises an error if the launcher
+fails. Without muster, all functions are no-ops: stopping() and preempted() are False, epoch() is 0,
+rounds() is empty.
 """
 from __future__ import annotations
 
 import array
+import contextlib
 import dataclasses
+import operator
 import os
 import threading
 import time
-from typing import Any, Dict, Iterator, List, MutableSequence, Optional, Type, Union
+from typing import Any, Callable, Dict, Iterator, List, MutableSequence, Optional, Type, Union
 
 from . import _channel
 
-__all__ = ["Gone", "NodeRanks", "Round", "Stop", "epoch", "event", "healthy", "progress", "ready",
-           "rounds", "stopping", "unhealthy"]
+__all__ = ["Gone", "NodeRanks", "Preempt", "REQUEUE", "Round", "Stop", "deadline", "epoch", "event",
+           "healthy", "on_preempt", "preempted", "progress", "ready", "rounds", "saved", "saving",
+           "stopping", "unhealthy"]
+
+REQUEUE = 75  # exit code of a worker that has saved after a preemption notice
 
 SECONDS_BETWEEN_FRAMES = 1.0  # between progress frames, if there is no shared page
+# preempted() waits for half of the time until the deadline, within these limits, until the launcher
+# announces the step. Normally this takes one message to each node.
+DECISION_SECONDS_MIN, DECISION_SECONDS_MAX = 1.0, 30.0
+STEPS_MAX = 2 ** 64
+BAD_STEP = "a step must be an integer from 0 to 2**64 - 1"
+
+POLLS, NOTICE, DEADLINE = 3, 4, 5  # words of the page, after those that progress() writes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +104,20 @@ class Stop:
     why: str
 
 
-News = Union[Round, Gone, Stop]
+@dataclasses.dataclass(frozen=True)
+class Preempt:
+    """The job will be stopped after `seconds`. preempted() becomes True at `step`, or at the first
+    step after it that calls preempted(). step: None if no rank has reported a step."""
+
+    step: Optional[int]
+    seconds: float
+    why: str
 
 
-_KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop}
+News = Union[Round, Gone, Stop, Preempt]
+
+
+_KINDS: Dict[str, Type[News]] = {"round": Round, "gone": Gone, "stop": Stop, "preempt": Preempt}
 
 
 def _news(frame: _channel.Frame) -> Optional[News]:
@@ -92,6 +125,8 @@ def _news(frame: _channel.Frame) -> Optional[News]:
     kind = _KINDS.get(frame["type"])
     if kind is None:
         return None
+    if kind is Preempt:
+        frame.setdefault("step", None)
     fields = {field.name: frame[field.name] for field in dataclasses.fields(kind)}
     for name in ("left", "joined"):
         if name in fields:
@@ -111,6 +146,11 @@ class _Agent:
         self.stopping = False
         self.words: Optional[MutableSequence[int]] = None
         self.told = 0.0  # time when the last progress frame was sent
+        self.polled: Optional[MutableSequence[int]] = None  # the memory that preempted() reads
+        self.is_forked = False
+        self.polls = 0  # the number of polls that were reported as steps
+        self.counted_at = 0  # the time of the last such poll
+        self.save_step: Optional[int] = None  # from this step on, preempted() is True
 
     def connect(self) -> Optional[_channel.Connection]:
         """The connection; the first call opens it. The caller holds the lock."""
@@ -142,8 +182,29 @@ class _Agent:
         with self.lock:
             connection = self.connect()
             page: Any = connection.page if connection is not None else None
-            self.words = array.array("Q", [0, 0, 0]) if page is None else page
+            self.words = array.array("Q", [0] * 6) if page is None else page
             return self.words
+
+    def begin_polls(self) -> MutableSequence[int]:
+        """The memory for preempted(). A forked child takes no part in the worker's steps, so it
+        gets a dummy array that contains a step and no notice."""
+        if self.is_forked:
+            self.polled = array.array("Q", [0, 1, 0, 0, 0, 0])
+        else:
+            self.polled = self.begin() if self.words is None else self.words
+            self.polled[POLLS] = 1
+        return self.polled
+
+    def count_poll(self, words: MutableSequence[int]) -> None:
+        """Reports a poll as a step, for programs that do not call progress()."""
+        progress(self.polls)
+        self.polls += 1
+        self.counted_at = words[1]
+
+    def is_preempted(self, words: MutableSequence[int]) -> bool:
+        if self.save_step is None:
+            self.save_step = _await_save_step(words[DEADLINE])
+        return self.save_step is not None and words[0] >= self.save_step
 
     def is_stopping(self) -> bool:
         with self.lock:
@@ -173,6 +234,7 @@ def _forget() -> None:
     """Called in a forked child, which then opens its own connection."""
     global _agent  # pylint: disable=global-statement
     _agent = _Agent()
+    _agent.is_forked = True
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -187,7 +249,7 @@ def progress(step: int) -> None:
     try:
         words[0] = step
     except (OverflowError, ValueError):  # the type depends on whether there is a launcher
-        raise ValueError("a step must be an integer from 0 to 2**64 - 1") from None
+        raise ValueError(BAD_STEP) from None
     now, before = time.monotonic_ns(), words[1]
     if before and now - before > words[2]:
         words[2] = now - before
@@ -239,9 +301,77 @@ def stopping() -> bool:
     return _agent.is_stopping()
 
 
+def preempted() -> bool:
+    """Whether this rank saves its state now and exits, because the job will be stopped. Call it on
+    all ranks after the same steps, after progress(). True at the same step on all ranks, and at all
+    later steps. A program that never calls progress() makes the same number of calls on all ranks.
+    Without a notice, a call only reads shared memory. Always False in a forked child."""
+    agent = _agent
+    words = agent.polled
+    if words is None:
+        words = agent.begin_polls()
+    if words[1] == agent.counted_at:
+        agent.count_poll(words)
+    return words[NOTICE] != 0 and agent.is_preempted(words)
+
+
+def _await_save_step(deadline_ns: int) -> Optional[int]:
+    """Waits for the launcher's decision. If it does not arrive in time, this rank saves alone.
+    After a stop request, the ranks can no longer save together, so it does not save (None)."""
+    half = (deadline_ns - time.monotonic_ns()) / 2e9
+    timeout = min(max(half, DECISION_SECONDS_MIN), DECISION_SECONDS_MAX)
+    until = time.monotonic() + timeout
+    for news in rounds(timeout):
+        if isinstance(news, Preempt):
+            return news.step or 0
+        if isinstance(news, Stop):
+            return None
+        if time.monotonic() >= until:
+            break
+    return 0
+
+
+def deadline() -> Optional[float]:
+    """Seconds until the workers are killed; None without a notice. Another rank may learn of the
+    notice a step later, so do not save or skip communication because of it."""
+    words = _agent.begin() if _agent.words is None else _agent.words
+    return (words[DEADLINE] - time.monotonic_ns()) / 1e9 if words[NOTICE] else None
+
+
+def on_preempt(call: Callable[[Preempt], object]) -> None:
+    """After a notice, calls `call` once, in a daemon thread, as soon as the launcher has chosen the
+    step at which all ranks save."""
+    _agent.begin_polls()
+    threading.Thread(target=_call_once, args=(call,), daemon=True, name="muster-preempt").start()
+
+
+def _call_once(call: Callable[[Preempt], object]) -> None:
+    for news in rounds():
+        if isinstance(news, Preempt):
+            call(news)
+            return
+
+
+def saved(step: int) -> bool:
+    """Reports that this rank has saved its state as of this step. Returns False if not
+    delivered."""
+    step = operator.index(step)
+    if not 0 <= step < STEPS_MAX:
+        raise ValueError(BAD_STEP)
+    return _agent.say({"type": "saved", "step": step})
+
+
+@contextlib.contextmanager
+def saving(step: int) -> Iterator[None]:
+    """Calls saved(step) when its block ends without an exception."""
+    yield
+    saved(step)
+
+
 def rounds(timeout: Optional[float] = None) -> Iterator[News]:
-    """Yields the current Round, then each further Gone, Stop and Round as it arrives. Blocks while
-    it waits for the next item. Ends with the job, or after `timeout` seconds without news."""
+    """Yields the current Round, then each further Gone, Stop, Preempt and Round as it arrives.
+    Blocks while it waits for the next item. Ends with the job, or after `timeout` seconds without
+    news."""
     try:
         connection = _channel.Connection()
     except (OSError, ValueError):

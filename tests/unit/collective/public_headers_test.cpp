@@ -161,6 +161,9 @@ TEST_CASE("public headers: outside of muster a worker's messages go nowhere") {
   muster::worker::progress(1);
   CHECK_FALSE(muster::worker::ready());
   CHECK_FALSE(muster::worker::stopping());
+  CHECK_FALSE(muster::worker::preempted());
+  CHECK_FALSE(muster::worker::deadline());
+  CHECK_FALSE(muster::worker::saved(1));
   muster::worker::Feed feed;
   CHECK(feed.next(1ms).kind == muster::worker::NewsKind::ended);
 }
