@@ -77,7 +77,7 @@ TEST_CASE("progress page: polls count as steps until the program reports its own
   auto page = ProgressPage::make();
   REQUIRE(page);
   CHECK_FALSE(page->step());
-  for (const std::uint64_t step : {0, 1}) {
+  for (const std::uint64_t step : {0U, 1U}) {
     static_cast<void>(page->poll());
     CHECK(page->step() == step);
   }
