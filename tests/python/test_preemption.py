@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption in muster.worker and in the library's C interface, with a launcher that the test
-plays: it gives notice in the page and announces the step."""
+"""Preemption in muster.worker and in the library's C interface: with a launcher that the test
+plays, which gives notice in the page and announces the step."""
 import contextlib
 import json
 import mmap
@@ -19,17 +19,18 @@ from support import environment
 
 # The worker runs one expression per line. The same expressions work with muster.worker and with the
 # C interface.
-HALVES = {
-    "python": "from muster.worker import *\n",
-    "c": "import ctypes, math, os\n"
-         "lib = ctypes.CDLL(os.environ['MUSTER_COLLECTIVE_LIBRARY'])\n"
-         "lib.muster_worker_deadline.restype = ctypes.c_double\n"
-         "def preempted(): return bool(lib.muster_worker_preempted())\n"
-         "def progress(step): lib.muster_worker_progress(ctypes.c_uint64(step))\n"
-         "def saved(step): return bool(lib.muster_worker_saved(ctypes.c_uint64(step)))\n"
-         "def deadline():\n"
-         "    left = lib.muster_worker_deadline()\n"
-         "    return None if math.isinf(left) else left\n"}
+PYTHON = "from muster.worker import *\n"
+C = """
+import ctypes, math, os
+lib = ctypes.CDLL(os.environ['MUSTER_COLLECTIVE_LIBRARY'])
+lib.muster_worker_deadline.restype = ctypes.c_double
+def preempted(): return bool(lib.muster_worker_preempted())
+def progress(step): lib.muster_worker_progress(ctypes.c_uint64(step))
+def saved(step): return bool(lib.muster_worker_saved(ctypes.c_uint64(step)))
+def deadline():
+    left = lib.muster_worker_deadline()
+    return None if math.isinf(left) else left
+"""
 LOOP = """
 import os, sys
 def in_child(call):
@@ -146,114 +147,111 @@ def preempt_at(step):
     return frame if step is None else {**frame, "step": step}
 
 
-class Both(unittest.TestCase):
-    """Each test runs once with muster.worker, and once with the C interface."""
+class Both:
+    """The tests that muster.worker and the C interface have in common."""
 
-    def each(self):
-        for name, program in HALVES.items():
-            with self.subTest(name):
-                yield Worker(self, program)
+    def setUp(self):
+        self.worker = Worker(self, self.program)
 
     def test_without_a_notice_a_poll_only_reads_the_page(self):
-        for one in self.each():
-            self.assertEqual(one.first("preempted()")[1], "False")
-            self.assertEqual(one.page[POLLS], 1)
-            self.assertEqual(one.run("[preempted() for _ in range(9)]"), str([False] * 9))
-            self.assertEqual(one.run("deadline()"), "None")
-            self.assertFalse(one.is_connecting())
+        one = self.worker
+        self.assertEqual(one.first("preempted()")[1], "False")
+        self.assertEqual(one.page[POLLS], 1)
+        self.assertEqual(one.run("[preempted() for _ in range(9)]"), str([False] * 9))
+        self.assertEqual(one.run("deadline()"), "None")
+        self.assertFalse(one.is_connecting())
 
     def test_a_worker_that_only_reports_steps_does_not_poll(self):
-        for one in self.each():
-            self.assertEqual(one.first("progress(3)")[1], "None")
-            self.assertEqual((one.page[STEP], one.page[POLLS]), (3, 0))
+        one = self.worker
+        self.assertEqual(one.first("progress(3)")[1], "None")
+        self.assertEqual((one.page[STEP], one.page[POLLS]), (3, 0))
 
     def test_all_steps_from_the_announced_one_are_preempted(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice()
-            self.assertEqual(one.preempt("preempted()", 7), "False")
-            self.assertEqual(one.run("(progress(6), preempted())"), "(None, False)")
-            self.assertEqual(one.run("(progress(7), preempted())"), "(None, True)")
-            self.assertEqual(one.run("(progress(8), preempted())"), "(None, True)")
-            self.assertFalse(one.is_connecting())
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice()
+        self.assertEqual(one.preempt("preempted()", 7), "False")
+        self.assertEqual(one.run("(progress(6), preempted())"), "(None, False)")
+        self.assertEqual(one.run("(progress(7), preempted())"), "(None, True)")
+        self.assertEqual(one.run("(progress(8), preempted())"), "(None, True)")
+        self.assertFalse(one.is_connecting())
 
     def test_a_worker_waits_until_the_step_is_announced(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice()
-            one.begin("preempted()")
-            caller = one.subscriber()
-            caller.sendall(line_of({"type": "gone", "epoch": 1, "rank": 1, "count": 1,
-                                    "failed": False, "why": "exited with code 0"}))
-            caller.sendall(line_of(preempt_at(5)))
-            self.assertEqual(one.result(), "True")
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice()
+        one.begin("preempted()")
+        caller = one.subscriber()
+        caller.sendall(line_of({"type": "gone", "epoch": 1, "rank": 1, "count": 1,
+                                "failed": False, "why": "exited with code 0"}))
+        caller.sendall(line_of(preempt_at(5)))
+        self.assertEqual(one.result(), "True")
 
     def test_without_steps_the_next_poll_is_preempted(self):
-        for one in self.each():
-            one.first("preempted()")
-            one.give_notice()
-            self.assertEqual(one.preempt("preempted()", None), "True")
+        one = self.worker
+        one.first("preempted()")
+        one.give_notice()
+        self.assertEqual(one.preempt("preempted()", None), "True")
 
     def test_polls_are_steps_if_the_program_reports_none(self):
-        for one in self.each():
-            one.first("preempted()")
-            self.assertEqual(one.page[STEP], 0)
-            self.assertEqual(one.run("(preempted(), preempted())"), "(False, False)")
-            self.assertEqual(one.page[STEP], 2)
-            one.give_notice()
-            self.assertEqual(one.preempt("preempted()", 4), "False")
-            self.assertEqual(one.run("preempted()"), "True")
-            self.assertEqual(one.page[STEP], 4)
+        one = self.worker
+        one.first("preempted()")
+        self.assertEqual(one.page[STEP], 0)
+        self.assertEqual(one.run("(preempted(), preempted())"), "(False, False)")
+        self.assertEqual(one.page[STEP], 2)
+        one.give_notice()
+        self.assertEqual(one.preempt("preempted()", 4), "False")
+        self.assertEqual(one.run("preempted()"), "True")
+        self.assertEqual(one.page[STEP], 4)
 
     def test_a_stop_ends_the_wait_without_a_step(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice()
-            one.begin("preempted()")
-            one.subscriber().sendall(line_of(STOP))
-            self.assertEqual(one.result(), "False")
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice()
+        one.begin("preempted()")
+        one.subscriber().sendall(line_of(STOP))
+        self.assertEqual(one.result(), "False")
 
     def test_a_rank_that_learns_of_no_step_saves_alone(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice(0)
-            one.begin("preempted()")
-            one.subscriber()
-            self.assertEqual(one.result(), "True")
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice(0)
+        one.begin("preempted()")
+        one.subscriber()
+        self.assertEqual(one.result(), "True")
 
     def test_a_rank_whose_launcher_is_gone_saves_alone(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice()
-            one.begin("preempted()")
-            one.listener.accept()[0].close()
-            self.assertEqual(one.result(), "True")
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice()
+        one.begin("preempted()")
+        one.listener.accept()[0].close()
+        self.assertEqual(one.result(), "True")
 
     def test_the_seconds_left(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice(1000)
-            self.assertTrue(0 < float(one.run("deadline()")) < 1000)
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice(1000)
+        self.assertTrue(0 < float(one.run("deadline()")) < 1000)
 
     def test_a_forked_child_takes_no_part(self):
-        for one in self.each():
-            one.first("progress(5)")
-            one.give_notice()
-            self.assertEqual(one.run("in_child(preempted)"), "False")
-            self.assertEqual((one.page[STEP], one.page[POLLS]), (5, 0))
-            self.assertEqual(one.preempt("preempted()", 5), "True")
-            self.assertEqual(one.run("in_child(preempted)"), "False")
+        one = self.worker
+        one.first("progress(5)")
+        one.give_notice()
+        self.assertEqual(one.run("in_child(preempted)"), "False")
+        self.assertEqual((one.page[STEP], one.page[POLLS]), (5, 0))
+        self.assertEqual(one.preempt("preempted()", 5), "True")
+        self.assertEqual(one.run("in_child(preempted)"), "False")
 
     def test_reports_what_is_saved(self):
-        for one in self.each():
-            caller, result = one.first("saved(2**64 - 1)")
-            self.assertEqual((result, frame_from(caller)),
-                             ("True", {"type": "saved", "step": 2 ** 64 - 1}))
+        one = self.worker
+        caller, result = one.first("saved(2**64 - 1)")
+        self.assertEqual((result, frame_from(caller)),
+                         ("True", {"type": "saved", "step": 2 ** 64 - 1}))
 
 
-class InPython(unittest.TestCase):
-    def setUp(self):
-        self.worker = Worker(self, HALVES["python"])
+class InPython(Both, unittest.TestCase):
+    program = PYTHON
 
     def test_only_a_block_that_succeeds_has_saved(self):
         program = ("def save(step, error=None):\n"
@@ -262,7 +260,7 @@ class InPython(unittest.TestCase):
                    "def fails():\n"
                    "    try: save(3, OSError('disk full'))\n"
                    "    except OSError as error: return str(error)\n")
-        one = Worker(self, HALVES["python"] + program)
+        one = Worker(self, PYTHON + program)
         self.assertEqual(one.run("fails()"), "disk full")
         caller, _ = one.first("save(4)")
         self.assertEqual(frame_from(caller), {"type": "saved", "step": 4})
@@ -271,7 +269,7 @@ class InPython(unittest.TestCase):
         program = ("import threading\n"
                    "called = threading.Event()\n"
                    "def note(news): called.news = news; called.set()\n")
-        one = Worker(self, HALVES["python"] + program)
+        one = Worker(self, PYTHON + program)
         one.begin("on_preempt(note)")
         one.accept()
         caller = one.subscriber()
@@ -297,7 +295,9 @@ class InPython(unittest.TestCase):
             worker.saved(1.5)
 
 
-class InC(unittest.TestCase):
+class InC(Both, unittest.TestCase):
+    program = C
+
     def test_the_feed(self):
         program = ("class News(ctypes.Structure):\n"
                    "    _fields_ = [('size', ctypes.c_size_t), ('kind', ctypes.c_int32),\n"
@@ -313,7 +313,7 @@ class InC(unittest.TestCase):
                    "        out.append((news.kind, news.step, news.seconds))\n"
                    "    lib.muster_feed_close(feed)\n"
                    "    return out\n")
-        one = Worker(self, HALVES["c"] + program)
+        one = Worker(self, C + program)
         one.begin("read()")
         one.subscriber().sendall(line_of(preempt_at(7)) + line_of(STOP))
         self.assertEqual(one.result(), str([(1, 0, 0.0), (5, 7, 30.0), (3, 0, 30.0)]))
