@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preemption in muster.worker and in the library's C interface: with a launcher that the test
-plays, which gives notice in the page and announces the step."""
+plays, which gives notice in the page and announces the step, and in jobs."""
+import array
 import contextlib
+import itertools
 import json
 import mmap
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -13,9 +16,10 @@ import time
 import unittest
 import uuid
 
+import muster
 import support
 from muster import worker
-from support import environment
+from support import environment, say
 
 # The worker runs one expression per line. The same expressions work with muster.worker and with the
 # C interface.
@@ -317,6 +321,33 @@ class InC(Both, unittest.TestCase):
         one.begin("read()")
         one.subscriber().sendall(line_of(preempt_at(7)) + line_of(STOP))
         self.assertEqual(one.result(), str([(1, 0, 0.0), (5, 7, 30.0), (3, 0, 30.0)]))
+
+
+@support.worker
+def trains(path, reports):
+    """The ranks meet in each step, as in a training. In step 50, rank 0 creates the file."""
+    comm = muster.Communicator.from_env()
+    for step in itertools.count():
+        comm.all_reduce(array.array("f", [step]))
+        if reports == "True":
+            worker.progress(step)
+        if worker.preempted():
+            with worker.saving(step):
+                say(json.dumps([step, step > 50, worker.deadline() > 0]))
+            sys.exit(worker.REQUEUE)
+        if step == 50 and comm.rank == 0:
+            pathlib.Path(path).touch()
+
+
+class Jobs(support.FolderCase, support.JobCase):
+    def test_all_ranks_save_at_the_same_step(self):
+        for reports in (True, False):
+            with self.subTest(reports=reports):
+                path = os.path.join(self.folder, f"notice-{reports}")
+                done = self.job(3, "trains", path, reports, options=["--preempt-file", path])
+                self.assertEqual(done.returncode, worker.REQUEUE, done.stderr)
+                lines = [json.loads(line) for line in done.stdout.splitlines()]
+                self.assertEqual(lines, [[lines[0][0], True, True]] * 3)
 
 
 if __name__ == "__main__":

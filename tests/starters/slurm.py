@@ -40,6 +40,7 @@ SelectTypeParameters=CR_CPU
 JobCompType=jobcomp/none
 AccountingStorageType=accounting_storage/none
 SlurmdParameters=config_overrides
+SlurmctldParameters=preempt_send_user_signal
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0
 ReturnToService=2
 KillWait=30
