@@ -29,6 +29,7 @@
 #include "rendezvous/node/node_sockets.hpp"
 #include "trust/token_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <optional>
@@ -155,6 +156,15 @@ Result<std::optional<Shared>> share(const AgentSetup& setup) {
   return Shared{std::move(*sockets), std::move(*lease), open_record(setup)};
 }
 
+// The scheduler may send the signal for --preempt-signal to the workers too. They inherit that the
+// agent ignores it. The guard receives it. Workers must be able to receive signals that stop a job.
+void ignore_in_workers(const LaunchConfig& config) {
+  const auto& stops = config.signals_to_handle;
+  if (config.preempt_signal && std::ranges::find(stops, *config.preempt_signal) == stops.end()) {
+    static_cast<void>(std::signal(*config.preempt_signal, SIG_IGN));
+  }
+}
+
 int launch(const AgentSetup& setup, int argc, char** argv) {
   const pid_t guard = ::getpid();
   auto shared = share(setup);
@@ -164,9 +174,13 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
   const LeaseTimer* lease = *shared ? &(*shared)->lease : nullptr;
   std::vector<int> relayed = setup.config.signals_to_handle;
   relayed.push_back(SIGWINCH);
+  if (setup.config.preempt_signal) {
+    relayed.push_back(*setup.config.preempt_signal);
+  }
   const int code = run_guarded(
       [&](UniqueFd link) {
         hide_command_line(argc, argv);
+        ignore_in_workers(setup.config);
         std::optional<SharedWithGuard> means;
         if (*shared) {
           means = SharedWithGuard{std::move((*shared)->sockets), lease, (*shared)->record};

@@ -62,6 +62,13 @@ enum class SignalDelivery {
 // What to do with a worker if one of its child processes crashes, fails or is killed.
 enum class OnChildDeath { ignore, fail };
 
+// What muster does after the ranks of a preempted job have saved.
+enum class OnPreempt {
+  exit,
+  stay,     // until it is killed, for schedulers that requeue only jobs that they have killed
+  requeue,  // asks Slurm to requeue the job
+};
+
 struct LaunchConfig {
   Personality personality = Personality::muster;
   Program program;
@@ -113,6 +120,9 @@ struct LaunchConfig {
   std::optional<Duration> hang_timeout;  // if unset, chosen automatically
   OnHang on_hang = OnHang::report;
   OnChildDeath on_child_death = OnChildDeath::ignore;
+  std::optional<int> preempt_signal;  // announces that the scheduler will stop the job
+  std::string preempt_file;           // announces it by existing; empty if unused
+  OnPreempt on_preempt = OnPreempt::exit;
   SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};
   // Unix time at which the scheduler kills the job. Set only if it extends shutdown_timeout.

@@ -117,6 +117,31 @@ Result<void> resolve_signals(const Resolution& r) {
   return {};
 }
 
+// muster uses these signals itself, or a process cannot catch them.
+bool is_reserved(int signo) {
+  return signo == SIGKILL || signo == SIGSTOP || signo == SIGCHLD || signo == SIGCONT ||
+         signo == SIGTSTP || signo == SIGWINCH;
+}
+
+Result<void> resolve_preemption(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  const std::string& what = r.layers.text(OptionId::on_preempt);
+  config.on_preempt = what == "stay"      ? OnPreempt::stay
+                      : what == "requeue" ? OnPreempt::requeue
+                                          : OnPreempt::exit;
+  config.preempt_file = r.layers.text(OptionId::preempt_file);
+  const std::string& name = r.layers.text(OptionId::preempt_signal);
+  if (name.empty()) {
+    return {};
+  }
+  config.preempt_signal = signal_number(name);
+  if (!config.preempt_signal || is_reserved(*config.preempt_signal)) {
+    return r.layers.refuse(OptionId::preempt_signal,
+                           "must be a signal that muster can catch, for example USR1");
+  }
+  return {};
+}
+
 bool is_slurm_step(const PlatformPlan& plan) {
   return plan.name == "slurm" && plan.starter.empty();
 }
@@ -163,6 +188,9 @@ Result<void> resolve_stopping(const Resolution& r) {
   }
   resolve_child_death(r);
   resolve_delivery(r);
+  if (auto done = resolve_preemption(r); !done) {
+    return done;
+  }
   return resolve_signals(r);
 }
 

@@ -263,6 +263,20 @@ TEST_CASE("resolve: signals by name; unknown ones are ignored aloud, SIGKILL is 
   CHECK(error({"--signals-to-handle=SIGKILL"}).find("cannot be caught") != std::string::npos);
 }
 
+TEST_CASE("resolve: --preempt-signal, --preempt-file and --on-preempt") {
+  CHECK_FALSE(config({}).preempt_signal);
+  CHECK(config({}).preempt_file.empty());
+  CHECK(config({}).on_preempt == OnPreempt::exit);
+  CHECK(config({"--preempt-signal=usr1"}).preempt_signal == SIGUSR1);
+  CHECK(config({"--preempt-signal=SIGTERM"}).preempt_signal == SIGTERM);
+  for (const std::string name : {"KILL", "STOP", "CHLD", "CONT", "NONE", "9"}) {
+    CHECK(error({"--preempt-signal=" + name}).find("that muster can catch") != std::string::npos);
+  }
+  CHECK(config({"--preempt-file=/tmp/stop"}).preempt_file == "/tmp/stop");
+  CHECK(config({"--on-preempt=stay"}).on_preempt == OnPreempt::stay);
+  CHECK(config({"--on-preempt=requeue"}).on_preempt == OnPreempt::requeue);
+}
+
 TEST_CASE("resolve: standard input goes to the only worker, or to the selected one") {
   Launch launch{{}, {}};
   CHECK(launch.config().stdin_rank == 0);
