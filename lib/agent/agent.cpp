@@ -19,6 +19,8 @@
 #include "agent/watch/hang_control.hpp"
 #include "agent/watch/mpi_watch.hpp"
 #include "agent/watch/port_watch.hpp"
+#include "agent/watch/preemption_control.hpp"
+#include "agent/watch/requeue.hpp"
 #include "agent/watch/straggler_watch.hpp"
 #include "agent/web/job_server.hpp"
 #include "agent/workers/program_file.hpp"
@@ -121,6 +123,10 @@ class Agent final : public WorkerSite, public WarmSite {
 
   std::string mend_obstacle() override { return program_file_.change(); }
 
+  void tell_late(const std::vector<int>& local_ranks) override {
+    preemption_.tell_late(local_ranks);
+  }
+
   void finished(const JobResult& result) override;
 
   // WarmSite
@@ -155,6 +161,7 @@ class Agent final : public WorkerSite, public WarmSite {
   void read_link();
   void take_notices(std::size_t bytes);
   void take_signal(const SignalNotice& notice);
+  void end(JobResult result);
 
   const AgentSetup& setup_;
   asio::io_context loop_{1};
@@ -196,6 +203,9 @@ class Agent final : public WorkerSite, public WarmSite {
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   Supervisor supervisor_;
+  PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
+  Requeue requeue_{loop_, setup_.environ, events_};
+  bool stays_ = false;  // --on-preempt=stay: the job has ended
   std::optional<HangControl> hang_control_;
   std::optional<StragglerWatch> straggler_watch_;
   std::optional<ChildDeathWatch> child_death_watch_;
@@ -310,7 +320,10 @@ void Agent::watch_progress() {
       shared_rounds_->use(*hang_control_);
     }
     shared_rounds_->use(*straggler_watch_);
+    shared_rounds_->use_for_preemption(preemption_);
   }
+  events_.add(preemption_);
+  preemption_.start();
 }
 
 void Agent::watch_descendants() {
@@ -457,6 +470,9 @@ void Agent::read_link() {
                           }
                           if (error) {
                             supervisor_.handle(LinkLost{});
+                            if (stays_) {
+                              loop_.stop();
+                            }
                             return;
                           }
                           take_notices(noticed_ + bytes);
@@ -478,9 +494,16 @@ void Agent::take_notices(std::size_t bytes) {
 }
 
 void Agent::take_signal(const SignalNotice& notice) {
+  if (stays_) {
+    loop_.stop();
+    return;
+  }
   const bool reached =
       reached_workers(setup_.config.signal_delivery, notice, process_name(notice.sender_pid));
   events_.tell(event::SignalTaken{notice.signo, notice.sender_pid});
+  if (preemption_.take_signal(notice.signo, notice.sender_pid)) {
+    return;
+  }
   supervisor_.handle(SignalReceived{notice.signo, notice.sender_pid, reached});
 }
 
@@ -498,6 +521,16 @@ void Agent::add_evidence(WorkerFailure& failure) {
 
 void Agent::finished(const JobResult& ended) {
   JobResult result = ended;
+  preemption_.complete(result);
+  const bool requeues = setup_.config.on_preempt == OnPreempt::requeue;
+  if (requeues && is_preempted(result) && preemption_.is_first_node()) {
+    requeue_.run([this, result] { end(result); });
+  } else {
+    end(std::move(result));
+  }
+}
+
+void Agent::end(JobResult result) {
   result.output_lost = runner_ && runner_->has_lost_output();
   exit_code_ = exit_code_of(result);
   channel_.end_round();
@@ -511,6 +544,11 @@ void Agent::finished(const JobResult& ended) {
   job_server_.close();
   if (runner_) {
     runner_->finish_console(kConsoleTimeout);
+  }
+  stays_ = setup_.config.on_preempt == OnPreempt::stay && is_preempted(result);
+  if (stays_) {
+    log_warning("--on-preempt=stay: waiting until the scheduler kills this process");
+    return;
   }
   loop_.stop();
 }

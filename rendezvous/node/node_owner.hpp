@@ -13,8 +13,16 @@
 
 namespace muster {
 
-// The steps of an inquiry that finds the rank that stalls the job.
+// The steps of an inquiry.
 using InquiryStep = std::variant<LookNow, JudgeNow, HearVerdict>;
+
+[[nodiscard]] inline Topic topic_of(const InquiryStep& step) {
+  if (const auto* asked = std::get_if<LookNow>(&step)) {
+    return asked->question.topic;
+  }
+  const auto* all = std::get_if<JudgeNow>(&step);
+  return all != nullptr ? all->topic : std::get<HearVerdict>(step).said.topic;
+}
 
 using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft>;
 

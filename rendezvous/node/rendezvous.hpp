@@ -29,7 +29,7 @@ using AgentEvent = std::variant<WorkersGone,
                                 LeaveAsked,
                                 VouchWanted,
                                 OwnerFound,
-                                StalledHere,
+                                InquireHere,
                                 LookedHere,
                                 JudgedHere,
                                 WaitedHere>;

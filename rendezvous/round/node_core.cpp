@@ -22,14 +22,15 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       link_(settings_, self, seed),
       round_(settings_, self),
       client_vouching_(self.id, settings_.lease),
-      inquiry_(settings_.lease) {}
+      inquiries_{Inquiry{Topic::hang, settings_.lease},
+                 Inquiry{Topic::preemption, settings_.lease}} {}
 
 // Follower and coordinator write to separate lists, so that messages between them can be handled
 // before any effect leaves the node.
 void NodeCore::step(TimePoint now, const NodeEvent& event, NodeEffects& out) {
   NodeEffects from_link;
   NodeEffects from_round;
-  end_inquiry_with_round();
+  end_inquiries_with_round();
   route(now, event, from_link, from_round);
   follow_vouching(now, from_link);
   const std::size_t before = out.size();
@@ -103,7 +104,9 @@ void NodeCore::route(TimePoint now,
           link_.tick(now, from_link);
           round_.tick(now, from_round);
           client_vouching_.tick(now, link_.coordinator_link(), from_link);
-          inquiry_.tick(now, inquiry_members(), from_round);
+          for (Inquiry& inquiry : inquiries_) {
+            inquiry.tick(now, inquiry_members(), from_round);
+          }
         } else if (!take_vouching(now, event, from_link) &&
                    !take_inquiry(now, event, from_link, from_round) &&
                    !take_waits(event, from_link)) {
@@ -204,7 +207,9 @@ void NodeCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffect
   } else {
     note_addresses(link, hello);
     round_.attach(now, link, hello, from_round);
-    inquiry_.attached(hello.node.id, inquiry_members(), from_round);
+    for (Inquiry& inquiry : inquiries_) {
+      inquiry.attached(hello.node.id, inquiry_members(), from_round);
+    }
   }
 }
 
@@ -358,8 +363,10 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
 
 std::optional<TimePoint> NodeCore::next_deadline() const {
   std::optional<TimePoint> next = link_.next_deadline();
-  for (const auto& other :
-       {round_.next_deadline(), client_vouching_.next_deadline(), inquiry_.next_deadline()}) {
+  for (const auto& other : {round_.next_deadline(),
+                            client_vouching_.next_deadline(),
+                            inquiries_[0].next_deadline(),
+                            inquiries_[1].next_deadline()}) {
     next = next && other ? std::min(*next, *other) : next ? next : other;
   }
   return next;

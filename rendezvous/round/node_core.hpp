@@ -18,6 +18,9 @@
 #include "rendezvous/round/questions/client_vouching.hpp"
 #include "rendezvous/round/questions/inquiry.hpp"
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -96,7 +99,12 @@ class NodeCore {
   void make_address_book();
   [[nodiscard]] InquiryMembers inquiry_members() const;
   [[nodiscard]] bool hear_inquiry(const RoundMessage& message, NodeEffects& from_link);
-  [[nodiscard]] std::uint64_t inquiry_heard() const;
+  [[nodiscard]] std::uint64_t inquiry_heard(Topic topic) const;
+
+  [[nodiscard]] Inquiry& inquiry(Topic topic) {
+    return inquiries_[static_cast<std::size_t>(topic)];
+  }
+
   [[nodiscard]] bool take_inquiry(TimePoint now,
                                   const NodeEvent& event,
                                   NodeEffects& from_link,
@@ -105,7 +113,7 @@ class NodeCore {
                                   LinkId link,
                                   const RoundMessage& message,
                                   NodeEffects& from_round);
-  void end_inquiry_with_round();
+  void end_inquiries_with_round();
   [[nodiscard]] bool take_waits(const NodeEvent& event, NodeEffects& from_link) const;
   [[nodiscard]] bool pass_waits(LinkId link,
                                 const RoundMessage& message,
@@ -124,9 +132,9 @@ class NodeCore {
   ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;
-  Inquiry inquiry_;
-  // The coordinator, and the number of its last inquiry whose verdict we received.
-  std::pair<NodeId, std::uint64_t> inquiry_heard_{};
+  std::array<Inquiry, 2> inquiries_;  // by topic
+  // By topic: the coordinator, and the number of its last inquiry whose verdict we received.
+  std::map<Topic, std::pair<NodeId, std::uint64_t>> inquiry_heard_;
   std::map<LinkId, Hello> parked_;  // nodes that want to join while we do not know the leader
 };
 

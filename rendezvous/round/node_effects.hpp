@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Actions that one node's rendezvous requests. They must be executed in order, by the shell
-// (rendezvous/node) or the simulator. Values.
+// Actions of one node's rendezvous, for the shell (rendezvous/node) or the simulator. Values.
 #pragma once
 
 #include "base/error.hpp"
@@ -18,8 +17,7 @@
 
 namespace muster {
 
-// A connection: odd if the core opened it, even (from 2) if the shell accepted it. Never reused.
-// Link 0 is this node itself.
+// Odd if the core opened the link, even if the shell accepted it, 0 for this node. Never reused.
 using LinkId = std::uint64_t;
 
 // -- to the network ----------------------------------------------------------------------------
@@ -135,6 +133,8 @@ struct JudgeNow {
   RoundId round;
   std::uint64_t inquiry = 0;
   std::vector<NodeAnswer> nodes;
+  Topic topic = Topic::hang;
+  std::string request{};
 };
 
 // The result of an inquiry. Each node receives it once.

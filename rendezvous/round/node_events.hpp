@@ -142,9 +142,11 @@ struct OwnerFound {
   VouchAnswer answer = VouchAnswer::no_socket;
 };
 
-// Our workers have made no progress for too long. HearVerdict usually follows. If it does not, the
-// agent repeats the request.
-struct StalledHere {};
+// Starts an inquiry. HearVerdict usually follows. If it does not, the agent repeats the request.
+struct InquireHere {
+  Topic topic = Topic::hang;
+  std::string request{};
+};
 
 // Reply to LookNow.
 struct LookedHere {
@@ -189,7 +191,7 @@ using NodeEvent = std::variant<LinkOpened,
                                LeaveAsked,
                                VouchWanted,
                                OwnerFound,
-                               StalledHere,
+                               InquireHere,
                                LookedHere,
                                JudgedHere,
                                WaitedHere,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inquiries into stalls (inquiry.hpp) in NodeCore: sends queries, forwards them and answers them.
+// Inquiries (inquiry.hpp) in NodeCore: sends queries, forwards them and answers them.
 #include "rendezvous/round/node_core.hpp"
 #include "rendezvous/round/send_to.hpp"
 
@@ -48,19 +48,22 @@ bool NodeCore::hear_inquiry(const RoundMessage& message, NodeEffects& from_link)
   if (said == nullptr) {
     return false;
   }
-  const std::uint64_t before = inquiry_heard();
+  const std::uint64_t before = inquiry_heard(said->topic);
   // Start may have arrived too late for this node to run the round's workers.
   const bool is_ours = said->round == link_.started() && link_.has_workers();
   if (is_ours && said->inquiry > before) {
-    inquiry_heard_ = {link_.coordinator().id, said->inquiry};
+    inquiry_heard_[said->topic] = {link_.coordinator().id, said->inquiry};
     from_link.emplace_back(HearVerdict{*said});
   }
   return true;
 }
 
 // Each coordinator numbers its inquiries separately.
-std::uint64_t NodeCore::inquiry_heard() const {
-  return inquiry_heard_.first == link_.coordinator().id ? inquiry_heard_.second : 0;
+std::uint64_t NodeCore::inquiry_heard(Topic topic) const {
+  const auto heard = inquiry_heard_.find(topic);
+  const bool is_known =
+      heard != inquiry_heard_.end() && heard->second.first == link_.coordinator().id;
+  return is_known ? heard->second.second : 0;
 }
 
 // True if the event belongs to an inquiry. The agent repeats requests that were lost.
@@ -69,9 +72,11 @@ bool NodeCore::take_inquiry(TimePoint now,
                             NodeEffects& from_link,
                             NodeEffects& from_round) {
   const auto coordinator = link_.coordinator_link();
-  if (std::holds_alternative<StalledHere>(event)) {
+  if (const auto* asked = std::get_if<InquireHere>(&event)) {
     if (coordinator) {
-      send_to(*coordinator, Stalled{link_.started(), inquiry_heard()}, from_link);
+      send_to(*coordinator,
+              Inquire{link_.started(), inquiry_heard(asked->topic), asked->topic, asked->request},
+              from_link);
     }
     return true;
   }
@@ -82,7 +87,7 @@ bool NodeCore::take_inquiry(TimePoint now,
     return true;
   }
   if (const auto* judged = std::get_if<JudgedHere>(&event)) {
-    inquiry_.judged(now, judged->message, inquiry_members(), from_round);
+    inquiry(judged->message.topic).judged(now, judged->message, inquiry_members(), from_round);
     return true;
   }
   return false;
@@ -95,27 +100,32 @@ bool NodeCore::pass_inquiry(TimePoint now,
                             LinkId link,
                             const RoundMessage& message,
                             NodeEffects& from_round) {
-  const auto* stalled = std::get_if<Stalled>(&message);
+  const auto* asked = std::get_if<Inquire>(&message);
   const auto* looked = std::get_if<Looked>(&message);
-  if (stalled == nullptr && looked == nullptr) {
+  if (asked == nullptr && looked == nullptr) {
     return false;
   }
   const auto from = round_.member_at(link);
-  if (!from || (stalled != nullptr ? stalled->round : looked->round) != round_.started()) {
+  if (!from || (asked != nullptr ? asked->round : looked->round) != round_.started()) {
     return true;
   }
-  if (stalled != nullptr) {
-    inquiry_.stalled(now, link, *stalled, inquiry_members(), from_round);
-  } else {
-    inquiry_.take(*from, *looked, from_round);
+  if (asked == nullptr) {
+    inquiry(looked->topic).take(*from, *looked, from_round);
+    return true;
   }
+  if (asked->topic == Topic::preemption) {
+    round_.end_restarts();
+  }
+  inquiry(asked->topic).asked(now, link, *asked, inquiry_members(), from_round);
   return true;
 }
 
-void NodeCore::end_inquiry_with_round() {
+void NodeCore::end_inquiries_with_round() {
   const bool runs = round_.leads() && round_.phase() == Phase::running;
-  if (inquiry_.round() && (!runs || inquiry_.round() != round_.base())) {
-    inquiry_.drop();
+  for (Inquiry& inquiry : inquiries_) {
+    if (inquiry.round() && (!runs || inquiry.round() != round_.base())) {
+      inquiry.drop();
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "rendezvous/wire/node_messages.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace muster {
 
@@ -18,6 +19,10 @@ inline constexpr Duration kQuickFailureTime = std::chrono::seconds(5);
 
 // The default of --quick-failures: the job ends after this number of quick failures in a row.
 inline constexpr int kQuickFailures = 3;
+
+// Why a job does not restart after a notice of preemption.
+inline constexpr std::string_view kPreemptedVerdict =
+    "not restarted: the scheduler is stopping the job";
 
 struct RestartLimits {
   int max_restarts = 0;

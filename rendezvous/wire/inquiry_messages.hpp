@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages for finding the rank that stalls the job. A node whose workers make no progress starts
-// an inquiry. The coordinator requests findings from all nodes of the round and sends them the
-// verdict. Values; encoded by wire/round_encoder, explained in round/questions/inquiry.hpp and
-// PROTOCOL.md. Thread-safe.
+// Messages for inquiries: a node asks a question about all nodes of the round. The coordinator
+// requests findings from each node and sends the verdict to all of them. The topics are a hang
+// (which rank stalls the job) and a preemption (at which step all ranks save). Values; encoded by
+// wire/round_encoder, explained in round/questions/inquiry.hpp and PROTOCOL.md. Thread-safe.
 #pragma once
 
 #include "base/time.hpp"
@@ -13,12 +13,18 @@
 
 namespace muster {
 
-// The sender's workers have made no progress for too long. `heard` is the last inquiry by this
-// coordinator whose verdict the sender has received.
-struct Stalled {
+enum class Topic : std::uint8_t { hang, preemption };
+
+// Starts an inquiry, because the sender's workers have made no progress for too long, or because
+// the scheduler will stop the job. `heard` is the last inquiry about this topic by this coordinator
+// whose verdict the sender has received. The request is opaque to the rendezvous, like findings and
+// verdicts.
+struct Inquire {
   RoundId round;
   std::uint64_t heard = 0;
-  bool operator==(const Stalled&) const = default;
+  Topic topic = Topic::hang;
+  std::string request{};
+  bool operator==(const Inquire&) const = default;
 };
 
 // Tells a node to inspect its workers and to send Looked within this time and size.
@@ -27,15 +33,17 @@ struct Look {
   std::uint64_t inquiry = 0;
   Duration within{};
   std::uint32_t bytes_max = 0;
+  Topic topic = Topic::hang;
+  std::string request{};  // of the Inquire
   bool operator==(const Look&) const = default;
 };
 
-// The findings of one node. Like the verdict, they are opaque to the rendezvous. Empty if the
-// sender does not detect hangs.
+// The findings of one node. Empty if the sender does not detect hangs.
 struct Looked {
   RoundId round;
   std::uint64_t inquiry = 0;
   std::string findings;
+  Topic topic = Topic::hang;
   bool operator==(const Looked&) const = default;
 };
 
@@ -44,6 +52,7 @@ struct Judged {
   RoundId round;
   std::uint64_t inquiry = 0;
   std::string verdict;
+  Topic topic = Topic::hang;
   bool operator==(const Judged&) const = default;
 };
 

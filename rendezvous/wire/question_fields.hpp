@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of messages about store clients, stalls and slow ranks. Included by round_fields.hpp,
-// which explains the method. Pure.
+// The layout of messages about store clients, inquiries and slow ranks. Included by
+// round_fields.hpp, which explains the method. Pure.
 #pragma once
 
 #include "rendezvous/wire/round_values.hpp"
@@ -25,9 +25,11 @@ void fields(A& a, Of<A, Vouched>& m) {
 }
 
 template <class A>
-void fields(A& a, Of<A, Stalled>& m) {
+void fields(A& a, Of<A, Inquire>& m) {
   fields(a, m.round);
   a.number(m.heard);
+  a.choice(m.topic, Topic::preemption);
+  a.blob(m.request, kMaxInquiryBytes);
 }
 
 template <class A>
@@ -36,6 +38,8 @@ void fields(A& a, Of<A, Look>& m) {
   a.number(m.inquiry);
   a.duration(m.within);
   a.number(m.bytes_max);
+  a.choice(m.topic, Topic::preemption);
+  a.blob(m.request, kMaxInquiryBytes);
 }
 
 template <class A>
@@ -43,6 +47,7 @@ void fields(A& a, Of<A, Looked>& m) {
   fields(a, m.round);
   a.number(m.inquiry);
   a.blob(m.findings, kMaxFindingsBytes);
+  a.choice(m.topic, Topic::preemption);
 }
 
 template <class A>
@@ -50,6 +55,7 @@ void fields(A& a, Of<A, Judged>& m) {
   fields(a, m.round);
   a.number(m.inquiry);
   a.blob(m.verdict, kMaxVerdictBytes);
+  a.choice(m.topic, Topic::preemption);
 }
 
 template <class A>

@@ -72,7 +72,7 @@ inline constexpr FrameKind kKindOf<Vouched>{24, "Vouched"};
 template <>
 inline constexpr FrameKind kKindOf<Carry>{25, "Carry", kMaxTextsBody};
 template <>
-inline constexpr FrameKind kKindOf<Stalled>{26, "Stalled"};
+inline constexpr FrameKind kKindOf<Inquire>{26, "Inquire"};
 template <>
 inline constexpr FrameKind kKindOf<Look>{27, "Look"};
 template <>

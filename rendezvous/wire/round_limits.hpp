@@ -18,7 +18,7 @@ inline constexpr std::uint8_t kRoundDialect = 0xA7;
 
 // Both directions start with this magic and the version. This format never changes.
 inline constexpr std::string_view kRoundMagic = "\xA7MUSTER";
-inline constexpr std::uint16_t kRoundVersion = 10;
+inline constexpr std::uint16_t kRoundVersion = 11;
 inline constexpr std::size_t kPreambleBytes = kRoundMagic.size() + sizeof(kRoundVersion);
 
 // After the preamble, the connecting side sends its proofs and the job ID in plaintext, and the
@@ -47,6 +47,9 @@ inline constexpr std::size_t kMaxBlobBytes = 65536;
 // Limits on the size of one node's findings about its ranks, and of a verdict on all ranks.
 inline constexpr std::size_t kMaxFindingsBytes = 786432;
 inline constexpr std::size_t kMaxVerdictBytes = 65536;
+
+// Limit on the size of the request that starts an inquiry.
+inline constexpr std::size_t kMaxInquiryBytes = 1024;
 
 // Limit on the number of wait sums in one message. This number fits into a frame even with the
 // longest names.

@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: muster-sim [--seeds COUNT] [--first SEED] [--seed SEED] [--trace] [--all-marks]\n"
-    "                  [--nodes N [--level A|B] [--hangs] [--waits] [--mends] [--reboots]\n"
+    "                  [--nodes N [--level A|B] [--hangs] [--waits] [--mends] [--preempts] "
+    "[--reboots]\n"
     "                  [--keep-going] [--scale | --mutate RULE]]\n";
 
 struct Options {
@@ -86,6 +87,8 @@ std::optional<Options> parse(int argc, char** argv) {
       options.command.hangs = true;
     } else if (word == "--waits") {
       options.command.waits = true;
+    } else if (word == "--preempts") {
+      options.command.preempts = true;
     } else if (word == "--mends") {
       options.command.mends = true;
     } else if (word == "--reboots") {

@@ -126,6 +126,15 @@ bool SimRunner::runs(int local_rank) const {
   });
 }
 
+void SimRunner::exit_worker(int local_rank, ExitStatus status) {
+  for (const auto& [pid, process] : processes_) {
+    if (process.local_rank == local_rank && !process.dead) {
+      die(pid, status);
+      return;
+    }
+  }
+}
+
 void SimRunner::await_nothing_left() {
   awaiting_ = true;
   scheduler_.after(soon(), [this] { look_whether_empty(); });

@@ -54,6 +54,8 @@ class SimRunner final : public ProcessRunner {
   void finish_output(Duration timeout) override;
 
   [[nodiscard]] bool runs(int local_rank) const;
+  // The worker exits on its own, if it runs.
+  void exit_worker(int local_rank, ExitStatus status);
 
   // For the checkers.
   [[nodiscard]] std::size_t alive() const;

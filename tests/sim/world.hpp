@@ -37,6 +37,7 @@ struct SwarmOptions {
   int signals = 0;                    // number of signals sent to the launcher
   int signal_after_exit_percent = 0;  // a signal within moments of a worker's exit
   int regroups = 0;
+  bool preempted = false;  // a scheduler announces that it will stop the job
   bool guard_dies = false;
   bool quick = false;             // failures occur at startup
   bool shared = false;            // one node of many: other nodes decide on rounds,
@@ -96,6 +97,8 @@ class World final : public WorkerSite,
 
   std::string mend_obstacle() override { return {}; }
 
+  void tell_late(const std::vector<int>& local_ranks) override;
+
   void restarting(const event::RestartDecided& restart) override;
 
   // RoundSource: the other nodes, if rounds are shared
@@ -135,6 +138,8 @@ class World final : public WorkerSite,
   WorkerScript script_for(const ProcessSpec& spec);
   void plan_faults();
   void plan_shared_faults();
+  void plan_preemption();
+  void preempt();
   void run_shared_round();
   void tell_loss();
   [[nodiscard]] bool is_stopped(int local_rank) const;
@@ -164,6 +169,8 @@ class World final : public WorkerSite,
   RunReport report_;
   int attempts_ = 0;
   int attempts_closed_ = 0;
+  TimePoint notice_at_{};      // of a preemption
+  int starts_at_notice_ = 0;   // of a preemption
   std::uint64_t epoch_ = 0;    // grows with each round and mend
   std::uint64_t step_ = 0;     // of the workers
   int failures_reported_ = 0;  // shared: first failures of an attempt, and mends

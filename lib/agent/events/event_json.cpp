@@ -151,6 +151,17 @@ Named named(const event::Mended& what) {
   return {"mended", {{"ranks", what.ranks}, {"seconds", what.seconds}}};
 }
 
+Named named(const event::PreemptionBegun& what) {
+  return {"preempt",
+          {{"why", what.why},
+           {"seconds", what.seconds},
+           {"step", what.step ? Json(*what.step) : Json()}}};
+}
+
+Named named(const event::StepSaved& what) {
+  return {"saved", {{"rank", what.rank}, {"local_rank", what.local_rank}, {"step", what.step}}};
+}
+
 Named named(const event::RegroupAsked& what) {
   return {"regroup",
           {{"reason", what.reason}, {"gone_first", what.gone.first}, {"gone", what.gone.count}}};

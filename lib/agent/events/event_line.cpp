@@ -67,6 +67,14 @@ EventLine regroup_line(const event::RegroupAsked& asked) {
           asked.reason + "; stopping the workers for a new round"};
 }
 
+EventLine preemption_line(const event::PreemptionBegun& begun) {
+  return {LogLevel::warning,
+          fmt::format("preempted ({}): the ranks have {:.0f} s to save{} and exit",
+                      begun.why,
+                      begun.seconds,
+                      begun.step ? fmt::format(" at step {}", *begun.step) : "")};
+}
+
 EventLine end_line(const event::WorkerEnded& ended) {
   return {LogLevel::info,
           fmt::format("local rank {} (pid {}) {}{}",
@@ -122,6 +130,11 @@ std::optional<EventLine> line_of(const JobEvent& event) {
           return EventLine{
               LogLevel::info,
               fmt::format("all ranks work again {:.2f} s after the failure", what.seconds)};
+        } else if constexpr (std::is_same_v<What, event::PreemptionBegun>) {
+          return preemption_line(what);
+        } else if constexpr (std::is_same_v<What, event::StepSaved>) {
+          return EventLine{LogLevel::info,
+                           fmt::format("rank {} has saved step {}", what.rank, what.step)};
         } else if constexpr (std::is_same_v<What, event::RegroupAsked>) {
           return regroup_line(what);
         } else if constexpr (std::is_same_v<What, event::NodeFenced>) {

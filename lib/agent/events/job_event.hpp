@@ -15,6 +15,7 @@
 #include "worker/channel/frames.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -119,6 +120,21 @@ struct Mended {
   double seconds = 0;      // since the failure was detected, or since this node was told of it
 };
 
+// A scheduler has announced that it will stop the job, and the ranks agree on the step at which
+// they save.
+struct PreemptionBegun {
+  std::string why;                    // the source of the notice
+  double seconds = 0;                 // until the deadline
+  std::optional<std::uint64_t> step;  // none if no rank reports steps
+};
+
+// A worker reported over its channel that it has saved its state as of this step.
+struct StepSaved {
+  int rank = 0;
+  int local_rank = 0;
+  std::uint64_t step = 0;
+};
+
 // The round stops and a new one forms.
 struct RegroupAsked {
   std::string reason;
@@ -196,6 +212,8 @@ using What = std::variant<JobStarted,
                           WorkerFailure,
                           RestartDecided,
                           Mended,
+                          PreemptionBegun,
+                          StepSaved,
                           RegroupAsked,
                           NodeFenced,
                           SignalTaken,

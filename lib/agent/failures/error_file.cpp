@@ -272,8 +272,18 @@ void add_outcome(Json& json, const JobResult& result) {
   json["attempts"] = result.attempt + 1;
   json["max_restarts"] = result.max_restarts;
   json["verdict"] = result.close ? result.close->reason : result.verdict;
-  if (result.outcome == Outcome::interrupted) {
+  if (result.outcome == Outcome::interrupted && result.interrupting_signal != 0) {
     json["interruption"] = describe_interruption(result);
+  }
+  if (result.preemption) {
+    Json saved = Json::object();
+    for (const auto& [rank, step] : result.preemption->saved) {
+      saved[std::to_string(rank)] = step;
+    }
+    json["preemption"] = {
+        {"why", result.preemption->why},
+        {"step", result.preemption->step ? Json(*result.preemption->step) : Json()},
+        {"saved", std::move(saved)}};
   }
   if (result.error) {
     json["error"] = result.error->message;

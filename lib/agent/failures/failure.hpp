@@ -33,6 +33,7 @@ struct WorkerFailure : WorkerExit {
   bool after_stop = false;           // detected after we had asked the workers to stop
   bool hung = false;                 // --on-hang killed it because the job made no progress
   bool ends_job = false;             // --on-hang=stop: killed with no restart
+  bool preempted = false;            // detected after a notice of preemption: no restart
   double wall_seconds = 0;           // Unix time at which the failure was detected
   Duration run_time{};               // from the start of the attempt's last worker to the failure
   // Evidence, which is read once, when the worker's death is detected.

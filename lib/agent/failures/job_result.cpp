@@ -47,7 +47,15 @@ int exit_code_of(const Error& error) {
   return kInternal;
 }
 
+bool is_preempted(const JobResult& result) {
+  const bool left = result.outcome == Outcome::interrupted && result.interrupting_signal == 0;
+  return result.preemption && (result.outcome == Outcome::succeeded || left);
+}
+
 int exit_code_of(const JobResult& result) {
+  if (is_preempted(result)) {
+    return kPreemptedCode;
+  }
   switch (result.outcome) {
     case Outcome::succeeded:
       return result.output_lost ? kOutputLostCode : 0;

@@ -7,6 +7,8 @@
 #include "process/values/process_runner.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,15 @@ enum class Outcome {
   interrupted,  // a signal requested a stop
   not_started,  // no round could be formed, or this node may not join; see `error`
   orphaned,     // our guard died, so all processes were killed
+};
+
+// A scheduler announced that it will stop the job. The ranks save their state and exit.
+struct Preemption {
+  std::string why;                     // the source of the notice, such as "SIGTERM from pid 123"
+  std::optional<std::uint64_t> step;   // the step at which all ranks save; none without steps
+  std::map<int, std::uint64_t> saved;  // the last step that each rank on this node saved, by rank
+  int workers_elsewhere = 0;           // ranks on other nodes
+  bool operator==(const Preemption&) const = default;
 };
 
 struct JobResult {
@@ -35,7 +46,8 @@ struct JobResult {
   std::string verdict;              // why there was no further restart; may be empty
   std::vector<int> overdue;         // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // processes that could not be killed
-  bool output_lost = false;         // the console rejected worker output that no log file contains
+  std::optional<Preemption> preemption;
+  bool output_lost = false;  // the console rejected worker output that no log file contains
 
   bool operator==(const JobResult&) const = default;
 };
@@ -43,7 +55,13 @@ struct JobResult {
 // --on-hang=stop ended the job. timeout(1) uses the same code.
 inline constexpr int kHungCode = 124;
 
+// A preempted job should run again. BSD's sysexits.h calls this code EX_TEMPFAIL.
+inline constexpr int kPreemptedCode = 75;
+
 [[nodiscard]] int exit_code_of(const JobResult& result);
+
+// True if the job ended because of a preemption: no worker failed and no further signal stopped it.
+[[nodiscard]] bool is_preempted(const JobResult& result);
 
 // The worker's exit code as a shell reports it.
 [[nodiscard]] int exit_code_of(const WorkerFailure& failure);

@@ -11,6 +11,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -272,6 +275,25 @@ std::string describe_interruption(const JobResult& result) {
   return line;
 }
 
+std::string describe_preemption(const JobResult& result) {
+  const Preemption& notice = result.preemption.value();
+  std::map<std::uint64_t, std::vector<int>> ranks;  // by the step that they saved
+  for (const auto& [rank, step] : notice.saved) {
+    ranks[step].push_back(rank);
+  }
+  const bool all = std::cmp_equal(notice.saved.size(), result.nproc) && ranks.size() == 1;
+  const std::string here = notice.workers_elsewhere > 0 ? " on this node" : "";
+  Lines parts;
+  for (const auto& [step, savers] : ranks) {
+    parts.push_back(
+        fmt::format("{} saved step {}", all ? "all ranks" + here : name_ranks(savers), step));
+  }
+  return fmt::format(
+      "preempted ({}): {}",
+      notice.why,
+      parts.empty() ? "no rank" + here + " reported a saved step" : join(parts, ", "));
+}
+
 std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& site) {
   if (result.close) {
     return result.close->succeeded ? std::nullopt
@@ -284,6 +306,9 @@ std::optional<FailureStory> story_of(const JobResult& result, const ReportSite& 
 std::string render_report(const JobResult& result, const ReportSite& site) {
   Lines lines;
   std::optional<FailureStory> story;
+  if (is_preempted(result)) {
+    lines.push_back("muster: " + printable(describe_preemption(result), kErrorBytesMax));
+  }
   switch (result.outcome) {
     case Outcome::succeeded:
       break;
@@ -294,7 +319,9 @@ std::string render_report(const JobResult& result, const ReportSite& site) {
       }
       break;
     case Outcome::interrupted:
-      lines.push_back("muster: " + describe_interruption(result));
+      if (result.interrupting_signal != 0) {
+        lines.push_back("muster: " + describe_interruption(result));
+      }
       break;
     case Outcome::not_started:
       lines.push_back("muster: " + (result.error ? printable(result.error->message, kErrorBytesMax)

@@ -57,6 +57,10 @@ struct FailureStory {
 // All failures except the root cause and those of workers that we stopped.
 [[nodiscard]] std::vector<const WorkerFailure*> other_failures(const JobResult& result);
 
+// For a job that was preempted: the source of the notice, and the steps that ranks on this node
+// have saved: "preempted (SIGTERM from pid 12): all ranks saved step 120".
+[[nodiscard]] std::string describe_preemption(const JobResult& result);
+
 // For a job that was interrupted: the name of the signal, and its sender.
 [[nodiscard]] std::string describe_interruption(const JobResult& result);
 

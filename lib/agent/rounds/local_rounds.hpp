@@ -124,7 +124,9 @@ class LocalRounds final : public RoundSource {
  private:
   // Why the job restarts; if it does not, ends it.
   [[nodiscard]] std::optional<std::string> decide(const WorkerFailure& failure) {
-    const RestartDecision decision = policy_.decide(failed_message(failure));
+    const RestartDecision decision = failure.preempted
+                                         ? RestartDecision{false, std::string(kPreemptedVerdict)}
+                                         : policy_.decide(failed_message(failure));
     MUSTER_CHECK(policy_.restarts() <= limits_.max_restarts);
     if (decision.restart) {
       return decision.reason;

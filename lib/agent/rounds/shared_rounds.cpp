@@ -364,16 +364,19 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
   vouching_.known(known);
 }
 
-// -- hangs and slow ranks ----------------------------------------------------------------------
+// -- inquiries and slow ranks
+// ----------------------------------------------------------------------
 
 // Without --hang-timeout, this node replies that it found nothing.
 void SharedRounds::inquire(const InquiryStep& step) {
-  if (hangs_ != nullptr) {
-    hangs_->inquire(step);
+  const Topic topic = topic_of(step);
+  InquiryListener* const listener = topic == Topic::hang ? hangs_ : preemptions_;
+  if (listener != nullptr) {
+    listener->inquire(step);
   } else if (const auto* asked = std::get_if<LookNow>(&step)) {
-    node_->tell(LookedHere{{asked->question.round, asked->question.inquiry, {}}});
+    node_->tell(LookedHere{{asked->question.round, asked->question.inquiry, {}, topic}});
   } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
-    node_->tell(JudgedHere{{all->round, all->inquiry, {}}});
+    node_->tell(JudgedHere{{all->round, all->inquiry, {}, topic}});
   }
 }
 

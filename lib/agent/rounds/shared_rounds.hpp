@@ -8,7 +8,7 @@
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
 #include "agent/failures/error_file.hpp"
-#include "agent/rounds/hang_listener.hpp"
+#include "agent/rounds/inquiry_listener.hpp"
 #include "agent/rounds/wait_listener.hpp"
 #include "agent/sinks/roll_call_lines.hpp"
 #include "agent/store/reserved_ports.hpp"
@@ -59,13 +59,17 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // --hang-timeout: sets the object that inspects workers, judges hangs and receives verdicts. It
   // must outlive the rounds.
-  void use(HangListener& listener) { hangs_ = &listener; }
+  void use(InquiryListener& listener) { hangs_ = &listener; }
+
+  // Sets the object that takes part in the decision at which step a preempted job saves. It must
+  // outlive the rounds.
+  void use_for_preemption(InquiryListener& listener) { preemptions_ = &listener; }
 
   // Sets the object that receives the wait times of the ranks on all nodes if this node is the
   // leader.
   void use(WaitListener& listener) { waits_ = &listener; }
 
-  // Sends StalledHere, LookedHere, JudgedHere or WaitedHere.
+  // Sends InquireHere, LookedHere, JudgedHere or WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
 
   // For musterctl forget: declares a lost member dead. Returns an empty string on success, or else
@@ -137,7 +141,8 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   const RollCallLines& roll_call_;
   Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
-  HangListener* hangs_ = nullptr;
+  InquiryListener* hangs_ = nullptr;
+  InquiryListener* preemptions_ = nullptr;
   WaitListener* waits_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
   VouchedAdmission vouching_;  // must outlive the store

@@ -25,7 +25,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   // lease. This call then delivers Fenced before the exit is judged.
   rounds_.check_lease();
   WorkerExited exited{exit.local_rank, std::nullopt};
-  if (!exit.status.success()) {
+  if (!core_.is_success(exit.status)) {
     exited.failure = failure_of(exit);
   }
   handle(exited);
@@ -50,7 +50,7 @@ const WorkerFailure& Supervisor::failure_of(const WorkerExit& exit) {
 
 // A worker that lost its connection is a victim, not the cause, so it can wait until it is reaped.
 void Supervisor::on_worker_dying(const WorkerExit& exit) {
-  if (!failure_of(exit).lost_connection) {
+  if (!core_.is_success(exit.status) && !failure_of(exit).lost_connection) {
     on_worker_killed(exit);
   }
 }
@@ -178,10 +178,10 @@ void Supervisor::perform(const SupervisorEffect& effect) {
           handle(site_.runner().look_at_leftovers());
         } else if constexpr (std::is_same_v<Effect, TellKilledEarly>) {
           tell_killed_early(asked);
+        } else if constexpr (std::is_same_v<Effect, TellLate>) {
+          site_.tell_late(asked.local_ranks);
         } else if constexpr (std::is_same_v<Effect, NameSurvivors>) {
-          // These processes are already listed as survivors, so do not list them as killed, too.
-          core_.add_survivors(site_.runner().survivors());
-          names_killed_ = false;
+          name_survivors();
         } else if constexpr (std::is_same_v<Effect, CloseAttempt>) {
           close_attempt(asked.timeout);
         } else {
@@ -200,6 +200,12 @@ void Supervisor::ask_mend(AskMend ask) {
   }
   ask.step = site_.last_step();
   rounds_.ask_mend(ask);
+}
+
+// These processes are then not listed as killed, too.
+void Supervisor::name_survivors() {
+  core_.add_survivors(site_.runner().survivors());
+  names_killed_ = false;
 }
 
 void Supervisor::kill_tree(const KillTree& asked) {

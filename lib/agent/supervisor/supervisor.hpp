@@ -34,6 +34,8 @@ class WorkerSite {
   virtual void add_evidence(WorkerFailure& failure) = 0;
   // The highest step that a worker has reported in this round; none if no worker reports steps.
   [[nodiscard]] virtual std::optional<std::uint64_t> last_step() = 0;
+  // Reports workers that did not exit before the deadline of a preemption. They are being killed.
+  virtual void tell_late(const std::vector<int>& local_ranks) = 0;
   // Why no worker can be replaced on its own now; empty if there is no reason.
   [[nodiscard]] virtual std::string mend_obstacle() = 0;
   // The attempt is over: flushes its output.
@@ -78,6 +80,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void ask_mend(AskMend ask);
   void kill_tree(const KillTree& asked);
   void tell_drain(const TellDrain& drain);
+  void name_survivors();
   void signal_groups(const SignalGroups& asked);
   void kill(bool names);
   void tell_killed();

@@ -14,57 +14,57 @@ namespace muster {
 // their own, but at most half of the grace period. The runner knows which workers these are: it
 // notices exits before they are reported here.
 void SupervisorCore::defer_skipped(Turn& turn) {
-  skipped_at_ = std::min(turn.now + kSelfExitTimeInHurry, *stop_until_ - settings_.grace / 2);
+  leftovers_.skipped_at =
+      std::min(turn.now + kSelfExitTimeInHurry, *stop_until_ - settings_.grace / 2);
 }
 
 void SupervisorCore::signal_skipped(Turn& turn) {
-  if (!skipped_at_ || turn.now < *skipped_at_) {
+  if (!leftovers_.skipped_at || turn.now < *leftovers_.skipped_at) {
     return;
   }
   defer_skipped(turn);
-  if (dying_.empty() || turn.now >= *skipped_at_) {  // a dying worker still holds its pipes open
+  if (dying_.empty() ||
+      turn.now >= *leftovers_.skipped_at) {  // a dying worker still holds its pipes open
     MUSTER_MARK("children of workers that had exited have had a moment to finish");
-    skipped_at_.reset();
+    leftovers_.skipped_at.reset();
     turn.out.emplace_back(SignalGroups{result_.stop_signal, GroupsOf::skipped_workers});
   }
-}
-
-void SupervisorCore::clear_leftovers(Turn& turn) {
-  clear(turn);
 }
 
 // If no process was left running, NothingLeft follows immediately.
 void SupervisorCore::clear(Turn& turn) {
   state_ = SupervisorState::clearing;
-  phase_ = ClearPhase::settling;
-  finish_until_ = turn.now + settings_.grace;
-  look_at_.reset();
-  skipped_at_.reset();
+  leftovers_.phase = ClearPhase::settling;
+  times_.finish_until = grace_until(turn.now);
+  leftovers_.look_at.reset();
+  leftovers_.skipped_at.reset();
   deadline_ = self_exits_until(turn.now);
   turn.out.emplace_back(AwaitNothingLeft{});
-  shm_manager_ = false;
+  leftovers_.shm_manager = false;
   turn.out.emplace_back(LookAtLeftovers{});
 }
 
 // True if a user or scheduler is waiting for us to exit, or our parent is dead.
 bool SupervisorCore::is_urgent() const {
-  return why_ == Why::interrupted || why_ == Why::orphaned || result_.interrupting_signal != 0;
+  return why_ == Why::interrupted || why_ == Why::orphaned || result_.preemption ||
+         result_.interrupting_signal != 0;
 }
 
 // After a stop request, torch_shm_manager gets extra time to exit. That time is subtracted here, so
 // that the job does not end later than promised.
 Duration SupervisorCore::kill_timeout() const {
-  if (is_urgent() && shm_manager_) {
+  if (is_urgent() && leftovers_.shm_manager) {
     return kKillTimeout - (kShmManagerTimeInHurry - kSelfExitTime);
   }
-  return why_ == Why::regroup ? kKillTimeoutBeforeRestart : kKillTimeout;
+  const bool restarts = why_ == Why::regroup && !result_.preemption;
+  return restarts ? kKillTimeoutBeforeRestart : kKillTimeout;
 }
 
 // Helpers that read a killed worker's pipes reach end of file only after the kernel has freed the
 // worker's memory. Their time to exit starts only then.
 TimePoint SupervisorCore::self_exits_until(TimePoint now) const {
   const Duration manager = is_urgent() ? kShmManagerTimeInHurry : kShmManagerTime;
-  const Duration needed = shm_manager_ ? manager : kSelfExitTime;
+  const Duration needed = leftovers_.shm_manager ? manager : kSelfExitTime;
   return now + (live_.empty() || is_urgent() ? needed : std::max(needed, kill_timeout() / 2));
 }
 
@@ -77,12 +77,13 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
   if (turn.now < deadline_) {
     return;
   }
-  if (phase_ == ClearPhase::settling && all_succeeded() && turn.now < finish_until_) {
+  if (leftovers_.phase == ClearPhase::settling && all_succeeded() &&
+      turn.now < times_.finish_until) {
     MUSTER_MARK("leftovers of succeeded workers have time to finish");
-    phase_ = ClearPhase::finishing;
-    deadline_ = finish_until_;
-    turn.out.emplace_back(NameLeftovers{finish_until_ - turn.now});
-  } else if (phase_ != ClearPhase::asked && settings_.grace > Duration::zero()) {
+    leftovers_.phase = ClearPhase::finishing;
+    deadline_ = times_.finish_until;
+    turn.out.emplace_back(NameLeftovers{times_.finish_until - turn.now});
+  } else if (leftovers_.phase != ClearPhase::asked && settings_.grace > Duration::zero()) {
     ask_leftovers(turn);
   } else {
     MUSTER_MARK("leftovers outlive their grace period");
@@ -94,12 +95,12 @@ void SupervisorCore::go_on_clearing(Turn& turn) {
 // but at least kLeftoverGraceMin. The minimum does not apply if a killed worker has not exited yet,
 // because muster has waited for that worker and the leftovers have had time to exit.
 void SupervisorCore::ask_leftovers(Turn& turn) {
-  phase_ = ClearPhase::asked;
+  leftovers_.phase = ClearPhase::asked;
   const Duration at_least =
       live_.empty() ? std::min(settings_.grace, kLeftoverGraceMin) : Duration::zero();
-  deadline_ = std::max(stop_until_.value_or(turn.now + settings_.grace), turn.now + at_least);
+  deadline_ = std::max(stop_until_.value_or(grace_until(turn.now)), turn.now + at_least);
   turn.out.emplace_back(AskLeftovers{});
-  look_at_ = turn.now;
+  leftovers_.look_at = turn.now;
   look_for_deaf(turn);
 }
 
@@ -107,15 +108,15 @@ void SupervisorCore::ask_leftovers(Turn& turn) {
 // and have exited.
 void SupervisorCore::await_deaf(Turn& turn) {
   if (state_ == SupervisorState::stopping && live_.empty() && result_.stop_signal == SIGTERM) {
-    look_at_ = turn.now + kSelfExitTime;
+    leftovers_.look_at = turn.now + kSelfExitTime;
   }
 }
 
 void SupervisorCore::look_for_deaf(Turn& turn) {
-  if (!look_at_ || turn.now < *look_at_) {
+  if (!leftovers_.look_at || turn.now < *leftovers_.look_at) {
     return;
   }
-  look_at_ = turn.now + kSelfExitTime;
+  leftovers_.look_at = turn.now + kSelfExitTime;
   if (live_.empty()) {
     turn.out.emplace_back(LookAtLeftovers{});
   }
@@ -125,10 +126,10 @@ void SupervisorCore::look_for_deaf(Turn& turn) {
 // because the processes that they serve may have just exited.
 void SupervisorCore::take_looks(Turn& turn) {
   const auto& seen = std::get<LeftoversSeen>(turn.event);
-  if (seen.only_deaf && look_at_) {
+  if (seen.only_deaf && leftovers_.look_at) {
     MUSTER_MARK("all leftovers ignore SIGTERM");
     kill(turn, kSelfExitTimeInHurry);
-  } else if (seen.shm_manager && !std::exchange(shm_manager_, true)) {
+  } else if (seen.shm_manager && !std::exchange(leftovers_.shm_manager, true)) {
     wait_for_shm_manager(turn);
   }
 }
@@ -136,10 +137,10 @@ void SupervisorCore::take_looks(Turn& turn) {
 void SupervisorCore::wait_for_shm_manager(Turn& turn) {
   MUSTER_MARK("PyTorch's torch_shm_manager has time to remove shared memory");
   const TimePoint until = self_exits_until(turn.now);
-  if (kill_all_at_) {
-    kill_all_at_ = until;
+  if (leftovers_.kill_all_at) {
+    leftovers_.kill_all_at = until;
     deadline_ = until + kill_timeout();
-  } else if (state_ == SupervisorState::clearing && phase_ == ClearPhase::settling) {
+  } else if (state_ == SupervisorState::clearing && leftovers_.phase == ClearPhase::settling) {
     deadline_ = until;
   }
 }
@@ -150,9 +151,9 @@ void SupervisorCore::note_worker_gone(Turn& turn) {
     return;
   }
   const TimePoint until = self_exits_until(turn.now);
-  if (kill_all_at_) {
-    kill_all_at_ = std::min(*kill_all_at_, until);
-  } else if (state_ == SupervisorState::clearing && phase_ == ClearPhase::settling) {
+  if (leftovers_.kill_all_at) {
+    leftovers_.kill_all_at = std::min(*leftovers_.kill_all_at, until);
+  } else if (state_ == SupervisorState::clearing && leftovers_.phase == ClearPhase::settling) {
     deadline_ = is_urgent() ? std::min(*deadline_, until) : until;
   }
 }
@@ -173,21 +174,21 @@ void SupervisorCore::take_signal_clearing(Turn& turn) {
   note_interruption(turn, signal);
   if (!settings_.signals_to_forward.contains(signal.signo)) {
     kill(turn, kSelfExitTime);
-  } else if (phase_ != ClearPhase::asked && settings_.grace > Duration::zero()) {
+  } else if (leftovers_.phase != ClearPhase::asked && settings_.grace > Duration::zero()) {
     ask_leftovers(turn);
   }
 }
 
 void SupervisorCore::raise_while_clearing(Turn& turn) {
   raise_to_regroup(turn);
-  if (phase_ == ClearPhase::finishing) {
+  if (leftovers_.phase == ClearPhase::finishing) {
     deadline_ = turn.now;
   }
 }
 
 void SupervisorCore::close_while_clearing(Turn& turn) {
   hurry_closed(turn);
-  if (phase_ == ClearPhase::finishing && !all_succeeded()) {
+  if (leftovers_.phase == ClearPhase::finishing && !all_succeeded()) {
     deadline_ = turn.now;
   }
 }
@@ -199,9 +200,9 @@ void SupervisorCore::close_while_clearing(Turn& turn) {
 void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   const bool names = live_.empty();
   state_ = SupervisorState::killing;
-  look_at_.reset();
-  skipped_at_.reset();
-  shm_manager_ = false;  // it may have exited since the last look
+  leftovers_.look_at.reset();
+  leftovers_.skipped_at.reset();
+  leftovers_.shm_manager = false;  // it may have exited since the last look
   deadline_ = turn.now + kill_timeout();
   if (self_exit_time <= Duration::zero()) {
     turn.out.emplace_back(KillEverything{names});
@@ -209,17 +210,17 @@ void SupervisorCore::kill(Turn& turn, Duration self_exit_time) {
   }
   turn.out.emplace_back(KillWorkers{names});
   if (self_exit_time < kSelfExitTime) {
-    kill_all_at_ = turn.now + self_exit_time;
+    leftovers_.kill_all_at = turn.now + self_exit_time;
   } else {
-    kill_all_at_ = self_exits_until(turn.now);
+    leftovers_.kill_all_at = self_exits_until(turn.now);
     turn.out.emplace_back(LookAtLeftovers{});
   }
 }
 
 void SupervisorCore::kill_last(Turn& turn) {
-  if (kill_all_at_ && turn.now >= *kill_all_at_) {
+  if (leftovers_.kill_all_at && turn.now >= *leftovers_.kill_all_at) {
     MUSTER_MARK("helpers that do not exit on their own are killed");
-    kill_all_at_.reset();
+    leftovers_.kill_all_at.reset();
     turn.out.emplace_back(KillEverything{live_.empty()});
   }
 }
@@ -228,9 +229,9 @@ void SupervisorCore::kill_last(Turn& turn) {
 // start without it.
 void SupervisorCore::kill_fenced_last(Turn& turn) {
   raise_to_regroup(turn);
-  if (kill_all_at_) {
+  if (leftovers_.kill_all_at) {
     MUSTER_MARK("fenced while helpers have time to exit");
-    kill_all_at_ = turn.now;
+    leftovers_.kill_all_at = turn.now;
     kill_last(turn);
   }
 }

@@ -45,6 +45,11 @@ void SupervisorCore::begin_round(Turn& turn) {
 
 void SupervisorCore::spawn_first(Turn& turn) {
   const auto& formed = std::get<RoundFormed>(turn.event);
+  if (result_.preemption) {  // the leader does not know of it
+    preempt_by_ = turn.now;
+    leave_preempted(turn);
+    return;
+  }
   MUSTER_CHECK(formed.nproc > 0);
   result_.nproc = formed.nproc;
   rank_first_ = formed.rank_first;
@@ -68,7 +73,7 @@ void SupervisorCore::end_before_start(Turn& turn) {
 void SupervisorCore::note_interruption(Turn& turn, const SignalReceived& signal) {
   result_.interrupting_signal = signal.signo;
   result_.interrupting_sender = signal.sender;
-  signalled_at_ = turn.now;
+  times_.signalled_at = turn.now;
   leave_at_ = turn.now;
   // The other nodes get the same signal from the scheduler, so the announcement is delayed (see
   // say_leaving).
@@ -91,7 +96,7 @@ void SupervisorCore::spawn_next(Turn& turn) {
   MUSTER_CHECK(spawned.local_rank == spawned_);
   live_.emplace(spawned.local_rank, spawned.pid);
   ++spawned_;
-  spawned_at_ = turn.now;
+  times_.spawned_at = turn.now;
   // Workers are started one at a time, so that none is started after a failed start.
   if (spawned_ < result_.nproc) {
     turn.out.emplace_back(SpawnWorker{spawned_});
@@ -104,11 +109,11 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
   failure.local_rank = failed.local_rank;
   failure.spawn_error = failed.error;
   record(std::move(failure), false);
-  // No worker was started, so spawned_at_ is still the time of an earlier attempt. Update it,
+  // No worker was started, so times_.spawned_at is still the time of an earlier attempt. Update it,
   // because it determines the run time of this failure, and thus whether the failure counts as
   // quick.
   if (live_.empty()) {
-    spawned_at_ = turn.now;
+    times_.spawned_at = turn.now;
   }
   take_failure(turn);
 }
@@ -165,7 +170,7 @@ void SupervisorCore::take_signal(Turn& turn) {
 void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
   why_ = why;
   result_.stop_signal = signo;
-  stop_until_ = turn.now + settings_.grace;
+  stop_until_ = grace_until(turn.now);
   if (spawned_ == 0 || groups_empty_) {
     clear(turn);
     return;
@@ -191,7 +196,7 @@ void SupervisorCore::stop_workers(Turn& turn, Why why, int signo) {
 
 void SupervisorCore::note_late_exit(Turn& turn) {
   const auto& exited = std::get<WorkerExited>(turn.event);
-  if (skipped_at_) {
+  if (leftovers_.skipped_at) {
     defer_skipped(turn);
   }
   live_.erase(exited.local_rank);
@@ -201,7 +206,8 @@ void SupervisorCore::note_late_exit(Turn& turn) {
     complete_early(exited);
     return;
   }
-  if (exited.failure) {
+  // Workers that were killed at the deadline of a preemption have not failed.
+  if (exited.failure && why_ != Why::preempted) {
     record(*exited.failure, true);
     // The root cause has not been determined yet, and the error file of this worker may show that
     // it failed first.
@@ -263,8 +269,8 @@ void SupervisorCore::kill_on_second(Turn& turn, const SignalReceived& signal) {
 }
 
 bool SupervisorCore::is_same_request(const SignalReceived& signal, TimePoint now) const {
-  return is_repeated_by_scheduler(signal.signo) ||
-         (signal.signo == result_.interrupting_signal && now - signalled_at_ < kSameRequestTime);
+  return is_repeated_by_scheduler(signal.signo) || (signal.signo == result_.interrupting_signal &&
+                                                    now - times_.signalled_at < kSameRequestTime);
 }
 
 void SupervisorCore::kill_overdue(Turn& turn) {
@@ -295,7 +301,7 @@ void SupervisorCore::take_late_signal(Turn& turn) {
   if (why_ != Why::regroup && why_ != Why::finished) {
     // A user or scheduler is waiting for us to exit, so do not wait until the memory of dying
     // workers is freed.
-    dying_until_ = turn.now;
+    times_.dying_until = turn.now;
     hurry(turn);
     return;
   }
@@ -320,9 +326,9 @@ void SupervisorCore::kill_orphaned(Turn& turn) {
 // torch_shm_manager keeps its time, unless somebody waits for us to exit.
 void SupervisorCore::hurry(Turn& turn) {
   deadline_ = std::min(*deadline_, turn.now + kKillTimeout);
-  if (kill_all_at_ && (is_urgent() || !shm_manager_)) {
-    kill_all_at_ =
-        std::min(*kill_all_at_, turn.now + (is_urgent() ? kSelfExitTimeInHurry : kSelfExitTime));
+  if (leftovers_.kill_all_at && (is_urgent() || !leftovers_.shm_manager)) {
+    leftovers_.kill_all_at = std::min(
+        *leftovers_.kill_all_at, turn.now + (is_urgent() ? kSelfExitTimeInHurry : kSelfExitTime));
   }
 }
 
@@ -342,8 +348,8 @@ Duration SupervisorCore::console_timeout() const {
 // Reports to the round source before it waits for our own output, because the other nodes may be
 // waiting for this node.
 void SupervisorCore::go_on(Turn& turn) {
-  kill_all_at_.reset();
-  look_at_.reset();
+  leftovers_.kill_all_at.reset();
+  leftovers_.look_at.reset();
   // If processes could not be killed by the deadline, muster must exit without further waits.
   const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
@@ -352,6 +358,9 @@ void SupervisorCore::go_on(Turn& turn) {
       state_ = SupervisorState::waiting;
       deadline_.reset();
       turn.out.emplace_back(ReportFinished{});
+      return;
+    case Why::preempted:
+      finish_preempted(turn, timeout);
       return;
     case Why::regroup:
       turn.out.emplace_back(TellGone{});
@@ -392,7 +401,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
   }
   if (waits_for_memory(turn.now)) {
     MUSTER_MARK("waiting only for the memory of a dying worker");
-    deadline_ = dying_until_;
+    deadline_ = times_.dying_until;
     return;
   }
   MUSTER_MARK("some processes cannot be killed");
@@ -416,7 +425,7 @@ void SupervisorCore::abandon_unkillable(Turn& turn) {
 void SupervisorCore::finish(Turn& turn, Outcome outcome) {
   state_ = SupervisorState::done;
   deadline_.reset();
-  kill_all_at_.reset();
+  leftovers_.kill_all_at.reset();
   leave_at_.reset();
   result_.outcome = outcome;
   turn.out.emplace_back(Finish{});
@@ -448,7 +457,7 @@ std::string SupervisorCore::describe() const {
   static constexpr std::array kStateNames{
       "joining", "running", "mending", "stopping", "clearing", "killing", "waiting", "done"};
   static constexpr std::array kWhyNames{
-      "-", "finished", "regroup", "give_up", "interrupted", "orphaned", "closed"};
+      "-", "finished", "regroup", "give_up", "interrupted", "orphaned", "closed", "preempted"};
   return fmt::format("{} why={} attempt={} live={}/{} failures={}",
                      kStateNames.at(static_cast<std::size_t>(state_)),
                      kWhyNames.at(static_cast<std::size_t>(why_)),
@@ -463,7 +472,7 @@ SupervisorFacts SupervisorCore::facts() const {
   facts.state = state_;
   facts.why = why_;
   facts.has_deadline = deadline_.has_value();
-  facts.spares_helpers = kill_all_at_.has_value();
+  facts.spares_helpers = leftovers_.kill_all_at.has_value();
   facts.attempt_open = attempt_open_;
   facts.closed = closed_.has_value();
   facts.starts = starts_;

@@ -43,6 +43,9 @@ class SupervisorCore {
 
   [[nodiscard]] int starts() const { return starts_; }
 
+  // True if the worker did not fail. After a notice of preemption it may use kPreemptedCode.
+  [[nodiscard]] bool is_success(const ExitStatus& status) const;
+
   [[nodiscard]] std::string describe() const;
   // Aborts with the violated rule. Called after every event in simulation and in debug builds.
   void check_invariants() const;
@@ -56,7 +59,6 @@ class SupervisorCore {
 
   using Action = void (SupervisorCore::*)(Turn&);
   struct Table;
-
   void ignore(Turn& turn);
   void impossible(Turn& turn);
   void spawn_first(Turn& turn);
@@ -69,7 +71,6 @@ class SupervisorCore {
   void note_dying(Turn& turn);
   void note_also_dying(Turn& turn);
   void note_late_exit(Turn& turn);
-  void clear_leftovers(Turn& turn);
   void go_on(Turn& turn);
   void end_before_start(Turn& turn);
   void take_signal(Turn& turn);
@@ -164,21 +165,20 @@ class SupervisorCore {
   void end_attempt(Turn& turn, Duration timeout, Outcome outcome);
   void finish(Turn& turn, Outcome outcome);
 
+  // Preemption: supervisor_preempt.cpp.
+  void note_preempted(Turn& turn);
+  [[nodiscard]] TimePoint grace_until(TimePoint now) const;
+  bool end_preempted(Turn& turn);
+  void finish_preempted(Turn& turn, Duration timeout);
+  void leave_preempted(Turn& turn);
+
   SupervisorSettings settings_;
   SupervisorState state_ = SupervisorState::joining;
   Why why_ = Why::nothing;
-  ClearPhase phase_ = ClearPhase::settling;
+  LeftoverState leftovers_;
+  SupervisorTimes times_;
   std::optional<TimePoint> deadline_;
-  std::optional<TimePoint> kill_all_at_;  // while killing: helpers may exit on their own until then
-  std::optional<TimePoint> stop_until_;   // end of the grace period for workers that must stop
-  bool shm_manager_ = false;              // a torch_shm_manager process was seen in this attempt
-  std::optional<TimePoint> skipped_at_;   // when to signal the groups of workers that had exited
-  std::optional<TimePoint> look_at_;  // time of the next check for leftovers that ignore SIGTERM
-  TimePoint finish_until_{};          // deadline for leftovers of workers that succeeded
-  TimePoint now_{};                   // time of the last step
-  TimePoint spawned_at_{};            // when the last worker of this attempt was started
-  TimePoint failed_at_{};             // when the first failure of this attempt was detected
-  TimePoint signalled_at_{};          // when the first stop request was received
+  std::optional<TimePoint> stop_until_;  // end of the grace period for workers that must stop
   int rank_first_ = 0;
   int starts_ = 0;
   int spawned_ = 0;
@@ -186,12 +186,12 @@ class SupervisorCore {
   bool groups_empty_ = false;   // no process remains to be stopped; reported once
   bool attempt_open_ = false;   // the attempt was started, and CloseAttempt was not emitted yet
   bool awaits_signal_ = false;  // a worker's failure is held, because we may get the same signal
-  std::optional<TimePoint> leave_at_;  // when to notify the others that this node is leaving
-  std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
-  std::set<int> dying_;                // local ranks of the workers in live_ that are exiting
-  std::optional<int> early_;           // the worker whose failure was recorded while it was dying
-  TimePoint dying_until_{};            // deadline for the kernel to free the memory
-  std::optional<Outcome> closed_;      // the job's outcome for this node
+  std::optional<TimePoint> preempt_by_;  // when workers that have not saved yet are killed
+  std::optional<TimePoint> leave_at_;    // when to notify the others that this node is leaving
+  std::map<int, pid_t> live_;            // workers that are not reaped yet, by local rank
+  std::set<int> dying_;                  // local ranks of the workers in live_ that are exiting
+  std::optional<int> early_;             // the worker whose failure was recorded while it was dying
+  std::optional<Outcome> closed_;        // the job's outcome for this node
   MendState mend_;
   JobResult result_;
   std::vector<WorkerFailure> failures_before_;  // failures of the last attempt, kept between rounds

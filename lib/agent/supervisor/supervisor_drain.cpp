@@ -51,7 +51,7 @@ void SupervisorCore::drain(Turn& turn, int signo) {
   turn.out.emplace_back(TellDrain{signo, *deadline_ - turn.now, until_job_ends});
   // A scheduler that lists processes before it sends signals to them misses processes that start in
   // between. A duplicate signal is better than a missing one.
-  if (turn.now - spawned_at_ < kSignalSpread) {
+  if (turn.now - times_.spawned_at < kSignalSpread) {
     turn.out.emplace_back(SignalGroups{signo});
   }
   await_deaf(turn);
@@ -69,8 +69,16 @@ void SupervisorCore::say_leaving(Turn& turn) {
 
 std::optional<TimePoint> SupervisorCore::next_deadline() const {
   std::optional<TimePoint> next = deadline_;
-  for (const auto& other : {leave_at_, kill_all_at_, skipped_at_, look_at_}) {
+  for (const auto& other :
+       {leave_at_, leftovers_.kill_all_at, leftovers_.skipped_at, leftovers_.look_at}) {
     next = next && other ? std::min(next, other) : next;
+  }
+  // In the other states, the workers are being stopped or have exited.
+  const bool awaits_preemption = state_ == SupervisorState::joining ||
+                                 state_ == SupervisorState::running ||
+                                 state_ == SupervisorState::mending;
+  if (preempt_by_ && awaits_preemption) {
+    next = std::min(next.value_or(*preempt_by_), *preempt_by_);
   }
   return next;
 }

@@ -125,6 +125,11 @@ struct TellKilledEarly {
   std::vector<int> local_ranks;
 };
 
+// The deadline of a preemption has passed: reports the workers that have not exited.
+struct TellLate {
+  std::vector<int> local_ranks;
+};
+
 struct NameSurvivors {};  // adds to the result the processes that could not be killed in time
 
 // All workers of the attempt have exited: forwards the rest of their output, for at most `timeout`
@@ -155,6 +160,7 @@ using SupervisorEffect = std::variant<AwaitRound,
                                       KillWorkers,
                                       KillEverything,
                                       TellKilledEarly,
+                                      TellLate,
                                       NameSurvivors,
                                       CloseAttempt,
                                       Finish,

@@ -108,6 +108,13 @@ struct WorkerHeard {
   bool arrived = false;
 };
 
+// A scheduler has announced that it will stop the job at this time. Workers that exit with 0 or
+// kPreemptedCode from now on have succeeded, and no worker restarts.
+struct Preempted {
+  std::string why;
+  TimePoint deadline{};
+};
+
 // A WorkerFailure is a worker that has failed while the kernel is still freeing its memory. It
 // counts as live until WorkerExited.
 using SupervisorEvent = std::variant<Started,
@@ -129,6 +136,7 @@ using SupervisorEvent = std::variant<Started,
                                      MendRefused,
                                      WorkerReady,
                                      WorkerLeft,
-                                     WorkerHeard>;
+                                     WorkerHeard,
+                                     Preempted>;
 
 }  // namespace muster

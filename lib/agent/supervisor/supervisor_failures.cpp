@@ -59,7 +59,7 @@ bool SupervisorCore::may_hear_of_another() const {
 // Handles the failure that was just recorded. A lost connection means that another worker is
 // exiting, so the decision is postponed until that worker's exit is known.
 void SupervisorCore::take_failure(Turn& turn) {
-  failed_at_ = result_.failures.size() == 1 ? turn.now : failed_at_;
+  times_.failed_at = result_.failures.size() == 1 ? turn.now : times_.failed_at;
   const bool is_mending = state_ == SupervisorState::mending;
   if (!is_mending && !awaits_signal_ && may_be_of_scheduler(result_.failures.back())) {
     awaits_signal_ = true;
@@ -76,10 +76,13 @@ void SupervisorCore::take_failure(Turn& turn) {
   if (live_.empty()) {
     MUSTER_MARK("a lost connection waits for a failure on another node");
   }
-  deadline_ = failed_at_ + kDeathNewsTime;
+  deadline_ = times_.failed_at + kDeathNewsTime;
 }
 
 void SupervisorCore::decide_held(Turn& turn) {
+  if (end_preempted(turn)) {
+    return;
+  }
   if (deadline_ && turn.now >= *deadline_) {
     MUSTER_MARK("no other worker failed after a lost connection");
     decide_after_failure(turn);
@@ -122,13 +125,13 @@ void SupervisorCore::note_also_dying(Turn& turn) {
   const int local_rank = std::get<WorkerFailure>(turn.event).local_rank;
   MUSTER_CHECK(live_.contains(local_rank));
   dying_.insert(local_rank);
-  dying_until_ = turn.now + kKillTimeoutBeforeRestart;
+  times_.dying_until = turn.now + kKillTimeoutBeforeRestart;
 }
 
 // True if all remaining workers are dying and no fast exit is required.
 bool SupervisorCore::waits_for_memory(TimePoint now) const {
-  return !dying_.empty() && dying_.size() == live_.size() && now < dying_until_ &&
-         why_ != Why::interrupted && why_ != Why::orphaned && result_.interrupting_signal == 0;
+  return !dying_.empty() && dying_.size() == live_.size() && now < times_.dying_until &&
+         !is_urgent();
 }
 
 void SupervisorCore::record(WorkerFailure failure, bool after_stop) {
@@ -139,7 +142,7 @@ void SupervisorCore::record(WorkerFailure failure, bool after_stop) {
 }
 
 void SupervisorCore::decide_after_failure(Turn& turn) {
-  if (settings_.restart_by_rank && ask_to_mend(turn)) {
+  if (settings_.restart_by_rank && !result_.preemption && ask_to_mend(turn)) {
     return;
   }
   report_failures(turn);

@@ -143,7 +143,8 @@ constexpr std::array<Rule, 24> kRules{{
      }},
     {"interrupted without a signal",
      [](const Facts& f) {
-       return f.why != StopReason::interrupted || f.result.interrupting_signal != 0;
+       return f.why != StopReason::interrupted || f.result.interrupting_signal != 0 ||
+              f.result.preemption;
      }},
     {"helpers are spared outside a kill",
      [](const Facts& f) { return !f.spares_helpers || f.state == State::killing; }},

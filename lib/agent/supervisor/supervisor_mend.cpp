@@ -80,7 +80,7 @@ bool SupervisorCore::ask_to_mend(Turn& turn) {
   }
   AskMend ask{++mend_.asked, {}, {}, holds_state()};
   ask.cause = result_.failures.at(root_cause(result_.failures, SIGTERM).value_or(0));
-  ask.cause.run_time = std::max(failed_at_ - spawned_at_, Duration::zero());
+  ask.cause.run_time = std::max(times_.failed_at - times_.spawned_at, Duration::zero());
   for (const WorkerFailure& failure : result_.failures) {
     if (mend_.missing.insert(failure.local_rank).second) {
       turn.out.emplace_back(KillTree{failure.local_rank});
@@ -155,7 +155,7 @@ void SupervisorCore::join_mend(Turn& turn, std::uint64_t epoch) {
     return;
   }
   MUSTER_MARK("workers on other nodes are replaced");
-  failed_at_ = turn.now;
+  times_.failed_at = turn.now;
   begin_mending(turn);
   mend_.epoch = epoch;
 }
@@ -190,7 +190,7 @@ void SupervisorCore::note_replaced(Turn& turn) {
   const auto& spawned = std::get<WorkerSpawned>(turn.event);
   MUSTER_CHECK(mend_.missing.erase(spawned.local_rank) == 1);
   MUSTER_CHECK(live_.emplace(spawned.local_rank, spawned.pid).second);
-  spawned_at_ = turn.now;
+  times_.spawned_at = turn.now;
   if (!mend_.missing.empty()) {
     turn.out.emplace_back(SpawnWorker{*mend_.missing.begin()});
   }
@@ -202,7 +202,7 @@ void SupervisorCore::note_ready(Turn& turn) {
   const bool is_news =
       live_.contains(ready.local_rank) && mend_.holders.insert(ready.local_rank).second;
   if (is_news && settings_.restart_by_rank && std::cmp_equal(mend_.holders.size(), result_.nproc)) {
-    mend_.longest_pause = std::max(mend_.longest_pause, turn.now - spawned_at_);
+    mend_.longest_pause = std::max(mend_.longest_pause, turn.now - times_.spawned_at);
     turn.out.emplace_back(TellReady{ready.epoch});
   }
 }
@@ -236,7 +236,7 @@ void SupervisorCore::note_resumed(Turn& turn) {
     return;
   }
   MUSTER_MARK("a mend is complete");
-  TellMended mended{{mend_.replaced.begin(), mend_.replaced.end()}, turn.now - failed_at_};
+  TellMended mended{{mend_.replaced.begin(), mend_.replaced.end()}, turn.now - times_.failed_at};
   state_ = SupervisorState::running;
   deadline_.reset();
   mend_.end();
@@ -256,7 +256,7 @@ void SupervisorCore::note_heard(Turn& turn) {
 
 // If this process was stopped, too, the workers' answers may be unread.
 void SupervisorCore::end_late_mend(Turn& turn) {
-  if (turn.now < deadline_) {
+  if (end_preempted(turn) || turn.now < deadline_) {
     return;
   }
   if (mend_.suspended || turn.now > *deadline_ + kTickLateMax) {

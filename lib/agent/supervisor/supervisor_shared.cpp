@@ -15,7 +15,8 @@ namespace muster {
 
 // The round source decides whether to restart.
 void SupervisorCore::report_failure(Turn& turn, WorkerFailure failure, TimePoint when) {
-  failure.run_time = std::max(when - spawned_at_, Duration::zero());
+  failure.preempted = result_.preemption.has_value();
+  failure.run_time = std::max(when - times_.spawned_at, Duration::zero());
   turn.out.emplace_back(std::move(failure));
 }
 
@@ -25,10 +26,10 @@ void SupervisorCore::report_failures(Turn& turn) {
   if (!root) {
     return;
   }
-  report_failure(turn, result_.failures.at(*root), failed_at_);
+  report_failure(turn, result_.failures.at(*root), times_.failed_at);
   for (std::size_t i = 0; i < result_.failures.size(); ++i) {
     if (i != *root) {
-      report_failure(turn, result_.failures[i], failed_at_);
+      report_failure(turn, result_.failures[i], times_.failed_at);
     }
   }
 }
@@ -69,7 +70,7 @@ void SupervisorCore::stop_closed(Turn& turn) {
 // asked to leave keeps its own outcome.
 void SupervisorCore::hurry_closed(Turn& turn) {
   note_closed(std::get<RoundClosed>(turn.event));
-  if (why_ == Why::regroup || why_ == Why::finished) {
+  if (why_ == Why::regroup || why_ == Why::finished || why_ == Why::preempted) {
     MUSTER_MARK("closed while the workers are being stopped");
     why_ = Why::closed;
     if (state_ == SupervisorState::killing) {

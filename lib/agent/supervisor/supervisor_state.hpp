@@ -30,7 +30,35 @@ enum class SupervisorState {
 enum class ClearPhase { settling, finishing, asked };
 
 // Why the workers are being stopped, or are not restarted.
-enum class StopReason { nothing, finished, regroup, give_up, interrupted, orphaned, closed };
+// preempted: the deadline of a preemption has passed.
+enum class StopReason {
+  nothing,
+  finished,
+  regroup,
+  give_up,
+  interrupted,
+  orphaned,
+  closed,
+  preempted
+};
+
+// Processes that workers leave running (supervisor_clearing.cpp).
+struct LeftoverState {
+  ClearPhase phase = ClearPhase::settling;
+  std::optional<TimePoint> kill_all_at;  // while killing: helpers may exit on their own until then
+  std::optional<TimePoint> skipped_at;   // when to signal the groups of workers that had exited
+  std::optional<TimePoint> look_at;      // next check for leftovers that ignore SIGTERM
+  bool shm_manager = false;              // a torch_shm_manager was seen in this attempt
+};
+
+struct SupervisorTimes {
+  TimePoint now{};           // of the last step
+  TimePoint spawned_at{};    // when the last worker of this attempt was started
+  TimePoint failed_at{};     // when the first failure of this attempt was detected
+  TimePoint signalled_at{};  // when the first stop request was received
+  TimePoint finish_until{};  // deadline for leftovers of workers that succeeded
+  TimePoint dying_until{};   // deadline for the kernel to free the memory of dying workers
+};
 
 // The replacement of failed workers (supervisor_mend.cpp). Sets of local ranks.
 struct MendState {

@@ -35,7 +35,7 @@ struct SupervisorCore::Table {
           &Core::impossible,          // NothingLeft
           &Core::end_before_start,    // SignalReceived
           &Core::end_orphaned,        // LinkLost
-          &Core::ignore,              // Tick
+          &Core::leave_preempted,     // Tick
           &Core::ignore,              // Fenced
           &Core::close_unstarted,     // RoundClosed
           &Core::impossible,          // WorkerFailure
@@ -44,7 +44,8 @@ struct SupervisorCore::Table {
           &Core::impossible,          // MendRefused
           &Core::ignore,              // WorkerReady
           &Core::ignore,              // WorkerLeft
-          &Core::ignore}},            // WorkerHeard
+          &Core::ignore,              // WorkerHeard
+          &Core::ignore}},            // Preempted
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -65,7 +66,8 @@ struct SupervisorCore::Table {
           &Core::impossible,          // MendRefused
           &Core::note_ready,          // WorkerReady
           &Core::note_left,           // WorkerLeft
-          &Core::note_heard}},        // WorkerHeard
+          &Core::note_heard,          // WorkerHeard
+          &Core::note_preempted}},    // Preempted
       {{  // mending
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -86,7 +88,8 @@ struct SupervisorCore::Table {
           &Core::note_mend_refused,   // MendRefused
           &Core::note_resumed,        // WorkerReady
           &Core::end_left_mend,       // WorkerLeft
-          &Core::note_heard}},        // WorkerHeard
+          &Core::note_heard,          // WorkerHeard
+          &Core::note_preempted}},    // Preempted
       {{  // stopping
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -94,7 +97,7 @@ struct SupervisorCore::Table {
           &Core::impossible,          // WorkerSpawned
           &Core::impossible,          // SpawnFailed
           &Core::note_late_exit,      // WorkerExited
-          &Core::clear_leftovers,     // GroupsEmpty
+          &Core::clear,               // GroupsEmpty
           &Core::impossible,          // NothingLeft
           &Core::take_second_signal,  // SignalReceived
           &Core::kill_orphaned,       // LinkLost
@@ -107,7 +110,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
           &Core::ignore,              // WorkerLeft
-          &Core::ignore}},            // WorkerHeard
+          &Core::ignore,              // WorkerHeard
+          &Core::note_preempted}},    // Preempted
       {{  // clearing
           &Core::impossible,            // Started
           &Core::impossible,            // RoundFormed
@@ -128,7 +132,8 @@ struct SupervisorCore::Table {
           &Core::ignore,                // MendRefused
           &Core::ignore,                // WorkerReady
           &Core::ignore,                // WorkerLeft
-          &Core::ignore}},              // WorkerHeard
+          &Core::ignore,                // WorkerHeard
+          &Core::note_preempted}},      // Preempted
       {{  // killing
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -149,7 +154,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
           &Core::ignore,              // WorkerLeft
-          &Core::ignore}},            // WorkerHeard
+          &Core::ignore,              // WorkerHeard
+          &Core::note_preempted}},    // Preempted
       {{  // waiting
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -170,7 +176,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
           &Core::ignore,              // WorkerLeft
-          &Core::ignore}},            // WorkerHeard
+          &Core::ignore,              // WorkerHeard
+          &Core::note_preempted}},    // Preempted
       {{  // done
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed
@@ -191,7 +198,8 @@ struct SupervisorCore::Table {
           &Core::ignore,              // MendRefused
           &Core::ignore,              // WorkerReady
           &Core::ignore,              // WorkerLeft
-          &Core::ignore}}}};          // WorkerHeard
+          &Core::ignore,              // WorkerHeard
+          &Core::ignore}}}};          // Preempted
 
   // clang-format on
 
@@ -212,8 +220,8 @@ void SupervisorCore::step(TimePoint now, const SupervisorEvent& event, Effects& 
 #ifndef __SANITIZE_ADDRESS__
   static_assert(Table::all_filled(), "a cell of the table is empty");
 #endif
-  MUSTER_CHECK(now >= now_);
-  now_ = now;
+  MUSTER_CHECK(now >= times_.now);
+  times_.now = now;
   Turn turn{now, event, out};
   // Any event may be the first one after leave_at_. In state waiting, end_waiting() also reports
   // that no process remains.

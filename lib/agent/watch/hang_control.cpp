@@ -24,7 +24,7 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup, SharedRounds* other
   out.core.sees_output = sees_all_output(setup.config);
   out.environment = setup.environ.to_block();
   if (others != nullptr) {
-    out.ask_others = [others] { others->tell(StalledHere{}); };
+    out.ask_others = [others] { others->tell(InquireHere{}); };
   }
   // A virtual environment need not be active, so the py-spy next to its Python is used.
   const std::filesystem::path beside =

@@ -7,7 +7,7 @@
 
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
-#include "agent/rounds/hang_listener.hpp"
+#include "agent/rounds/inquiry_listener.hpp"
 #include "agent/supervisor/supervisor.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "hang/hang_watch.hpp"
@@ -32,14 +32,14 @@ struct HangControlParts {
   SharedRounds* others = nullptr;  // set in a multi-node job
 };
 
-class HangControl final : public EventSink, public hang::HangSite, public HangListener {
+class HangControl final : public EventSink, public hang::HangSite, public InquiryListener {
  public:
   HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts);
 
   // EventSink
   void take(const JobEvent& event) override;
 
-  // HangListener
+  // InquiryListener
   void inquire(const InquiryStep& step) override;
 
   // Adds the hang to the failure of a worker that was blamed for it.

@@ -77,6 +77,9 @@ class RoundCore {
   [[nodiscard]] std::string why_not_forget(const std::string& name) const;
   void forget_node(TimePoint now, const std::string& name, NodeEffects& out);
 
+  // The scheduler will stop the job: no further round is formed.
+  void end_restarts() { restarts_ended_ = true; }
+
   // What we inherit from previous agents. It is part of our claim to lead.
   [[nodiscard]] Inheritance inheritance() const;
 
@@ -241,6 +244,7 @@ class RoundCore {
                              const std::string& reason) const;
 
   void judge(TimePoint now, NodeEffects& out);
+  void end_preempted(TimePoint now, NodeEffects& out);
   [[nodiscard]] bool everybody_heard() const;
   [[nodiscard]] const Failure& root() const;
   void close(TimePoint now, Close ending, NodeEffects& out);
@@ -298,6 +302,7 @@ class RoundCore {
   std::int32_t restarts_known_ = 0;  // of other leaders, mends included
   Mend mend_;  // the last one of the running round; before the first, only round and epoch
   RestartPolicy policy_;
+  bool restarts_ended_ = false;  // the scheduler has announced that it will stop the job
   std::int32_t restart_count_ = 0;
   std::string store_addr_;
   std::uint16_t store_port_ = 0;

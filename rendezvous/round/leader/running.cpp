@@ -136,7 +136,8 @@ void RoundCore::welcome_newcomers(TimePoint now, NodeEffects& out) {
   // Once a member has finished, there is no regroup for newcomers, because dismissed members would
   // be missing from the next round.
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
-  const bool may_join = ready_ > 0 && finished_.empty() && base_->members.size() < most;
+  const bool may_join =
+      ready_ > 0 && !restarts_ended_ && finished_.empty() && base_->members.size() < most;
   const auto found = may_join && settings_.join_delay
                          ? std::ranges::find_if(
                                nodes_, [](const auto& entry) { return is_eligible(entry.second); })
@@ -186,6 +187,10 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   }
   // After a membership change, the failures may be consequences of a loss. Such failures do not
   // reduce the restart budget.
+  if (restarts_ended_) {
+    end_preempted(now, out);
+    return;
+  }
   if (!membership_changed_ && mends_.failed) {
     ++restart_count_;  // policy_ has counted the mend
   } else if (!membership_changed_ && !failures_.empty()) {
@@ -208,6 +213,20 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
   enter(now, Phase::gathering);
   roll_call_due_ = now + kRollCallInterval;
   evaluate(now, out);
+}
+
+// After a notice of preemption the job does not restart. Without a failure, a node was lost or has
+// left: the others have saved what they could.
+void RoundCore::end_preempted(TimePoint now, NodeEffects& out) {
+  if (failures_.empty()) {
+    Close ending;
+    ending.succeeded = true;
+    close(now, std::move(ending), out);
+    return;
+  }
+  verdict_ = std::string(kPreemptedVerdict);
+  verdict_by_ = now + kDetailsTimeout;
+  judge(now, out);
 }
 
 // -- the end ----------------------------------------------------------------------------------

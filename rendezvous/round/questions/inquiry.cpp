@@ -9,7 +9,7 @@ namespace muster {
 
 std::optional<TimePoint> Inquiry::next_deadline() const {
   if (state_ == State::asking) {
-    return std::min(scan_due_, asked_at_ + kAnswerMax);
+    return std::min(scan_due_, asked_at_ + answer_max_);
   }
   return wanted_ && state_ == State::idle ? std::optional(not_before_) : std::nullopt;
 }
@@ -27,19 +27,20 @@ void Inquiry::drop() {
 
 // -- asking -----------------------------------------------------------------------------------
 
-void Inquiry::stalled(TimePoint now,
-                      LinkId from,
-                      const Stalled& said,
-                      const InquiryMembers& members,
-                      NodeEffects& out) {
+void Inquiry::asked(TimePoint now,
+                    LinkId from,
+                    const Inquire& said,
+                    const InquiryMembers& members,
+                    NodeEffects& out) {
   if (state_ != State::idle) {
     return;  // the member will receive the verdict of the current inquiry
   }
-  if (last_ &&
-      said.heard < number_) {  // sent before the verdict arrived, or the last verdict was lost
+  // Sent before the verdict arrived, or the last verdict was lost. A job is preempted only once.
+  if (last_ && (said.heard < number_ || topic_ == Topic::preemption)) {
     out.emplace_back(SendMessage{from, last_});
     return;
   }
+  request_ = said.request;
   if (now < not_before_) {
     // The request belongs to this round, and end_inquiry_with_round() drops it with the round.
     wanted_ = true;
@@ -81,7 +82,8 @@ void Inquiry::begin(TimePoint now, const InquiryMembers& members, NodeEffects& o
 }
 
 void Inquiry::ask(LinkId link, NodeEffects& out) const {
-  const Look look{round_->id, number_, kAnswerWithin, findings_max(round_->members.size())};
+  const Look look{
+      round_->id, number_, kAnswerWithin, findings_max(round_->members.size()), topic_, request_};
   send_to(link, look, out);
 }
 
@@ -122,7 +124,7 @@ void Inquiry::tick(TimePoint now, const InquiryMembers& members, NodeEffects& ou
 // Stops waiting for nodes that will not answer.
 void Inquiry::scan(TimePoint now, const InquiryMembers& members) {
   scan_due_ = now + inquiry_scan(lease_);
-  const bool over = now >= asked_at_ + kAnswerMax;
+  const bool over = now >= asked_at_ + answer_max_;
   std::erase_if(awaited_, [&](const auto& entry) {
     NodeAnswer& answer = answers_[entry.second];
     const MemberContact contact = members.contact(entry.first);
@@ -147,7 +149,7 @@ void Inquiry::conclude(NodeEffects& out) {
     return;
   }
   state_ = State::judging;
-  out.emplace_back(JudgeNow{round_->id, number_, std::exchange(answers_, {})});
+  out.emplace_back(JudgeNow{round_->id, number_, std::exchange(answers_, {}), topic_, request_});
 }
 
 // -- completion ------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inquiry: the coordinator's part in finding the rank that stalls the job. It queries all nodes of
-// the round about what their workers are doing and waits a limited time for the answers. It passes
-// these to its agent and sends the agent's verdict to all nodes. Only one inquiry runs at a time,
-// so two nodes that report a stall concurrently receive the same verdict. Part of NodeCore; pure;
-// value-like.
+// Inquiry: the coordinator's part in answering a question about all nodes of the round: which rank
+// stalls the job, or at which step all ranks save before a preemption. It queries all nodes and
+// waits a limited time for the answers. It passes these to its agent and sends the agent's verdict
+// to all nodes. Only one inquiry about a topic runs at a time, so two nodes that ask concurrently
+// receive the same verdict. Part of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -24,6 +24,9 @@ namespace muster {
 // sends heartbeats but has not answered after kAnswerMax is left out.
 inline constexpr Duration kAnswerWithin = std::chrono::seconds(8);
 inline constexpr Duration kAnswerMax = std::chrono::seconds(10);
+
+// After a notice of preemption, workers wait for the verdict, so the time is shorter.
+inline constexpr Duration kAnswerMaxPreemption = std::chrono::seconds(3);
 
 // The minimum time between the end of an inquiry and the start of the next one.
 inline constexpr Duration kBetweenInquiries = std::chrono::milliseconds(250);
@@ -61,14 +64,17 @@ struct InquiryMembers {
 
 class Inquiry {
  public:
-  explicit Inquiry(Duration lease) : lease_(lease) {}
+  Inquiry(Topic topic, Duration lease)
+      : topic_(topic),
+        lease_(lease),
+        answer_max_(topic == Topic::preemption ? kAnswerMaxPreemption : kAnswerMax) {}
 
-  // Handles a member's report that its workers make no progress.
-  void stalled(TimePoint now,
-               LinkId from,
-               const Stalled& said,
-               const InquiryMembers& members,
-               NodeEffects& out);
+  // Handles a member's request.
+  void asked(TimePoint now,
+             LinkId from,
+             const Inquire& said,
+             const InquiryMembers& members,
+             NodeEffects& out);
   // Stores the findings of a member.
   void take(NodeId from, const Looked& said, NodeEffects& out);
   // Repeats the query to a member that has reconnected, because it may have missed the query.
@@ -94,10 +100,13 @@ class Inquiry {
   void scan(TimePoint now, const InquiryMembers& members);
   void conclude(NodeEffects& out);
 
+  Topic topic_;
   Duration lease_;
+  Duration answer_max_;
   State state_ = State::idle;
   RoundPtr round_;
-  std::uint64_t number_ = 0;               // number of the last inquiry
+  std::uint64_t number_ = 0;  // number of the last inquiry
+  std::string request_;
   std::vector<NodeAnswer> answers_;        // in group rank order
   std::map<NodeId, std::size_t> awaited_;  // members that have not answered, with their indices
   bool wanted_ = false;                    // start another inquiry as soon as allowed

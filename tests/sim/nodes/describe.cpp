@@ -14,6 +14,11 @@ std::string words_of(NodeId id) {
   return fmt::format("{:x}", id & 0xffff);
 }
 
+// Nothing for the usual topic.
+std::string words_of(Topic topic) {
+  return topic == Topic::preemption ? " preemption" : "";
+}
+
 std::string words_of(const RoundPtr& round) {
   if (!round || round->id.number == 0) {
     return "none";
@@ -148,18 +153,21 @@ struct MessageText {
     return fmt::format("Vouched {} {} by {}", m.sequence, static_cast<int>(m.answer), m.node);
   }
 
-  std::string operator()(const Stalled& m) const {
-    return fmt::format("Stalled in {} heard={}", sim::words_of(m.round), m.heard);
+  std::string operator()(const Inquire& m) const {
+    return fmt::format(
+        "Inquire in {} heard={}{}", sim::words_of(m.round), m.heard, words_of(m.topic));
   }
 
-  std::string operator()(const Look& m) const { return fmt::format("Look {}", m.inquiry); }
+  std::string operator()(const Look& m) const {
+    return fmt::format("Look {}{}", m.inquiry, words_of(m.topic));
+  }
 
   std::string operator()(const Looked& m) const {
-    return fmt::format("Looked {} '{}'", m.inquiry, m.findings);
+    return fmt::format("Looked {} '{}'{}", m.inquiry, m.findings, words_of(m.topic));
   }
 
   std::string operator()(const Judged& m) const {
-    return fmt::format("Judged {} '{}'", m.inquiry, m.verdict);
+    return fmt::format("Judged {} '{}'{}", m.inquiry, m.verdict, words_of(m.topic));
   }
 
   std::string operator()(const Waited& m) const {
@@ -249,7 +257,7 @@ struct EventText {
     return fmt::format("owner of port {}: {}", e.question.client.port, static_cast<int>(e.answer));
   }
 
-  std::string operator()(const StalledHere& /*e*/) const { return "no progress"; }
+  std::string operator()(const InquireHere& /*e*/) const { return "no progress"; }
 
   std::string operator()(const LookedHere& e) const { return "seen: " + e.message.findings; }
 

@@ -88,8 +88,10 @@ struct Agent {
   VirtualTime heard{};        // last message from its coordinator
   bool out_of_touch = false;  // it was out of touch when the job was closed elsewhere
   std::size_t unchecked_steps = 0;
-  std::set<std::string> verdicts;  // verdicts on hangs that it has received
-  std::deque<NodeEvent> deferred;  // events to deliver when the agent continues
+  std::set<std::string> verdicts;          // verdicts on hangs that it has received
+  std::optional<std::uint64_t> step;       // at which its ranks wait after a notice of preemption
+  std::optional<std::uint64_t> save_step;  // the one that it was told
+  std::deque<NodeEvent> deferred;          // events to deliver when the agent continues
 };
 
 struct Place {

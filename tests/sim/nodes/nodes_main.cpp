@@ -36,6 +36,7 @@ NodesReport play(const NodesCommand& command, std::uint64_t seed, bool trace) {
   NodesOptions options = nodes_options(command.nodes, random);
   options.bytes = command.bytes;
   options.hangs = command.hangs;
+  options.preempts = command.preempts;
   options.waits = command.waits;
   if (command.mends) {
     use_mends(options);
@@ -52,14 +53,16 @@ void on_abort(int /*signo*/) {
 }
 
 std::string reproduce_line(const NodesCommand& command, std::uint64_t seed) {
-  return fmt::format("reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{}{}{} --trace\n",
-                     seed,
-                     command.nodes,
-                     command.bytes ? 'B' : 'A',
-                     command.hangs ? " --hangs" : "",
-                     command.waits ? " --waits" : "",
-                     command.mends ? " --mends" : "",
-                     command.reboots ? " --reboots" : "");
+  return fmt::format(
+      "reproduce: scripts/sim --seed {:#x} --nodes {} --level {}{}{}{}{}{} --trace\n",
+      seed,
+      command.nodes,
+      command.bytes ? 'B' : 'A',
+      command.hangs ? " --hangs" : "",
+      command.waits ? " --waits" : "",
+      command.mends ? " --mends" : "",
+      command.preempts ? " --preempts" : "",
+      command.reboots ? " --reboots" : "");
 }
 
 // Empty if all rules held.

@@ -200,6 +200,9 @@ void Verdict::check_converged() {
     if (options_.mends && world_.checkers().problem().empty()) {
       world_.check_mends(*round);
     }
+    if (options_.preempts && world_.checkers().problem().empty()) {
+      world_.check_preemption(*round);
+    }
     converged_ = true;
     return;
   }

@@ -53,6 +53,8 @@ class NodesWorld final : public NetworkUser {
   void calm();
   // Makes the workers of a running round hang, during the calm period.
   void check_hang(const Round& round);
+  // Gives notice of a preemption, during the calm period.
+  void check_preemption(const Round& round);
   // Checks that one node receives the wait times of all nodes.
   void check_waits(const Round& round);
   // Checks that a failed rank is replaced.
@@ -166,6 +168,10 @@ class NodesWorld final : public NetworkUser {
   void tell_looked(std::uint32_t agent, const Look& question);
   void judge_hang(std::uint32_t agent, const JudgeNow& all);
   void hear_verdict(std::uint32_t agent, const Judged& said);
+  [[nodiscard]] std::string stop_at_step(std::uint32_t agent);
+  void judge_preemption(std::uint32_t agent, const JudgeNow& all);
+  void hear_save_step(std::uint32_t agent, const Judged& said);
+  void check_save_steps(const Round& round, const std::vector<std::uint32_t>& members);
 
   // how long workers wait (world_waits.cpp)
   void expect_waits(std::uint32_t agent);

@@ -79,10 +79,11 @@ struct NodesOptions {
   Duration trouble{};             // length of the fault period
   int lost_for_good_percent = 0;  // machines that never regain power
 
-  bool bytes = false;  // level B
-  bool hangs = false;  // some nodes see no progress
-  bool waits = false;  // all nodes report how long their workers wait
-  bool mends = false;  // failed ranks are replaced while the others run (--restart=rank)
+  bool bytes = false;     // level B
+  bool hangs = false;     // some nodes see no progress
+  bool waits = false;     // all nodes report how long their workers wait
+  bool preempts = false;  // a scheduler announces that it will stop the job
+  bool mends = false;     // failed ranks are replaced while the others run (--restart=rank)
   bool calm_network = false;
 
   [[nodiscard]] bool only_workers_fail() const;

@@ -48,7 +48,7 @@ void NodesWorld::handle_report(const Happening& what, bool current) {
   } else if (what.kind == Kind::looked) {
     tell_looked(number, std::get<Look>(*what.message));
   } else if (what.kind == Kind::stalls && current && agents_[number].workers.alive) {
-    to_agent(number, StalledHere{});
+    to_agent(number, InquireHere{});
   } else if (what.kind == Kind::waits_due && current) {
     tell_waits(number);
   } else if (what.kind == Kind::entry_due && current) {
@@ -67,12 +67,18 @@ void NodesWorld::look(std::uint32_t number, const Look& question) {
 }
 
 void NodesWorld::tell_looked(std::uint32_t number, const Look& question) {
-  const std::string findings = findings_of(agents_[number], question.inquiry);
-  to_agent(number, LookedHere{{question.round, question.inquiry, findings}});
+  const std::string findings = question.topic == Topic::preemption
+                                   ? stop_at_step(number)
+                                   : findings_of(agents_[number], question.inquiry);
+  to_agent(number, LookedHere{{question.round, question.inquiry, findings, question.topic}});
 }
 
 // Each member appears once, with its own answer to this question or with none.
 void NodesWorld::judge_hang(std::uint32_t number, const JudgeNow& all) {
+  if (all.topic == Topic::preemption) {
+    judge_preemption(number, all);
+    return;
+  }
   const RoundPtr round = checkers_.round(all.round);
   if (!round || round->members.size() != all.nodes.size()) {
     complain("a verdict covers nodes other than the members of the round");
@@ -99,6 +105,10 @@ void NodesWorld::hear_verdict(std::uint32_t number, const Judged& said) {
   if (said.round != agent.told) {
     complain(fmt::format("{} received a verdict for a round that it does not run", agent.label));
   }
+  if (said.topic == Topic::preemption) {
+    hear_save_step(number, said);
+    return;
+  }
   if (!agent.verdicts.insert(said.verdict).second) {
     complain(fmt::format("{} received a verdict twice: {}", agent.label, said.verdict));
   }
@@ -124,7 +134,7 @@ void NodesWorld::check_hang(const Round& round) {
   }
   for (std::uint32_t i = 0; i < agents_.size(); ++i) {
     if (&agents_[i] == members.front() || &agents_[i] == members.back()) {
-      to_agent(i, StalledHere{});
+      to_agent(i, InquireHere{});
     }
   }
   run_until(now() + kCalmVerdictMax);

@@ -112,6 +112,22 @@ TEST_CASE("event text: a hang contains its cause and the lines printed on stderr
   CHECK(event_json(event_of(event::HangOver{7})).find(R"("quiet":7.0)") != std::string::npos);
 }
 
+TEST_CASE("event text: a preemption contains its source and the step, if ranks report steps") {
+  event::PreemptionBegun begun{"SIGTERM from pid 12", 29.6, 120};
+  CHECK(line_of(event_of(begun))->text ==
+        "preempted (SIGTERM from pid 12): the ranks have 30 s to save at step 120 and exit");
+  CHECK(event_json(event_of(begun))
+            .find(R"("event":"preempt","node":"node1","round":4,"why":"SIGTERM from pid 12",)"
+                  R"("seconds":29.6,"step":120)") != std::string::npos);
+  begun.step.reset();
+  CHECK(line_of(event_of(begun))->text.ends_with("the ranks have 30 s to save and exit"));
+  CHECK(event_json(event_of(begun)).find(R"("step":null)") != std::string::npos);
+  CHECK(
+      event_json(event_of(event::StepSaved{3, 1, 120}))
+          .find(R"("event":"saved","node":"node1","round":4,"rank":3,"local_rank":1,"step":120)") !=
+      std::string::npos);
+}
+
 TEST_CASE("event text: a straggler contains its cost, and seconds per step if known") {
   straggler::Named found{{.ranks = {3}, .share = 0.25}};
   CHECK(line_of(event_of(found))->text == "rank 3 is slow: it costs the job 25 % of its time");

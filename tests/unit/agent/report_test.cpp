@@ -39,6 +39,28 @@ TEST_CASE("report: success prints nothing") {
   CHECK(render_report(JobResult{}, kSite).empty());
 }
 
+TEST_CASE("report: a preempted job says which step each rank saved") {
+  JobResult result;
+  result.nproc = 3;
+  result.preemption = Preemption{.why = "SIGTERM from pid 12", .step = 8, .saved = {}};
+  const std::string start = "muster: preempted (SIGTERM from pid 12): ";
+  CHECK(render_report(result, kSite) ==
+        start + "no rank reported a saved step\n  logs: /logs/job_x\n");
+  const ReportSite site{"node1", "train.py", "", false};
+  result.preemption->saved = {{0, 8}, {2, 8}};
+  CHECK(render_report(result, site) == start + "ranks 0, 2 saved step 8\n");
+  result.preemption->saved[1] = 7;
+  CHECK(render_report(result, site) == start + "rank 1 saved step 7, ranks 0, 2 saved step 8\n");
+  result.preemption->saved[1] = 8;
+  CHECK(render_report(result, site) == start + "all ranks saved step 8\n");
+  result.preemption->workers_elsewhere = 3;
+  CHECK(render_report(result, site) == start + "all ranks on this node saved step 8\n");
+  result.outcome = Outcome::interrupted;  // the node left, because the leader was lost
+  CHECK(render_report(result, site) == start + "all ranks on this node saved step 8\n");
+  result.interrupting_signal = SIGINT;
+  CHECK(render_report(result, site) == "muster: interrupted by SIGINT\n");
+}
+
 TEST_CASE("report: a failure names rank, end, node, pid, traceback, others and logs") {
   WorkerFailure root = failure_of(1, 7);
   root.stderr_tail =

@@ -403,7 +403,7 @@ TEST_CASE("shared rounds: a round is an event with its number, as are the events
 
 namespace {
 
-struct FakeListener final : HangListener {
+struct FakeListener final : InquiryListener {
   std::vector<InquiryStep> steps;
 
   void inquire(const InquiryStep& step) override { steps.push_back(step); }
@@ -434,8 +434,8 @@ TEST_CASE("shared rounds: the hang watch inspects, judges and receives the verdi
   CHECK(std::get<LookNow>(listener.steps[0]).question.inquiry == 7);
   CHECK(std::get<JudgeNow>(listener.steps[1]).inquiry == 8);
   CHECK(std::get<HearVerdict>(listener.steps[2]).said.verdict == "x");
-  bench.rounds.tell(StalledHere{});
-  CHECK(bench.told.last<StalledHere>() != nullptr);
+  bench.rounds.tell(InquireHere{});
+  CHECK(bench.told.last<InquireHere>() != nullptr);
 }
 
 TEST_CASE("shared rounds: a hung worker fails with the verdict, and may end the job") {

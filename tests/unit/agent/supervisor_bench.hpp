@@ -89,6 +89,8 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
       rounds.ask_mend(*ask);
     } else if (std::holds_alternative<ReportSuccess>(effect)) {
       rounds.report_success();
+    } else if (std::holds_alternative<ReportFinished>(effect)) {
+      rounds.report_finished();
     } else if (const auto* leave = std::get_if<LeaveRound>(&effect)) {
       rounds.leave_round(leave->reason);
     }

@@ -76,7 +76,8 @@ std::vector<SupervisorEvent> example_events(State state) {
           MendRefused{1, "x"},
           WorkerReady{1, 1},
           WorkerLeft{1},
-          WorkerHeard{1, {}}};
+          WorkerHeard{1, {}},
+          Preempted{"x", {}}};
 }
 
 constexpr std::size_t kMendFormed = 15;

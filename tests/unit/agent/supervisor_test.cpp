@@ -67,6 +67,10 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   std::string mend_obstacle() override { return {}; }
 
+  void tell_late(const std::vector<int>& local_ranks) override {
+    asked.push_back("late " + std::to_string(local_ranks.size()));
+  }
+
   void finished(const JobResult& result) override {
     asked.push_back("finished " + std::to_string(exit_code_of(result)));
   }

@@ -66,8 +66,8 @@ TEST_CASE("nodes: three form a round at an endpoint that one of them can bind") 
 TEST_CASE("nodes: all inspect their workers, and receive one verdict") {
   TestJob job;
   Nodes nodes = form(job, 3);
-  nodes[2]->node().tell(StalledHere{});
-  nodes[1]->node().tell(StalledHere{});
+  nodes[2]->node().tell(InquireHere{});
+  nodes[1]->node().tell(InquireHere{});
   REQUIRE(job.until([&] {
     return std::ranges::all_of(nodes, [](const auto& node) { return !node->verdicts.empty(); });
   }));

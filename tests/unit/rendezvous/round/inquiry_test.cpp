@@ -33,7 +33,7 @@ const NodeAnswer& answer_of(const SmallWorld& world, std::size_t node) {
 
 TEST_CASE("inquiry: all nodes inspect, the leader judges, and all receive the verdict") {
   SmallWorld world = world_of_three();
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   REQUIRE(world.nodes[0].judged.size() == 1);
   const JudgeNow& judged = world.nodes[0].judged.front();
   CHECK(judged.round == world.nodes[0].running->round->id);
@@ -52,9 +52,9 @@ TEST_CASE("inquiry: all nodes inspect, the leader judges, and all receive the ve
 TEST_CASE("inquiry: nodes that ask during an inspection receive the same verdict") {
   SmallWorld world = world_of_three();
   world.nodes[2].looks = false;
-  world.feed(1, StalledHere{});
-  world.feed(0, StalledHere{});
-  world.feed(2, StalledHere{});
+  world.feed(1, InquireHere{});
+  world.feed(0, InquireHere{});
+  world.feed(2, InquireHere{});
   CHECK(world.nodes[1].asked_to_look == 1);
   CHECK(world.nodes[0].judged.empty());
   const RoundId round = world.nodes[2].running->round->id;
@@ -68,19 +68,19 @@ TEST_CASE("inquiry: nodes that ask during an inspection receive the same verdict
 TEST_CASE("inquiry: a node that asks before it has received the verdict gets it again") {
   SmallWorld world = world_of_three();
   world.nodes[0].judges = false;
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   const JudgeNow asked = world.nodes[0].judged.at(0);
   world.cut(2);
   world.feed(0, JudgedHere{{asked.round, asked.inquiry, "once"}});
   world.heal(2);
   CHECK(world.nodes[1].verdicts == Texts{"once"});
   CHECK(world.nodes[2].verdicts.empty());
-  world.feed(2, StalledHere{});
+  world.feed(2, InquireHere{});
   CHECK(world.nodes[2].verdicts == Texts{"once"});
   CHECK(world.nodes[0].judged.size() == 1);
   // A node that knows the cause requests another inquiry.
   world.nodes[0].judges = true;
-  world.feed(2, StalledHere{});
+  world.feed(2, InquireHere{});
   world.pass(1s);
   CHECK(world.nodes[0].judged.size() == 2);
   CHECK(world.nodes[2].verdicts == Texts{"once", "verdict 1"});
@@ -88,8 +88,8 @@ TEST_CASE("inquiry: a node that asks before it has received the verdict gets it 
 
 TEST_CASE("inquiry: the next inquiry begins shortly after the previous one") {
   SmallWorld world = world_of_three();
-  world.feed(1, StalledHere{});
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
+  world.feed(1, InquireHere{});
   CHECK(world.nodes[0].judged.size() == 1);
   world.pass(kBetweenInquiries);
   CHECK(world.nodes[0].judged.size() == 2);
@@ -99,7 +99,7 @@ TEST_CASE("inquiry: the next inquiry begins shortly after the previous one") {
 TEST_CASE("inquiry: skips a silent node after two missed beats") {
   SmallWorld world = world_of_three();
   world.cut(2);
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   world.pass(silent_after(9s) - 1s);
   CHECK(world.nodes[0].judged.empty());
   world.pass(1s + inquiry_scan(9s));
@@ -114,7 +114,7 @@ TEST_CASE("inquiry: skips a silent node after two missed beats") {
 TEST_CASE("inquiry: skips a node that sends beats but no answer, later") {
   SmallWorld world = world_of_three();
   world.nodes[1].looks = false;
-  world.feed(0, StalledHere{});
+  world.feed(0, InquireHere{});
   world.pass(kAnswerMax - 1s);
   CHECK(world.nodes[0].judged.empty());
   world.pass(1s);
@@ -124,7 +124,7 @@ TEST_CASE("inquiry: skips a node that sends beats but no answer, later") {
   const RoundId round = world.nodes[1].running->round->id;
   world.feed(1, LookedHere{{round, 1, "too late"}});
   world.nodes[1].looks = true;
-  world.feed(0, StalledHere{});
+  world.feed(0, InquireHere{});
   world.pass(1s);
   REQUIRE(world.nodes[0].judged.size() == 2);
   CHECK(world.nodes[0].judged.back().nodes[1].findings == "seen by n1");
@@ -133,7 +133,7 @@ TEST_CASE("inquiry: skips a node that sends beats but no answer, later") {
 TEST_CASE("inquiry: queries a returning node again") {
   SmallWorld world = world_of_three();
   world.nodes[2].looks = false;
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   CHECK(world.nodes[2].asked_to_look == 1);
   world.nodes[2].looks = true;
   world.reset(2);
@@ -145,7 +145,7 @@ TEST_CASE("inquiry: queries a returning node again") {
 TEST_CASE("inquiry: does not query a node whose workers have finished") {
   SmallWorld world = world_of_three();
   world.feed(2, WorkersFinished{});
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   CHECK(answer_of(world, 2).presence == Presence::finished);
   CHECK(world.nodes[2].asked_to_look == 0);
 }
@@ -153,7 +153,7 @@ TEST_CASE("inquiry: does not query a node whose workers have finished") {
 TEST_CASE("inquiry: the end of the round ends it") {
   SmallWorld world = running_world(3, 2, 3);
   world.nodes[2].looks = false;
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   const RoundId old = world.nodes[2].running->round->id;
   fail_worker(world, 1, 3);
   world.pass(1s);
@@ -163,7 +163,7 @@ TEST_CASE("inquiry: the end of the round ends it") {
   world.pass(20s);
   CHECK(world.nodes[0].judged.empty());
   world.nodes[2].looks = true;
-  world.feed(2, StalledHere{});
+  world.feed(2, InquireHere{});
   CHECK(world.nodes[0].judged.size() == 1);
   CHECK(world.nodes[2].verdicts == Texts{"verdict 1"});
 }
@@ -171,14 +171,14 @@ TEST_CASE("inquiry: the end of the round ends it") {
 TEST_CASE("inquiry: a node dies during an inquiry") {
   SmallWorld world = running_world(3, 2, 0);
   world.nodes[2].looks = false;
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   world.kill(2);
   world.pass(5s);
   // It is proven dead: the others continue without it, and start a new inquiry if necessary.
   CHECK(world.nodes[0].judged.empty());
   REQUIRE(world.nodes[1].running);
   CHECK(world.nodes[1].running->round->members.size() == 2);
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   CHECK(world.nodes[0].judged.size() == 1);
   CHECK(world.nodes[1].verdicts == Texts{"verdict 1"});
 }
@@ -186,12 +186,12 @@ TEST_CASE("inquiry: a node dies during an inquiry") {
 TEST_CASE("inquiry: the leader dies, and the next one is asked") {
   SmallWorld world = running_world(3, 2, 0);
   world.nodes[2].looks = false;
-  world.feed(1, StalledHere{});
+  world.feed(1, InquireHere{});
   world.kill(0);
   world.nodes[2].looks = true;
   world.pass(20s);
   REQUIRE(world.nodes[1].running);
-  world.feed(2, StalledHere{});
+  world.feed(2, InquireHere{});
   CHECK(world.nodes[1].verdicts == Texts{"verdict 1"});
   CHECK(world.nodes[2].verdicts == Texts{"verdict 1"});
 }
@@ -201,9 +201,9 @@ TEST_CASE("inquiry: only members of the running round ask and answer") {
   world.add("spare");
   world.pass(1s);
   world.nodes[1].looks = false;
-  world.feed(3, StalledHere{});
+  world.feed(3, InquireHere{});
   CHECK(world.nodes[0].asked_to_look == 0);
-  world.feed(2, StalledHere{});
+  world.feed(2, InquireHere{});
   const RoundId round = world.nodes[2].running->round->id;
   world.feed(3, LookedHere{{round, 1, "of a spare"}});
   world.feed(2, LookedHere{{round, 1, "twice"}});

@@ -275,8 +275,11 @@ class SmallWorld {
     ++nodes[from].asked_to_look;
     if (nodes[from].looks) {
       const Look& question = asked.question;
-      events_.emplace_back(
-          from, LookedHere{{question.round, question.inquiry, "seen by " + nodes[from].info.name}});
+      events_.emplace_back(from,
+                           LookedHere{{question.round,
+                                       question.inquiry,
+                                       "seen by " + nodes[from].info.name,
+                                       question.topic}});
     }
   }
 
@@ -284,7 +287,7 @@ class SmallWorld {
     nodes[from].judged.push_back(asked);
     if (nodes[from].judges) {
       const std::string verdict = "verdict " + std::to_string(++verdicts_);
-      events_.emplace_back(from, JudgedHere{{asked.round, asked.inquiry, verdict}});
+      events_.emplace_back(from, JudgedHere{{asked.round, asked.inquiry, verdict, asked.topic}});
     }
   }
 

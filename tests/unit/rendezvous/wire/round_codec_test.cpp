@@ -113,10 +113,10 @@ TEST_CASE(
   CHECK(field_count<Vouch>() == 4);
   CHECK(field_count<Vouched>() == 5);
   CHECK(field_count<Carry>() == 1);
-  CHECK(field_count<Stalled>() == 2);
-  CHECK(field_count<Look>() == 4);
-  CHECK(field_count<Looked>() == 3);
-  CHECK(field_count<Judged>() == 3);
+  CHECK(field_count<Inquire>() == 4);
+  CHECK(field_count<Look>() == 6);
+  CHECK(field_count<Looked>() == 4);
+  CHECK(field_count<Judged>() == 4);
   CHECK(field_count<WaitSum>() == 7);
   CHECK(field_count<Waited>() == 3);
   CHECK(field_count<Mends>() == 2);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// HangListener: one node's part in diagnosing a hang in a multi-node job. SharedRounds forwards the
-// requests of the rendezvous to it. HangControl is the real implementation. One thread.
+// InquiryListener: one node's part in an inquiry of a multi-node job. SharedRounds forwards the
+// requests of the rendezvous to it. HangControl implements it for hangs, and PreemptionControl for
+// preemptions. One thread.
 #pragma once
 
 #include "rendezvous/node/node_owner.hpp"
 
 namespace muster {
 
-class HangListener {
+class InquiryListener {
  public:
-  virtual ~HangListener() = default;
+  virtual ~InquiryListener() = default;
   // LookNow: inspect the workers on this node. Answered with LookedHere. JudgeNow: determine the
   // verdict from the findings of all nodes. Answered with JudgedHere. HearVerdict: contains the
   // verdict.

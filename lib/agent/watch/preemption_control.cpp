@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/watch/preemption_control.hpp"
+
+#include "agent/rounds/shared_rounds.hpp"
+#include "base/clock.hpp"
+#include "base/plural.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include <unistd.h>
+
+namespace muster {
+namespace {
+
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+TimePoint steady_time_of(std::int64_t unix_seconds) {
+  const double left = static_cast<double>(unix_seconds) - wall_now_seconds();
+  return steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(left));
+}
+
+}  // namespace
+
+PreemptionControl::PreemptionControl(asio::io_context& loop,
+                                     const AgentSetup& setup,
+                                     PreemptionParts parts)
+    : setup_(setup), parts_(parts), file_timer_(loop), end_timer_(loop), repeat_timer_(loop) {}
+
+// -- sources ----------------------------------------------------------------------------------
+
+void PreemptionControl::start() {
+  parts_.channel.when_saved(
+      [this](int local_rank, std::uint64_t step) { step_saved(local_rank, step); });
+  const std::string& file = setup_.config.preempt_file;
+  if (!file.empty()) {
+    file_is_old_ = exists(file);
+    if (file_is_old_) {
+      parts_.events.say(LogLevel::warning,
+                        fmt::format("--preempt-file '{}' exists already: ignoring it until it is "
+                                    "removed and created again",
+                                    file));
+    }
+    watch_file();
+  }
+  if (setup_.config.platform.ends) {
+    watch_end();
+  }
+}
+
+void PreemptionControl::watch_file() {
+  file_timer_.expires_after(kPreemptFileInterval);
+  file_timer_.async_wait([this](const asio::error_code& error) {
+    if (error) {
+      return;
+    }
+    const std::string& file = setup_.config.preempt_file;
+    const bool is_there = exists(file);
+    if (is_there && !file_is_old_) {
+      give("the file '" + file + "' exists", steady_now() + setup_.config.shutdown_timeout);
+      return;
+    }
+    file_is_old_ = file_is_old_ && is_there;
+    watch_file();
+  });
+}
+
+// The scheduler stops the job at this time. Without workers that save, this is not our concern.
+void PreemptionControl::watch_end() {
+  const TimePoint end = steady_time_of(setup_.config.platform.ends->value);
+  end_timer_.expires_at(end - setup_.config.shutdown_timeout);
+  end_timer_.async_wait([this, end](const asio::error_code& error) {
+    if (!error && runs() && parts_.channel.polls_preemption()) {
+      give("the job reaches its time limit", std::max(end, steady_now()));
+    }
+  });
+}
+
+// Schedulers may send their signal more than once (SIGNALS.md).
+bool PreemptionControl::is_repeated(int signo) const {
+  const bool given = wanted_ || begun_;
+  const bool by_scheduler = setup_.config.signal_delivery != SignalDelivery::leader;
+  return given && signo == SIGTERM &&
+         (by_scheduler || (wanted_ && steady_now() - wanted_at_ < kSameRequestTime));
+}
+
+bool PreemptionControl::take_signal(int signo, pid_t sender) {
+  const bool is_chosen = signo == setup_.config.preempt_signal;
+  if (!is_chosen && is_repeated(signo)) {
+    return true;
+  }
+  const auto& handled = setup_.config.signals_to_handle;
+  const bool is_term = signo == SIGTERM && !wanted_ && !begun_ &&
+                       std::ranges::find(handled, SIGTERM) != handled.end();
+  if (!is_chosen && !(is_term && runs() && parts_.channel.polls_preemption())) {
+    return false;
+  }
+  std::string why = signal_name(signo);
+  if (sender != 0) {
+    why += fmt::format(" from pid {}", sender);
+  }
+  give(why, steady_now() + setup_.config.shutdown_timeout);
+  return true;
+}
+
+// -- the round --------------------------------------------------------------------------------
+
+void PreemptionControl::take(const JobEvent& event) {
+  if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
+    begin_round(*begun);
+  } else if (std::holds_alternative<event::WorkerStarted>(event.what)) {
+    ++started_;
+    ask();
+  } else if (std::holds_alternative<event::JobEnded>(event.what)) {
+    file_timer_.cancel();
+    end_timer_.cancel();
+    repeat_timer_.cancel();
+  }
+}
+
+void PreemptionControl::begin_round(const event::RoundBegun& begun) {
+  rank_first_ = begun.assignment.rank_first;
+  nproc_ = begun.assignment.local_world_size;
+  others_ = begun.assignment.world_size - nproc_;
+  started_ = 0;
+  begun_.reset();
+  decided_ = false;
+  step_.reset();
+  saved_.clear();
+}
+
+bool PreemptionControl::runs() const {
+  const SupervisorState state = parts_.supervisor.core().state();
+  return started_ >= nproc_ && started_ > 0 &&
+         (state == SupervisorState::running || state == SupervisorState::mending);
+}
+
+void PreemptionControl::step_saved(int local_rank, std::uint64_t step) {
+  saved_[rank_first_ + local_rank] = step;
+  parts_.events.tell(event::StepSaved{rank_first_ + local_rank, local_rank, step});
+}
+
+// -- the notice -------------------------------------------------------------------------------
+
+// If the workers do not run yet, they receive the notice when all have been started.
+void PreemptionControl::give(const std::string& why, TimePoint deadline) {
+  if (wanted_ || begun_) {
+    return;
+  }
+  wanted_ = Given{why, deadline};
+  wanted_at_ = steady_now();
+  ask();
+}
+
+void PreemptionControl::ask() {
+  if (!wanted_ || decided_ || !runs()) {
+    return;
+  }
+  if (parts_.others == nullptr) {
+    begin(*wanted_);
+    decide({notice_of(*wanted_), save_step({parts_.channel.latest_step()})});
+    return;
+  }
+  parts_.others->tell(InquireHere{Topic::preemption, encode(notice_of(*wanted_))});
+  repeat_timer_.expires_after(kNoticeRepeat);
+  repeat_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      ask();
+    }
+  });
+}
+
+PreemptionNotice PreemptionControl::notice_of(const Given& given) const {
+  return {given.why, std::max(given.deadline - steady_now(), Duration::zero())};
+}
+
+// From now on, workers that see the notice wait for the decision.
+void PreemptionControl::begin(const Given& given) {
+  begun_ = given;
+  parts_.channel.begin_preemption(given.deadline);
+  parts_.supervisor.handle(Preempted{given.why, given.deadline});
+}
+
+void PreemptionControl::decide(const PreemptionDecision& decision) {
+  if (decided_) {
+    return;
+  }
+  if (!begun_) {
+    begin({decision.notice.why, steady_now() + decision.notice.left});
+  }
+  decided_ = true;
+  step_ = decision.step;
+  parts_.channel.preempt({step_, begun_->deadline, begun_->why});
+  const Duration left = begun_->deadline - steady_now();
+  parts_.events.tell(event::PreemptionBegun{
+      begun_->why, std::max(std::chrono::duration<double>(left).count(), 0.0), step_});
+  if (!parts_.channel.polls_preemption()) {
+    parts_.events.say(LogLevel::warning,
+                      "no rank on this node has called preempted(): ranks that do not exit before "
+                      "the deadline are killed");
+  }
+}
+
+// -- several nodes ----------------------------------------------------------------------------
+
+void PreemptionControl::inquire(const InquiryStep& step) {
+  if (const auto* asked = std::get_if<LookNow>(&step)) {
+    look(asked->question);
+  } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
+    judge(*all);
+  } else if (const auto decision = decode_decision(std::get<HearVerdict>(step).said.verdict)) {
+    decide(*decision);
+  }
+}
+
+void PreemptionControl::look(const Look& question) {
+  const auto notice = decode_notice(question.request);
+  if (notice && !begun_) {
+    begin({notice->why, steady_now() + notice->left});
+  }
+  parts_.others->tell(LookedHere{
+      {question.round, question.inquiry, encode(parts_.channel.latest_step()), question.topic}});
+}
+
+// The leader's part. A node that has not answered is ignored: it is dead or does not respond.
+void PreemptionControl::judge(const JudgeNow& all) {
+  std::vector<ReportedStep> steps;
+  for (const NodeAnswer& answer : all.nodes) {
+    steps.push_back(decode_step(answer.findings));
+  }
+  PreemptionDecision decision{decode_notice(all.request).value_or(PreemptionNotice{}),
+                              save_step(steps)};
+  if (begun_) {
+    decision.notice = notice_of(*begun_);
+  }
+  parts_.others->tell(JudgedHere{{all.round, all.inquiry, encode(decision), all.topic}});
+}
+
+// -- the end ----------------------------------------------------------------------------------
+
+std::string PreemptionControl::fate_of(int local_rank) const {
+  const int rank = rank_first_ + local_rank;
+  if (const auto saved = saved_.find(rank); saved != saved_.end()) {
+    return fmt::format("rank {} saved step {} but did not exit before the deadline; killing it",
+                       rank,
+                       saved->second);
+  }
+  const auto steps = parts_.channel.steps();
+  const auto index = static_cast<std::size_t>(local_rank);
+  const auto step = index < steps.size() ? steps[index] : std::nullopt;
+  std::string text = fmt::format("rank {} did not save before the deadline: ", rank);
+  text += step ? fmt::format("it is at step {}", *step) : "it has reported no step";
+  if (!saved_.empty()) {
+    const auto latest =
+        std::ranges::max_element(saved_, {}, [](const auto& entry) { return entry.second; });
+    text += fmt::format(", {} saved step {}",
+                        saved_.size() == 1 ? fmt::format("rank {}", latest->first) : "the others",
+                        latest->second);
+  }
+  return text + "; killing it";
+}
+
+void PreemptionControl::tell_late(const std::vector<int>& local_ranks) const {
+  const std::size_t named = std::min(local_ranks.size(), kLateRanksNamed);
+  for (std::size_t i = 0; i < named; ++i) {
+    parts_.events.say(LogLevel::warning, fate_of(local_ranks[i]));
+  }
+  if (local_ranks.size() > named) {
+    parts_.events.say(
+        LogLevel::warning,
+        fmt::format("{} did not exit before the deadline either; killing them",
+                    counted(static_cast<int>(local_ranks.size() - named), "more rank")));
+  }
+}
+
+void PreemptionControl::complete(JobResult& result) const {
+  if (result.preemption) {
+    result.preemption->step = step_;
+    result.preemption->saved = saved_;
+    result.preemption->workers_elsewhere = others_;
+  }
+}
+
+}  // namespace muster
