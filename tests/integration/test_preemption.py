@@ -208,6 +208,17 @@ class ManyNodes(PreemptionCase, NodesCase):
                 self.assertIn(f": all ranks on this node saved step {step}\n", ended.err)
                 self.assertEqual(ended.err.count("to save at step"), 1, ended)
 
+    def test_a_scheduler_signals_one_node_after_another(self):
+        _, nodes = self.form_job("stays", 3, "--shutdown-timeout=3")
+        nodes[1].kill(signal.SIGTERM)
+        for node in nodes:
+            node.wait_for_text("preempted (SIGTERM")
+        nodes[0].kill(signal.SIGTERM)
+        nodes[2].kill(signal.SIGTERM)
+        for node in nodes:
+            ended = self.wait_for_exit(node, 75)
+            self.assertEqual(ended.err.count("did not save before the deadline"), 2, ended)
+
     def test_the_job_ends_if_a_node_dies_even_the_leader(self):
         for victim in (2, 0):
             job, nodes = self.form_job("stays", 3, "--max-restarts", 3, "--shutdown-timeout=4")

@@ -81,25 +81,30 @@ void PreemptionControl::watch_end() {
   });
 }
 
+// True if the signal is the first SIGTERM on this node, and a notice. In a job of several nodes,
+// another node may have given notice before, because schedulers signal one node after another.
+bool PreemptionControl::is_notice(int signo) const {
+  const LaunchConfig& config = setup_.config;
+  const bool is_handled =
+      std::ranges::find(config.signals_to_handle, signo) != config.signals_to_handle.end() &&
+      config.shutdown_timeout > Duration::zero();
+  return signo == SIGTERM && !asked_at_ &&
+         (begun_ || (is_handled && runs() && parts_.channel.polls_preemption()));
+}
+
 // Schedulers may send their signal more than once (SIGNALS.md).
 bool PreemptionControl::is_repeated(int signo) const {
-  const bool given = wanted_ || begun_;
   const bool by_scheduler = setup_.config.signal_delivery != SignalDelivery::leader;
-  return given && signo == SIGTERM &&
-         (by_scheduler || (wanted_ && steady_now() - wanted_at_ < kSameRequestTime));
+  return signo == SIGTERM && asked_at_ &&
+         (by_scheduler || steady_now() - *asked_at_ < kSameRequestTime);
 }
 
 bool PreemptionControl::take_signal(int signo, pid_t sender) {
   const bool is_chosen = signo == setup_.config.preempt_signal;
-  if (!is_chosen && is_repeated(signo)) {
-    return true;
+  if (!is_chosen && !is_notice(signo)) {
+    return is_repeated(signo);
   }
-  const auto& handled = setup_.config.signals_to_handle;
-  const bool is_term = signo == SIGTERM && !wanted_ && !begun_ &&
-                       std::ranges::find(handled, SIGTERM) != handled.end();
-  if (!is_chosen && !(is_term && runs() && parts_.channel.polls_preemption())) {
-    return false;
-  }
+  asked_at_ = signo == SIGTERM ? std::optional(steady_now()) : asked_at_;
   std::string why = signal_name(signo);
   if (sender != 0) {
     why += fmt::format(" from pid {}", sender);
@@ -153,7 +158,6 @@ void PreemptionControl::give(const std::string& why, TimePoint deadline) {
     return;
   }
   wanted_ = Given{why, deadline};
-  wanted_at_ = steady_now();
   ask();
 }
 

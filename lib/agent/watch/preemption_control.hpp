@@ -78,6 +78,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
 
   void begin_round(const event::RoundBegun& begun);
   [[nodiscard]] bool runs() const;
+  [[nodiscard]] bool is_notice(int signo) const;
   [[nodiscard]] bool is_repeated(int signo) const;
   void watch_file();
   void watch_end();
@@ -95,9 +96,9 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   asio::steady_timer file_timer_;
   asio::steady_timer end_timer_;
   asio::steady_timer repeat_timer_;
-  bool file_is_old_ = false;     // --preempt-file existed before the job started
-  std::optional<Given> wanted_;  // the notice that this node has given
-  TimePoint wanted_at_{};
+  bool file_is_old_ = false;           // --preempt-file existed before the job started
+  std::optional<Given> wanted_;        // the notice that this node has given
+  std::optional<TimePoint> asked_at_;  // when SIGTERM was the notice
   // The round and its notice.
   int rank_first_ = 0;
   int nproc_ = 0;

@@ -196,6 +196,12 @@ SLURM_JOB_END_TIME and then for another \-\-shutdown\-timeout. If \-\-shutdown\-
 explicitly, muster waits only that long and ignores SLURM_JOB_END_TIME. Slurm may kill the workers
 earlier. \-\-signal\-delivery=leader forwards every signal; use it with Slurm's
 ProctrackType=proctrack/pgid, which does not signal the workers.
+.PP
+If a worker calls preempted() of muster's worker library, SIGTERM announces a preemption: the
+scheduler will stop the job. All ranks then save at the same step and exit. muster kills ranks that
+are left after \-\-shutdown\-timeout, restarts nothing and exits with code 75. The signal
+\-\-preempt\-signal, a file that appears at \-\-preempt\-file, and the time
+\-\-shutdown\-timeout before SLURM_JOB_END_TIME announce it too.
 .SH CONFIG FILE
 The file is in TOML, with one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as
 arrays. Flags are true or false.
@@ -217,8 +223,9 @@ HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES.
 .SH EXIT STATUS
 0: all workers succeeded. If a worker failed: the exit code of the first worker that failed, or
 128+n if signal n killed it. 2: usage error. 69: a host or service was unreachable or timed out. 70:
-internal error in muster. 124: stopped by \-\-on\-hang=stop. 126: the program cannot be executed.
-127: the program does not exist. 128+n: muster was interrupted by signal n.
+internal error in muster. 75: preempted, so the job should run again. 124: stopped by
+\-\-on\-hang=stop. 126: the program cannot be executed. 127: the program does not exist. 128+n:
+muster was interrupted by signal n.
 .SH HANGS
 With \-\-hang\-timeout=SECONDS muster polls the workers once a second. Progress is a step
 (muster.worker.progress in Python) or an operation of muster's collective library. If a job reports
