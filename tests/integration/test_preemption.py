@@ -10,7 +10,7 @@ import signal
 import time
 import unittest
 
-from harness import JobCase
+from harness import JobCase, eventually
 from nodes import LONG_LEASE, NodesCase
 from test_events import events_of
 from test_step_signals import one_node
@@ -76,6 +76,8 @@ class OneNode(PreemptionCase):
         self.assertEqual((end["exit_code"], end["outcome"]), (75, "succeeded"))
         self.assertEqual(end["preemption"],
                          {"why": why, "step": step, "saved": {"0": step, "1": step}})
+        report, = (self.folder / "logs").glob("*/report.json")
+        self.assertEqual(json.loads(report.read_text())["preemption"], end["preemption"])
 
     def test_workers_that_exit_with_code_0_have_saved_too(self):
         job = self.start("finish")
@@ -207,6 +209,15 @@ class ManyNodes(PreemptionCase, NodesCase):
                 step = self.assert_one_step(6)
                 self.assertIn(f": all ranks on this node saved step {step}\n", ended.err)
                 self.assertEqual(ended.err.count("to save at step"), 1, ended)
+
+    def test_a_notice_before_the_workers_run_is_given_when_they_do(self):
+        job = self.cluster("2", conf=LONG_LEASE, options=["--preempt-signal=USR1"])
+        how = {"nproc": 2, "env": self.env, "program": [WORKER, "train"]}
+        first = job.start(1, **how)
+        eventually(job.is_hosted, "the first node waits for the second")
+        first.kill(signal.SIGUSR1)
+        job.ends(first, job.start(2, **how), code=75)
+        self.assert_one_step(4)
 
     def test_a_scheduler_signals_one_node_after_another(self):
         _, nodes = self.form_job("stays", 3, "--shutdown-timeout=3")
