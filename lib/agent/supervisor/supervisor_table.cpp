@@ -45,7 +45,7 @@ struct SupervisorCore::Table {
           &Core::ignore,              // WorkerReady
           &Core::ignore,              // WorkerLeft
           &Core::ignore,              // WorkerHeard
-          &Core::ignore}},            // Preempted
+          &Core::note_preempted}},    // Preempted
       {{  // running
           &Core::impossible,          // Started
           &Core::impossible,          // RoundFormed

@@ -152,6 +152,19 @@ TEST_CASE("preempt: a node leaves instead of starting another round") {
   }
 }
 
+TEST_CASE("preempt: a node that learns of it before its workers start does not start them") {
+  BenchSettings chosen = settings();
+  chosen.shared = true;
+  Bench bench(chosen);
+  bench.step(Started{});
+  bench.step(Preempted{"SIGTERM", bench.now + 30s});
+  CHECK(bench.core.state() == State::joining);
+  bench.step(RoundFormed{2, 0, 2});
+  CHECK(bench.asked<LeaveRound>());
+  CHECK_FALSE(bench.asked<SpawnWorker>());
+  CHECK(bench.core.state() == State::waiting);
+}
+
 TEST_CASE("preempt: the leader closes the job while workers are being killed at the deadline") {
   Bench bench = preempted(settings(), 2);
   bench.wait(30s);
