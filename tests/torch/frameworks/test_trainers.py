@@ -6,7 +6,7 @@ import os
 import sys
 import unittest
 
-from support import COLD, DEADLINE, MUSTER, Case, free_port, lines, program
+from support import COLD, DEADLINE, MUSTER, ROOT, Case, free_port, lines, program
 
 
 class Trainers(Case):
@@ -55,6 +55,22 @@ class Trainers(Case):
                                      ("with_lightning.py", "rank ", (1, 2))):
             with self.subTest(name):
                 self.compare_backends(name, pattern, words)
+
+    def test_transformers_saves_before_a_preemption(self):
+        """With the callback from the documentation."""
+        path = program("with_preemption.py")
+        with open(path, encoding="utf-8") as file:
+            callback = file.read().partition("\nclass Save")[2].partition("\n\n\n")[0]
+        with open(os.path.join(ROOT, "docs/preemption.md"), encoding="utf-8") as page:
+            self.assertIn(f"```python\nclass Save{callback}\n```", page.read())
+        folder, notice = os.path.join(self.folder, "out"), os.path.join(self.folder, "notice")
+        job = self.start(MUSTER, "--nproc-per-node=2", "--preempt-file", notice, path, folder,
+                         notice)
+        _, err = job.communicate(timeout=DEADLINE)
+        self.assertEqual(job.returncode, 75, err)
+        saved, = os.listdir(folder)
+        self.assertGreater(int(saved.partition("checkpoint-")[2]), 20)
+        self.assertIn(f"all ranks saved step {saved.partition('-')[2]}\n", err)
 
     def test_deepspeed(self):
         for stage in (1, 3):  # of ZeRO
