@@ -17,6 +17,8 @@ class IntervalTimer {
   // Has no effect if no descriptor is available.
   void run(bool on);
 
+  [[nodiscard]] bool is_running() const { return static_cast<bool>(fd_); }
+
   // True if it has fired since the last call.
   [[nodiscard]] bool take_tick() const;
 

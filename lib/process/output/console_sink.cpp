@@ -149,6 +149,7 @@ void ConsoleSink::say(std::string_view text) {
     ++unshown_.messages;
     return;
   }
+  before_message_();
   pending_.append(text);
   own_bytes_ += text.size();
   own_lines_ += count_lines(text);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace muster {
 
@@ -66,6 +67,9 @@ class ConsoleSink final : public Watcher {
   [[nodiscard]] std::string& buffer() { return pending_; }
 
   void flush();
+
+  // `before` is called before each message: it may append worker output that was held back.
+  void set_before_message(std::function<void()> before) { before_message_ = std::move(before); }
 
   // Queues a message from muster after everything already queued. The text consists of whole lines.
   void say(std::string_view text);
@@ -119,6 +123,7 @@ class ConsoleSink final : public Watcher {
   bool stalled_ = false;  // the last wait for the stream timed out
   Poller& poller_;
   std::function<void()> on_room_;
+  std::function<void()> before_message_ = [] {};
   std::string pending_;
   std::size_t written_ = 0;    // bytes of pending_ already written
   std::size_t own_bytes_ = 0;  // bytes of muster's own messages in pending_

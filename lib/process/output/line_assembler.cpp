@@ -21,11 +21,10 @@ bool is_text(std::string_view bytes) {
 
 }  // namespace
 
-void LineAssembler::set_pid(int pid) {
+void LineStyle::set_pid(int pid) {
   const std::string digits = std::to_string(pid);
-  for (auto at = style_.prefix.find(kPidMark); at != std::string::npos;
-       at = style_.prefix.find(kPidMark, at)) {
-    style_.prefix.replace(at, kPidMark.size(), digits);
+  for (auto at = prefix.find(kPidMark); at != std::string::npos; at = prefix.find(kPidMark, at)) {
+    prefix.replace(at, kPidMark.size(), digits);
   }
 }
 

@@ -19,14 +19,16 @@ struct LineStyle {
   std::string prefix;                // printed before each line
   std::vector<std::string> filters;  // keep only lines that contain a filter; empty keeps all
   bool terminal = false;             // a carriage return moves the cursor
+
+  // Replaces each kPidMark in the prefix with the pid.
+  void set_pid(int pid);
 };
 
 class LineAssembler {
  public:
   explicit LineAssembler(LineStyle style) : style_(std::move(style)) {}
 
-  // Replaces each kPidMark in the prefix with the pid.
-  void set_pid(int pid);
+  void set_pid(int pid) { style_.set_pid(pid); }
 
   // Appends to `out` the lines that `bytes` completes.
   void feed(std::string_view bytes, std::string& out);

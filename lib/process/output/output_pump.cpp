@@ -108,11 +108,19 @@ OutputSource::Setup OutputPump::setup_for(int local_rank, int stream, const Outp
   setup.style.prefix = terminal && colours_ ? coloured(plan.prefix, local_rank) : plan.prefix;
   setup.style.terminal = terminal;
   setup.is_shown = plan.kind != OutputKind::keep;
+  if (plan.fold == Fold::always || (plan.fold == Fold::on_terminal && terminal)) {
+    setup.fold = &folded(*setup.sink);
+    setup.rank = plan.rank;
+  }
   setup.hangs_up = plan.hangs_up;
   setup.prompts = plan.prompts;
   setup.keeps_tail = stream == 2 && plan.kind != OutputKind::file;
   setup.filtered_style = {.prefix = plan.prefix, .filters = plan.filters, .terminal = false};
   return setup;
+}
+
+FoldedSink& OutputPump::folded(ConsoleSink& sink) {
+  return folds_.try_emplace(&sink, poller_, sink, colours_ && sink.is_terminal()).first->second;
 }
 
 // Output may use half of our descriptors; the store's connections and other parts need the rest.
@@ -442,6 +450,12 @@ void OutputPump::close(OutputSource& source, ConsoleWait& wait) {
   }
 }
 
+void OutputPump::show_folded() {
+  for (auto& [sink, fold] : folds_) {
+    fold.show_all();
+  }
+}
+
 void OutputPump::close_streams(int local_rank) {
   ConsoleWait wait{.left = Duration{}, .interrupt_fd = -1};
   for (const auto& source : sources_) {
@@ -454,6 +468,7 @@ void OutputPump::close_streams(int local_rank) {
   }
   std::erase_if(sources_,
                 [&](const auto& source) { return source->setup().local_rank == local_rank; });
+  show_folded();
   tell_lost();
 }
 
@@ -461,6 +476,7 @@ void OutputPump::finish(ConsoleWait& wait) {
   for (const auto& source : sources_) {
     close(*source, wait);
   }
+  show_folded();
   tell_lost();
   tell_unfiltered();
   log_space_.check();
@@ -469,6 +485,7 @@ void OutputPump::finish(ConsoleWait& wait) {
   busy_.clear();
   paused_.clear();
   sources_.clear();
+  folds_.clear();
   filtered_.clear();
 }
 

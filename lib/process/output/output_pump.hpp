@@ -9,6 +9,7 @@
 #include "process/loop/poller.hpp"
 #include "process/output/console.hpp"
 #include "process/output/file_follower.hpp"
+#include "process/output/folded_sink.hpp"
 #include "process/output/log_space.hpp"
 #include "process/output/output_source.hpp"
 #include "process/output/worker_file.hpp"
@@ -75,6 +76,7 @@ class OutputPump {
   [[nodiscard]] Result<int> write_file(OutputSource::Setup setup, const OutputPlan& plan);
   [[nodiscard]] Result<SharedFile*> filtered_file(const std::string& path);
   [[nodiscard]] OutputSource::Setup setup_for(int local_rank, int stream, const OutputPlan& plan);
+  [[nodiscard]] FoldedSink& folded(ConsoleSink& sink);
   void add(OutputSource::Setup setup);
   [[nodiscard]] long read_chunk(OutputSource& source, std::size_t limit);
   void read_pipe(OutputSource& source);
@@ -86,6 +88,7 @@ class OutputPump {
   void resume_paused();
   [[nodiscard]] Result<int> null_fd();
   void drain(OutputSource& source, ConsoleWait& wait);
+  void show_folded();
   void close(OutputSource& source, ConsoleWait& wait);
   void skip(OutputSource& source, std::size_t bytes);
   [[nodiscard]] OutputSource* captured(int local_rank, int stream);
@@ -104,6 +107,7 @@ class OutputPump {
   std::unique_ptr<char[]> chunk_;  // kChunkBytes; not zeroed, so that only used pages are touched
   std::vector<UniqueFd> child_fds_;
   std::map<std::string, SharedFile> filtered_;
+  std::map<ConsoleSink*, FoldedSink> folds_;
   std::vector<std::unique_ptr<OutputSource>> sources_;
   FileFollower follower_;
   LogSpace log_space_;

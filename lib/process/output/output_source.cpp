@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -53,6 +54,27 @@ std::string TailKeeper::lines() const {
   return std::string(tail);
 }
 
+// Folded lines get their labels from the folder.
+OutputSource::OutputSource(Setup setup)
+    : setup_(std::move(setup)),
+      lines_({.prefix = setup_.fold == nullptr ? setup_.style.prefix : "",
+              .filters = setup_.style.filters,
+              .terminal = setup_.style.terminal}),
+      filtered_lines_(setup_.filtered_style) {}
+
+void OutputSource::set_pid(int pid) {
+  lines_.set_pid(pid);
+  filtered_lines_.set_pid(pid);
+  if (setup_.fold != nullptr && !std::exchange(is_folding_, true)) {
+    setup_.style.set_pid(pid);
+    setup_.fold->open(setup_.local_rank, setup_.rank, setup_.style.prefix);
+  }
+}
+
+std::string& OutputSource::target() {
+  return setup_.fold != nullptr ? setup_.fold->buffer() : sink().buffer();
+}
+
 long OutputSource::read(char* buffer, std::size_t limit) {
   return setup_.file != nullptr ? setup_.file->read(buffer, limit) : ::read(fd(), buffer, limit);
 }
@@ -75,7 +97,7 @@ void OutputSource::take(std::string_view bytes) {
   } else if (raw_) {
     sink().buffer().append(bytes);
   } else {
-    lines_.feed(bytes, sink().buffer());
+    lines_.feed(bytes, target());
   }
   if (setup_.filtered != nullptr) {
     filtered_lines_.feed(bytes, setup_.filtered->buffer);
@@ -85,24 +107,35 @@ void OutputSource::take(std::string_view bytes) {
 
 void OutputSource::drained() {
   if (!raw_) {
-    lines_.progress(sink().buffer());
+    lines_.progress(target());
     if (setup_.prompts && setup_.is_shown) {
-      lines_.prompt(sink().buffer());
+      lines_.prompt(target());
     }
-    sink().flush();
+    flush_sink();
   }
 }
 
 void OutputSource::finish() {
-  lines_.finish(sink().buffer());
+  lines_.finish(target());
   if (setup_.filtered != nullptr) {
     filtered_lines_.finish(setup_.filtered->buffer);
   }
   flush();
+  if (std::exchange(is_folding_, false)) {
+    setup_.fold->close(setup_.local_rank);
+  }
 }
 
-void OutputSource::flush() const {
-  sink().flush();
+void OutputSource::flush_sink() {
+  if (setup_.fold != nullptr) {
+    setup_.fold->take(setup_.local_rank, continues_);
+  } else {
+    sink().flush();
+  }
+}
+
+void OutputSource::flush() {
+  flush_sink();
   if (setup_.filtered != nullptr) {
     setup_.filtered->flush();
   }

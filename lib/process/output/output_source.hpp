@@ -5,6 +5,7 @@
 
 #include "base/fd.hpp"
 #include "process/output/console_sink.hpp"
+#include "process/output/folded_sink.hpp"
 #include "process/output/line_assembler.hpp"
 #include "process/output/worker_file.hpp"
 
@@ -50,17 +51,18 @@ class OutputSource final : public Watcher {
     std::shared_ptr<WorkerFile> file;  // set if the source is a file
     LineStyle style;
     ConsoleSink* sink = nullptr;
-    bool keeps_tail = false;  // keep the last lines for failure reports
-    bool is_shown = true;     // if false, nothing is written to the sink
-    bool prompts = false;     // unfinished lines are shown if no data follows for now
-    bool hangs_up = false;    // close the pipe when the sink's reader closes its end
+    FoldedSink* fold = nullptr;  // folds the lines for `sink`; null if they are not folded
+    int rank = 0;                // in the job, for `fold`
+    bool keeps_tail = false;     // keep the last lines for failure reports
+    bool is_shown = true;        // if false, nothing is written to the sink
+    bool prompts = false;        // unfinished lines are shown if no data follows for now
+    bool hangs_up = false;       // close the pipe when the sink's reader closes its end
     LineStyle filtered_style;
     SharedFile* filtered = nullptr;
     std::function<void(OutputSource&)> on_ready;  // called when a pipe has data
   };
 
-  explicit OutputSource(Setup setup)
-      : setup_(std::move(setup)), lines_(setup_.style), filtered_lines_(setup_.filtered_style) {}
+  explicit OutputSource(Setup setup);
 
   void on_ready() override { setup_.on_ready(*this); }
 
@@ -77,10 +79,7 @@ class OutputSource final : public Watcher {
   void hang_up() { setup_.fd.reset(); }
 
   // The pid to show in line prefixes. Call before the first read.
-  void set_pid(int pid) {
-    lines_.set_pid(pid);
-    filtered_lines_.set_pid(pid);
-  }
+  void set_pid(int pid);
 
   // Call if the stream also carries standard error.
   void keep_tail() { setup_.keeps_tail = true; }
@@ -124,7 +123,9 @@ class OutputSource final : public Watcher {
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
  private:
-  void flush() const;
+  [[nodiscard]] std::string& target();
+  void flush_sink();
+  void flush();
 
   Setup setup_;
   LineAssembler lines_;
@@ -132,6 +133,8 @@ class OutputSource final : public Watcher {
   TailKeeper tail_;
   bool raw_ = false;
   bool hidden_ = false;
+  bool is_folding_ = false;  // registered with setup_.fold
+  bool continues_ = false;   // see FoldedSink::take
   std::uint64_t taken_ = 0;
 };
 

@@ -29,6 +29,9 @@ enum class OutputKind {
 // cannot occur in arguments or variables.
 inline constexpr std::string_view kPidMark{"\0", 1};
 
+// When equal lines of several workers become one line.
+enum class Fold { never, on_terminal, always };
+
 struct OutputPlan {
   OutputKind kind = OutputKind::inherit;
   std::string path = {};  // file: created with its directories, or truncated if it exists
@@ -36,6 +39,8 @@ struct OutputPlan {
   // For tee and capture: printed before each line, with each kPidMark replaced by the pid. May be
   // empty.
   std::string prefix = {};
+  Fold fold = Fold::never;  // for lines with a prefix
+  int rank = 0;             // with `fold`: the worker's rank, which folded lines show
   // For capture: if the reader of our stream closes its end, the worker's writes fail, as they
   // would if it had inherited the stream.
   bool hangs_up = false;
