@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CpuSet: a set of CPUs or NUMA nodes, identified by kernel number. It is parsed and printed in the
-// format of the kernel's files ("0-3,8") and stored in the layout of its system calls. Used by
-// machine/ and process/. Value.
+// CpuSet: a set of CPUs or NUMA nodes, identified by kernel number, or of ranks. It is parsed and
+// printed in the format of the kernel's files ("0-3,8") and stored in the layout of its system
+// calls. Used by config/, machine/ and process/. Value.
 #pragma once
 
 #include <optional>

@@ -3,6 +3,7 @@
 // resolve(). plan/ and agent/ only read it. Value type.
 #pragma once
 
+#include "base/cpu_set.hpp"
 #include "base/endpoint.hpp"
 #include "base/log_level.hpp"
 #include "base/time.hpp"
@@ -68,6 +69,10 @@ enum class OnPreempt {
   stay,     // until it is killed, for schedulers that requeue only jobs that they have killed
   requeue,  // asks Slurm to requeue the job
 };
+
+// When equal lines of several workers become one line. `automatic`: on a terminal, for several
+// workers.
+enum class FoldLines { automatic, on, off };
 
 struct LaunchConfig {
   Personality personality = Personality::muster;
@@ -141,7 +146,9 @@ struct LaunchConfig {
   StdSpec redirects;
   StdSpec tee;
   bool label = false;  // prefix each console line; write no files
+  FoldLines fold = FoldLines::automatic;
   std::optional<std::set<int>> local_ranks_filter;
+  std::optional<CpuSet> console_ranks;  // ranks of the job whose output is shown
   std::optional<std::vector<std::string>> duplicate_stdout_filters;
   std::optional<std::vector<std::string>> duplicate_stderr_filters;
   std::string log_line_prefix_template;

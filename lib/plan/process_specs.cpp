@@ -48,9 +48,30 @@ std::string line_prefix(const Place& place) {
                        MacroSyntax::python_template);
 }
 
-bool is_shown(const LaunchConfig& config, int local_rank) {
+// The number of workers from which their equal lines become one line on a terminal by default.
+constexpr int kFoldedWorkersMin = 4;
+
+Fold fold_of(const LaunchConfig& config) {
+  if (config.fold == FoldLines::automatic) {
+    return config.nproc >= kFoldedWorkersMin ? Fold::on_terminal : Fold::never;
+  }
+  return config.fold == FoldLines::on ? Fold::always : Fold::never;
+}
+
+void add_label(OutputPlan& plan, const Place& place) {
+  plan.prefix = line_prefix(place);
+  plan.fold = fold_of(place.config);
+  plan.rank = plan.fold == Fold::never ? 0 : place.rank;
+}
+
+bool passes_filter(const LaunchConfig& config, int local_rank) {
   const auto& filter = config.local_ranks_filter;
   return !filter || filter->contains(local_rank);
+}
+
+bool is_shown(const Place& place) {
+  const auto& ranks = place.config.console_ranks;
+  return passes_filter(place.config, place.local_rank) && (!ranks || ranks->contains(place.rank));
 }
 
 bool wants(const StdSpec& spec, int local_rank, Stream stream) {
@@ -64,7 +85,7 @@ bool wants(const StdSpec& spec, int local_rank, Stream stream) {
 // terminal itself.
 OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   OutputPlan plan;
-  if (!is_shown(place.config, place.local_rank)) {
+  if (!is_shown(place)) {
     plan.kind = stream == Stream::standard_output ? OutputKind::discard : OutputKind::keep;
     return plan;
   }
@@ -72,7 +93,7 @@ OutputPlan console_plan(const Place& place, Stream stream, bool labelled) {
   plan.prompts = reads && place.context.stdin_is_terminal;
   if (labelled) {
     plan.kind = OutputKind::capture;
-    plan.prefix = line_prefix(place);
+    add_label(plan, place);
     return plan;
   }
   const bool alone = place.config.nproc == 1;
@@ -106,9 +127,9 @@ OutputPlan output_plan(const Place& place, Stream stream) {
   plan.kind = OutputKind::file;
   plan.path = folder_of(place.context, place.assignment.attempt, place.index) +
               (out ? "/stdout.log" : "/stderr.log");
-  plan.tee = tee && is_shown(place.config, place.local_rank);
+  plan.tee = tee && is_shown(place);
   if (plan.tee) {
-    plan.prefix = line_prefix(place);
+    add_label(plan, place);
     add_filters(plan, place, stream);
   }
   return plan;
@@ -127,10 +148,12 @@ void join_streams(ProcessSpec& spec, const PlanContext& context) {
   }
 }
 
+// Before a round it is unknown which ranks this node gets, so --console-ranks may hide any worker.
 bool is_seen(const LaunchConfig& config, int local_rank, Stream stream) {
   const bool tee = wants(config.tee, local_rank, stream);
   const bool file = !config.logs_disabled && (tee || wants(config.redirects, local_rank, stream));
-  return file || (is_shown(config, local_rank) && (config.label || tee));
+  const bool shown = passes_filter(config, local_rank) && !config.console_ranks;
+  return file || (shown && (config.label || tee));
 }
 
 }  // namespace

@@ -45,6 +45,34 @@ Result<void> resolve_filter(const Resolution& r) {
   return {};
 }
 
+Result<void> resolve_console_ranks(const Resolution& r) {
+  const std::string& text = r.layers.text(OptionId::console_ranks);
+  if (text.empty()) {
+    r.show(OptionId::console_ranks, "all");
+    return {};
+  }
+  auto ranks = CpuSet::parse(text);
+  if (!ranks || ranks->empty()) {
+    return r.layers.refuse(
+        OptionId::console_ranks,
+        fmt::format("must be ranks below {}, for example 0,8-15", CpuSet::kNumbersMax));
+  }
+  r.config().console_ranks = std::move(*ranks);
+  return {};
+}
+
+// Only lines that carry a label can be folded.
+void resolve_fold(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  const std::string& text = r.layers.text(OptionId::fold);
+  config.fold = text == "on"    ? FoldLines::on
+                : text == "off" ? FoldLines::off
+                                : FoldLines::automatic;
+  if (config.fold == FoldLines::on && !config.label && config.tee == StdSpec{}) {
+    r.warn("--fold=on has no effect without --label or --tee");
+  }
+}
+
 Result<void> resolve_duplicates(const Resolution& r,
                                 OptionId id,
                                 std::optional<std::vector<std::string>>& out) {
@@ -108,6 +136,9 @@ Result<void> resolve_output(const Resolution& r) {
   if (auto done = resolve_filter(r); !done) {
     return done;
   }
+  if (auto done = resolve_console_ranks(r); !done) {
+    return done;
+  }
   if (auto done = resolve_spec(r, OptionId::redirects, config.redirects); !done) {
     return done;
   }
@@ -118,6 +149,7 @@ Result<void> resolve_output(const Resolution& r) {
     return done;
   }
   drop_what_needs_files(r);
+  resolve_fold(r);
   resolve_template(r);
   if (auto done = resolve_duplicates(
           r, OptionId::duplicate_stdout_filters, config.duplicate_stdout_filters);

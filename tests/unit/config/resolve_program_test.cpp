@@ -206,6 +206,30 @@ TEST_CASE("resolve: filters local ranks") {
   CHECK(Launch{{"--local-ranks-filter=0,a", "true"}}.error().code == Errc::usage);
 }
 
+TEST_CASE("resolve: ranks on the console are numbers and ranges") {
+  CHECK_FALSE(Launch{{"true"}}.config().console_ranks);
+  CHECK(Launch{{"--console-ranks=0,8-10", "true"}}.config().console_ranks->numbers() ==
+        std::vector{0, 8, 9, 10});
+  for (const auto* text : {"a", "3-1", "-1", ",", "65536"}) {
+    CHECK(Launch{{std::string("--console-ranks=") + text, "true"}}.error() ==
+          Error{Errc::usage,
+                std::string("--console-ranks=") + text +
+                    ": must be ranks below 65536, for example 0,8-15"});
+  }
+}
+
+TEST_CASE("resolve: folds lines by default on a terminal; warns if no lines are labelled") {
+  CHECK(Launch{{"true"}}.config().fold == FoldLines::automatic);
+  CHECK(Launch{{"--fold=off", "true"}}.config().fold == FoldLines::off);
+  for (const auto* option : {"--label", "--tee=1:1"}) {
+    const Launch launch{{"--fold=on", option, "true"}};
+    CHECK(launch.config().fold == FoldLines::on);
+    CHECK(launch.resolved()->warnings.empty());
+  }
+  CHECK(Launch{{"--fold=on", "true"}}.resolved()->warnings ==
+        Args{"--fold=on has no effect without --label or --tee"});
+}
+
 TEST_CASE("resolve: filters for duplicates; an empty value is one filter that matches everything") {
   CHECK_FALSE(Launch{{"true"}}.config().duplicate_stdout_filters);
   CHECK(Launch{{"--duplicate-stdout-filters=a,,b,c", "true"}}.config().duplicate_stdout_filters ==

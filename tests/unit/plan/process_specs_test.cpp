@@ -20,6 +20,7 @@ struct Job {
   Environ environ{};
   PlanContext context{"logs/run", "node1", false};
   int attempt = 0;
+  int rank_first = 0;
 
   explicit Job(int nproc = 2) {
     config.nproc = nproc;
@@ -27,8 +28,9 @@ struct Job {
   }
 
   [[nodiscard]] std::vector<ProcessSpec> specs() const {
-    const auto out = process_specs(
-        config, environ, assign_alone(config.nproc, attempt, {"127.0.0.1", 4711}), context);
+    auto assignment = assign_alone(config.nproc, attempt, {"127.0.0.1", 4711});
+    assignment.rank_first = rank_first;
+    const auto out = process_specs(config, environ, assignment, context);
     if (!out) {
       FAIL(out.error().message);
     }
@@ -304,6 +306,45 @@ TEST_CASE("process specs: a filtered rank keeps its files and prints nothing to 
   CHECK(job.specs()[1].standard_output.kind == OutputKind::file);
   CHECK_FALSE(job.specs()[1].standard_output.tee);
   CHECK(job.specs()[1].standard_output.filters.empty());
+}
+
+TEST_CASE("process specs: --console-ranks selects ranks of the job, among the filtered ones") {
+  Job job(2);
+  job.rank_first = 8;
+  job.config.console_ranks = CpuSet::parse("1,8");
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::inherit);
+  CHECK(job.specs()[1].standard_output.kind == OutputKind::discard);
+  CHECK(job.specs()[1].standard_error.kind == OutputKind::keep);
+  job.config.local_ranks_filter = std::set<int>{1};
+  CHECK(job.specs()[0].standard_output.kind == OutputKind::discard);
+}
+
+TEST_CASE("process specs: --console-ranks may hide any worker's labelled output, not its files") {
+  LaunchConfig config;
+  config.label = true;
+  CHECK(sees_all_output(config));
+  config.console_ranks = CpuSet::parse("0");
+  CHECK_FALSE(sees_all_output(config));
+  config.tee.all = 3;
+  CHECK(sees_all_output(config));
+}
+
+TEST_CASE("process specs: labelled lines of four or more workers are folded on a terminal") {
+  for (const int count : {3, 4}) {
+    Job job(count);
+    job.rank_first = 8;
+    job.config.label = true;
+    const auto plan = job.specs()[2].standard_output;
+    CHECK(plan.fold == (count == 4 ? Fold::on_terminal : Fold::never));
+    CHECK(plan.rank == (count == 4 ? 10 : 0));
+    job.config.fold = FoldLines::on;
+    CHECK(job.specs()[2].standard_error.fold == Fold::always);
+    job.config.fold = FoldLines::off;
+    CHECK(job.specs()[2].standard_error.fold == Fold::never);
+    job.config.label = false;
+    job.config.fold = FoldLines::on;
+    CHECK(job.specs()[2].standard_error.fold == Fold::never);
+  }
 }
 
 TEST_CASE(
