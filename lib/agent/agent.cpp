@@ -2,6 +2,7 @@
 #include "agent/agent.hpp"
 
 #include "agent/events/event_stream.hpp"
+#include "agent/rounds/delayed_rounds.hpp"
 #include "agent/rounds/local_rounds.hpp"
 #include "agent/rounds/local_store.hpp"
 #include "agent/rounds/munge_service.hpp"
@@ -85,12 +86,13 @@ RollCallStyle style_of(const AgentSetup& setup) {
           .give_up = setup.config.rendezvous.join_timeout};
 }
 
-class Agent final : public WorkerSite, public WarmSite {
+class Agent final : public WorkerSite, public WarmSite, public DelaySite {
  public:
   Agent(const AgentSetup& setup, UniqueFd link, std::optional<SharedWithGuard> shared)
       : setup_(setup),
         link_(loop_, link.release()),
         alarm_(loop_),
+        delay_(loop_),
         roll_call_(loop_, style_of(setup), [](const std::string& text) { logger().write(text); }),
         event_log_(open_event_file,
                    steady_now,
@@ -98,7 +100,8 @@ class Agent final : public WorkerSite, public WarmSite {
         shared_with_guard_(std::move(shared)),
         rounds_(make_rounds()),
         warm_rounds_(*rounds_, *this),
-        supervisor_(*this, outer_rounds(), settings_of(setup.config)) {
+        delayed_rounds_(inner_rounds(), *this, setup.config.restart_delay),
+        supervisor_(*this, delayed_rounds_, settings_of(setup.config)) {
     add_sinks();
     guard_doors();
   }
@@ -137,8 +140,13 @@ class Agent final : public WorkerSite, public WarmSite {
 
   void inform(const std::string& text) override { events_.say(LogLevel::info, text); }
 
+  // DelaySite
+  void begin_wait(Duration delay) override;
+
+  void cancel_wait() override { delay_.cancel(); }
+
  private:
-  [[nodiscard]] RoundSource& outer_rounds();
+  [[nodiscard]] RoundSource& inner_rounds();
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
   void add_sinks();
   void guard_doors();
@@ -167,6 +175,7 @@ class Agent final : public WorkerSite, public WarmSite {
   asio::io_context loop_{1};
   asio::posix::stream_descriptor link_;
   asio::steady_timer alarm_;
+  asio::steady_timer delay_;  // before a restart
   std::optional<TimePoint> armed_;
   std::array<char, 64 * sizeof(SignalNotice)> notices_{};
   std::size_t noticed_ = 0;  // number of bytes received so far of an incomplete notice
@@ -202,6 +211,7 @@ class Agent final : public WorkerSite, public WarmSite {
   SharedRounds* shared_rounds_ = nullptr;  // points to *rounds_ in a multi-node job, else null
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
+  DelayedRounds delayed_rounds_;
   Supervisor supervisor_;
   PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
   Requeue requeue_{loop_, setup_.environ, events_};
@@ -228,7 +238,7 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
   return rounds;
 }
 
-RoundSource& Agent::outer_rounds() {
+RoundSource& Agent::inner_rounds() {
   return setup_.config.warm ? static_cast<RoundSource&>(warm_rounds_) : *rounds_;
 }
 
@@ -458,6 +468,16 @@ void Agent::set_alarm(std::optional<TimePoint> when) {
     if (!error) {
       armed_.reset();
       supervisor_.handle(Tick{});
+    }
+  });
+}
+
+void Agent::begin_wait(Duration delay) {
+  warn("waiting " + describe(delay) + " before the restart (--restart-delay)");
+  delay_.expires_after(delay);
+  delay_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      delayed_rounds_.end_wait();
     }
   });
 }

@@ -118,6 +118,7 @@ struct LaunchConfig {
   bool restart_by_rank = false;  // --restart=rank
   std::size_t vault_memory = 0;  // bytes for the records of this node's workers
   int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
+  Duration restart_delay{};      // from the exit of failed workers to the next round
   std::string role = "default";
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;    // as typed, exported to workers

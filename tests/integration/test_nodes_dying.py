@@ -41,6 +41,29 @@ class Workers(NodesCase):
         job.ends(code=12)
 
 
+    DELAY = "before the restart (--restart-delay)"
+
+    def test_all_nodes_wait_for_the_delay_of_the_failed_ones(self):
+        job, nodes, one = self.form("2", 2, conf=LONG_LEASE,
+                                    options=["--max-restarts", "1", "--restart-delay", "0.3"])
+        job.order(one, 1, "exit 3")
+        nodes[1].wait_for_text("waiting 300ms " + self.DELAY)
+        self.assertEqual(job.round(2).restarts, 1)
+        job.finish()
+        self.assertNotIn(self.DELAY, nodes[0].err())
+
+    def test_a_signal_ends_the_delay_and_the_others_go_on(self):
+        job, nodes, one = self.form("1:2", 2,
+                                    conf="last_call_timeout=0.5,lease=60,join_timeout=3600",
+                                    options=["--max-restarts", "1", "--restart-delay", "3500"])
+        job.order(one, 1, "exit 3")
+        nodes[1].wait_for_text(self.DELAY)
+        nodes[1].kill(signal.SIGTERM)
+        job.ends(nodes[1], code=143)
+        self.assertEqual(job.round(1).restarts, 1)
+        job.finish(nodes[0])
+
+
 class OutOfBudget(NodesCase):
     def end_all(self, how, code, nproc=1):
         job, nodes, one = self.form("3", 3, nproc=nproc, conf=LONG_LEASE)

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import unittest
 
 from harness import JobCase
@@ -135,6 +136,35 @@ class Restarts(JobCase):
 
     def with_dir(self):
         return dict(os.environ, DIR=str(self.folder))
+
+    FAILS_ONCE = ("test $TORCHELASTIC_RESTART_COUNT = 1 && touch $DIR/second; "
+                  "exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))",)
+
+    def test_a_delay_before_the_restart(self):
+        delay = 0.3
+        ended = self.run_job(*self.by_rank(
+            "date +%s.%N >$DIR/at$TORCHELASTIC_RESTART_COUNT; " + self.FAILS_ONCE[0],
+            options=["--max-restarts=1", f"--restart-delay={delay}"]), code=0)
+        times = [float((self.folder / f"at{attempt}").read_text()) for attempt in (0, 1)]
+        self.assertGreater(times[1] - times[0], delay)
+        said = ended.err.splitlines()
+        self.assertIn("restarting all workers", said[0])
+        self.assertEqual(said[1:], [
+            "muster: warning: waiting 300ms before the restart (--restart-delay)"], ended)
+
+    def test_a_signal_ends_the_delay(self):
+        job = self.job(*self.by_rank(
+            *self.FAILS_ONCE, options=["--max-restarts=1", "--restart-delay=59m"]))
+        while b"before the restart" not in job.process.stderr.readline():
+            self.assertIsNone(job.process.poll())
+        job.kill(signal.SIGTERM)
+        self.assertEqual(job.end().code, 128 + signal.SIGTERM)
+        self.assertFalse((self.folder / "second").exists())
+
+    def test_no_delay_before_the_end(self):
+        ended = self.run_job(*self.by_rank(
+            "exit 4", options=["--restart-delay=59m"]), code=4)
+        self.assertNotIn("--restart-delay", ended.err)
 
     def test_ten_times_two_default_launches_at_once_do_not_collide(self):
         script = self.python(

@@ -4,7 +4,7 @@
 // have exited. Without a zygote it only forwards calls. Pure except for its site.
 #pragma once
 
-#include "agent/supervisor/round_source.hpp"
+#include "agent/rounds/round_filter.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
 #include "process/warm/zygote_observer.hpp"
@@ -32,9 +32,9 @@ class WarmSite {
   virtual void fail(const Error& error) = 0;
 };
 
-class WarmRounds final : public RoundSource, public ZygoteObserver {
+class WarmRounds final : public RoundFilter, public ZygoteObserver {
  public:
-  WarmRounds(RoundSource& rounds, WarmSite& site) : rounds_(rounds), site_(site) {}
+  WarmRounds(RoundSource& rounds, WarmSite& site) : RoundFilter(rounds), site_(site) {}
 
   // Calls `begin` when the zygote is ready or has failed.
   void when_ready(std::function<void()> begin) {
@@ -95,32 +95,18 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
     site_.fail(Error{Errc::usage, "--warm: " + what});
   }
 
-  void report_failure(const WorkerFailure& failure) override { rounds_.report_failure(failure); }
-
-  void ask_mend(const AskMend& ask) override { rounds_.ask_mend(ask); }
-
-  void tell_ready(std::uint64_t epoch) override { rounds_.tell_ready(epoch); }
-
-  void end_mend(const std::string& reason) override { rounds_.end_mend(reason); }
-
-  void report_success() override { rounds_.report_success(); }
-
-  void report_finished() override { rounds_.report_finished(); }
-
   // Cancels the delayed calls, because the job may end before the next round.
   void leave_round(const std::string& reason) override {
     begin_ = nullptr;
     awaited_.reset();
-    rounds_.leave_round(reason);
+    rounds().leave_round(reason);
   }
-
-  void check_lease() override { rounds_.check_lease(); }
 
   void close() override {
     begin_ = nullptr;
     is_gone_ = false;
     awaited_.reset();
-    rounds_.close();
+    rounds().close();
   }
 
  private:
@@ -142,14 +128,13 @@ class WarmRounds final : public RoundSource, public ZygoteObserver {
       begin();
     }
     if (std::exchange(is_gone_, false)) {
-      rounds_.tell_gone();
+      rounds().tell_gone();
     }
     if (const auto attempt = std::exchange(awaited_, std::nullopt)) {
-      rounds_.await_round(*attempt);
+      rounds().await_round(*attempt);
     }
   }
 
-  RoundSource& rounds_;
   WarmSite& site_;
   bool is_asking_ = false;  // waiting for the zygote; all further steps wait too
   bool is_lost_ = false;

@@ -45,6 +45,8 @@ struct OptionTable {
        "memory for records of replaced workers", "SIZE", "64M"},
       {quick_failures, "quick-failures", 0, text, stopping, 0,
        "give up after N startup failures in a row", "N|off", "3"},
+      {restart_delay, "restart-delay", 0, duration, stopping, kHidden,
+       "wait before all workers are restarted", "SECONDS", "0"},
       {shutdown_timeout, "shutdown-timeout", 0, duration, stopping, kTorchrun | kPet,
        "time from SIGTERM to SIGKILL; 0: kill at once", "SECONDS", "30"},
       {signals_to_handle, "signals-to-handle", 0, text, stopping, kTorchrun | kPet,

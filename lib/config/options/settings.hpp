@@ -31,6 +31,7 @@ enum class OptionId {
   restart,
   vault_memory,
   quick_failures,
+  restart_delay,
   shutdown_timeout,
   signals_to_handle,
   signal_delivery,

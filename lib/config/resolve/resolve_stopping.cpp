@@ -14,6 +14,7 @@ namespace muster {
 namespace {
 
 constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+constexpr Duration kRestartDelayMax = std::chrono::hours(1);
 constexpr std::size_t kVaultMemoryMin = std::size_t{1} << 20U;
 
 Result<void> resolve_restarts(const Resolution& r) {
@@ -46,6 +47,22 @@ Result<void> resolve_quick_failures(const Resolution& r) {
     return r.layers.refuse(OptionId::quick_failures, "must be at least 1, or off");
   }
   r.config().quick_failures = text == "off" ? 0 : static_cast<int>(*number);
+  return {};
+}
+
+// The other nodes wait for this node for at most join_timeout.
+Result<void> resolve_restart_delay(const Resolution& r) {
+  const auto delay = parse_duration(trim(r.layers.text(OptionId::restart_delay)));
+  const bool many = many_nodes(r.config());
+  const Duration max = many ? r.config().rendezvous.join_timeout : kRestartDelayMax;
+  if (!delay || *delay >= max) {
+    return r.layers.refuse(OptionId::restart_delay,
+                           fmt::format("must be less than {}{}",
+                                       describe(max),
+                                       many ? ", the join_timeout of --rdzv-conf" : ""));
+  }
+  r.config().restart_delay = *delay;
+  r.show(OptionId::restart_delay, describe(*delay));
   return {};
 }
 
@@ -172,6 +189,9 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (auto done = resolve_restarts(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_restart_delay(r); !done) {
     return done;
   }
   if (auto done = resolve_vault(r); !done) {

@@ -44,6 +44,7 @@ const std::vector<Trial>& trials() {
       {restart, {"--restart=rank"}, {"--max-restarts=2"}},
       {vault_memory, {"--vault-memory=1G"}},
       {quick_failures, {"--quick-failures=off"}},
+      {restart_delay, {"--restart-delay=5"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
       {signals_to_handle, {"--signals-to-handle=SIGTERM"}},
       {signal_delivery, {"--signal-delivery=group"}},

@@ -241,6 +241,14 @@ TEST_CASE("resolve: restarts and the grace period") {
     CHECK(error({bad}).find("must be at least 1, or off") != std::string::npos);
   }
   CHECK(error({"--max-restarts=-1"}) == "--max-restarts=-1: must be at least 0");
+  CHECK(config({"--restart-delay=1m"}).restart_delay == std::chrono::minutes(1));
+  CHECK(error({"--restart-delay=1h"}) == "--restart-delay=1h: must be less than 3600s");
+  CHECK(error({"--restart-delay=60",
+               "--nnodes=2",
+               "--rdzv-backend=c10d",
+               "--rdzv-endpoint=a",
+               "--rdzv-conf=join_timeout=60"}) ==
+        "--restart-delay=60: must be less than 60s, the join_timeout of --rdzv-conf");
   CHECK(config({}).shutdown_timeout == std::chrono::seconds(30));
   CHECK(config({"--shutdown-timeout=0"}).shutdown_timeout == Duration{0});
   CHECK(config({"--shutdown-timeout=1m30s"}).shutdown_timeout == std::chrono::seconds(90));

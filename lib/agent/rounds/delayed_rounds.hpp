@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// DelayedRounds: for --restart-delay. Wraps a round source. If a worker on this node has failed,
+// the next round waits: the other nodes learn only after the delay that this node's workers have
+// exited. Used by the agent; pure except for its site.
+#pragma once
+
+#include "agent/rounds/round_filter.hpp"
+#include "base/time.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace muster {
+
+class DelaySite {
+ public:
+  virtual ~DelaySite() = default;
+  // Answered with DelayedRounds::end_wait after this time, unless the wait is cancelled.
+  virtual void begin_wait(Duration delay) = 0;
+  virtual void cancel_wait() = 0;
+};
+
+class DelayedRounds final : public RoundFilter {
+ public:
+  // Without a delay, passes all calls on.
+  DelayedRounds(RoundSource& rounds, DelaySite& site, Duration delay)
+      : RoundFilter(rounds), site_(site), delay_(delay) {}
+
+  void report_failure(const WorkerFailure& failure) override {
+    is_due_ = is_due_ || !failure.after_stop;
+    rounds().report_failure(failure);
+  }
+
+  // The mend becomes a restart of all workers.
+  void end_mend(const std::string& reason) override {
+    is_due_ = true;
+    rounds().end_mend(reason);
+  }
+
+  void tell_gone() override {
+    is_gone_ = true;
+    go_on();
+  }
+
+  void await_round(int attempt) override {
+    awaited_ = attempt;
+    go_on();
+  }
+
+  // A signal ends the wait, because there is no next round.
+  void leave_round(const std::string& reason) override {
+    cancel();
+    rounds().leave_round(reason);
+  }
+
+  void close() override {
+    cancel();
+    rounds().close();
+  }
+
+  void end_wait() {
+    is_waiting_ = false;
+    go_on();
+  }
+
+ private:
+  void go_on() {
+    if (std::exchange(is_due_, false) && delay_ > Duration::zero()) {
+      is_waiting_ = true;
+      site_.begin_wait(delay_);
+    }
+    if (is_waiting_) {
+      return;
+    }
+    if (std::exchange(is_gone_, false)) {
+      rounds().tell_gone();
+    }
+    if (const auto attempt = std::exchange(awaited_, std::nullopt)) {
+      rounds().await_round(*attempt);
+    }
+  }
+
+  void cancel() {
+    is_due_ = false;
+    is_gone_ = false;
+    awaited_.reset();
+    if (std::exchange(is_waiting_, false)) {
+      site_.cancel_wait();
+    }
+  }
+
+  DelaySite& site_;
+  Duration delay_;
+  bool is_due_ = false;  // a worker has failed, so the next round must wait
+  bool is_waiting_ = false;
+  bool is_gone_ = false;        // all processes of the last round have exited
+  std::optional<int> awaited_;  // argument for the delayed await_round()
+};
+
+}  // namespace muster
