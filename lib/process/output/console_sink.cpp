@@ -155,7 +155,7 @@ void ConsoleSink::say(std::string_view text) {
   own_lines_ += count_lines(text);
   ++own_count_;
   own_end_ = pending_.size();
-  flush();
+  on_ready();
 }
 
 void ConsoleSink::shrink() {

@@ -100,6 +100,7 @@ class ConsoleSink final : public Watcher {
   // All data refused since the start.
   [[nodiscard]] Refused refused() const;
 
+  // Writes what the stream accepts. Calls `on_room` if the queue was full and has room now.
   void on_ready() override;
 
  private:

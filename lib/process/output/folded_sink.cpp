@@ -48,13 +48,13 @@ void FoldedSink::pass_piece(int local_rank, std::string_view piece, bool& contin
 
 void FoldedSink::show_all() {
   folder_.emit_all(sink_.buffer());
-  sink_.flush();
+  sink_.on_ready();
 }
 
 void FoldedSink::on_ready() {
   static_cast<void>(timer_.take_tick());
   folder_.emit_due(steady_now(), sink_.buffer());
-  sink_.flush();
+  sink_.on_ready();
   if (folder_.empty()) {
     timer_.run(false);
   }

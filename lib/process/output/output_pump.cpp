@@ -473,6 +473,7 @@ void OutputPump::close_streams(int local_rank) {
 }
 
 void OutputPump::finish(ConsoleWait& wait) {
+  paused_.clear();
   for (const auto& source : sources_) {
     close(*source, wait);
   }
@@ -483,7 +484,6 @@ void OutputPump::finish(ConsoleWait& wait) {
   console_.write_all(wait);
   follower_.forget_all();
   busy_.clear();
-  paused_.clear();
   sources_.clear();
   folds_.clear();
   filtered_.clear();

@@ -2,6 +2,7 @@
 #include "process/output/console.hpp"
 
 #include "base/clock.hpp"
+#include "process/output/folded_sink.hpp"
 #include "support/catch.hpp"
 
 #include <cerrno>
@@ -35,6 +36,12 @@ struct Reader {
       more = count > 0;
     }
     return out;
+  }
+
+  // Takes as much as one write can put into the pipe, without the sink's knowledge.
+  void read_some() {
+    std::string buffer(1 << 16, '\0');
+    REQUIRE(::read(pipe.read.get(), buffer.data(), buffer.size()) > 0);
   }
 
   // Writes workers' lines until there is no more room.
@@ -74,6 +81,43 @@ TEST_CASE("console: keeps messages behind a full queue, then drops and counts th
   CHECK(reader.rooms == 1);
   reader.sink.say("later\n");
   CHECK(reader.read_all() == "later\n");
+}
+
+TEST_CASE("console: workers' output continues if a message or held lines make room") {
+  Reader reader;
+  reader.fill();
+  reader.read_some();
+  SECTION("a message") {
+    reader.sink.say("x\n");
+  }
+  SECTION("held lines") {
+    FoldedSink fold(reader.poller, reader.sink, false);
+    fold.open(0, 0, "[0]:");
+    fold.show_all();
+  }
+  CHECK(reader.rooms == 1);
+  CHECK(reader.sink.has_room());
+}
+
+TEST_CASE("console: held lines of workers come before a later message, and prompts continue") {
+  Reader reader;
+  FoldedSink fold(reader.poller, reader.sink, false);
+  bool continues = false;
+  for (const int rank : {0, 1}) {
+    fold.open(rank, rank, std::to_string(rank) + ":");
+  }
+  fold.buffer().append("held\n");
+  fold.take(0, continues);
+  CHECK(reader.read_all().empty());
+  reader.sink.say("muster: message\n");
+  CHECK(reader.read_all() == "0:held\nmuster: message\n");
+  for (const auto* text : {"name? ", "Bob\nnext\n"}) {
+    fold.buffer().append(text);
+    fold.take(0, continues);
+  }
+  CHECK(reader.read_all() == "0:name? Bob\n");
+  fold.show_all();
+  CHECK(reader.read_all() == "0:next\n");
 }
 
 TEST_CASE("console: prints a message longer than its share if there is room") {
