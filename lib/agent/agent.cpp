@@ -11,6 +11,8 @@
 #include "agent/rounds/shared_rounds.hpp"
 #include "agent/rounds/warm_rounds.hpp"
 #include "agent/signal_reach.hpp"
+#include "agent/sinks/command_runner.hpp"
+#include "agent/sinks/event_commands.hpp"
 #include "agent/sinks/event_log.hpp"
 #include "agent/sinks/final_report.hpp"
 #include "agent/sinks/messages.hpp"
@@ -93,6 +95,13 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
         link_(loop_, link.release()),
         alarm_(loop_),
         delay_(loop_),
+        commands_(loop_,
+                  setup.config.on_event,
+                  setup.environ.to_block(),
+                  [this](pid_t pid) { runner_->spare(pid); }),
+        event_commands_(
+            [this](const auto& input, auto ended) { return commands_.run(input, ended); },
+            [this](const std::string& text) { warn(text); }),
         roll_call_(loop_, style_of(setup), [](const std::string& text) { logger().write(text); }),
         event_log_(open_event_file,
                    steady_now,
@@ -166,6 +175,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   void try_munge();
   void begin_shared(bool with_munge);
   void join_others(RendezvousSettings settings);
+  void await_commands();
   void read_link();
   void take_notices(std::size_t bytes);
   void take_signal(const SignalNotice& notice);
@@ -182,6 +192,8 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   std::unique_ptr<LinuxRunner> runner_;
   EventStream events_{setup_.hostname, wall_now_seconds};
   Messages messages_{setup_};
+  CommandRunner commands_;
+  EventCommands event_commands_;
   RollCallLines roll_call_;
   EventLog event_log_;
   FinalReport final_report_{setup_, events_, messages_};
@@ -219,6 +231,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   std::optional<HangControl> hang_control_;
   std::optional<StragglerWatch> straggler_watch_;
   std::optional<ChildDeathWatch> child_death_watch_;
+  bool is_finished_ = false;
   int exit_code_ = 0;
 };
 
@@ -253,6 +266,9 @@ void Agent::prepare_zygote(ZygoteObserver& observer) {
 
 void Agent::add_sinks() {
   messages_.before_lines([this] { roll_call_.clear_line(); });
+  if (!setup_.config.on_event.empty()) {
+    events_.add(event_commands_);
+  }
   events_.add(event_log_);
   events_.add(channel_);
   events_.add(program_file_);
@@ -302,6 +318,7 @@ int Agent::run() {
     fail(opened.error());
     return exit_code_;
   }
+  event_commands_.begin();
   folder_.use(*runner_);
   folder_.set_notice([this](LogLevel level, const std::string& text) { events_.say(level, text); });
   watch_progress();
@@ -493,6 +510,9 @@ void Agent::read_link() {
                             if (stays_) {
                               loop_.stop();
                             }
+
+                          if (error || is_finished_) {
+                            is_finished_ ? loop_.stop() : supervisor_.handle(LinkLost{});
                             return;
                           }
                           take_notices(noticed_ + bytes);
@@ -571,6 +591,20 @@ void Agent::end(JobResult result) {
     return;
   }
   loop_.stop();
+
+  is_finished_ = true;
+  await_commands();
+}
+
+// A signal ends the wait (read_link).
+void Agent::await_commands() {
+  delay_.expires_after(kEventCommandsAtEnd);
+  delay_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      loop_.stop();
+    }
+  });
+  event_commands_.when_idle([this] { loop_.stop(); });
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ enum class OptionId {
   explain,
   dry_run,
   as_node,
+  on_event,
   config,
   accelerate_config,
   http,

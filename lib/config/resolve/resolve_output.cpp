@@ -133,6 +133,7 @@ void resolve_template(const Resolution& r) {
 Result<void> resolve_output(const Resolution& r) {
   LaunchConfig& config = r.config();
   config.label = r.layers.is_on(OptionId::label);
+  config.on_event = r.layers.text(OptionId::on_event);
   if (auto done = resolve_filter(r); !done) {
     return done;
   }

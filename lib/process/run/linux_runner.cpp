@@ -296,11 +296,11 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
 
 // -- the zygote --------------------------------------------------------------------------------
 
-// While a zygote runs, the kernel never reports ECHILD, so we check the list of our children. An
-// orphan appears in that list before its dead parent disappears from it, because the parent is
+// While a spared child runs, the kernel never reports ECHILD, so we check the list of our children.
+// An orphan appears in that list before its dead parent disappears from it, because the parent is
 // listed until we reap it.
 bool LinuxRunner::Impl::nothing_left() const {
-  return zygote.pid() != 0 ? !sweeper.any_left() : !has_children();
+  return sweeper.spares_any() ? !sweeper.any_left() : !has_children();
 }
 
 Result<pid_t> LinuxRunner::Impl::fork_or_spawn(const ProcessSpec& spec,
@@ -441,7 +441,7 @@ std::vector<Leftover> LinuxRunner::take_killed() {
 
 std::vector<Survivor> LinuxRunner::survivors() const {
   auto rows = descendants();
-  std::erase_if(rows, [&](const ProcessRow& row) { return row.pid == impl_->zygote.pid(); });
+  std::erase_if(rows, [&](const ProcessRow& row) { return impl_->sweeper.is_spared(row.pid); });
   return survivors_among(rows);
 }
 
@@ -459,6 +459,10 @@ std::vector<int> LinuxRunner::flight_recorders() const {
 
 bool LinuxRunner::take_terminal_signal(int signo) {
   return impl_->terminal.take_signal(signo);
+}
+
+void LinuxRunner::spare(pid_t pid) {
+  impl_->sweeper.spare(pid);
 }
 
 void LinuxRunner::kill_worker(int local_rank) {

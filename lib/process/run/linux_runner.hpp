@@ -76,6 +76,9 @@ class LinuxRunner final : public ProcessRunner {
   // our standard input. After SIGCONT, checks whether that worker may read from the terminal.
   bool take_terminal_signal(int signo);
 
+  // This child, which the agent has started, and its descendants are not leftovers of workers.
+  void spare(pid_t pid);
+
   // Sends SIGKILL to one worker if it is alive, and to its process group like kill_workers.
   void kill_worker(int local_rank);
 

@@ -48,6 +48,7 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
   asio::posix::stream_descriptor output;
   asio::steady_timer timer;
   UniqueFd process;  // a pidfd, because the runner may reap the process and the pid may be reused
+  pid_t pid = 0;
   Done done;
   std::size_t bytes_max = 0;
   std::string text;
@@ -56,6 +57,14 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
   void kill() const {
     if (process) {
       ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0U);
+    }
+  }
+
+  // Also kills the program's children. Its pid, and thus its group, cannot be reused while the
+  // program exists.
+  void kill_group() const {
+    if (process && ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0U) == 0) {
+      ::kill(-pid, SIGKILL);
     }
   }
 
@@ -89,7 +98,8 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
     timer.expires_after(timeout);
     timer.async_wait([self = shared_from_this()](std::error_code error) {
       if (!error) {
-        self->give_up();
+        self->kill_group();
+        self->finish();
       }
     });
   }
@@ -99,7 +109,14 @@ HelperProcess::HelperProcess(std::shared_ptr<Impl> impl) : impl_(std::move(impl)
 
 HelperProcess::~HelperProcess() {
   impl_->done = nullptr;
+  if (impl_->output.is_open()) {
+    impl_->kill_group();
+  }
   impl_->give_up();
+}
+
+pid_t HelperProcess::pid() const {
+  return impl_->pid;
 }
 
 Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& loop,
@@ -123,6 +140,7 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   const auto pid = spawn_process(process, streams, inherited_state());
   MUSTER_RETURN_IF_ERROR(pid);
   auto impl = std::make_shared<Impl>(loop);
+  impl->pid = *pid;
   impl->process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0U)));
   impl->done = std::move(done);
   impl->bytes_max = spec.bytes_max;

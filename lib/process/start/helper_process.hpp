@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace asio {
 class io_context;
 }
@@ -39,6 +41,9 @@ class HelperProcess {
                                                                     const HelperSpec& spec,
                                                                     Done done);
   ~HelperProcess();
+
+  [[nodiscard]] pid_t pid() const;
+
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
 

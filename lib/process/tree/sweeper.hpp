@@ -51,6 +51,8 @@ class Sweeper {
 
   [[nodiscard]] bool is_spared(pid_t pid) const { return spared_.contains(pid); }
 
+  [[nodiscard]] bool spares_any() const { return !spared_.empty(); }
+
   // From now on, spares this child and its descendants.
   void spare(pid_t pid) { spared_.insert(pid); }
 

@@ -88,6 +88,7 @@ const std::vector<Trial>& trials() {
       {as_node,
        {"--as-node=1"},
        {"--explain", "--nnodes=2", "--node-rank=0", "--master-addr=head"}},
+      {on_event, {"--on-event=true"}},
       {config, {"--config=job.toml"}},
       {accelerate_config, {"--accelerate-config=job.yaml"}},
       {http, {"--http=8080"}},

@@ -309,7 +309,7 @@ TEST_CASE("resolve: torchrun's options without a meaning here are taken when har
                 "--logs-specs=default",
                 "--monitor-interval=5"})
             .shown.at("monitor-interval") == "5");
-  CHECK(error({"--event-log-handler=console"}).find("use --log-level=info") != std::string::npos);
+  CHECK(error({"--event-log-handler=console"}).find("use --on-event=COMMAND") != std::string::npos);
   CHECK(error({"--logs-specs=mine"}).find("use --log-dir") != std::string::npos);
   for (const char* bad : {"0", "-1", "0.0"}) {
     CHECK(error({std::string("--monitor-interval=") + bad}).find("greater than 0") !=

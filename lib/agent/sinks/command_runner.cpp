@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/sinks/command_runner.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+// The output is not shown. A command that prints more is killed.
+constexpr std::size_t kCommandOutputMax = std::size_t{1} << 20;
+
+}  // namespace
+
+Result<void> CommandRunner::run(const std::string& input, const std::function<void()>& ended) {
+  const std::uint64_t number = next_++;
+  const HelperSpec spec{.argv = {"/bin/sh", "-c", command_},
+                        .environment = environment_,
+                        .input = input,
+                        .timeout = kEventCommandTimeout,
+                        .bytes_max = kCommandOutputMax};
+  auto process = HelperProcess::start(
+      loop_, spec, [this, number, ended](const std::string& /*output*/) { end(number, ended); });
+  MUSTER_RETURN_IF_ERROR(process);
+  started_((*process)->pid());
+  running_.emplace(number, std::move(*process));
+  return {};
+}
+
+// The object must not be destroyed by its own callback.
+void CommandRunner::end(std::uint64_t number, const std::function<void()>& ended) {
+  auto gone = running_.extract(number);
+  asio::post(loop_, [process = std::shared_ptr<HelperProcess>(std::move(gone.mapped()))] {});
+  const auto call = ended;  // `ended` may belong to the object that is destroyed
+  call();
+}
+
+}  // namespace muster
