@@ -227,7 +227,6 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   Supervisor supervisor_;
   PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
   Requeue requeue_{loop_, setup_.environ, events_};
-  bool stays_ = false;  // --on-preempt=stay: the job has ended
   std::optional<HangControl> hang_control_;
   std::optional<StragglerWatch> straggler_watch_;
   std::optional<ChildDeathWatch> child_death_watch_;
@@ -505,12 +504,6 @@ void Agent::read_link() {
                           if (error == asio::error::operation_aborted) {
                             return;
                           }
-                          if (error) {
-                            supervisor_.handle(LinkLost{});
-                            if (stays_) {
-                              loop_.stop();
-                            }
-
                           if (error || is_finished_) {
                             is_finished_ ? loop_.stop() : supervisor_.handle(LinkLost{});
                             return;
@@ -534,10 +527,6 @@ void Agent::take_notices(std::size_t bytes) {
 }
 
 void Agent::take_signal(const SignalNotice& notice) {
-  if (stays_) {
-    loop_.stop();
-    return;
-  }
   const bool reached =
       reached_workers(setup_.config.signal_delivery, notice, process_name(notice.sender_pid));
   events_.tell(event::SignalTaken{notice.signo, notice.sender_pid});
@@ -585,15 +574,12 @@ void Agent::end(JobResult result) {
   if (runner_) {
     runner_->finish_console(kConsoleTimeout);
   }
-  stays_ = setup_.config.on_preempt == OnPreempt::stay && is_preempted(result);
-  if (stays_) {
-    log_warning("--on-preempt=stay: waiting until the scheduler kills this process");
-    return;
-  }
-  loop_.stop();
-
   is_finished_ = true;
-  await_commands();
+  if (setup_.config.on_preempt == OnPreempt::stay && is_preempted(result)) {
+    log_warning("--on-preempt=stay: waiting until the scheduler kills this process");
+  } else {
+    await_commands();
+  }
 }
 
 // A signal ends the wait (read_link).

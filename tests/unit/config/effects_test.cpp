@@ -22,6 +22,7 @@ struct Trial {
 
 const Args kMany{"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"};
 const Args kStatic{"--nnodes=2", "--node-rank=1"};
+const Args kExplained{"--explain", "--nnodes=2", "--node-rank=0", "--master-addr=head"};
 
 const std::map<std::string, std::string, std::less<>> kTwoNodes{
     {"MASTER_ADDR", "head"}, {"MASTER_PORT", "7"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
@@ -76,18 +77,14 @@ const std::vector<Trial>& trials() {
       {store_via, {"--store-via=proxy"}, kMany},
       {rank_order, {"--rank-order=file:order"}, kMany},
       {rdzv_backend, {"--rdzv-backend=c10d"}, {"--rdzv-endpoint=head:7"}},
-      {rdzv_endpoint,
-       {"--rdzv-endpoint=other"},
-       {"--nnodes=2", "--rdzv-backend=c10d", "--rdzv-endpoint=head"}},
+      {rdzv_endpoint, {"--rdzv-endpoint=other"}, kMany},
       {rdzv_id, {"--rdzv-id=job"}, kMany},
       {rdzv_conf, {"--rdzv-conf=lease=2"}, kMany},
       {token_file, {"--token-file=secret"}, kMany},
       {token, {"--token=none"}, kMany},
       {state_dir, {"--state-dir=/state"}, kMany},
       {platform, {"--platform=none"}, {}, "train.py", kTwoNodes},
-      {as_node,
-       {"--as-node=1"},
-       {"--explain", "--nnodes=2", "--node-rank=0", "--master-addr=head"}},
+      {as_node, {"--as-node=1"}, kExplained},
       {on_event, {"--on-event=true"}},
       {config, {"--config=job.toml"}},
       {accelerate_config, {"--accelerate-config=job.yaml"}},
