@@ -71,7 +71,7 @@ void OutputSource::set_pid(int pid) {
   }
 }
 
-std::string& OutputSource::target() {
+std::string& OutputSource::target() const {
   return setup_.fold != nullptr ? setup_.fold->buffer() : sink().buffer();
 }
 

@@ -123,7 +123,7 @@ class OutputSource final : public Watcher {
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
  private:
-  [[nodiscard]] std::string& target();
+  [[nodiscard]] std::string& target() const;
   void flush_sink();
   void flush();
 
