@@ -265,9 +265,6 @@ void Agent::prepare_zygote(ZygoteObserver& observer) {
 
 void Agent::add_sinks() {
   messages_.before_lines([this] { roll_call_.clear_line(); });
-  if (!setup_.config.on_event.empty()) {
-    events_.add(event_commands_);
-  }
   events_.add(event_log_);
   events_.add(channel_);
   events_.add(program_file_);
@@ -277,6 +274,9 @@ void Agent::add_sinks() {
   events_.add(mpi_watch_);
   events_.add(final_report_);
   events_.add(job_server_.sink());
+  if (!setup_.config.on_event.empty()) {
+    events_.add(event_commands_);  // the last sink, because its commands may read the others' files
+  }
   const LaunchConfig& config = setup_.config;
   events_.tell(event::JobStarted{config.program.name,
                                  config.nproc,
@@ -325,10 +325,11 @@ int Agent::run() {
   open_channel();
   if (const auto started = job_server_.start(); !started) {
     fail(started.error());
-    return exit_code_;
   }
   read_link();
-  begin();
+  if (!is_finished_) {
+    begin();
+  }
   loop_.run();
   return exit_code_;
 }
@@ -489,7 +490,9 @@ void Agent::set_alarm(std::optional<TimePoint> when) {
 }
 
 void Agent::begin_wait(Duration delay) {
-  warn("waiting " + describe(delay) + " before the restart (--restart-delay)");
+  // In a multi-node job, the leader has not decided yet whether there is a restart.
+  const std::string which = shared_rounds_ == nullptr ? "the" : "any";
+  warn("waiting " + describe(delay) + " before " + which + " restart (--restart-delay)");
   delay_.expires_after(delay);
   delay_.async_wait([this](const asio::error_code& error) {
     if (!error) {
@@ -504,7 +507,7 @@ void Agent::read_link() {
                           if (error == asio::error::operation_aborted) {
                             return;
                           }
-                          if (error || is_finished_) {
+                          if (error) {
                             is_finished_ ? loop_.stop() : supervisor_.handle(LinkLost{});
                             return;
                           }
@@ -527,6 +530,13 @@ void Agent::take_notices(std::size_t bytes) {
 }
 
 void Agent::take_signal(const SignalNotice& notice) {
+  if (is_finished_) {
+    const int signo = notice.signo;
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT) {
+      loop_.stop();
+    }
+    return;
+  }
   const bool reached =
       reached_workers(setup_.config.signal_delivery, notice, process_name(notice.sender_pid));
   events_.tell(event::SignalTaken{notice.signo, notice.sender_pid});
@@ -587,6 +597,7 @@ void Agent::await_commands() {
   delay_.expires_after(kEventCommandsAtEnd);
   delay_.async_wait([this](const asio::error_code& error) {
     if (!error) {
+      log_warning(event_commands_.unfinished());
       loop_.stop();
     }
   });

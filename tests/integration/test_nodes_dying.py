@@ -41,7 +41,7 @@ class Workers(NodesCase):
         job.ends(code=12)
 
 
-    DELAY = "before the restart (--restart-delay)"
+    DELAY = "before any restart (--restart-delay)"
 
     def test_all_nodes_wait_for_the_delay_of_the_failed_ones(self):
         job, nodes, one = self.form("2", 2, conf=LONG_LEASE,

@@ -44,6 +44,18 @@ class OnEvent(JobCase):
             code=5)
         self.assertTrue((self.folder / "done").exists())
 
+    def test_a_command_may_close_its_output(self):
+        self.run_job(*self.by_rank(
+            "true", options=[f"--on-event=exec >{self.folder}/out 2>&1; grep -q job_ended && "
+                             f"sleep 0.3 && touch {self.folder}/done"]), code=0)
+        self.assertTrue((self.folder / "done").exists())
+
+    def test_what_a_command_leaves_in_the_background_is_killed(self):
+        ended = self.run_job(*self.by_rank(
+            "exit $((3 - 3 * TORCHELASTIC_RESTART_COUNT))",
+            options=["--max-restarts=1", "--on-event=sleep 1000 & true"]), code=0)
+        self.assertNotIn("left running", ended.err)
+
     def test_the_command_is_no_worker_and_its_failure_is_none(self):
         ended = self.run_job(*self.by_rank(
             "true", options=[f'--on-event=echo "rank=$RANK" >{self.folder}/rank; exit 7']),

@@ -130,7 +130,7 @@ class OneNode(PreemptionCase):
         self.assertIn("preempted (the job reaches its time limit)", ended.err)
 
     def test_a_rank_that_never_polls_is_killed_at_the_deadline_and_named(self):
-        job = self.start("never_polls", "--shutdown-timeout=2")
+        job = self.start("never_polls", "--shutdown-timeout=6")
         job.kill(signal.SIGTERM)
         ended = self.wait_for_exit(job, 75)
         saved = self.told("saved")
@@ -175,16 +175,20 @@ class OneNode(PreemptionCase):
         self.wait_for_exit(job, 75)
 
     def test_requeue_runs_scontrol_and_says_if_it_cannot(self):
-        scontrol = self.executable("#!/bin/sh\necho \"$@\" > \"$PREEMPTION_DIR/scontrol\"\n",
-                                   "scontrol")
+        scontrol = self.executable(
+            "#!/bin/sh\necho \"$@\" >> \"$PREEMPTION_DIR/scontrol\"\n"
+            "test \"$1\" = requeue || echo \"JobId=77 JobState=$STATE Reason=None\"\n", "scontrol")
         path = f"{scontrol.parent}:{os.environ['PATH']}"
-        job = self.start("train", "--on-preempt=requeue", "--platform=none", SLURM_JOB_ID="77",
-                         PATH=path)
-        job.kill(signal.SIGTERM)
-        ended = self.wait_for_exit(job, 75)
-        self.assertEqual((self.here / "scontrol").read_text(), "requeue 77\n")
-        self.assertIn("asked Slurm to requeue job 77\n", ended.err)
-        self.clear()
+        for state, calls, said in (
+                ("RUNNING", ["show job -o 77", "requeue 77"], "asked Slurm to requeue job 77\n"),
+                ("COMPLETING", ["show job -o 77"], "requeued: Slurm is already ending the job")):
+            job = self.start("train", "--on-preempt=requeue", "--platform=none", SLURM_JOB_ID="77",
+                             STATE=state, PATH=path)
+            job.kill(signal.SIGTERM)
+            ended = self.wait_for_exit(job, 75)
+            self.assertEqual((self.here / "scontrol").read_text().splitlines(), calls)
+            self.assertIn(said, ended.err)
+            self.clear()
         job = self.start("train", "--on-preempt=requeue")
         job.kill(signal.SIGTERM)
         ended = self.wait_for_exit(job, 75)
@@ -248,7 +252,7 @@ class ManyNodes(PreemptionCase, NodesCase):
         self.assertEqual(self.told("restarted"), {})
 
     def test_a_rank_that_never_polls_is_named_by_its_node(self):
-        job, nodes = self.form_job("never_polls", 2, "--shutdown-timeout=2")
+        job, nodes = self.form_job("never_polls", 2, "--shutdown-timeout=6")
         nodes[0].kill(signal.SIGTERM)
         first, second = job.ends(*nodes, code=75)
         self.assertNotIn("did not save", first.err)

@@ -44,7 +44,7 @@ def train(state):
         value = np.array([float(state.step + state.comm.rank)])
         die_if_planned(state)
         if os.environ.get("BUSY") and (state.comm.rank, BORN, state.step) == (0, "1", 20):
-            threading.Event().wait(6)  # longer than muster waits for the library to react
+            threading.Event().wait(15)  # much longer than muster waits for the library to react
         if os.environ.get("HANGS") and (state.comm.rank, BORN, state.step) == (0, "1", 40):
             signal.pause()
         state.comm.all_reduce(value)
@@ -220,8 +220,8 @@ class Elastic(TrainCase):
         out, err = self.end(self.job("elastic_worker", "--max-restarts=1", PLAN="1:1:20", BUSY="1"))
         self.check_results(out)
         self.assertRegex(err, r"^muster: warning: rank 1 .*\n"
-                              r"muster: warning: waiting up to 30s for rank 0, still in a step"
-                              r"(, and for rank 1, still starting)?\n$")
+                              r"muster: warning: waiting up to \S+ for ranks? 0(, 2)?, still in a "
+                              r"step(, and for rank 1, still starting)?\n$")
 
     def test_two_ranks_die_at_once_and_a_replacement_dies(self):
         plan = "0:1:20 2:1:20 2:3:25 2:2:25"
@@ -291,7 +291,7 @@ class Elastic(TrainCase):
         _, err = self.end(self.job("catching_worker", "--max-restarts=2"))
         self.assertIn("cannot replace only failed ranks: rank 0 did not resume within 30s", err)
         self.assertNotIn("did not react", err)
-        self.assertIn("waiting up to 30s for ranks 0, 2, still in a step\n", err)
+        self.assertRegex(err, r"waiting up to \S+ for ranks 0, 2, still in a step")
 
     def test_all_ranks_run_the_same_text(self):
         """The script is edited while the job runs. A replacement would run the new text."""

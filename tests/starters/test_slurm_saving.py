@@ -71,20 +71,23 @@ class Saving(SlurmCase):
         job, node = self.begin(self.sbatch, 'srun "$@"', "-N4", "--partition=graced", "--exclusive",
                                "--requeue", "--signal=USR1@300",
                                options=["--preempt-signal=USR1", "--on-preempt=requeue"])
+        number = self.number()
         script = self.script("exec sleep 1000", "urgent.sh")
         self.slurm.ask("sbatch", "--partition=urgent", "--exclusive", "-N1",
                        f"--output={self.folder}/urgent.out", script)
         self.assert_all_saved(job)
-        eventually(lambda: sorted(self.slurm.jobs("%T")) == ["PENDING", "RUNNING"],
-                   "the job waits again")
+        eventually(lambda: f"{number}-PENDING" in self.slurm.jobs("%A-%T"), "the job waits again")
         self.slurm.cancel_all()
         eventually(lambda: node.process.poll() is not None, "sbatch ends")
 
     def test_a_cancelled_job_whose_workers_ignore_sigterm(self):
-        job, node = self.begin(self.srun, "-N2", "--gres=gpu:2", options=[], program=["ignore"])
+        """Slurm would requeue a job even though it is cancelled."""
+        job, node = self.begin(self.sbatch, 'srun "$@"', "-N2", "--gres=gpu:2", "--requeue",
+                               options=["--on-preempt=requeue"], program=["ignore"])
         self.slurm.ask("scancel", self.number())
         self.assert_all_saved(job)
-        eventually(lambda: node.process.poll() is not None, "the step ends")
+        eventually(lambda: node.process.poll() is not None, "sbatch ends")
+        self.assertEqual(self.slurm.jobs("%T"), [])
 
     def test_the_job_is_requeued_and_runs_again(self):
         job, node = self.begin(self.sbatch, 'srun "$@"', "-N2", "--gres=gpu:2", "--requeue",

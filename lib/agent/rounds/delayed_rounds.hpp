@@ -28,7 +28,7 @@ class DelayedRounds final : public RoundFilter {
       : RoundFilter(rounds), site_(site), delay_(delay) {}
 
   void report_failure(const WorkerFailure& failure) override {
-    is_due_ = is_due_ || !failure.after_stop;
+    is_due_ = is_due_ || (!failure.after_stop && !failure.preempted);
     rounds().report_failure(failure);
   }
 

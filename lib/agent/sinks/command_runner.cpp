@@ -7,20 +7,13 @@
 #include <utility>
 
 namespace muster {
-namespace {
-
-// The output is not shown. A command that prints more is killed.
-constexpr std::size_t kCommandOutputMax = std::size_t{1} << 20;
-
-}  // namespace
 
 Result<void> CommandRunner::run(const std::string& input, const std::function<void()>& ended) {
   const std::uint64_t number = next_++;
   const HelperSpec spec{.argv = {"/bin/sh", "-c", command_},
                         .environment = environment_,
                         .input = input,
-                        .timeout = kEventCommandTimeout,
-                        .bytes_max = kCommandOutputMax};
+                        .timeout = kEventCommandTimeout};
   auto process = HelperProcess::start(
       loop_, spec, [this, number, ended](const std::string& /*output*/) { end(number, ended); });
   MUSTER_RETURN_IF_ERROR(process);

@@ -72,6 +72,12 @@ void EventCommands::tell_dropped() {
   }
 }
 
+std::string EventCommands::unfinished() const {
+  std::string out =
+      fmt::format("--on-event: killed {} that did not end in time", counted(running_, "command"));
+  return waiting_.empty() ? out : out + "; dropped " + counted(waiting_.size(), "event");
+}
+
 void EventCommands::when_idle(std::function<void()> idle) {
   if (running_ == 0) {
     idle();

@@ -43,6 +43,9 @@ class EventCommands final : public EventSink {
   // Until this call, all events wait.
   void begin();
 
+  // Describes the commands that still run and the events that still wait.
+  [[nodiscard]] std::string unfinished() const;
+
   // Calls `idle` as soon as no command runs or waits, at once or later.
   void when_idle(std::function<void()> idle);
 

@@ -36,6 +36,9 @@ void SupervisorCore::begin_round(Turn& turn) {
   mend_.arrived.clear();
   mend_.longest_pause = {};
   mend_.end();
+  if (result_.preemption) {
+    preempt_by_ = std::max(preempt_by_.value_or(turn.now), turn.now + kPreemptedCloseTime);
+  }
   // The shell carries out CloseAttempt after this step, and then logs these failures.
   failures_before_ = std::exchange(result_.failures, {});
   result_.overdue.clear();

@@ -11,7 +11,7 @@
 namespace muster {
 
 bool SupervisorCore::is_success(const ExitStatus& status) const {
-  const bool saved = !status.signaled && status.value == kPreemptedCode;
+  const bool saved = status == ExitStatus{.value = kPreemptedCode};
   return status.success() || (result_.preemption && saved);
 }
 

@@ -30,7 +30,12 @@ TimePoint steady_time_of(std::int64_t unix_seconds) {
 PreemptionControl::PreemptionControl(asio::io_context& loop,
                                      const AgentSetup& setup,
                                      PreemptionParts parts)
-    : setup_(setup), parts_(parts), file_timer_(loop), end_timer_(loop), repeat_timer_(loop) {}
+    : setup_(setup),
+      parts_(parts),
+      file_timer_(loop),
+      end_timer_(loop),
+      repeat_timer_(loop),
+      deadline_timer_(loop) {}
 
 // -- sources ----------------------------------------------------------------------------------
 
@@ -73,10 +78,16 @@ void PreemptionControl::watch_file() {
 // The scheduler stops the job at this time. Without workers that save, this is not our concern.
 void PreemptionControl::watch_end() {
   const TimePoint end = steady_time_of(setup_.config.platform.ends->value);
-  end_timer_.expires_at(end - setup_.config.shutdown_timeout);
+  end_timer_.expires_at(
+      std::max(end - setup_.config.shutdown_timeout, steady_now() + kEndInterval));
   end_timer_.async_wait([this, end](const asio::error_code& error) {
-    if (!error && runs() && parts_.channel.polls_preemption()) {
-      give("the job reaches its time limit", std::max(end, steady_now()));
+    if (error || steady_now() >= end) {
+      return;
+    }
+    if (runs() && parts_.channel.polls_preemption()) {
+      give("the job reaches its time limit", end);
+    } else {
+      watch_end();
     }
   });
 }
@@ -125,6 +136,7 @@ void PreemptionControl::take(const JobEvent& event) {
     file_timer_.cancel();
     end_timer_.cancel();
     repeat_timer_.cancel();
+    deadline_timer_.cancel();
   }
 }
 
@@ -157,7 +169,18 @@ void PreemptionControl::give(const std::string& why, TimePoint deadline) {
   if (wanted_ || begun_) {
     return;
   }
-  wanted_ = Given{why, deadline};
+  want({why, deadline});
+  // The leader may be lost, and no round may form any more.
+  deadline_timer_.expires_at(deadline);
+  deadline_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error && !begun_) {
+      parts_.supervisor.handle(Preempted{wanted_->why, wanted_->deadline});
+    }
+  });
+}
+
+void PreemptionControl::want(const Given& given) {
+  wanted_ = given;
   ask();
 }
 
@@ -186,6 +209,7 @@ PreemptionNotice PreemptionControl::notice_of(const Given& given) const {
 // From now on, workers that see the notice wait for the decision.
 void PreemptionControl::begin(const Given& given) {
   begun_ = given;
+  saved_.clear();  // of the checkpoints before
   parts_.channel.begin_preemption(given.deadline);
   parts_.supervisor.handle(Preempted{given.why, given.deadline});
 }
@@ -229,6 +253,9 @@ void PreemptionControl::look(const Look& question) {
   }
   parts_.others->tell(LookedHere{
       {question.round, question.inquiry, encode(parts_.channel.latest_step()), question.topic}});
+  if (begun_ && !wanted_ && !decided_) {
+    want(*begun_);  // asks again if the decision is lost
+  }
 }
 
 // The leader's part. A node that has not answered is ignored: it is dead or does not respond.

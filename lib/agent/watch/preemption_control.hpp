@@ -28,7 +28,10 @@ class SharedRounds;
 // How often --preempt-file is checked.
 inline constexpr Duration kPreemptFileInterval = std::chrono::seconds(1);
 
-// A node that has given notice and has received no decision repeats the notice after this time. It
+// How often workers that do not run or do not poll yet are checked near the job's time limit.
+inline constexpr Duration kEndInterval = std::chrono::seconds(1);
+
+// A node that knows of a notice and has received no decision repeats the notice after this time. It
 // is shorter than the time that workers wait for the decision.
 inline constexpr Duration kNoticeRepeat = std::chrono::seconds(1);
 
@@ -83,6 +86,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   void watch_file();
   void watch_end();
   void give(const std::string& why, TimePoint deadline);
+  void want(const Given& given);
   void ask();
   void begin(const Given& given);
   void decide(const PreemptionDecision& decision);
@@ -96,6 +100,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   asio::steady_timer file_timer_;
   asio::steady_timer end_timer_;
   asio::steady_timer repeat_timer_;
+  asio::steady_timer deadline_timer_;
   bool file_is_old_ = false;           // --preempt-file existed before the job started
   std::optional<Given> wanted_;        // the notice that this node has given
   std::optional<TimePoint> asked_at_;  // when SIGTERM was the notice

@@ -15,9 +15,16 @@ namespace {
 
 constexpr std::size_t kPrintedMax = 2000;
 
+// Slurm would also requeue a job that a user has cancelled, so this asks first. Prints nothing if
+// it succeeds.
+constexpr const char* kScript = R"(job=$(scontrol show job -o "$1") || exit
+case $job in
+  *' JobState=RUNNING '*) exec scontrol requeue "$1" ;;
+  *) echo 'Slurm is already ending the job' ;;
+esac)";
+
 }  // namespace
 
-// scontrol prints nothing if it succeeds.
 void Requeue::run(std::function<void()> done) {
   done_ = std::move(done);
   const std::string job = environ_.get("SLURM_JOB_ID").value_or("");
@@ -25,16 +32,18 @@ void Requeue::run(std::function<void()> done) {
     refuse("SLURM_JOB_ID is not set, so this is not a Slurm job");
     return;
   }
-  const HelperSpec spec{.argv = {"scontrol", "requeue", job},
+  const HelperSpec spec{.argv = {"/bin/sh", "-c", kScript, "muster", job},
                         .environment = environ_.to_block(),
                         .with_errors = true,
                         .timeout = kRequeueTimeout,
                         .bytes_max = kPrintedMax};
   auto started = HelperProcess::start(loop_, spec, [this, job](const std::string& printed) {
     const std::string text(trim(printed));
-    events_.say(LogLevel::warning,
-                text.empty() ? fmt::format("asked Slurm to requeue job {}", job)
-                             : "scontrol requeue: " + printable(text, kPrintedMax));
+    if (!text.empty()) {
+      refuse(printable(text, kPrintedMax));
+      return;
+    }
+    events_.say(LogLevel::warning, fmt::format("asked Slurm to requeue job {}", job));
     asio::post(loop_, std::exchange(done_, nullptr));
   });
   if (!started) {

@@ -25,7 +25,8 @@ class Requeue {
   Requeue(asio::io_context& loop, const Environ& variables, EventStream& events)
       : loop_(loop), environ_(variables), events_(events) {}
 
-  // Runs `scontrol requeue`. Calls `done` later, whether it has worked or not.
+  // Runs `scontrol requeue`, unless Slurm is already ending the job. Calls `done` later, whether it
+  // has worked or not.
   void run(std::function<void()> done);
 
  private:

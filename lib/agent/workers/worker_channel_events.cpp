@@ -121,13 +121,15 @@ void WorkerChannel::end_worker(const JobEvent& event, const event::WorkerEnded& 
   }
   ended_.insert(ended.rank - rank_first_);
   const ExitStatus& status = ended.exit.status;
+  const bool failed =
+      !status.success() && !(preempted_at_ && status == ExitStatus{.value = kPreemptedCode});
   const std::string why =
       "rank " + std::to_string(ended.rank) + " on '" + event.node + "' " + status.describe();
-  if (!status.success() && reason_.empty()) {
+  if (failed && reason_.empty()) {
     reason_ = why;
   }
   channel::Effects effects;
-  core_.tell(channel::Gone{event.round, ended.rank, 1, !status.success(), why}, effects);
+  core_.tell(channel::Gone{event.round, ended.rank, 1, failed, why}, effects);
   perform(effects);
 }
 

@@ -134,10 +134,11 @@ Result<void> resolve_signals(const Resolution& r) {
   return {};
 }
 
-// muster uses these signals itself, or a process cannot catch them.
+// muster uses these signals itself, also to stop, or a process cannot catch them.
 bool is_reserved(int signo) {
-  return signo == SIGKILL || signo == SIGSTOP || signo == SIGCHLD || signo == SIGCONT ||
-         signo == SIGTSTP || signo == SIGWINCH;
+  constexpr int kSignalsInUse[] = {
+      SIGKILL, SIGSTOP, SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  return std::ranges::find(kSignalsInUse, signo) != std::end(kSignalsInUse);
 }
 
 Result<void> resolve_preemption(const Resolution& r) {
@@ -154,7 +155,7 @@ Result<void> resolve_preemption(const Resolution& r) {
   config.preempt_signal = signal_number(name);
   if (!config.preempt_signal || is_reserved(*config.preempt_signal)) {
     return r.layers.refuse(OptionId::preempt_signal,
-                           "must be a signal that muster can catch, for example USR1");
+                           "must be a signal that muster does not use, for example USR1");
   }
   return {};
 }

@@ -129,6 +129,7 @@ void ConsoleSink::forget_own() {
 }
 
 void ConsoleSink::flush() {
+  const bool was_full = !has_room();
   // Print the count of dropped output where the output is missing, after everything that was queued
   // earlier.
   if (write_queue() && unshown_.any() && has_room()) {
@@ -141,6 +142,9 @@ void ConsoleSink::flush() {
   } else {
     shrink();
     watch();
+  }
+  if (was_full && has_room()) {
+    on_room_();
   }
 }
 
@@ -187,11 +191,7 @@ void ConsoleSink::clear() {
 }
 
 void ConsoleSink::on_ready() {
-  const bool was_full = !has_room();
   flush();
-  if (was_full && has_room()) {
-    on_room_();
-  }
 }
 
 bool ConsoleSink::wait_for_room(ConsoleWait& wait, bool all) {

@@ -114,7 +114,10 @@ void FoldedLine::start(std::string_view line) {
   const auto add_literal = [&](std::size_t end) {
     hash_ = hash_ * 31 + std::hash<std::string_view>{}(line.substr(literal, end - literal));
   };
-  for (std::size_t at = 0; at < line.size() && numbers_.size() < kFoldedNumbersMax;) {
+  // Numbers in an escape sequence are colours, for example.
+  const bool has_escape = line.find('\x1b') != std::string_view::npos;
+  for (std::size_t at = has_escape ? line.size() : 0;
+       at < line.size() && numbers_.size() < kFoldedNumbersMax;) {
     if (const auto end = number_end(line, at); end > at) {
       add_literal(at);
       numbers_.push_back({at, end});

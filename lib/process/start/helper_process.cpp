@@ -94,6 +94,17 @@ struct HelperProcess::Impl : std::enable_shared_from_this<Impl> {
                            });
   }
 
+  // The runner may have reaped the program already, but its pid is not used again so soon.
+  void await_exit() {
+    output.async_wait(asio::posix::stream_descriptor::wait_read,
+                      [self = shared_from_this()](std::error_code error) {
+                        if (!error) {
+                          ::kill(-self->pid, SIGKILL);
+                          self->finish();
+                        }
+                      });
+  }
+
   void limit(Duration timeout) {
     timer.expires_after(timeout);
     timer.async_wait([self = shared_from_this()](std::error_code error) {
@@ -134,7 +145,8 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   process.argv = spec.argv;
   process.environment = spec.environment;
   std::erase_if(process.environment, [](const auto& one) { return one.starts_with("RANK="); });
-  const int out = pipe->write.get();
+  const bool is_silent = spec.bytes_max == 0;
+  const int out = is_silent ? null.get() : pipe->write.get();
   const ChildStreams streams{
       .in = input->get(), .out = out, .err = spec.with_errors ? out : null.get()};
   const auto pid = spawn_process(process, streams, inherited_state());
@@ -144,14 +156,16 @@ Result<std::unique_ptr<HelperProcess>> HelperProcess::start(asio::io_context& lo
   impl->process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0U)));
   impl->done = std::move(done);
   impl->bytes_max = spec.bytes_max;
+  UniqueFd watched = is_silent ? UniqueFd(::fcntl(impl->process.get(), F_DUPFD_CLOEXEC, 0))
+                               : std::move(pipe->read);
   std::error_code error;
-  impl->output.assign(pipe->read.get(), error);
+  impl->output.assign(watched.get(), error);
   if (error) {
     impl->kill();
-    return std::unexpected(system_error("cannot watch a pipe", error.value()));
+    return std::unexpected(system_error("cannot watch a program", error.value()));
   }
-  static_cast<void>(pipe->read.release());
-  impl->read();
+  static_cast<void>(watched.release());
+  is_silent ? impl->await_exit() : impl->read();
   impl->limit(spec.timeout);
   return std::unique_ptr<HelperProcess>(new HelperProcess(std::move(impl)));
 }

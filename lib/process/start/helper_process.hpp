@@ -28,12 +28,14 @@ struct HelperSpec {
   std::string input{};                   // its standard input
   bool with_errors = false;              // also collect its standard error
   Duration timeout{};                    // the program is killed after this time
-  std::size_t bytes_max = 0;             // the program is killed if it prints more than this
+  std::size_t bytes_max = 0;  // the program is killed if it prints more; 0 discards its output
 };
 
 class HelperProcess {
  public:
-  // Called once from the loop, with the output. The program may have been killed.
+  // Called once from the loop, with the output, when the program has closed it. The program may
+  // have been killed. If the output is discarded: called when the program has exited, and the
+  // processes that it left running are killed.
   using Done = std::function<void(std::string output)>;
 
   // Errors: not_found (no such program), not_possible, system.

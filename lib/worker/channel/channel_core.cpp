@@ -349,7 +349,9 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
             out.emplace_back(HeardOfLoss{local_rank, one.arrived});
           }
         } else if constexpr (std::is_same_v<Frame, Saved>) {
-          out.emplace_back(SavedStep{local_rank, one.step});
+          if (may_note(local_rank, 0, out)) {
+            out.emplace_back(SavedStep{local_rank, one.step});
+          }
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
           if (std::exchange(connections_.at(id).mends, one.mends) && !one.mends) {
@@ -361,20 +363,28 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
       frame);
 }
 
-// The event log is bounded: each worker has its own quota.
 void ChannelCore::note(int local_rank, std::size_t bytes, const Said& said, Effects& out) {
+  if (may_note(local_rank, bytes, out)) {
+    out.emplace_back(said);
+  }
+}
+
+// The event log is bounded: each worker has its own quota.
+bool ChannelCore::may_note(int local_rank, std::size_t bytes, Effects& out) {
   constexpr std::size_t kEnvelopeBytes = 128;
   Worker& speaker = worker(local_rank);
   if (speaker.event_bytes + bytes + kEnvelopeBytes <= kEventBytesPerWorker) {
     speaker.event_bytes += bytes + kEnvelopeBytes;
-    out.emplace_back(said);
-  } else if (!std::exchange(speaker.events_ended, true)) {
+    return true;
+  }
+  if (!std::exchange(speaker.events_ended, true)) {
     out.emplace_back(
         Warn{fmt::format("rank {} has sent muster {} KiB of events; further events are "
                          "dropped",
                          rank_of(local_rank),
                          kEventBytesPerWorker >> 10)});
   }
+  return false;
 }
 
 // -- progress ---------------------------------------------------------------------------------

@@ -139,6 +139,7 @@ class ChannelCore {
   [[nodiscard]] bool hold(TimePoint now, ConnectionId id, Effects& out);
   void take(TimePoint now, ConnectionId id, const WorkerFrame& frame, Effects& out);
   void note(int local_rank, std::size_t bytes, const Said& said, Effects& out);
+  [[nodiscard]] bool may_note(int local_rank, std::size_t bytes, Effects& out);
 
   Round round_;  // as seen by local rank 0
   bool paced_ = true;

@@ -88,11 +88,14 @@ void Inquiry::ask(LinkId link, NodeEffects& out) const {
 }
 
 void Inquiry::attached(NodeId id, const InquiryMembers& members, NodeEffects& out) {
-  if (state_ != State::asking || !awaited_.contains(id)) {
+  const MemberContact contact = members.contact(id);
+  if (!contact.link) {
     return;
   }
-  if (const MemberContact contact = members.contact(id); contact.link) {
+  if (state_ == State::asking && awaited_.contains(id)) {
     ask(*contact.link, out);
+  } else if (state_ == State::idle && last_ && topic_ == Topic::preemption) {
+    out.emplace_back(SendMessage{*contact.link, last_});  // it may have missed the decision
   }
 }
 

@@ -152,6 +152,20 @@ TEST_CASE("preempt: a node leaves instead of starting another round") {
   }
 }
 
+TEST_CASE("preempt: a node that is called to a new round after the deadline leaves it") {
+  Bench bench = preempted(settings(), 2);
+  bench.wait(30s);
+  bench.die(0, SIGKILL);
+  bench.die(1, SIGKILL);
+  end_all(bench);
+  REQUIRE(bench.core.state() == State::waiting);
+  bench.step(RegroupNotice{"node 'b' is gone"});
+  REQUIRE(bench.core.state() == State::joining);
+  CHECK(bench.core.next_deadline() == bench.now + kPreemptedCloseTime);
+  bench.wait(kPreemptedCloseTime);
+  CHECK(bench.asked<LeaveRound>());
+}
+
 TEST_CASE("preempt: a node that learns of it before its workers start does not start them") {
   BenchSettings chosen = settings();
   chosen.shared = true;
