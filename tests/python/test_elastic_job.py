@@ -35,6 +35,8 @@ def folder():
 def die_if_planned(state):
     """The process that was started in this epoch dies at this step."""
     if f"{state.comm.rank}:{BORN}:{state.step}" in os.environ.get("PLAN", "").split():
+        if os.environ.get("BUSY"):
+            eventually((folder() / "busy").exists, "rank 0 is busy")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -43,7 +45,9 @@ def train(state):
     while state.step < STEPS:
         value = np.array([float(state.step + state.comm.rank)])
         die_if_planned(state)
-        if os.environ.get("BUSY") and (state.comm.rank, BORN, state.step) == (0, "1", 20):
+        if (os.environ.get("BUSY") and (state.comm.rank, state.step) == (0, 20)
+                and not (folder() / "busy").exists()):
+            (folder() / "busy").touch()
             threading.Event().wait(15)  # much longer than muster waits for the library to react
         if os.environ.get("HANGS") and (state.comm.rank, BORN, state.step) == (0, "1", 40):
             signal.pause()
