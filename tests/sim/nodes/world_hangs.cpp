@@ -122,6 +122,7 @@ void NodesWorld::hear_verdict(std::uint32_t number, const Judged& said) {
 // In the calm period, the limits of the first and the last member expire together. All members
 // receive one verdict, for which all of them were asked.
 void NodesWorld::check_hang(const Round& round) {
+  run_until(now() + kCalmVerdictMax);  // the verdicts of earlier inquiries arrive
   std::vector<Agent*> members;
   for (Agent& agent : agents_) {
     if (lives(agent) && agent.workers.alive && agent.workers.round->id == round.id) {
