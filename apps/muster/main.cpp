@@ -156,8 +156,9 @@ Result<std::optional<Shared>> share(const AgentSetup& setup) {
   return Shared{std::move(*sockets), std::move(*lease), open_record(setup)};
 }
 
-// The scheduler may send the signal for --preempt-signal to the workers too. They inherit that the
-// agent ignores it. The guard receives it. Workers must be able to receive signals that stop a job.
+// The scheduler may also send the signal of --preempt-signal to the workers, which would kill them.
+// The agent therefore ignores it, and the workers inherit this. The guard still receives it.
+// Signals that stop a job are not ignored.
 void ignore_in_workers(const LaunchConfig& config) {
   const auto& stops = config.signals_to_handle;
   if (config.preempt_signal && std::ranges::find(stops, *config.preempt_signal) == stops.end()) {

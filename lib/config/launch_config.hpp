@@ -63,7 +63,7 @@ enum class SignalDelivery {
 // What to do with a worker if one of its child processes crashes, fails or is killed.
 enum class OnChildDeath { ignore, fail };
 
-// What muster does after the ranks of a preempted job have saved.
+// What muster does when the ranks of a preempted job have exited.
 enum class OnPreempt {
   exit,
   stay,     // until it is killed, for schedulers that requeue only jobs that they have killed
@@ -127,7 +127,7 @@ struct LaunchConfig {
   OnHang on_hang = OnHang::report;
   OnChildDeath on_child_death = OnChildDeath::ignore;
   std::optional<int> preempt_signal;  // announces that the scheduler will stop the job
-  std::string preempt_file;           // announces it by existing; empty if unused
+  std::string preempt_file;           // announces it when it appears; empty if unused
   OnPreempt on_preempt = OnPreempt::exit;
   SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};

@@ -38,15 +38,15 @@ MUSTER_API int muster_worker_stopping(void);
 /* Exit code of a worker that has saved after a preemption notice. */
 #define MUSTER_REQUEUE 75
 
-/* 1 if this rank saves its state now and exits, because the job will be stopped. Call it on all
- * ranks after the same steps, after muster_worker_progress. 1 at the same step on all ranks, and at
- * all later steps. A program that never calls muster_worker_progress makes the same number of calls
- * on all ranks. Without a notice, a call costs two loads from shared memory. One thread at a time.
- * Always 0 in a forked child. */
+/* Returns 1 if this rank must save its state now and exit, because the job will be stopped. Call it
+ * in the same steps on all ranks, after muster_worker_progress. All ranks get 1 from the same step
+ * on. If the program never calls muster_worker_progress, all ranks must make the same number of
+ * calls. Without a notice, a call costs two loads from shared memory. One thread at a time. Always
+ * 0 in a forked child. */
 MUSTER_API int muster_worker_preempted(void);
 
-/* Seconds until the workers are killed; infinite if there is no notice. Another rank may learn of
- * the notice a step later. */
+/* Seconds until the workers are killed; infinite if there is no notice. Another rank may receive
+ * the notice one step later. */
 MUSTER_API double muster_worker_deadline(void);
 
 /* Reports that this rank has saved its state as of this step. */
@@ -60,8 +60,7 @@ typedef struct muster_feed muster_feed;
 #define MUSTER_NEWS_GONE 2  /* `count` ranks starting at `rank` have exited */
 #define MUSTER_NEWS_STOP 3  /* this node's workers must stop; they are killed after `seconds` */
 #define MUSTER_NEWS_ENDED 4 /* no more news will follow */
-/* The job will be stopped after `seconds`. muster_worker_preempted becomes 1 at `step`, or at the
- * first later step that calls it. */
+/* The job will be stopped after `seconds`. muster_worker_preempted returns 1 from `step` on. */
 #define MUSTER_NEWS_PREEMPT 5
 
 typedef struct muster_news {

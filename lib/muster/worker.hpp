@@ -56,11 +56,10 @@ inline bool ready() {
 // Exit code of a worker that has saved after a preemption notice.
 inline constexpr int kRequeue = MUSTER_REQUEUE;
 
-// Whether this rank saves its state now and exits, because the job will be stopped. Call it on all
-// ranks after the same steps, after progress(). True at the same step on all ranks, and at all
-// later steps. A program that never calls progress() makes the same number of calls on all ranks.
-// Without a notice, a call costs two loads from shared memory. One thread at a time. Always false
-// in a forked child.
+// True if this rank must save its state now and exit, because the job will be stopped. Call it in
+// the same steps on all ranks, after progress(). All ranks get true from the same step on. If the
+// program never calls progress(), all ranks must make the same number of calls. Without a notice,
+// a call costs two loads from shared memory. One thread at a time. Always false in a forked child.
 [[nodiscard]] inline bool preempted() {
   return muster_worker_preempted() == 1;
 }

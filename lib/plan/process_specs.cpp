@@ -48,7 +48,7 @@ std::string line_prefix(const Place& place) {
                        MacroSyntax::python_template);
 }
 
-// The number of workers from which their equal lines become one line on a terminal by default.
+// By default, lines on a terminal are folded if there are at least this many workers.
 constexpr int kFoldedWorkersMin = 4;
 
 Fold fold_of(const LaunchConfig& config) {

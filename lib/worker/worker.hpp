@@ -45,7 +45,7 @@ void continue_in(std::uint64_t epoch);
 // Whether this worker was asked to stop.
 [[nodiscard]] bool stopping();
 
-// -- preemption: the job will be stopped, and all ranks save at the same step before -------------
+// -- preemption: all ranks save at the same step before the job is stopped ----------------------
 
 // Exit code of a worker that has saved after a notice.
 inline constexpr int kRequeue = 75;
@@ -54,10 +54,10 @@ inline constexpr int kRequeue = 75;
 inline constexpr Duration kDecisionTimeoutMin = std::chrono::seconds(1);
 inline constexpr Duration kDecisionTimeoutMax = std::chrono::seconds(30);
 
-// Whether this rank saves its state now and exits. Call it on all ranks after the same steps, after
-// progress(). True at the same step on all ranks, and at all later steps. A program that never
-// calls progress() makes the same number of calls on all ranks. Without a notice, a call costs two
-// loads from shared memory. One thread at a time. Always false in a forked child.
+// True if this rank must save its state now and exit. Call it in the same steps on all ranks, after
+// progress(). All ranks get true from the same step on. If the program never calls progress(), all
+// ranks must make the same number of calls. Without a notice, a call costs two loads from shared
+// memory. One thread at a time. Always false in a forked child.
 [[nodiscard]] bool preempted();
 
 // Time until the workers are killed; empty if there is no notice. True for this rank only: another
@@ -107,8 +107,8 @@ struct Stop {
   std::string why;
 };
 
-// The job will be stopped after `seconds`. preempted() becomes true at `step`, or at the first step
-// after it that calls preempted(); if `step` is empty, at the next call.
+// The job will be stopped after `seconds`. preempted() returns true from `step` on; if `step` is
+// empty, from the next call on.
 struct Preempt {
   std::optional<std::uint64_t> step;
   double seconds = 0;

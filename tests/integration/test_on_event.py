@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--on-event: the user's command gets events of the job and never holds it up."""
+"""--on-event: the user's command receives events of the job and never blocks the job."""
 
 import json
 import os

@@ -41,9 +41,9 @@ class LearnedCase(WarmCase):
                             env={**self.env, **variables})
 
     def learn_briefly(self, *names, **variables):
-        """Jobs that end before the zygote checks what its workers have imported, which it does
-        after a second: a job for each item of `names`, the names in the file after it. On a busy
-        machine that may need another try. Returns the last job."""
+        """Runs one job for each item of `names`, which lists the names in the file after this job.
+        The jobs end before the zygote checks what its workers have imported (after a second). On a
+        busy machine, this may need another try. Returns the last job."""
         names = names or (["?counted"],)
         for _ in range(TRIES):
             shutil.rmtree(self.folder / "cache", ignore_errors=True)

@@ -224,8 +224,8 @@ class Elastic(TrainCase):
         out, err = self.end(self.job("elastic_worker", "--max-restarts=1", PLAN="1:1:20", BUSY="1"))
         self.check_results(out)
         self.assertRegex(err, r"^muster: warning: rank 1 .*\n"
-                              r"muster: warning: waiting up to \S+ for ranks? 0(, 2)?, still in a "
-                              r"step(, and for rank 1, still starting)?\n$")
+                              r"muster: warning: recovery is waiting up to \S+ for ranks? 0(, 2)? "
+                              r"\(still in a step\)( and rank 1 \(still starting\))?\n$")
 
     def test_two_ranks_die_at_once_and_a_replacement_dies(self):
         plan = "0:1:20 2:1:20 2:3:25 2:2:25"
@@ -295,7 +295,7 @@ class Elastic(TrainCase):
         _, err = self.end(self.job("catching_worker", "--max-restarts=2"))
         self.assertIn("cannot replace only failed ranks: rank 0 did not resume within 30s", err)
         self.assertNotIn("did not react", err)
-        self.assertRegex(err, r"waiting up to \S+ for ranks 0, 2, still in a step")
+        self.assertRegex(err, r"waiting up to \S+ for ranks 0, 2 \(still in a step\)")
 
     def test_all_ranks_run_the_same_text(self):
         """The script is edited while the job runs. A replacement would run the new text."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption in muster.worker and in the library's C interface: with a launcher that the test
-plays, which gives notice in the page and announces the step, and in jobs."""
+"""Preemption in muster.worker and in the library's C interface: with a launcher that the
+test emulates, which gives notice in the page and announces the step, and in jobs."""
 import array
 import contextlib
 import itertools

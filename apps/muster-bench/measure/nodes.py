@@ -197,8 +197,8 @@ def simulate(peers, nodes):
 
 
 def measure_scale(peers, effort):
-    """Measures 64 … 16,384 simulated nodes: messages and CPU time per node, and the time in the
-    simulation."""
+    """Measures 64 … 16,384 simulated nodes: messages and CPU time per node, and the
+    simulated time."""
     columns = ['64', '256', '1024', '4096', '16384']
     messages = Table('scale-messages', 'N simulated nodes: messages per node', 'messages',
                      columns)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DelayedRounds: for --restart-delay. Wraps a round source. If a worker on this node has failed,
-// the next round waits: the other nodes learn only after the delay that this node's workers have
-// exited. Used by the agent; pure except for its site.
+// it delays the report that this node's workers have exited, so that the other nodes wait too.
+// Used by the agent; pure except for its site.
 #pragma once
 
 #include "agent/rounds/round_filter.hpp"

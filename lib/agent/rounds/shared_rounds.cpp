@@ -364,8 +364,7 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
   vouching_.known(known);
 }
 
-// -- inquiries and slow ranks
-// ----------------------------------------------------------------------
+// -- inquiries and slow ranks ------------------------------------------------------------------
 
 // Without --hang-timeout, this node replies that it found nothing.
 void SharedRounds::inquire(const InquiryStep& step) {

@@ -74,7 +74,7 @@ void EventCommands::tell_dropped() {
 
 std::string EventCommands::unfinished() const {
   std::string out =
-      fmt::format("--on-event: killed {} that did not end in time", counted(running_, "command"));
+      fmt::format("--on-event: killed {} that did not exit in time", counted(running_, "command"));
   return waiting_.empty() ? out : out + "; dropped " + counted(waiting_.size(), "event");
 }
 

@@ -21,13 +21,13 @@ WarnOfMend no_mend(const std::string& reason) {
   return {"cannot replace only failed ranks: " + reason};
 }
 
-// "waiting up to 30s for rank 2, still in a step, and for rank 1, still starting"
+// "recovery is waiting up to 30s for rank 2 (still in a step) and rank 1 (still starting)"
 std::string describe_wait(const std::vector<int>& busy,
                           const std::vector<int>& starting,
                           Duration timeout) {
-  std::string out =
-      fmt::format("waiting up to {} for {}, still in a step", describe(timeout), name_ranks(busy));
-  return starting.empty() ? out : out + ", and for " + name_ranks(starting) + ", still starting";
+  const std::string out = fmt::format(
+      "recovery is waiting up to {} for {} (still in a step)", describe(timeout), name_ranks(busy));
+  return starting.empty() ? out : out + " and " + name_ranks(starting) + " (still starting)";
 }
 
 }  // namespace

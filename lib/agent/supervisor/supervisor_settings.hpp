@@ -49,8 +49,8 @@ inline constexpr Duration kSignalSpread = std::chrono::seconds(1);
 // How long the round source may take to release a node that was asked to leave.
 inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 
-// How long a preempted node waits at least, after its workers have exited, until the leader closes
-// the job. Otherwise it would leave before it learns that a worker has failed.
+// The minimum time that a preempted node waits for the leader to close the job after the node's
+// workers have exited. Otherwise the node would leave before it learns that a worker has failed.
 inline constexpr Duration kPreemptedCloseTime = std::chrono::seconds(5);
 
 // How long a surviving worker's library may take to confirm a loss. A thread confirms it, so a

@@ -75,7 +75,7 @@ void PreemptionControl::watch_file() {
   });
 }
 
-// The scheduler stops the job at this time. Without workers that save, this is not our concern.
+// The scheduler stops the job at this time. If no worker polls for a notice, muster does nothing.
 void PreemptionControl::watch_end() {
   const TimePoint end = steady_time_of(setup_.config.platform.ends->value);
   end_timer_.expires_at(
@@ -209,7 +209,7 @@ PreemptionNotice PreemptionControl::notice_of(const Given& given) const {
 // From now on, workers that see the notice wait for the decision.
 void PreemptionControl::begin(const Given& given) {
   begun_ = given;
-  saved_.clear();  // of the checkpoints before
+  saved_.clear();  // earlier checkpoints do not count
   parts_.channel.begin_preemption(given.deadline);
   parts_.supervisor.handle(Preempted{given.why, given.deadline});
 }

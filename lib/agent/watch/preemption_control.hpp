@@ -28,7 +28,7 @@ class SharedRounds;
 // How often --preempt-file is checked.
 inline constexpr Duration kPreemptFileInterval = std::chrono::seconds(1);
 
-// How often workers that do not run or do not poll yet are checked near the job's time limit.
+// Near the job's time limit: how often muster checks whether workers run and poll for a notice.
 inline constexpr Duration kEndInterval = std::chrono::seconds(1);
 
 // A node that knows of a notice and has received no decision repeats the notice after this time. It

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kPrintedMax = 2000;
 
-// Slurm would also requeue a job that a user has cancelled, so this asks first. Prints nothing if
-// it succeeds.
+// Slurm would also requeue a job that a user has cancelled, so the script first checks the job's
+// state. It prints nothing on success.
 constexpr const char* kScript = R"(job=$(scontrol show job -o "$1") || exit
 case $job in
   *' JobState=RUNNING '*) exec scontrol requeue "$1" ;;

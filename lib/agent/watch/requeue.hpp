@@ -17,7 +17,7 @@ class io_context;
 
 namespace muster {
 
-// scontrol retries while Slurm's controller does not answer. Then muster exits with code 75.
+// scontrol is killed after this time, because it retries while Slurm's controller does not respond.
 inline constexpr Duration kRequeueTimeout = std::chrono::seconds(10);
 
 class Requeue {

@@ -77,8 +77,8 @@ class WorkerChannel final : public EventSink {
 
   // Whether a running worker on this node checks for preemption notices.
   [[nodiscard]] bool polls_preemption() const;
-  // Gives all workers of this round notice: those that check for it now wait for preempt(). After
-  // this call, latest_step() includes each step after which a worker has not seen the notice.
+  // Gives notice to all workers of this round. A worker that sees the notice waits for preempt().
+  // After this call, latest_step() includes the steps of workers that have not seen the notice.
   void begin_preemption(TimePoint deadline);
   // Announces the decision to all workers of this round.
   void preempt(const channel::PreemptNews& news);

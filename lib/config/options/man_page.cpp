@@ -198,10 +198,10 @@ earlier. \-\-signal\-delivery=leader forwards every signal; use it with Slurm's
 ProctrackType=proctrack/pgid, which does not signal the workers.
 .PP
 If a worker calls preempted() of muster's worker library, SIGTERM announces a preemption: the
-scheduler will stop the job. All ranks then save at the same step and exit. muster kills ranks that
-are left after \-\-shutdown\-timeout, restarts nothing and exits with code 75. The signal
-\-\-preempt\-signal, a file that appears at \-\-preempt\-file, and the time
-\-\-shutdown\-timeout before SLURM_JOB_END_TIME announce it too.
+scheduler will stop the job. All ranks then save at the same step and exit. After
+\-\-shutdown\-timeout muster kills the remaining ranks. It restarts no rank and exits with code
+75. Other announcements are the signal \-\-preempt\-signal, a file that appears at
+\-\-preempt\-file, and a SLURM_JOB_END_TIME that is only \-\-shutdown\-timeout away.
 .SH CONFIG FILE
 The file is in TOML, with one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as
 arrays. Flags are true or false.

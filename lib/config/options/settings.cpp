@@ -65,8 +65,8 @@ struct OptionTable {
       {preempt_file, "preempt-file", 0, text, stopping, kHidden,
        "path of a file that announces a preemption when it appears", "PATH"},
       {on_preempt, "on-preempt", 0, choice, stopping, kHidden,
-       "after the ranks have saved: exit with code 75, stay until muster is killed, or requeue the "
-       "Slurm job",
+       "when the ranks of a preempted job have exited: exit with code 75, stay until muster is "
+       "killed, or requeue the Slurm job",
        "WHAT", "exit", "", "exit|stay|requeue"},
       {log_dir, "log-dir", 0, text, output, kTorchrun | kPet,
        "directory for log files; /dev/null disables them", "DIR"},

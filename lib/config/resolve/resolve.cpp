@@ -99,7 +99,7 @@ Result<void> check_accepted(const Resolution& r) {
   if (handler != "null") {
     return layers.refuse(OptionId::event_log_handler,
                          "event handlers are Python plug-ins, which are not supported; use "
-                         "--on-event=COMMAND, which gets each event as JSON");
+                         "--on-event=COMMAND, which receives events as JSON");
   }
   const std::string& specs = layers.text(OptionId::logs_specs);
   if (!specs.empty() && specs != "default") {

@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// Further numbers in a line must be equal.
+// The number of numbers in a line that may differ. Further ones must be equal.
 inline constexpr std::size_t kFoldedNumbersMax = 64;
 
 // Part of a line: the bytes from `begin` up to `end`.

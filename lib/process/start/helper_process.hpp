@@ -33,9 +33,8 @@ struct HelperSpec {
 
 class HelperProcess {
  public:
-  // Called once from the loop, with the output, when the program has closed it. The program may
-  // have been killed. If the output is discarded: called when the program has exited, and the
-  // processes that it left running are killed.
+  // Called once from the loop, when the program has closed its output or was killed. If the output
+  // is discarded, called when the program has exited; processes that it left running are killed.
   using Done = std::function<void(std::string output)>;
 
   // Errors: not_found (no such program), not_possible, system.

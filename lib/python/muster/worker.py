@@ -106,8 +106,8 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True)
 class Preempt:
-    """The job will be stopped after `seconds`. preempted() becomes True at `step`, or at the first
-    step after it that calls preempted(). step: None if no rank has reported a step."""
+    """The job will be stopped after `seconds`. preempted() returns True from `step` on. If no rank
+    has reported a step, `step` is None, and the next call of preempted() returns True."""
 
     step: Optional[int]
     seconds: float
@@ -302,10 +302,10 @@ def stopping() -> bool:
 
 
 def preempted() -> bool:
-    """Whether this rank saves its state now and exits, because the job will be stopped. Call it on
-    all ranks after the same steps, after progress(). True at the same step on all ranks, and at all
-    later steps. A program that never calls progress() makes the same number of calls on all ranks.
-    Without a notice, a call only reads shared memory. Always False in a forked child."""
+    """True if this rank must save its state now and exit, because the job will be stopped. Call it
+    in the same steps on all ranks, after progress(). All ranks get True from the same step on. If
+    the program never calls progress(), all ranks must make the same number of calls. Without a
+    notice, a call only reads shared memory. Always False in a forked child."""
     agent = _agent
     words = agent.polled
     if words is None:

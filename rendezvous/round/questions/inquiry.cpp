@@ -42,7 +42,7 @@ void Inquiry::asked(TimePoint now,
   }
   request_ = said.request;
   if (now < not_before_) {
-    // The request belongs to this round, and end_inquiry_with_round() drops it with the round.
+    // The request belongs to this round, and end_inquiries_with_round() drops it with the round.
     wanted_ = true;
     round_ = members.round;
     return;

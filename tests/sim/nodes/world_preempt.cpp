@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 constexpr int kDiesPercent = 60;
 constexpr std::int64_t kStepMax = 1000;
-// Longer than a node without an answer is awaited.
+// Longer than the coordinator waits for a node that does not answer.
 constexpr Duration kDecidedWithin = seconds(15);
 
 std::uint64_t number_of(const std::string& text) {

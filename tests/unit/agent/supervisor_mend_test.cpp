@@ -235,7 +235,7 @@ TEST_CASE("supervisor mend: the ranks that the others wait for are named") {
     arrive(bench, {0});
     bench.wait(kHeardTimeout);
     CHECK(warning(bench) ==
-          "waiting up to 30s for rank 2, still in a step, and for rank 1, still starting");
+          "recovery is waiting up to 30s for rank 2 (still in a step) and rank 1 (still starting)");
     arrive(bench, {1});
     bench.wait(kMendTimeoutMin - kHeardTimeout);
     CHECK(fallback(bench) == "rank 2 did not resume within 30s");
@@ -255,7 +255,8 @@ TEST_CASE("supervisor mend: the ranks that the others wait for are named") {
     hear(bench, {0, 2});
     bench.wait(kHeardTimeout);
     CHECK(warning(bench) ==
-          "waiting up to 30s for ranks 0, 2, still in a step, and for rank 1, still starting");
+          "recovery is waiting up to 30s for ranks 0, 2 (still in a step) and rank 1 (still "
+          "starting)");
   }
   SECTION("an arrival does not count for the replacement") {
     arrive(bench, {0, 1});
@@ -263,7 +264,7 @@ TEST_CASE("supervisor mend: the ranks that the others wait for are named") {
     replace(bench, 1, 202);
     bench.wait(kHeardTimeout);
     CHECK(warning(bench) ==
-          "waiting up to 30s for rank 2, still in a step, and for rank 1, still starting");
+          "recovery is waiting up to 30s for rank 2 (still in a step) and rank 1 (still starting)");
   }
 }
 
