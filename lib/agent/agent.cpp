@@ -176,6 +176,12 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   void begin_shared(bool with_munge);
   void join_others(RendezvousSettings settings);
   void await_commands();
+
+  // The job may end while a lookup before its start still runs.
+  [[nodiscard]] bool is_over() const {
+    return is_finished_ || supervisor_.core().state() == SupervisorState::done;
+  }
+
   void read_link();
   void take_notices(std::size_t bytes);
   void take_signal(const SignalNotice& notice);
@@ -415,7 +421,11 @@ void Agent::begin() {
 
 void Agent::begin_rounds() {
   if (!shared_with_guard_) {
-    local_store_.look_up([this] { supervisor_.handle(Started{}); });
+    local_store_.look_up([this] {
+      if (!is_over()) {
+        supervisor_.handle(Started{});
+      }
+    });
     return;
   }
   if (setup_.config.token.munge == MungeUse::none) {
@@ -429,6 +439,9 @@ void Agent::begin_rounds() {
 void Agent::try_munge() {
   munge_.emplace(loop_, setup_.environ.to_block());
   munge_->prove([this](const Result<void>& proven) {
+    if (is_over()) {
+      return;
+    }
     if (proven) {
       begin_shared(true);
     } else if (setup_.config.token.munge == MungeUse::demanded) {
@@ -451,7 +464,11 @@ void Agent::begin_shared(bool with_munge) {
     return;
   }
   named_hosts_.emplace(loop_, setup_.config.named_hosts, settings.first_use);
-  named_hosts_->when_found([this, settings] { join_others(settings); });
+  named_hosts_->when_found([this, settings] {
+    if (!is_over()) {
+      join_others(settings);
+    }
+  });
 }
 
 void Agent::join_others(RendezvousSettings settings) {

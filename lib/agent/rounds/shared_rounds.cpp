@@ -66,7 +66,9 @@ void SharedRounds::start(std::unique_ptr<Rendezvous> rendezvous, const LeaseTime
 // -- from the supervisor ----------------------------------------------------------------------
 
 void SharedRounds::tell_gone() {
-  node_->tell(WorkersGone{});
+  if (node_) {  // else this node has not joined yet
+    node_->tell(WorkersGone{});
+  }
 }
 
 void SharedRounds::report_finished() {

@@ -224,7 +224,7 @@ void SupervisorCore::raise_to_regroup(Turn& /*turn*/) {
   // Any existing reason to stop takes precedence, and leads to a new round or to the end of the
   // job.
   MUSTER_MARK("regroup while the workers are being stopped");
-  if (why_ == Why::finished) {
+  if (why_ == Why::finished || why_ == Why::preempted) {
     MUSTER_MARK("regroup while leftovers of finished workers are being killed");
     why_ = Why::regroup;
   }

@@ -141,6 +141,9 @@ void PreemptionControl::take(const JobEvent& event) {
 }
 
 void PreemptionControl::begin_round(const event::RoundBegun& begun) {
+  if (parts_.supervisor.core().result().preemption) {
+    return;  // this node leaves the round, and then reports what was saved before
+  }
   rank_first_ = begun.assignment.rank_first;
   nproc_ = begun.assignment.local_world_size;
   others_ = begun.assignment.world_size - nproc_;
@@ -155,6 +158,11 @@ bool PreemptionControl::runs() const {
   const SupervisorState state = parts_.supervisor.core().state();
   return started_ >= nproc_ && started_ > 0 &&
          (state == SupervisorState::running || state == SupervisorState::mending);
+}
+
+// The workers on this node have finished; those on other nodes may still run.
+bool PreemptionControl::has_finished() const {
+  return started_ > 0 && parts_.supervisor.core().state() == SupervisorState::waiting;
 }
 
 void PreemptionControl::step_saved(int local_rank, std::uint64_t step) {
@@ -185,7 +193,8 @@ void PreemptionControl::want(const Given& given) {
 }
 
 void PreemptionControl::ask() {
-  if (!wanted_ || decided_ || !runs()) {
+  const bool may_ask = runs() || (parts_.others != nullptr && has_finished());
+  if (!wanted_ || decided_ || !may_ask) {
     return;
   }
   if (parts_.others == nullptr) {

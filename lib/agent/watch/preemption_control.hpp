@@ -81,6 +81,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
 
   void begin_round(const event::RoundBegun& begun);
   [[nodiscard]] bool runs() const;
+  [[nodiscard]] bool has_finished() const;
   [[nodiscard]] bool is_notice(int signo) const;
   [[nodiscard]] bool is_repeated(int signo) const;
   void watch_file();

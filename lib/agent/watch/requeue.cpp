@@ -16,10 +16,10 @@ namespace {
 constexpr std::size_t kPrintedMax = 2000;
 
 // Slurm would also requeue a job that a user has cancelled, so the script first checks the job's
-// state. It prints nothing on success.
+// state. Its last word is "requeued" on success.
 constexpr const char* kScript = R"(job=$(scontrol show job -o "$1") || exit
 case $job in
-  *' JobState=RUNNING '*) exec scontrol requeue "$1" ;;
+  *' JobState=RUNNING '*) scontrol requeue "$1" && echo requeued ;;
   *) echo 'Slurm is already ending the job' ;;
 esac)";
 
@@ -39,8 +39,8 @@ void Requeue::run(std::function<void()> done) {
                         .bytes_max = kPrintedMax};
   auto started = HelperProcess::start(loop_, spec, [this, job](const std::string& printed) {
     const std::string text(trim(printed));
-    if (!text.empty()) {
-      refuse(printable(text, kPrintedMax));
+    if (!text.ends_with("requeued")) {
+      refuse(text.empty() ? "scontrol did not respond" : printable(text, kPrintedMax));
       return;
     }
     events_.say(LogLevel::warning, fmt::format("asked Slurm to requeue job {}", job));

@@ -460,10 +460,10 @@ void OutputPump::close_streams(int local_rank) {
   ConsoleWait wait{.left = Duration{}, .interrupt_fd = -1};
   for (const auto& source : sources_) {
     if (source->setup().local_rank == local_rank) {
+      paused_.erase(source.get());  // close() may make room on the console
       close(*source, wait);
       follower_.forget(*source);
       busy_.erase(source.get());
-      paused_.erase(source.get());
     }
   }
   std::erase_if(sources_,

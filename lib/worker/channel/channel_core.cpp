@@ -349,7 +349,8 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
             out.emplace_back(HeardOfLoss{local_rank, one.arrived});
           }
         } else if constexpr (std::is_same_v<Frame, Saved>) {
-          if (may_note(local_rank, 0, out)) {
+          // The report of a preemption needs it.
+          if (preemption_ || may_note(local_rank, 0, out)) {
             out.emplace_back(SavedStep{local_rank, one.step});
           }
         } else {

@@ -166,6 +166,19 @@ TEST_CASE("preempt: a node that is called to a new round after the deadline leav
   CHECK(bench.asked<LeaveRound>());
 }
 
+TEST_CASE("preempt: the leader is lost while workers are being killed at the deadline") {
+  Bench bench = preempted(settings(), 2);
+  bench.wait(30s);
+  REQUIRE(bench.core.state() == State::killing);
+  bench.step(RegroupNotice{"node 'b' is gone"});
+  bench.die(0, SIGKILL);
+  bench.die(1, SIGKILL);
+  end_all(bench);
+  CHECK(bench.core.state() == State::joining);
+  bench.wait(kPreemptedCloseTime);
+  CHECK(bench.asked<LeaveRound>());
+}
+
 TEST_CASE("preempt: a node that learns of it before its workers start does not start them") {
   BenchSettings chosen = settings();
   chosen.shared = true;

@@ -396,6 +396,20 @@ TEST_CASE("channel core: reports which worker has saved which step") {
   bench.open(1, 1);
   bench.say(1, Saved{119});
   CHECK(bench.take<SavedStep>() == std::vector{SavedStep{1, 119}});
+  // A worker whose events no longer fit into the event log is still asked for what it saves last.
+  const WorkerEvent large{'"' + std::string(8000, 'x') + '"'};
+  for (std::size_t bytes = 0; bytes <= kEventBytesPerWorker; bytes += large.data.size()) {
+    bench.say(1, large);
+  }
+  for (int i = 0; i < 100; ++i) {
+    bench.say(1, Saved{120});
+  }
+  bench.effects.clear();
+  bench.say(1, Saved{120});
+  CHECK(bench.take<SavedStep>().empty());
+  bench.core.tell(bench.now, PreemptNews{121, at(40), "SIGTERM"}, bench.effects);
+  bench.say(1, Saved{121});
+  CHECK(bench.take<SavedStep>() == std::vector{SavedStep{1, 121}});
 }
 
 TEST_CASE("channel core: repeats only the last of very many deaths") {
