@@ -135,8 +135,8 @@ class OneNode(PreemptionCase):
         ended = self.wait_for_exit(job, 75)
         saved = self.told("saved")
         self.assertEqual(list(saved), [0])
-        self.assertIn("rank 1 did not save before the deadline: it is at step 7, rank 0 saved "
-                      f"step {saved[0]}; killing it\n", ended.err)
+        self.assertRegex(ended.err, r"rank 1 did not save before the deadline: it is at step 7, "
+                                    rf"sleeping.*; rank 0 saved step {saved[0]}; killing it\n")
         self.assertIn(f": rank 0 saved step {saved[0]}\n", ended.err)
 
     def test_a_failure_after_the_notice_causes_no_restart(self):
@@ -256,7 +256,8 @@ class ManyNodes(PreemptionCase, NodesCase):
         nodes[0].kill(signal.SIGTERM)
         first, second = job.ends(*nodes, code=75)
         self.assertNotIn("did not save", first.err)
-        self.assertIn("rank 3 did not save before the deadline: it is at step 7", second.err)
+        self.assertIn("rank 3 did not save before the deadline: it is at step 7, sleeping",
+                      second.err)
         self.assertEqual(len(set(self.told("saved").values())), 1)
 
 

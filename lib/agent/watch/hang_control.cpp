@@ -26,17 +26,20 @@ hang::HangWatchSettings settings_of(const AgentSetup& setup, SharedRounds* other
   if (others != nullptr) {
     out.ask_others = [others] { others->tell(InquireHere{}); };
   }
-  // A virtual environment need not be active, so the py-spy next to its Python is used.
-  const std::filesystem::path beside =
-      std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
-  std::error_code error;
-  if (beside.has_parent_path() && std::filesystem::exists(beside, error)) {
-    out.py_spy = beside.string();
-  }
+  out.py_spy = py_spy_of(setup);
   return out;
 }
 
 }  // namespace
+
+// A virtual environment need not be active, so the py-spy next to its Python is used.
+std::string py_spy_of(const AgentSetup& setup) {
+  const std::filesystem::path beside =
+      std::filesystem::path(setup.config.program.python).parent_path() / "py-spy";
+  std::error_code error;
+  return beside.has_parent_path() && std::filesystem::exists(beside, error) ? beside.string()
+                                                                            : "py-spy";
+}
 
 HangControl::HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts)
     : setup_(setup),

@@ -32,6 +32,9 @@ struct HangControlParts {
   SharedRounds* others = nullptr;  // set in a multi-node job
 };
 
+// The py-spy that belongs to the workers' Python, or a name to look up in PATH.
+[[nodiscard]] std::string py_spy_of(const AgentSetup& setup);
+
 class HangControl final : public EventSink, public hang::HangSite, public InquiryListener {
  public:
   HangControl(asio::io_context& loop, const AgentSetup& setup, HangControlParts parts);

@@ -35,7 +35,9 @@ PreemptionControl::PreemptionControl(asio::io_context& loop,
       file_timer_(loop),
       end_timer_(loop),
       repeat_timer_(loop),
-      deadline_timer_(loop) {}
+      deadline_timer_(loop),
+      late_timer_(loop),
+      late_ranks_(loop, setup) {}
 
 // -- sources ----------------------------------------------------------------------------------
 
@@ -129,14 +131,18 @@ bool PreemptionControl::take_signal(int signo, pid_t sender) {
 void PreemptionControl::take(const JobEvent& event) {
   if (const auto* begun = std::get_if<event::RoundBegun>(&event.what)) {
     begin_round(*begun);
-  } else if (std::holds_alternative<event::WorkerStarted>(event.what)) {
+  } else if (const auto* started = std::get_if<event::WorkerStarted>(&event.what)) {
+    running_[started->rank] = started->pid;
     ++started_;
     ask();
+  } else if (const auto* ended = std::get_if<event::WorkerEnded>(&event.what)) {
+    running_.erase(ended->rank);
   } else if (std::holds_alternative<event::JobEnded>(event.what)) {
     file_timer_.cancel();
     end_timer_.cancel();
     repeat_timer_.cancel();
     deadline_timer_.cancel();
+    late_timer_.cancel();
   }
 }
 
@@ -148,6 +154,7 @@ void PreemptionControl::begin_round(const event::RoundBegun& begun) {
   nproc_ = begun.assignment.local_world_size;
   others_ = begun.assignment.world_size - nproc_;
   started_ = 0;
+  running_.clear();
   begun_.reset();
   decided_ = false;
   step_.reset();
@@ -221,6 +228,22 @@ void PreemptionControl::begin(const Given& given) {
   saved_.clear();  // earlier checkpoints do not count
   parts_.channel.begin_preemption(given.deadline);
   parts_.supervisor.handle(Preempted{given.why, given.deadline});
+  const Duration left = given.deadline - steady_now();
+  late_timer_.expires_at(given.deadline - std::min<Duration>(kLateLook, left / 2));
+  late_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) {
+      look_at_late();
+    }
+  });
+}
+
+void PreemptionControl::look_at_late() {
+  std::map<int, pid_t> late = running_;
+  std::erase_if(late, [this](const auto& entry) { return saved_.contains(entry.first); });
+  const Duration left = begun_->deadline - steady_now();
+  if (!late.empty() && left > Duration::zero()) {
+    late_ranks_.look(late, left * 2 / 3);
+  }
 }
 
 void PreemptionControl::decide(const PreemptionDecision& decision) {
@@ -295,10 +318,13 @@ std::string PreemptionControl::fate_of(int local_rank) const {
   const auto step = index < steps.size() ? steps[index] : std::nullopt;
   std::string text = fmt::format("rank {} did not save before the deadline: ", rank);
   text += step ? fmt::format("it is at step {}", *step) : "it has reported no step";
+  if (const std::string reason = late_ranks_.reason(rank); !reason.empty()) {
+    text += ", " + reason;
+  }
   if (!saved_.empty()) {
     const auto latest =
         std::ranges::max_element(saved_, {}, [](const auto& entry) { return entry.second; });
-    text += fmt::format(", {} saved step {}",
+    text += fmt::format("; {} saved step {}",
                         saved_.size() == 1 ? fmt::format("rank {}", latest->first) : "the others",
                         latest->second);
   }

@@ -10,6 +10,7 @@
 #include "agent/events/event_stream.hpp"
 #include "agent/rounds/inquiry_listener.hpp"
 #include "agent/supervisor/supervisor.hpp"
+#include "agent/watch/late_ranks.hpp"
 #include "agent/watch/preemption_texts.hpp"
 #include "agent/workers/worker_channel.hpp"
 
@@ -95,6 +96,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   void look(const Look& question);
   void judge(const JudgeNow& all);
   [[nodiscard]] std::string fate_of(int local_rank) const;
+  void look_at_late();
 
   const AgentSetup& setup_;
   PreemptionParts parts_;
@@ -102,14 +104,17 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   asio::steady_timer end_timer_;
   asio::steady_timer repeat_timer_;
   asio::steady_timer deadline_timer_;
+  asio::steady_timer late_timer_;
+  LateRanks late_ranks_;
   bool file_is_old_ = false;           // --preempt-file existed before the job started
   std::optional<Given> wanted_;        // the notice that this node has given
   std::optional<TimePoint> asked_at_;  // when SIGTERM was the notice
   // The round and its notice.
   int rank_first_ = 0;
   int nproc_ = 0;
-  int others_ = 0;   // ranks on other nodes
-  int started_ = 0;  // workers
+  int others_ = 0;                // ranks on other nodes
+  int started_ = 0;               // workers
+  std::map<int, pid_t> running_;  // workers, by rank
   std::optional<Given> begun_;
   bool decided_ = false;
   std::optional<std::uint64_t> step_;   // at which all ranks save
