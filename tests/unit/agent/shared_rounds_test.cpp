@@ -4,6 +4,7 @@
 
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,9 +105,11 @@ struct Bench {
                       with_config(setup),
                       SharedRoundsParts{host, host, events, roll_call, admission, sockets}};
 
-  Bench() {
+  explicit Bench(bool joins = true) {
     events.add(host);
-    rounds.start(std::make_unique<FakeRendezvous>(told), nullptr);
+    if (joins) {
+      rounds.start(std::make_unique<FakeRendezvous>(told), nullptr);
+    }
   }
 
   static const AgentSetup& with_config(AgentSetup& setup) {
@@ -219,6 +222,15 @@ TEST_CASE("shared rounds: passes the supervisor's reports to the rendezvous") {
   bench.rounds.leave_round("asked to end");
   REQUIRE(bench.told.last<LeaveAsked>() != nullptr);
   CHECK(bench.told.last<LeaveAsked>()->reason == "asked to end");
+}
+
+TEST_CASE("shared rounds: a stop before this node has joined ends the job") {
+  Bench bench(false);
+  bench.rounds.leave_round("asked to stop by SIGTERM");
+  bench.rounds.tell_gone();
+  CHECK(std::ranges::any_of(bench.host.events, [](const SupervisorEvent& event) {
+    return std::holds_alternative<RoundClosed>(event);
+  }));
 }
 
 TEST_CASE("shared rounds: passes the rendezvous' requests to the supervisor") {
