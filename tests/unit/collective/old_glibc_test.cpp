@@ -38,9 +38,13 @@ TEST_CASE("finds the same object for an address as the loader", "[collective][ol
     CHECK(found.unwind_table == expected.dlfo_eh_frame);
     CHECK(found.begin <= reinterpret_cast<std::uintptr_t>(address));
     CHECK(reinterpret_cast<std::uintptr_t>(address) < found.end);
-    // The loader rounds to page boundaries.
-    CHECK(found.begin >= reinterpret_cast<std::uintptr_t>(expected.dlfo_map_start));
-    CHECK(found.end <= reinterpret_cast<std::uintptr_t>(expected.dlfo_map_end) + 4096);
+    // The loader rounds to page boundaries, and reports only one segment of an object that has gaps
+    // between its segments.
+    const auto begin = reinterpret_cast<std::uintptr_t>(expected.dlfo_map_start);
+    const auto end = reinterpret_cast<std::uintptr_t>(expected.dlfo_map_end);
+    const bool is_inside = found.begin >= begin && found.end <= end + 4096;
+    const bool contains = found.begin <= begin && end <= found.end + 4096;
+    CHECK((is_inside || contains));
   }
 }
 #endif
