@@ -75,6 +75,7 @@ def never_polls():
     """The last rank never checks whether it is preempted."""
     if RANK < int(os.environ["WORLD_SIZE"]) - 1:
         train()
+    worker.saved(6)  # an ordinary checkpoint
     worker.progress(7)
     up()
     time.sleep(DEADLINE)

@@ -129,6 +129,14 @@ class OneNode(PreemptionCase):
         self.assert_one_step(2)
         self.assertIn("preempted (the job reaches its time limit)", ended.err)
 
+    def test_a_job_that_starts_shortly_before_its_time_limit(self):
+        """The notice is due before the workers run."""
+        job = self.start("train", "--shutdown-timeout=3500",
+                         **one_node(SLURM_JOB_END_TIME=str(int(time.time()) + 3000)))
+        ended = self.wait_for_exit(job, 75)
+        self.assert_one_step(2)
+        self.assertIn("preempted (the job reaches its time limit)", ended.err)
+
     def test_a_rank_that_never_polls_is_killed_at_the_deadline_and_named(self):
         job = self.start("never_polls", "--shutdown-timeout=6")
         job.kill(signal.SIGTERM)
@@ -177,13 +185,16 @@ class OneNode(PreemptionCase):
     def test_requeue_runs_scontrol_and_says_if_it_cannot(self):
         scontrol = self.executable(
             "#!/bin/sh\necho \"$@\" >> \"$PREEMPTION_DIR/scontrol\"\n"
-            "test \"$1\" = requeue || echo \"JobId=77 JobState=$STATE Reason=None\"\n", "scontrol")
+            "test \"$1\" != requeue || exit ${CODE:-0}\n"
+            "echo \"JobId=77 JobState=$STATE Reason=None\"\n", "scontrol")
         path = f"{scontrol.parent}:{os.environ['PATH']}"
-        for state, calls, said in (
-                ("RUNNING", ["show job -o 77", "requeue 77"], "asked Slurm to requeue job 77\n"),
-                ("COMPLETING", ["show job -o 77"], "requeued: Slurm is already ending the job")):
+        both = ["show job -o 77", "requeue 77"]
+        for state, code, calls, said in (
+                ("RUNNING", "0", both, "asked Slurm to requeue job 77\n"),
+                ("RUNNING", "1", both, "the job is not requeued: scontrol did not respond"),
+                ("COMPLETING", "0", both[:1], "requeued: Slurm is already ending the job")):
             job = self.start("train", "--on-preempt=requeue", "--platform=none", SLURM_JOB_ID="77",
-                             STATE=state, PATH=path)
+                             STATE=state, CODE=code, PATH=path)
             job.kill(signal.SIGTERM)
             ended = self.wait_for_exit(job, 75)
             self.assertEqual((self.here / "scontrol").read_text().splitlines(), calls)
@@ -222,6 +233,15 @@ class ManyNodes(PreemptionCase, NodesCase):
         first.kill(signal.SIGUSR1)
         job.ends(first, job.start(2, **how), code=75)
         self.assert_one_step(4)
+
+    def test_a_node_that_waits_for_others_ends_at_the_deadline(self):
+        """No round forms, so no leader passes the notice on."""
+        job = self.cluster("2", conf=LONG_LEASE,
+                           options=["--preempt-signal=USR1", "--shutdown-timeout=1"])
+        first = job.start(1, nproc=2, env=self.env, program=[WORKER, "train"])
+        eventually(job.is_hosted, "the first node waits for the second")
+        first.kill(signal.SIGUSR1)
+        self.wait_for_exit(first, 75)
 
     def test_a_scheduler_signals_one_node_after_another(self):
         _, nodes = self.form_job("stays", 3, "--shutdown-timeout=3")

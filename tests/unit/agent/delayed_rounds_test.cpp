@@ -31,9 +31,10 @@ class Bench final : public RoundSource, public DelaySite {
     rounds.await_round(attempt);
   }
 
-  void fail(bool after_stop = false) {
+  void fail(bool after_stop = false, bool preempted = false) {
     WorkerFailure failure;
     failure.after_stop = after_stop;
+    failure.preempted = preempted;
     rounds.report_failure(failure);
   }
 
@@ -93,6 +94,9 @@ TEST_CASE("delayed rounds: no wait without a delay, a failure or a failure of it
   bench.fail(true);  // it was stopped because another worker failed
   bench.restart(1);
   CHECK(bench.taken() == Calls{"failure", "expect", "gone", "await 1"});
+  bench.fail(false, true);  // the job will end
+  bench.restart(2);
+  CHECK(bench.taken() == Calls{"failure", "expect", "gone", "await 2"});
 }
 
 TEST_CASE("delayed rounds: a mend that ends in a restart of all workers waits") {

@@ -223,6 +223,27 @@ TEST_CASE("worker channel: subscribers receive deaths on all nodes, and stop req
   CHECK(std::get<channel::Round>(caller.hear(bench)).epoch == 2);
 }
 
+TEST_CASE("worker channel: after a notice of preemption, code 75 is no failure") {
+  Bench bench("f75");
+  Caller caller(bench);
+  caller.say(channel::Subscribe{});
+  static_cast<void>(caller.hear(bench));
+  static_cast<void>(caller.hear(bench));
+  event::WorkerEnded ended;
+  ended.rank = 2;
+  ended.exit.status = ExitStatus{.value = 75};
+  ended.reaped = true;
+  const auto fails = [&] {
+    bench.events.tell(ended);
+    return std::get<channel::Gone>(caller.hear(bench)).failed;
+  };
+  CHECK(fails());
+  bench.begin(2);
+  static_cast<void>(caller.hear(bench));
+  bench.channel.begin_preemption(steady_now() + kDeadline);
+  CHECK_FALSE(fails());
+}
+
 TEST_CASE("worker channel: all sent frames are read before an exit or a departure is judged") {
   Bench bench("k");
   std::vector<std::string> order;

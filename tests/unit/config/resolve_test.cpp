@@ -277,7 +277,8 @@ TEST_CASE("resolve: --preempt-signal, --preempt-file and --on-preempt") {
   CHECK(config({}).on_preempt == OnPreempt::exit);
   CHECK(config({"--preempt-signal=usr1"}).preempt_signal == SIGUSR1);
   CHECK(config({"--preempt-signal=SIGUSR2"}).preempt_signal == SIGUSR2);
-  for (const std::string name : {"KILL", "STOP", "CHLD", "CONT", "NONE", "9"}) {
+  for (const std::string name :
+       {"KILL", "STOP", "CHLD", "CONT", "TERM", "INT", "HUP", "QUIT", "NONE"}) {
     CHECK(error({"--preempt-signal=" + name}).find("that muster does not use") !=
           std::string::npos);
   }

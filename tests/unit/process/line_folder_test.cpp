@@ -153,6 +153,10 @@ TEST_CASE("line folder: equal lines of several ranks become one line") {
   CHECK(folded({"loading", "other", "loading"}) == Lines{"[ranks 0,2] loading", "1:other"});
   CHECK(folded({"", ""}) == Lines{"[ranks 0-1] "});
   CHECK(folded({"a", "b"}) == Lines{"0:a", "1:b"});
+  // The numbers of colours are not a range.
+  CHECK(folded({"\x1b[31mrank 0", "\x1b[32mrank 1"}) ==
+        Lines{"0:\x1b[31mrank 0", "1:\x1b[32mrank 1"});
+  CHECK(folded({"\x1b[31mrank", "\x1b[31mrank"}) == Lines{"[ranks 0-1] \x1b[31mrank"});
 }
 
 TEST_CASE("line folder: labels show ranks of the job, and are bold with colours") {

@@ -46,6 +46,20 @@ TEST_CASE("preemption: does not wait for an inspection of a hang, and decides so
   CHECK(world.nodes[1].verdicts == Texts{"verdict 1", "verdict 2"});
 }
 
+TEST_CASE("preemption: a node that misses the decision receives it when it is back") {
+  SmallWorld world = running_world(3, 2, 3);
+  world.cut(2);
+  world.feed(1, kNotice);
+  world.pass(kAnswerMaxPreemption);
+  REQUIRE(world.nodes[1].verdicts == Texts{"verdict 1"});
+  REQUIRE(world.nodes[2].verdicts.empty());
+  world.reset(2);
+  world.heal(2);
+  world.pass(1s);
+  CHECK(world.nodes[2].verdicts == Texts{"verdict 1"});
+  CHECK(world.nodes[1].verdicts == Texts{"verdict 1"});
+}
+
 TEST_CASE("preemption: a failure after the notice ends the job, although restarts are left") {
   SmallWorld world = running_world(3, 2, 3);
   world.feed(1, kNotice);
