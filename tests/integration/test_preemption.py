@@ -130,8 +130,8 @@ class OneNode(PreemptionCase):
         self.assertIn("preempted (the job reaches its time limit)", ended.err)
 
     def test_a_job_that_starts_shortly_before_its_time_limit(self):
-        """The notice is due before the workers run."""
-        job = self.start("train", "--shutdown-timeout=3500",
+        """The notice is due before the workers poll."""
+        job = self.start("starts_late", "--shutdown-timeout=3500",
                          **one_node(SLURM_JOB_END_TIME=str(int(time.time()) + 3000)))
         ended = self.wait_for_exit(job, 75)
         self.assert_one_step(2)
