@@ -12,7 +12,7 @@ from harness import JobCase, environment_without, eventually, state
 RANKS = 4
 TRIES = 10  # the launcher may be interrupted while it reads the ranks, and then shows two groups
 
-# Each rank waits until the launcher is stopped, so that all lines are there when it goes on.
+# Each rank waits until the launcher is stopped, so that it finds all lines when it continues.
 SCRIPT = '''
 import os, pathlib, sys, time
 rank = os.environ["RANK"]

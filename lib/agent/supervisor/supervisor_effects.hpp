@@ -66,7 +66,7 @@ struct EndMend {
 };
 
 // Prints a warning: why all workers are restarted, although only failed ones should be, or which
-// workers hold up a mend.
+// workers the others wait for in a mend.
 struct WarnOfMend {
   std::string text;
 };

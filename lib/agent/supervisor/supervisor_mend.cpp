@@ -289,7 +289,7 @@ void SupervisorCore::look_at_mend(Turn& turn) {
     (mend_.replaced.contains(local_rank) ? starting : busy).push_back(rank_first_ + local_rank);
   }
   if (!busy.empty()) {  // it is normal that a replacement starts for longer
-    MUSTER_MARK("ranks hold up a mend");
+    MUSTER_MARK("a mend waits for ranks that are still in a step");
     turn.out.emplace_back(WarnOfMend{describe_wait(busy, starting, mend_.timeout())});
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preemptions (--preempts): in the calm period the first and the last member of the running round
-// learn that a scheduler will stop the job. Sometimes a node dies then. All ranks are told one step
-// to save at, which no rank has passed. The steps that the ranks report are made up here.
+// learn that a scheduler will stop the job. Sometimes a node dies then. All ranks receive one step
+// at which they save, and no rank has passed it. The steps that the ranks report are made up here.
 #include "sim/nodes/nodes_world.hpp"
 
 #include <fmt/format.h>

@@ -240,7 +240,7 @@ TEST_CASE("supervisor mend: the ranks that the others wait for are named") {
     bench.wait(kMendTimeoutMin - kHeardTimeout);
     CHECK(fallback(bench) == "rank 2 did not resume within 30s");
   }
-  SECTION("nobody, if all are there") {
+  SECTION("nobody, if all have arrived") {
     arrive(bench, {0, 1, 2});
     bench.wait(kHeardTimeout);
     CHECK(warning(bench).empty());
