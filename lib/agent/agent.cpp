@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.hpp"
 
+#include "agent/doors.hpp"
 #include "agent/events/event_stream.hpp"
+#include "agent/job_end.hpp"
 #include "agent/rounds/delayed_rounds.hpp"
 #include "agent/rounds/local_rounds.hpp"
 #include "agent/rounds/local_store.hpp"
-#include "agent/rounds/munge_service.hpp"
-#include "agent/rounds/named_hosts.hpp"
-#include "agent/rounds/rendezvous_settings.hpp"
 #include "agent/rounds/shared_rounds.hpp"
+#include "agent/rounds/shared_start.hpp"
 #include "agent/rounds/warm_rounds.hpp"
+#include "agent/signal_link.hpp"
 #include "agent/signal_reach.hpp"
 #include "agent/sinks/command_runner.hpp"
 #include "agent/sinks/event_commands.hpp"
@@ -23,7 +24,6 @@
 #include "agent/watch/mpi_watch.hpp"
 #include "agent/watch/port_watch.hpp"
 #include "agent/watch/preemption_control.hpp"
-#include "agent/watch/requeue.hpp"
 #include "agent/watch/straggler_watch.hpp"
 #include "agent/web/job_server.hpp"
 #include "agent/workers/program_file.hpp"
@@ -31,34 +31,23 @@
 #include "agent/workers/worker_channel.hpp"
 #include "base/clock.hpp"
 #include "base/logger.hpp"
-#include "io/user_admission.hpp"
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
-#include "process/guard/guard.hpp"
 #include "process/run/linux_runner.hpp"
-#include "process/tree/job_sockets.hpp"
 #include "process/warm/zygote.hpp"
-#include "trust/secure_channel.hpp"
 
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 namespace muster {
 namespace {
-
-constexpr Duration kConsoleTimeout = std::chrono::milliseconds(250);
 
 SupervisorSettings settings_of(const LaunchConfig& config) {
   SupervisorSettings settings;
@@ -92,7 +81,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
  public:
   Agent(const AgentSetup& setup, UniqueFd link, std::optional<SharedWithGuard> shared)
       : setup_(setup),
-        link_(loop_, link.release()),
+        link_(loop_, std::move(link)),
         alarm_(loop_),
         delay_(loop_),
         commands_(loop_,
@@ -112,7 +101,11 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
         delayed_rounds_(inner_rounds(), *this, setup.config.restart_delay),
         supervisor_(*this, delayed_rounds_, settings_of(setup.config)) {
     add_sinks();
-    guard_doors();
+    doors_.guard([this](const std::string& text) { warn(text); });
+    if (shared_rounds_ != nullptr) {
+      doors_.guard_shared(*shared_rounds_, setup_.config.store_via);
+    }
+    local_store_.set_admission(&doors_.store);
   }
 
   int run();
@@ -139,7 +132,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
     preemption_.tell_late(local_ranks);
   }
 
-  void finished(const JobResult& result) override;
+  void finished(const JobResult& result) override { job_end_.begin(result); }
 
   // WarmSite
   void prepare_zygote(ZygoteObserver& observer) override;
@@ -158,7 +151,6 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   [[nodiscard]] RoundSource& inner_rounds();
   [[nodiscard]] std::unique_ptr<RoundSource> make_rounds();
   void add_sinks();
-  void guard_doors();
   void watch_progress();
   void watch_descendants();
 
@@ -172,29 +164,20 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   void open_channel();
   void begin();
   void begin_rounds();
-  void try_munge();
-  void begin_shared(bool with_munge);
-  void join_others(RendezvousSettings settings);
-  void await_commands();
 
   // The job may end while a lookup before its start still runs.
   [[nodiscard]] bool is_over() const {
-    return is_finished_ || supervisor_.core().state() == SupervisorState::done;
+    return job_end_.is_reported() || supervisor_.core().state() == SupervisorState::done;
   }
 
-  void read_link();
-  void take_notices(std::size_t bytes);
   void take_signal(const SignalNotice& notice);
-  void end(JobResult result);
 
   const AgentSetup& setup_;
   asio::io_context loop_{1};
-  asio::posix::stream_descriptor link_;
+  SignalLink link_;
   asio::steady_timer alarm_;
   asio::steady_timer delay_;  // before a restart
   std::optional<TimePoint> armed_;
-  std::array<char, 64 * sizeof(SignalNotice)> notices_{};
-  std::size_t noticed_ = 0;  // number of bytes received so far of an incomplete notice
   std::unique_ptr<LinuxRunner> runner_;
   EventStream events_{setup_.hostname, wall_now_seconds};
   Messages messages_{setup_};
@@ -213,31 +196,37 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   AgentRunFolder folder_{setup_};
   ProgramFile program_file_{setup_.config.program};
-  UserAdmission admission_{::geteuid()};        // decides which agents may connect
-  UserAdmission store_admission_{::geteuid()};  // decides which workers may use the store
-  JobSockets job_sockets_;
+  Doors doors_;
   WorkerChannel channel_{loop_,
                          events_,
                          setup_.config.shutdown_timeout,
                          setup_.config.restart_by_rank ? setup_.config.vault_memory : 0};
-  PortWatch port_watch_{loop_, events_, [this] { return store_admission_.asked(); }};
+  PortWatch port_watch_{loop_, events_, [this] { return doors_.store.asked(); }};
   MpiWatch mpi_watch_{loop_, events_, setup_.config};
   LocalStore local_store_{loop_, setup_, folder_, events_};
-  std::optional<MungeService> munge_;
-  std::optional<NamedHosts> named_hosts_;
   std::optional<SharedWithGuard> shared_with_guard_;
-  SharedRounds* shared_rounds_ = nullptr;  // points to *rounds_ in a multi-node job, else null
+  std::optional<SharedStart> shared_start_;  // its MUNGE is used by *rounds_
+  SharedRounds* shared_rounds_ = nullptr;    // points to *rounds_ in a multi-node job, else null
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   DelayedRounds delayed_rounds_;
   Supervisor supervisor_;
   PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
-  Requeue requeue_{loop_, setup_.environ, events_};
+  JobEnd job_end_{loop_,
+                  setup_,
+                  {runner_,
+                   events_,
+                   event_commands_,
+                   roll_call_,
+                   final_report_,
+                   job_server_,
+                   folder_,
+                   channel_,
+                   preemption_},
+                  [this] { loop_.stop(); }};
   std::optional<HangControl> hang_control_;
   std::optional<StragglerWatch> straggler_watch_;
   std::optional<ChildDeathWatch> child_death_watch_;
-  bool is_finished_ = false;
-  int exit_code_ = 0;
 };
 
 // Runs before the supervisor is constructed. A round source does not use the supervisor before the
@@ -251,7 +240,8 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
   auto rounds = std::make_unique<SharedRounds>(
       loop_,
       setup_,
-      SharedRoundsParts{supervisor_, folder_, events_, roll_call_, store_admission_, job_sockets_});
+      SharedRoundsParts{
+          supervisor_, folder_, events_, roll_call_, doors_.store, doors_.job_sockets});
   shared_rounds_ = rounds.get();
   return rounds;
 }
@@ -292,36 +282,10 @@ void Agent::add_sinks() {
                                  ::getppid()});
 }
 
-// Configures which clients may connect to the store and, in a multi-node job, to this agent. If the
-// agent runs as root, its workers may run as other users. In that case, the agent identifies a
-// worker's sockets by process, not by user.
-void Agent::guard_doors() {
-  for (UserAdmission* const door : {&admission_, &store_admission_}) {
-    door->set_notice([this](const std::string& text) { warn(text); });
-    if (::geteuid() == 0) {
-      door->set_exception([this](const SocketOwner& owner) {
-        return job_sockets_.find(owner.inode) == JobSockets::Found::yes;
-      });
-    }
-  }
-  if (shared_rounds_ != nullptr && setup_.config.store_via != StoreVia::open) {
-    store_admission_.set_elsewhere(&shared_rounds_->vouching());
-  }
-  if (shared_rounds_ != nullptr) {
-    const std::string forwards =
-        ", or, if it forwards connections from other hosts (a sidecar, ssh -L), ";
-    admission_.set_advice(forwards + "pass the same --token-file on all nodes, or --token=none");
-    if (setup_.config.store_via == StoreVia::direct) {
-      store_admission_.set_advice(forwards + "use --store-via=proxy");
-    }
-  }
-  local_store_.set_admission(&store_admission_);
-}
-
 int Agent::run() {
   if (const auto opened = open_runner(); !opened) {
     fail(opened.error());
-    return exit_code_;
+    return job_end_.exit_code();
   }
   event_commands_.begin();
   folder_.use(*runner_);
@@ -332,12 +296,13 @@ int Agent::run() {
   if (const auto started = job_server_.start(); !started) {
     fail(started.error());
   }
-  read_link();
-  if (!is_finished_) {
+  link_.start([this](const SignalNotice& notice) { take_signal(notice); },
+              [this] { job_end_.is_reported() ? loop_.stop() : supervisor_.handle(LinkLost{}); });
+  if (!job_end_.is_reported()) {
     begin();
   }
   loop_.run();
-  return exit_code_;
+  return job_end_.exit_code();
 }
 
 void Agent::watch_progress() {
@@ -369,7 +334,7 @@ void Agent::watch_descendants() {
 Result<void> Agent::open_runner() {
   LinuxRunnerSettings settings;
   settings.colours = colours_wanted(setup_.environ);
-  settings.interrupt_fd = link_.native_handle();
+  settings.interrupt_fd = link_.fd();
   settings.traceable = setup_.config.watch_hangs;
   settings.tell_unread_input = !setup_.config.stdin_rank && !setup_.config.stdin_rank_chosen &&
                                setup_.config.log_level <= LogLevel::warning;
@@ -428,64 +393,19 @@ void Agent::begin_rounds() {
     });
     return;
   }
-  if (setup_.config.token.munge == MungeUse::none) {
-    begin_shared(false);
-  } else {
-    try_munge();
-  }
-}
-
-// Tests whether MUNGE works before this node announces to the other nodes that it supports MUNGE.
-void Agent::try_munge() {
-  munge_.emplace(loop_, setup_.environ.to_block());
-  munge_->prove([this](const Result<void>& proven) {
-    if (is_over()) {
-      return;
-    }
-    if (proven) {
-      begin_shared(true);
-    } else if (setup_.config.token.munge == MungeUse::demanded) {
-      fail(Error{Errc::unreachable,
-                 "--token=munge: " + proven.error().message +
-                     "; start munged, or pass the same --token-file on all nodes"});
+  shared_start_.emplace(
+      loop_,
+      setup_,
+      SharedStartParts{events_, *shared_rounds_, doors_.agents, *shared_with_guard_, [this] {
+                         return is_over();
+                       }});
+  shared_start_->start([this](const Result<void>& joined) {
+    if (joined) {
+      supervisor_.handle(Started{});
     } else {
-      events_.say(LogLevel::info, "continuing without " + proven.error().message);
-      begin_shared(false);
+      fail(joined.error());
     }
   });
-}
-
-void Agent::begin_shared(bool with_munge) {
-  RendezvousSettings settings = rendezvous_settings(setup_);
-  settings.credentials = with_munge ? &*munge_ : nullptr;
-  settings.record = shared_with_guard_->record;
-  if (const auto ready = use_token(setup_.config, settings); !ready) {
-    fail(ready.error());
-    return;
-  }
-  named_hosts_.emplace(loop_, setup_.config.named_hosts, settings.first_use);
-  named_hosts_->when_found([this, settings] {
-    if (!is_over()) {
-      join_others(settings);
-    }
-  });
-}
-
-void Agent::join_others(RendezvousSettings settings) {
-  if (settings.trust || settings.credentials != nullptr) {
-    admission_.set_others(OtherUsers::admitted);  // the key controls admission
-  } else if (setup_.config.token.is_off) {
-    admission_.set_others(OtherUsers::warned_of);
-  }
-  auto rendezvous = RendezvousNode::start(
-      loop_, std::move(settings), std::move(shared_with_guard_->sockets), *shared_rounds_);
-  if (!rendezvous) {
-    fail(rendezvous.error());
-    return;
-  }
-  (*rendezvous)->set_admission(&admission_);
-  shared_rounds_->start(std::move(*rendezvous), shared_with_guard_->lease);
-  supervisor_.handle(Started{});
 }
 
 void Agent::set_alarm(std::optional<TimePoint> when) {
@@ -518,40 +438,12 @@ void Agent::begin_wait(Duration delay) {
   });
 }
 
-void Agent::read_link() {
-  link_.async_read_some(asio::buffer(notices_.data() + noticed_, notices_.size() - noticed_),
-                        [this](const asio::error_code& error, std::size_t bytes) {
-                          if (error == asio::error::operation_aborted) {
-                            return;
-                          }
-                          if (error) {
-                            is_finished_ ? loop_.stop() : supervisor_.handle(LinkLost{});
-                            return;
-                          }
-                          take_notices(noticed_ + bytes);
-                          read_link();
-                        });
-}
-
-void Agent::take_notices(std::size_t bytes) {
-  std::size_t at = 0;
-  for (; at + sizeof(SignalNotice) <= bytes; at += sizeof(SignalNotice)) {
-    SignalNotice notice;
-    std::memcpy(&notice, notices_.data() + at, sizeof(notice));
-    if (!runner_->take_terminal_signal(notice.signo)) {
-      take_signal(notice);
-    }
-  }
-  noticed_ = bytes - at;
-  std::memmove(notices_.data(), notices_.data() + at, noticed_);
-}
-
 void Agent::take_signal(const SignalNotice& notice) {
-  if (is_finished_) {
-    const int signo = notice.signo;
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT) {
-      loop_.stop();
-    }
+  if (runner_->take_terminal_signal(notice.signo)) {
+    return;
+  }
+  if (job_end_.is_reported()) {
+    job_end_.take_signal(notice.signo);
     return;
   }
   const bool reached =
@@ -573,52 +465,6 @@ void Agent::add_evidence(WorkerFailure& failure) {
   if (hang_control_) {
     hang_control_->add_evidence(failure);
   }
-}
-
-void Agent::finished(const JobResult& ended) {
-  JobResult result = ended;
-  preemption_.complete(result);
-  const bool requeues = setup_.config.on_preempt == OnPreempt::requeue;
-  if (requeues && is_preempted(result) && preemption_.is_first_node()) {
-    requeue_.run([this, result] { end(result); });
-  } else {
-    end(std::move(result));
-  }
-}
-
-void Agent::end(JobResult result) {
-  result.output_lost = runner_ && runner_->has_lost_output();
-  exit_code_ = exit_code_of(result);
-  channel_.end_round();
-  final_report_.write_error_file(result);
-  const std::string logs = folder_.clean_up(result.outcome == Outcome::failed);
-  if (runner_) {
-    roll_call_.clear_line();
-    runner_->tell_unshown();
-  }
-  events_.tell(event::JobEnded{result, logs});
-  job_server_.close();
-  if (runner_) {
-    runner_->finish_console(kConsoleTimeout);
-  }
-  is_finished_ = true;
-  if (setup_.config.on_preempt == OnPreempt::stay && is_preempted(result)) {
-    log_warning("--on-preempt=stay: waiting until the scheduler kills this process");
-  } else {
-    await_commands();
-  }
-}
-
-// A signal ends the wait (read_link).
-void Agent::await_commands() {
-  delay_.expires_after(kEventCommandsAtEnd);
-  delay_.async_wait([this](const asio::error_code& error) {
-    if (!error) {
-      log_warning(event_commands_.unfinished());
-      loop_.stop();
-    }
-  });
-  event_commands_.when_idle([this] { loop_.stop(); });
 }
 
 }  // namespace

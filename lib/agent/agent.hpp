@@ -6,28 +6,17 @@
 #pragma once
 
 #include "agent/agent_setup.hpp"
+#include "agent/rounds/shared_start.hpp"
 #include "base/fd.hpp"
-#include "process/guard/lease_timer.hpp"
-#include "rendezvous/node/node_sockets.hpp"
-#include "rendezvous/node/round_record.hpp"
 
-#include <memory>
 #include <optional>
 
 namespace muster {
 
-// State that the agent shares with its guard in a multi-node job. main creates it before it calls
-// run_guarded.
-struct SharedWithGuard {
-  NodeSockets sockets;
-  const LeaseTimer* lease = nullptr;
-  std::shared_ptr<const RoundRecord> record{};
-};
-
-// Returns the launcher's exit code after all messages have been printed. `means` must be set if and
-// only if many_nodes(setup.config) is true.
+// Returns the launcher's exit code after all messages have been printed. `shared` must be set if
+// and only if many_nodes(setup.config) is true.
 [[nodiscard]] int run_agent(const AgentSetup& setup,
                             UniqueFd link,
-                            std::optional<SharedWithGuard> means = std::nullopt);
+                            std::optional<SharedWithGuard> shared = std::nullopt);
 
 }  // namespace muster
