@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/check_json.hpp"
+
+#include "fleet.hpp"
+#include "support/catch.hpp"
+#include "support/seed.hpp"
+
+#include <string>
+
+namespace muster::check {
+namespace {
+
+TEST_CASE("check: figures survive JSON") {
+  testing::Dice dice(1);
+  NodeFigures figures = healthy_fleet(dice, 9)[4].figures;
+  figures.problems = {"cannot write"};
+  figures.unmeasured = {"GPUs"};
+  figures.port = 4711;
+  CHECK(decode_figures(encode(figures)) == figures);
+  CHECK(decode_figures(encode(NodeFigures{})) == NodeFigures{});
+}
+
+TEST_CASE("check: a verdict survives JSON") {
+  testing::Dice dice(1);
+  auto fleet = healthy_fleet(dice, 6);
+  fleet[2].figures.values[Metric::cpus] = 0.5;
+  fleet[3].figures.problems = {"broken"};
+  fleet[4].figures.links[0].latency = 1;
+  const Verdict verdict = judge(fleet);
+  REQUIRE(verdict.findings.size() == 3);
+  CHECK(decode_verdict(encode(verdict)) == verdict);
+  CHECK("{" + verdict_fields(verdict) + "}" == encode(verdict));
+}
+
+TEST_CASE("check: a verdict about many bad nodes fits into a message") {
+  std::vector<NodeReport> nodes(10000, NodeReport{std::string(60, 'n')});
+  for (NodeReport& node : nodes) {
+    node.figures.values[Metric::shm_size] = 1;
+  }
+  CHECK(encode(judge(nodes)).size() < 65536);
+}
+
+TEST_CASE("check: malformed input is ignored") {
+  for (const std::string text :
+       {"",
+        "[",
+        "7",
+        R"({"figures":[1],"links":{"a":1},"port":-3,"problems":7})",
+        R"({"figures":{"cpus":"x","gpus":null},"links":[4],"port":1e9})"}) {
+    CHECK(decode_figures(text) == NodeFigures{});
+  }
+  for (const std::string text : {"", "[", R"({"findings":"x","bad_nodes":["a"],"summary":[1]})"}) {
+    CHECK(decode_verdict(text).bad_nodes.empty());
+    CHECK(decode_verdict(text).summary.empty());
+  }
+  const std::string hostile = R"({"problems":["\u001b[31mred"]})";
+  CHECK(decode_figures(hostile).problems.front().find('\x1b') == std::string::npos);
+}
+
+}  // namespace
+}  // namespace muster::check
