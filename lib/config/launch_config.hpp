@@ -113,6 +113,7 @@ struct LaunchConfig {
   bool agent_store = true;
   int ports = 0;         // number of ports reserved on this node for its workers
   int leader_ports = 0;  // number of ports reserved on rank 0's node for all workers
+  bool jax = false;      // set JAX's variables; one more port is reserved, for JAX's coordinator
 
   int max_restarts = 0;
   bool restart_by_rank = false;  // --restart=rank
@@ -183,6 +184,11 @@ struct LaunchConfig {
 // True if a rendezvous is needed. Also true for 1:4, because more nodes may join.
 [[nodiscard]] inline bool many_nodes(const LaunchConfig& config) {
   return config.nodes_max > 1;
+}
+
+// The number of ports reserved on rank 0's node, including the port of JAX's coordinator.
+[[nodiscard]] inline int reserved_leader_ports(const LaunchConfig& config) {
+  return config.leader_ports + (config.jax ? 1 : 0);
 }
 
 }  // namespace muster

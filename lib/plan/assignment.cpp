@@ -65,4 +65,13 @@ Assignment assign_alone(int nproc, int attempt, const Endpoint& store) {
   return assign({&alone, 1}, 0, {attempt, attempt, epoch}, store).value();
 }
 
+void set_leader_ports(Assignment& assignment, std::vector<std::uint16_t> ports, bool jax) {
+  assignment.jax_port = 0;
+  if (jax && !ports.empty()) {  // the ports come from another host
+    assignment.jax_port = ports.back();
+    ports.pop_back();
+  }
+  assignment.leader_ports = std::move(ports);
+}
+
 }  // namespace muster

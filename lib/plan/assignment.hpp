@@ -32,6 +32,7 @@ struct Assignment {
   bool agent_store = true;  // if false, rank 0's worker serves the store
   std::vector<std::uint16_t> ports;         // reserved on this node for its workers
   std::vector<std::uint16_t> leader_ports;  // reserved on rank 0's node; 0 if not known yet
+  std::uint16_t jax_port = 0;  // reserved there for JAX's coordinator; 0 if unused or not known yet
 
   bool operator==(const Assignment&) const = default;
 };
@@ -63,5 +64,9 @@ struct RoundTimes {
 // The assignment for a single node: ranks 0 to nproc-1. Its restart count equals its attempt
 // number.
 [[nodiscard]] Assignment assign_alone(int nproc, int attempt, const Endpoint& store);
+
+// Sets the ports that rank 0's node has reserved. With `jax`, the last one is for JAX's
+// coordinator.
+void set_leader_ports(Assignment& assignment, std::vector<std::uint16_t> ports, bool jax);
 
 }  // namespace muster

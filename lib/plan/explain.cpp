@@ -74,6 +74,9 @@ std::string unknown_value(std::string_view name, std::string_view value) {
   if (name == "MUSTER_AGENT" && value == kUnknownSocket) {
     return "<the agent's socket>";
   }
+  if (name == "JAX_COORDINATOR_ADDRESS" && value.ends_with(":0")) {
+    return "<address of the node with rank 0, and a port reserved there>";
+  }
   if (name == "MUSTER_PORTS" && is_ports) {
     return fmt::format("<{} reserved on this node>", split(value, ',').size());
   }

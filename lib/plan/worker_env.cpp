@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/worker_env.hpp"
 
+#include "base/endpoint.hpp"
 #include "base/text.hpp"
 #include "plan/local_rank.hpp"
 #include "plan/log_layout.hpp"
@@ -138,6 +139,33 @@ void set_ports(Environ& out, std::string_view name, const std::vector<std::uint1
   }
 }
 
+// What jax.distributed.initialize() reads, directly or through lib/python/muster_jax_cluster.py. As
+// with JAX's own cluster types, each of several workers on a host uses one device. A single worker
+// uses all devices. Device IDs set by the user are kept.
+void set_jax(Environ& out, const LaunchConfig& config, const Assignment& a, int local_rank) {
+  if (!config.jax) {
+    return;
+  }
+  const std::string& host = a.leader_addr.empty() ? a.master_addr : a.leader_addr;
+  out.set("JAX_COORDINATOR_ADDRESS", Endpoint{host, a.jax_port}.describe());
+  out.set("JAX_NUM_PROCESSES", std::to_string(a.world_size));
+  out.set("JAX_PROCESS_ID", std::to_string(a.rank_first + local_rank));
+  const int here = config.task ? config.task->local_size.value_or(1) : a.local_world_size;
+  if (here > 1 && !out.get("JAX_LOCAL_DEVICE_IDS")) {
+    out.set("JAX_LOCAL_DEVICE_IDS", std::to_string(local_rank_of(config, local_rank)));
+  }
+}
+
+// Python's startup checks this variable (lib/python/muster_torch_replaces.pth). It is the same for
+// all workers of a node, because with --warm they share one startup.
+void mark_jax(Environ& out, const LaunchConfig& config) {
+  if (config.jax) {
+    out.set("MUSTER_JAX", "1");
+  } else {
+    out.erase("MUSTER_JAX");  // an outer launcher's
+  }
+}
+
 // If this launcher has no socket, removes MUSTER_AGENT, which may name an outer launcher's socket.
 void set_agent(Environ& out, const std::string& socket) {
   if (socket.empty()) {
@@ -187,6 +215,7 @@ Environ node_env(const LaunchConfig& config, const Environ& environ) {
   leave_mpi_place(out, config.nproc);
   leave_slurm_place(out, config);
   set_defaults(out);
+  mark_jax(out, config);
   if (!environ.get("OMP_NUM_THREADS")) {
     set_threads(out, threads_of_each(config));
   }
@@ -213,6 +242,8 @@ Result<Environ> worker_env(const LaunchConfig& config,
   set_interface(out, config, assignment.interface);
   set_ports(out, "MUSTER_PORTS", assignment.ports);
   set_ports(out, "MUSTER_LEADER_PORTS", assignment.leader_ports);
+  mark_jax(out, config);
+  set_jax(out, config, assignment, local_rank);
   out.set("TORCHELASTIC_ERROR_FILE", contact.error_file);
   out.set("MUSTER_EPOCH", std::to_string(assignment.epoch));
   set_agent(out, contact.agent_socket);

@@ -136,7 +136,7 @@ class ReservedPorts(NodesCase):
         eventually(job.is_hosted, "the first node hosts")
         job.options = ["--leader-ports=1"]
         for ended in job.ends(job.start(2), first, code=2):
-            self.assertIn("--leader-ports is 2 in the job and 1 on the refused node; all nodes",
+            self.assertIn("--leader-ports (plus 1 for JAX, see --env-for) is 2 in the job and 1 ",
                           ended.err)
 
     def test_jobs_that_share_a_small_range_get_each_port_once(self):

@@ -57,6 +57,16 @@ dist.init_process_group("gloo")
 print(type(dist.group.WORLD).__module__)
 dist.destroy_process_group()
 '''
+# Blocks in load(), as training does when a file system hangs.
+HANG = '''
+import os, muster.worker
+
+def load():
+    os.open("part.fifo", os.O_RDONLY)
+
+muster.worker.progress(1)
+load()
+'''
 ENTRY_POINT = '''
 from importlib import metadata
 groups = metadata.entry_points()
@@ -92,7 +102,8 @@ def pythons():
 class Wheel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        wheels = [path for path in PACKAGES.glob('*.whl') if path.stem.endswith(os.uname().machine)]
+        wheels = [path for path in PACKAGES.glob('muster_launch-*.whl')
+                  if path.stem.endswith(os.uname().machine)]
         assert len(wheels) == 1, wheels
         cls.wheel = wheels[0]
         cls.folder = Path(tempfile.mkdtemp(prefix='muster-wheel-'))
@@ -137,7 +148,8 @@ class Wheel(unittest.TestCase):
             names = set(opened.namelist())
         info, data = (f'muster_launch-{VERSION}.{kind}' for kind in ('dist-info', 'data'))
         wanted = {f'{info}/licenses/LICENSE', 'muster/py.typed', 'muster/libmuster_collective.so',
-                  'muster_torch_flights.py', 'muster_torch_replaces.pth',
+                  'muster_jax_cluster.py', 'muster_torch_flights.py',
+                  'muster_torch_replaces.pth',
                   *(f'{data}/scripts/{program}' for program in PROGRAMS),
                   *(f'{data}/data/share/man/man1/{program}.1' for program in PROGRAMS),
                   *(f'{data}/data/share/bash-completion/completions/{program}'
@@ -171,6 +183,15 @@ class Wheel(unittest.TestCase):
         self.sum_of_two(self.home, self.home / 'bin/muster')
         self.sum_of_two(self.home, 'muster', VIRTUAL_ENV=str(self.home),
                         PATH=f'{self.home / "bin"}:{os.environ["PATH"]}')
+
+    def test_a_hang_has_python_stacks_without_another_package(self):
+        script = self.home / 'hang.py'
+        script.write_text(HANG)
+        os.mkfifo(self.home / 'part.fifo')
+        code, _, err = run(self.home / 'bin/muster', '--hang-timeout=1', '--on-hang=stop', script,
+                           cwd=self.home)
+        self.assertEqual(code, 124, err)
+        self.assertIn('in load (hang.py:5)', err)
 
     def test_a_function_as_a_job(self):
         script = self.home / 'launch.py'

@@ -65,7 +65,7 @@ Result<Assignment> LocalStore::assignment(int attempt) {
   out.restart_count = attempt;
   out.agent_store = config.agent_store;
   out.ports = std::move(*ports);
-  out.leader_ports = std::move(*leader_ports);
+  set_leader_ports(out, std::move(*leader_ports), config.jax);
   return out;
 }
 

@@ -53,7 +53,7 @@ JobTerms terms_of(const LaunchConfig& config, const std::string& version) {
   terms.nodes_min = config.rdzv_backend == "static" ? config.nodes_max : config.nodes_min;
   terms.max_restarts = config.max_restarts;
   terms.version = version;
-  terms.leader_ports = config.leader_ports;
+  terms.leader_ports = reserved_leader_ports(config);
   terms.mends = config.restart_by_rank;
   terms.program = config.rendezvous.any_program ? 0 : digest_of(config.program);
   terms.command = command_of(config.program);

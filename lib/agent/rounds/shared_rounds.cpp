@@ -141,7 +141,7 @@ Result<Assignment> SharedRounds::assignment_of(const RunRound& run) {
     return std::unexpected(out ? ports.error() : out.error());
   }
   out->agent_store = run.offer.serves_store;
-  out->leader_ports = run.offer.ports;
+  set_leader_ports(*out, run.offer.ports, setup_.config.jax);
   out->ports = std::move(*ports);
   const auto& members = run.round->members;
   const std::string& own = members[static_cast<std::size_t>(run.group_rank)].address;

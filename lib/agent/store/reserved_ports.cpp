@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <string>
 #include <utility>
 
 namespace muster {
@@ -17,11 +18,11 @@ PortRange port_range_of(const LaunchConfig& config) {
 
 Result<std::vector<std::uint16_t>> ReservedPorts::fill(Held& held,
                                                        int count,
-                                                       std::string_view option) const {
+                                                       std::string_view what) const {
   while (held.size() < static_cast<std::size_t>(count)) {
     auto port = HeldPort::take(port_range_of(config_));
     if (!port) {
-      return std::unexpected(port.error().during(fmt::format("{}={}", option, count)));
+      return std::unexpected(port.error().during(what));
     }
     held.push_back(std::move(*port));
   }
@@ -31,11 +32,14 @@ Result<std::vector<std::uint16_t>> ReservedPorts::fill(Held& held,
 }
 
 Result<std::vector<std::uint16_t>> ReservedPorts::for_node() {
-  return fill(node_, config_.ports, "--ports");
+  return fill(node_, config_.ports, fmt::format("--ports={}", config_.ports));
 }
 
 Result<std::vector<std::uint16_t>> ReservedPorts::for_leader() {
-  return fill(leader_, config_.leader_ports, "--leader-ports");
+  const std::string jax = config_.jax ? " and the port of JAX's coordinator" : "";
+  return fill(leader_,
+              reserved_leader_ports(config_),
+              fmt::format("--leader-ports={}{}", config_.leader_ports, jax));
 }
 
 // Takes a new port before releasing the old one, so that the two differ and a process that missed

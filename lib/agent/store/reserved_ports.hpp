@@ -25,6 +25,7 @@ class ReservedPorts {
   // Error: system, with the option that requested the ports. Ports that are already reserved stay
   // reserved.
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_node();
+  // The last one is for JAX's coordinator if the job uses JAX.
   [[nodiscard]] Result<std::vector<std::uint16_t>> for_leader();
   [[nodiscard]] Result<std::uint16_t> for_store();
 
@@ -36,7 +37,7 @@ class ReservedPorts {
 
   [[nodiscard]] Result<std::vector<std::uint16_t>> fill(Held& held,
                                                         int count,
-                                                        std::string_view option) const;
+                                                        std::string_view what) const;
   const LaunchConfig& config_;
   Held node_;
   Held leader_;

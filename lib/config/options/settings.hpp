@@ -24,6 +24,7 @@ enum class OptionId {
   devices,
   ports,
   leader_ports,
+  env_for,
   stdin_rank,
   warm,
   local_rank_arg,

@@ -78,7 +78,10 @@ void show_rendezvous(const Resolution& resolution);
 // This node's address and ports, and the order of ranks (resolve_addresses.cpp).
 [[nodiscard]] Result<void> resolve_addresses(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_rank_order(const Resolution& resolution);
-// Ports reserved for the workers. Must run after addresses (resolve_ports.cpp).
+// The variables of frameworks other than PyTorch. Must run after the program
+// (resolve_frameworks.cpp).
+[[nodiscard]] Result<void> resolve_frameworks(const Resolution& resolution);
+// Ports reserved for the workers. Must run after addresses and frameworks (resolve_ports.cpp).
 [[nodiscard]] Result<void> resolve_ports(const Resolution& resolution);
 // Log files and the console (resolve_output.cpp).
 [[nodiscard]] Result<void> resolve_output(const Resolution& resolution);

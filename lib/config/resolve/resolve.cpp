@@ -189,6 +189,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
                           resolve_numa,
                           resolve_output,
                           resolve_program,
+                          resolve_frameworks,
                           resolve_ports,
                           resolve_http,
                           check_accepted,

@@ -55,9 +55,10 @@ Result<void> check_macros(const Resolution& r, OptionId id, const std::string& n
 }
 
 Result<void> resolve_count(const Resolution& r, OptionId id, const std::string& macro, int& count) {
+  const int most = kPortsMax - (id == OptionId::leader_ports && r.config().jax ? 1 : 0);
   const auto number = r.layers.integer(id);
-  if (number < 0 || number > kPortsMax) {
-    return r.layers.refuse(id, fmt::format("must be from 0 to {}", kPortsMax));
+  if (number < 0 || number > most) {
+    return r.layers.refuse(id, fmt::format("must be from 0 to {}", most));
   }
   count = static_cast<int>(number);
   return check_macros(r, id, macro, count);
@@ -75,12 +76,13 @@ int ports_of_one(const LaunchConfig& config) {
 
 Result<void> check_range(const Resolution& r) {
   const LaunchConfig& config = r.config();
-  if (!config.port_range || config.ports + config.leader_ports == 0) {
+  const int reserved = config.ports + reserved_leader_ports(config);
+  if (!config.port_range || reserved == 0) {
     return {};
   }
   const int in_range = config.port_range->second - config.port_range->first + 1;
   const int own = many_nodes(config) ? kPortsOfMany : ports_of_one(config);
-  const int needed = config.ports + config.leader_ports + own;
+  const int needed = reserved + own;
   if (needed <= in_range) {
     return {};
   }

@@ -69,7 +69,8 @@ std::optional<Refuse> RoundCore::refusal_of(TimePoint now, const Hello& hello) c
     return differ("--restart", name(ours.mends), name(theirs.mends));
   }
   if (theirs.leader_ports != ours.leader_ports) {
-    return differ("--leader-ports", ours.leader_ports, theirs.leader_ports);
+    return differ(
+        "--leader-ports (plus 1 for JAX, see --env-for)", ours.leader_ports, theirs.leader_ports);
   }
   // 0 means that this side does not compare programs.
   const bool is_compared =

@@ -38,6 +38,7 @@ const std::vector<Trial>& trials() {
       {devices, {"--devices=1"}},
       {ports, {"--ports=2"}},
       {leader_ports, {"--leader-ports=2"}},
+      {env_for, {"--env-for=jax"}},
       {stdin_rank, {"--stdin-rank=0"}},
       {warm, {"--warm"}},
       {local_rank_arg, {"--local-rank-arg"}},

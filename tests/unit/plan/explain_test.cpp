@@ -114,4 +114,9 @@ TEST_CASE("explain: reserved ports are chosen at the start, and their macros sta
   CHECK(text.find("\nMUSTER_PORTS=<2 reserved on this node>\n") != std::string::npos);
   CHECK(text.find("\nMUSTER_LEADER_PORTS=<1 reserved on the node with rank 0>\n") !=
         std::string::npos);
+  CHECK_FALSE(text.contains("JAX"));
+  config.jax = true;
+  CHECK(describe_env(*process_specs(config, {}, example(config), {"logs/run", "node1", false}), {})
+            .contains("\nJAX_COORDINATOR_ADDRESS=<address of the node with rank 0, and a port "
+                      "reserved there>\n"));
 }

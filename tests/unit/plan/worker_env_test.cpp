@@ -134,6 +134,46 @@ TEST_CASE("worker env: MUSTER_PORTS and MUSTER_LEADER_PORTS are the reserved por
   CHECK(worker["MUSTER_LEADER_PORTS"] == "50001");
 }
 
+TEST_CASE("worker env: JAX finds the coordinator, its place and its device") {
+  Worker worker = second_node();
+  worker.environ.set("MUSTER_JAX", "1");  // an outer launcher's
+  CHECK_FALSE(worker["JAX_PROCESS_ID"]);
+  CHECK_FALSE(worker["MUSTER_JAX"]);
+  CHECK_FALSE(node_env(worker.config, worker.environ).get("MUSTER_JAX"));
+  worker.config.jax = true;
+  worker.assignment.master_addr = "fd00::1";
+  set_leader_ports(worker.assignment, {50001, 50002}, true);
+  CHECK(worker["JAX_COORDINATOR_ADDRESS"] == "[fd00::1]:50002");
+  CHECK(worker["JAX_NUM_PROCESSES"] == "5");
+  CHECK(worker["JAX_PROCESS_ID"] == "4");
+  CHECK(worker["JAX_LOCAL_DEVICE_IDS"] == "1");
+  CHECK(worker["MUSTER_JAX"] == "1");
+  CHECK(worker["MUSTER_LEADER_PORTS"] == "50001");
+  CHECK(node_env(worker.config, worker.environ).get("MUSTER_JAX") == "1");
+}
+
+TEST_CASE("worker env: JAX connects to rank 0's node, not to a proxy of the store") {
+  Worker worker;
+  worker.config.jax = true;
+  worker.assignment.leader_addr = "node1";
+  set_leader_ports(worker.assignment, {50001}, true);
+  CHECK(worker["JAX_COORDINATOR_ADDRESS"] == "node1:50001");
+}
+
+TEST_CASE("worker env: JAX's only worker on a node uses all devices, and the user may choose") {
+  Worker worker;
+  worker.config.jax = true;
+  worker.config.virtual_local_rank = true;
+  CHECK(worker["JAX_LOCAL_DEVICE_IDS"] == "0");
+  worker.environ.set("JAX_LOCAL_DEVICE_IDS", "2,3");
+  CHECK(worker["JAX_LOCAL_DEVICE_IDS"] == "2,3");
+  Worker alone;
+  alone.config.jax = true;
+  alone.assignment = assign_alone(1, 0, Endpoint{"127.0.0.1", 4711});
+  alone.local_rank = 0;
+  CHECK_FALSE(alone["JAX_LOCAL_DEVICE_IDS"]);
+}
+
 TEST_CASE("worker env: TORCH_NCCL_ASYNC_ERROR_HANDLING is 1 unless inherited") {
   Worker worker;
   CHECK(worker["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "1");
