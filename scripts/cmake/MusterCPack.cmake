@@ -22,6 +22,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.28)")
+# Stacks of hanging ranks: eu-stack is in elfutils.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "elfutils, py-spy")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3, python3-cloudpickle, python3-numpy")
 set(debian_x86_64 amd64)
 set(debian_aarch64 arm64)
@@ -41,7 +43,8 @@ set(CPACK_RPM_PACKAGE_ARCHITECTURE $ENV{MUSTER_ARCH})
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib64 /usr/share/bash-completion
     /usr/share/bash-completion/completions /usr/share/man /usr/share/man/man1 /usr/share/zsh
     /usr/share/zsh/site-functions)
-set(CPACK_RPM_SPEC_MORE_DEFINE "%define __os_install_post %{nil}
+set(CPACK_RPM_SPEC_MORE_DEFINE "Recommends: elfutils, py-spy
+%define __os_install_post %{nil}
 %define _build_id_links none
 %define _buildhost localhost
 %define use_source_date_epoch_as_buildtime 1

@@ -64,6 +64,8 @@ class Packages(unittest.TestCase):
         deb = PACKAGES / f'muster_{VERSION}-1_{DEBIAN}.deb'
         shown = self.run_command('lintian', '--allow-root', '--fail-on', 'error', deb)
         self.assertNotIn('E: ', shown)
+        self.assertEqual(self.run_command('dpkg-deb', '--field', deb, 'Recommends').strip(),
+                         'elfutils, py-spy')
         admin = self.root / 'var/lib/dpkg'
         admin.mkdir(parents=True)
         (admin / 'status').touch()
@@ -80,6 +82,8 @@ class Packages(unittest.TestCase):
         needed = self.run_command('rpm', '--query', '--package', '--requires', rpm)
         self.assertIn('libc.so.6(GLIBC_', needed)  # for the library; the programs need nothing
         self.assertNotIn('libstdc++', needed)
+        wanted = self.run_command('rpm', '--query', '--package', '--recommends', rpm)
+        self.assertEqual(wanted.split(), ['elfutils', 'py-spy'])
         taken = self.run_command('rpm', '--query', '--package', '--list', rpm).splitlines()
         self.assertNotIn('/usr/bin', taken)  # the package does not own system folders
         self.run_command('sh', '-c', 'rpm2cpio "$1" | cpio -id --quiet', 'sh', rpm, cwd=self.root)
