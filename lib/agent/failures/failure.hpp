@@ -5,12 +5,14 @@
 // pure.
 #pragma once
 
+#include "agent/failures/judgement.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
 #include "process/values/process_runner.hpp"
 #include "rendezvous/wire/node_messages.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +43,8 @@ struct WorkerFailure : WorkerExit {
   std::string python;      // path of the Python interpreter; empty if muster did not choose one
   std::string error_file;  // path of the error file; empty if it does not exist
   std::optional<ErrorRecord> record;
+  std::optional<std::uint64_t> step;  // the last step that this node's workers had reported
+  Judgement judgement;                // of the round; set only on the failure that ended it
 
   bool operator==(const WorkerFailure&) const = default;
 };

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/failures/judgement.hpp"
+
+namespace muster {
+
+std::string_view name_of(Cause cause) {
+  switch (cause) {
+    case Cause::unknown:
+      return "unknown";
+    case Cause::bug:
+      return "bug";
+    case Cause::usage:
+      return "usage";
+    case Cause::import:
+      return "import";
+    case Cause::syntax:
+      return "syntax";
+    case Cause::host_memory:
+      return "host_memory";
+    case Cause::gpu_memory:
+      return "gpu_memory";
+    case Cause::hardware:
+      return "hardware";
+    case Cause::lost_peer:
+      return "lost_peer";
+    case Cause::numerics:
+      return "numerics";
+    case Cause::assertion:
+      return "assertion";
+    case Cause::exit_code:
+      return "exit_code";
+    case Cause::signal:
+      return "signal";
+    case Cause::network:
+      return "network";
+    case Cause::filesystem:
+      return "filesystem";
+    case Cause::preemption:
+      return "preemption";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(Advice advice) {
+  switch (advice) {
+    case Advice::restart:
+      return "restart";
+    case Advice::stop:
+      return "stop";
+    case Advice::bad_node:
+      return "bad_node";
+    case Advice::requeue:
+      return "requeue";
+  }
+  return "restart";
+}
+
+}  // namespace muster
