@@ -18,6 +18,11 @@ extern "C" {
 /* Reports this worker's step. Costs two stores to shared memory and one clock read. */
 MUSTER_API void muster_worker_progress(uint64_t step);
 
+/* Reports a number, such as the loss, under a name of at most 24 letters, digits and characters
+ * _ . / -. Status shows the latest value. Costs a few accesses to shared memory. One thread at a
+ * time. Returns 0 for an invalid name, after eight other names, or without a launcher. */
+MUSTER_API int muster_worker_number(const char* name, double number);
+
 /* unhealthy reports a problem as human-readable text; healthy withdraws the report. */
 MUSTER_API int muster_worker_unhealthy(const char* why);
 MUSTER_API int muster_worker_healthy(void);

@@ -23,6 +23,13 @@ inline void progress(std::uint64_t step) {
   muster_worker_progress(step);
 }
 
+// Reports a number, such as the loss, under a name of at most 24 letters, digits and characters
+// _ . / -. Status shows the latest value. Costs a few accesses to shared memory. One thread at a
+// time. False for an invalid name, after eight other names, or without a launcher.
+inline bool number(const std::string& name, double number) {
+  return muster_worker_number(name.c_str(), number) == 1;
+}
+
 // unhealthy() reports a problem as human-readable text; healthy() withdraws the report.
 inline bool unhealthy(const std::string& why) {
   return muster_worker_unhealthy(why.c_str()) == 1;

@@ -189,6 +189,11 @@ void progress(std::uint64_t step) {
   }
 }
 
+bool number(std::string_view name, double number) {
+  channel::ProgressPage* const page = find_page();
+  return page != nullptr && page->store_number(name, number);
+}
+
 bool unhealthy(std::string_view why) {
   constexpr std::size_t kWhyBytesMax = 500;
   return say(channel::Unhealthy{std::string(why.substr(0, kWhyBytesMax))});

@@ -174,7 +174,8 @@ class Library(ChannelCase):
         return ended.out
 
     def test_what_a_worker_says_is_heard(self):
-        self.assertEqual(self.run_puppet("tell"), "epoch 1 1 told 4 4 wrong 0 stopping 0 0\n")
+        self.assertEqual(self.run_puppet("tell"),
+                         "epoch 1 1 numbers 2 told 4 4 wrong 0 stopping 0 0\n")
         self.assertEqual([event["data"] for event in self.events("worker_event")],
                          [{"from": "c++"}, ["c"]])
         self.assertEqual([event["why"] for event in self.events("worker_unhealthy")],
@@ -197,7 +198,7 @@ class Library(ChannelCase):
         env = environment_without("MUSTER_AGENT", "MUSTER_EPOCH")
         done = subprocess.run([PUPPET, "tell"], env=env, check=True, text=True,
                               stdout=subprocess.PIPE, timeout=60)
-        self.assertEqual(done.stdout, "epoch 0 0 told 0 0 wrong 0 stopping 0 0\n")
+        self.assertEqual(done.stdout, "epoch 0 0 numbers 0 told 0 0 wrong 0 stopping 0 0\n")
 
 
 class ManyNodes(ChannelCase, NodesCase):

@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -59,6 +60,36 @@ def steps():
         except ValueError as error:
             refused.append(str(error))
     say(json.dumps([refused, _channel.Connection().page[0]]))
+
+
+def numbers_in(page):
+    """The named numbers in a page, in order."""
+    data = page.cast("B").tobytes()
+    count = struct.unpack_from("=Q", data, 48)[0]
+    entries = [struct.unpack_from("=24sd", data, 64 + 32 * i) for i in range(count)]
+    return [[name.rstrip(b"\0").decode(), number] for name, number in entries]
+
+
+@support.worker
+def numbers():
+    """Numbers are stored with the step, also by a forked child. Invalid ones are refused."""
+    page = _channel.Connection().page
+    refused = []
+    for wrong in ("a b", "", "x" * 25, "n\u00e4me"):
+        try:
+            worker.progress(1, **{wrong: 1.0})
+        except ValueError as error:
+            refused.append(str(error))
+    worker.progress(2, loss=2.5, **{"x" * 24: 1})
+    child = os.fork()
+    if child == 0:
+        worker.progress(3, loss=0.5, child=7)
+        os._exit(0)
+    os.waitpid(child, 0)
+    told = numbers_in(page)
+    worker.progress(4, **{"n%d" % i: i for i in range(9)})
+    worker.progress(5, n0=-1, n8=8)
+    say(json.dumps([len(refused), refused[0], told, numbers_in(page), page[0]]))
 
 
 @support.worker
@@ -153,6 +184,16 @@ class Jobs(support.FolderCase, support.JobCase):
         self.assertEqual(lines, ["[0, 8, true]"])
         self.assertEqual([event["data"] for event in self.events("worker_event")],
                          ["parent", "child", "again"])
+
+    def test_numbers_are_stored_with_the_step(self):
+        line, = self.succeed(1, "numbers")
+        refused, why, told, in_the_end, step = json.loads(line)
+        self.assertEqual((refused, step), (4, 5))
+        self.assertIn("1 to 24 letters, digits", why)
+        first = [["loss", 0.5], ["x" * 24, 1.0], ["child", 7.0]]
+        self.assertEqual(told, first)
+        self.assertEqual(in_the_end, first + [["n0", -1.0]] +
+                         [["n%d" % i, float(i)] for i in range(1, 5)])
 
     def test_threads_do_not_tear_each_other_s_frames(self):
         self.succeed(1, "threads", options=["--log-dir", self.folder])

@@ -25,15 +25,18 @@ int tell() {
     worker::progress(step);
     muster_worker_progress(step);
   }
+  const int numbers = int{worker::number("loss", 0.5)} + muster_worker_number("loss", 0.25) +
+                      muster_worker_number("a b", 1) + muster_worker_number(nullptr, 1);
   const int cpp = int{worker::ready()} + int{worker::event(R"({"from":"c++"})")} +
                   int{worker::unhealthy("hot")} + int{worker::healthy()};
   const int c = muster_worker_ready() + muster_worker_event("[\"c\"]") +
                 muster_worker_unhealthy("cold") + muster_worker_healthy();
   const int wrong = int{worker::event("{")} + muster_worker_event(nullptr) +
                     int{worker::event(std::string(9000, ' ') + "1")};
-  std::printf("epoch %llu %llu told %d %d wrong %d stopping %d %d\n",
+  std::printf("epoch %llu %llu numbers %d told %d %d wrong %d stopping %d %d\n",
               static_cast<unsigned long long>(worker::epoch()),
               static_cast<unsigned long long>(muster_worker_epoch()),
+              numbers,
               cpp,
               c,
               wrong,

@@ -394,6 +394,14 @@ std::vector<std::optional<std::uint64_t>> WorkerChannel::steps() {
   return out;
 }
 
+std::vector<std::vector<channel::NamedNumber>> WorkerChannel::numbers() const {
+  std::vector<std::vector<channel::NamedNumber>> out;
+  for (const auto& page : pages_) {
+    out.push_back(page ? page->numbers() : std::vector<channel::NamedNumber>());
+  }
+  return out;
+}
+
 std::optional<std::uint64_t> WorkerChannel::latest_step() {
   std::optional<std::uint64_t> out;
   for (const auto& step : steps()) {

@@ -74,6 +74,8 @@ class WorkerChannel final : public EventSink {
   // The last step that each worker reported, by local rank.
   [[nodiscard]] std::vector<std::optional<std::uint64_t>> steps();
   [[nodiscard]] std::optional<std::uint64_t> latest_step();
+  // The numbers that each worker has reported, by local rank.
+  [[nodiscard]] std::vector<std::vector<channel::NamedNumber>> numbers() const;
 
   // Whether a running worker on this node checks for preemption notices.
   [[nodiscard]] bool polls_preemption() const;

@@ -63,6 +63,10 @@ void muster_worker_progress(uint64_t step) {
   muster::worker::progress(step);
 }
 
+int muster_worker_number(const char* name, double number) {
+  return name != nullptr && muster::worker::number(name, number) ? 1 : 0;
+}
+
 int muster_worker_unhealthy(const char* why) {
   return muster::worker::unhealthy(why == nullptr ? "" : why) ? 1 : 0;
 }

@@ -4,7 +4,7 @@
     from muster import worker
     for step in range(steps):
         train(step)
-        worker.progress(step)  # numbers in shared memory: cheap enough for every step
+        worker.progress(step, loss=loss)  # numbers in shared memory: cheap enough for every step
         if worker.stopping():
             save(step)
             break
@@ -34,8 +34,11 @@ from __future__ import annotations
 import array
 import contextlib
 import dataclasses
+import math
 import operator
 import os
+import string
+import struct
 import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, MutableSequence, Optional, Type, Union
@@ -56,6 +59,14 @@ STEPS_MAX = 2 ** 64
 BAD_STEP = "a step must be an integer from 0 to 2**64 - 1"
 
 POLLS, NOTICE, DEADLINE = 3, 4, 5  # words of the page, after those that progress() writes
+
+# The numbers that a worker reports: their count, then entries of a name (3 words) and a number.
+NUMBERS_COUNT, NUMBERS, NUMBER_WORDS, NAME_WORDS = 6, 8, 4, 3
+NUMBERS_MAX = 8
+NAME_BYTES = 24
+NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_./-")
+BAD_NAME = "the name of a number must have 1 to 24 letters, digits and characters _ . / -"
+PAGE_WORDS = NUMBERS + NUMBERS_MAX * NUMBER_WORDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +156,8 @@ class _Agent:
         self.subscribed = False
         self.stopping = False
         self.words: Optional[MutableSequence[int]] = None
+        self.numbers: Any = None  # the same memory as `words`, as floats
+        self.places: Dict[str, int] = {}  # of the numbers, by name; 0 if there is no room
         self.told = 0.0  # time when the last progress frame was sent
         self.polled: Optional[MutableSequence[int]] = None  # the memory that preempted() reads
         self.is_forked = False
@@ -182,8 +195,34 @@ class _Agent:
         with self.lock:
             connection = self.connect()
             page: Any = connection.page if connection is not None else None
-            self.words = array.array("Q", [0] * 6) if page is None else page
-            return self.words
+            words: MutableSequence[int]
+            if page is None:
+                words = array.array("Q", [0] * PAGE_WORDS)
+                self.numbers = array.array("d", [0] * PAGE_WORDS)
+            else:
+                words, self.numbers = page, page.cast("B").cast("d")
+            self.words = words
+            return words
+
+    def add_number(self, words: MutableSequence[int], name: str) -> int:
+        """The word of the number with this name, which the first call adds. 0 if there are
+        NUMBERS_MAX other numbers."""
+        if not (1 <= len(name) <= NAME_BYTES and NAME_CHARACTERS.issuperset(name)):
+            raise ValueError(BAD_NAME + ": %r" % name)
+        wanted = list(struct.unpack("=3Q", name.encode().ljust(NAME_BYTES, b"\0")))
+        with self.lock:
+            count = min(words[NUMBERS_COUNT], NUMBERS_MAX)
+            for i in range(NUMBERS_MAX):
+                at = NUMBERS + i * NUMBER_WORDS
+                if i == count:
+                    for j in range(NAME_WORDS):
+                        words[at + j] = wanted[j]
+                    self.numbers[at + NAME_WORDS] = math.nan  # until the caller stores it
+                    words[NUMBERS_COUNT] = count + 1
+                if [words[at + j] for j in range(NAME_WORDS)] == wanted:
+                    self.places[name] = at + NAME_WORDS
+                    break
+            return self.places.setdefault(name, 0)
 
     def begin_polls(self) -> MutableSequence[int]:
         """The memory for preempted(). A forked child takes no part in the worker's steps, so it
@@ -240,9 +279,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def progress(step: int) -> None:
-    """Reports that this worker is at this step (an integer from 0, at most 64 bits). The launcher
-    reads the step on demand. Costs about as much as a plain Python function call."""
+def progress(step: int, **numbers: float) -> None:
+    """Reports that this worker is at this step (an integer from 0, at most 64 bits), and numbers
+    such as its loss, which status shows. The launcher reads both on demand. Costs about as much as
+    a plain Python function call. The names have at most 24 letters, digits and characters _ . / -,
+    and a worker has at most eight: further ones are ignored."""
     words = _agent.words
     if words is None:
         words = _agent.begin()
@@ -250,12 +291,24 @@ def progress(step: int) -> None:
         words[0] = step
     except (OverflowError, ValueError):  # the type depends on whether there is a launcher
         raise ValueError(BAD_STEP) from None
+    if numbers:
+        _store_numbers(words, numbers)
     now, before = time.monotonic_ns(), words[1]
     if before and now - before > words[2]:
         words[2] = now - before
     words[1] = now
     if type(words) is array.array:
         _tell_progress(step)
+
+
+def _store_numbers(words: MutableSequence[int], numbers: Dict[str, float]) -> None:
+    agent = _agent
+    for name, number in numbers.items():
+        at = agent.places.get(name)
+        if at is None:
+            at = agent.add_number(words, name)
+        if at:
+            agent.numbers[at] = number
 
 
 def _tell_progress(step: int) -> None:

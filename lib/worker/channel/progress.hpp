@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StepTold, Progress: the progress that a worker on this node reports. Status, hang detection and
-// the straggler report read one Progress per local rank. Values.
+// StepTold, NamedNumber, Progress: the progress that a worker on this node reports. Status, hang
+// detection and the straggler report read one Progress per local rank. Values.
 #pragma once
 
 #include "base/time.hpp"
@@ -15,6 +15,13 @@ struct StepTold {
   std::uint64_t step = 0;
   TimePoint when{};
   bool operator==(const StepTold&) const = default;
+};
+
+// A number that a worker reports with its steps, such as its loss.
+struct NamedNumber {
+  std::string name;
+  double number = 0;
+  bool operator==(const NamedNumber&) const = default;
 };
 
 struct Progress {

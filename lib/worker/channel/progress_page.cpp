@@ -4,7 +4,11 @@
 #include "base/clock.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -23,7 +27,40 @@ Result<ProgressWords*> map_words(int fd) {
   return static_cast<ProgressWords*>(page);
 }
 
+using NameWords = std::array<std::uint64_t, kNumberNameBytesMax / sizeof(std::uint64_t)>;
+
+NameWords words_of(std::string_view name) {
+  NameWords out{};
+  std::memcpy(out.data(), name.data(), std::min(name.size(), kNumberNameBytesMax));
+  return out;
+}
+
+NameWords load_name(const NumberWords& entry) {
+  NameWords out{};
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = entry.name[i].load(std::memory_order_relaxed);
+  }
+  return out;
+}
+
+// Any bytes, because a worker may write to the page without our library.
+std::string text_of(const NameWords& words) {
+  std::string out(sizeof(words), '\0');
+  std::memcpy(out.data(), words.data(), sizeof(words));
+  return out.substr(0, out.find('\0'));
+}
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '/' || c == '-';
+}
+
 }  // namespace
+
+bool is_number_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNumberNameBytesMax &&
+         std::ranges::all_of(name, is_name_character);
+}
 
 // F_SEAL_SEAL prevents a worker from adding a write seal.
 Result<UniqueFd> sealed_memory(const char* name, std::size_t bytes) {
@@ -85,6 +122,49 @@ void ProgressPage::unmap() {
   if (words_ != nullptr) {
     ::munmap(words_, kProgressPageBytes);
   }
+}
+
+// The number of entries, which a worker may have overwritten with any value.
+std::size_t ProgressPage::numbers_count() const {
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(words_->numbers_count.load(std::memory_order_acquire), kNumbersMax));
+}
+
+bool ProgressPage::store_number(std::string_view name, double number) {
+  if (!is_number_name(name)) {
+    return false;
+  }
+  const NameWords wanted = words_of(name);
+  const std::size_t count = numbers_count();
+  std::size_t at = 0;
+  while (at < count && load_name(words_->numbers[at]) != wanted) {
+    ++at;
+  }
+  if (at == kNumbersMax) {
+    return false;
+  }
+  NumberWords& entry = words_->numbers[at];
+  entry.number.store(std::bit_cast<std::uint64_t>(number), std::memory_order_relaxed);
+  if (at == count) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      entry.name[i].store(wanted[i], std::memory_order_relaxed);
+    }
+    words_->numbers_count.store(count + 1, std::memory_order_release);
+  }
+  return true;
+}
+
+std::vector<NamedNumber> ProgressPage::numbers() const {
+  std::vector<NamedNumber> out;
+  for (std::size_t i = 0; i < numbers_count(); ++i) {
+    const NumberWords& entry = words_->numbers[i];
+    std::string name = text_of(load_name(entry));
+    if (is_number_name(name)) {
+      out.push_back(
+          {std::move(name), std::bit_cast<double>(entry.number.load(std::memory_order_relaxed))});
+    }
+  }
+  return out;
 }
 
 std::optional<StepTold> ProgressPage::load(TimePoint started, TimePoint now) const {

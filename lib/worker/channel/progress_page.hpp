@@ -10,13 +10,25 @@
 #include "base/fd.hpp"
 #include "worker/channel/progress.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 namespace muster::channel {
+
+inline constexpr std::size_t kNumbersMax = 8;
+inline constexpr std::size_t kNumberNameBytesMax = 24;
+
+// A name is padded with zero bytes. Its words do not change after the number has been added.
+struct NumberWords {
+  std::array<std::atomic<std::uint64_t>, kNumberNameBytesMax / sizeof(std::uint64_t)> name;
+  std::atomic<std::uint64_t> number;  // the bytes of a double
+};
 
 // Documented in CHANNEL.md: 64-bit numbers in native byte order.
 struct ProgressWords {
@@ -26,11 +38,17 @@ struct ProgressWords {
   std::atomic<std::uint64_t> polls;          // 1 if the worker checks for a notice
   std::atomic<std::uint64_t> notice;         // 1 after the agent has given notice
   std::atomic<std::uint64_t> deadline;       // CLOCK_MONOTONIC in ns; stored before `notice`
+  std::atomic<std::uint64_t> numbers_count;  // stored after the name and the number
+  std::atomic<std::uint64_t> unused;
+  std::array<NumberWords, kNumbersMax> numbers;
 };
 
 inline constexpr std::size_t kProgressPageBytes = 4096;
 inline constexpr Duration kPauseMax = std::chrono::hours(24);
-static_assert(sizeof(ProgressWords) == 48 && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(ProgressWords) == 320 && std::atomic<std::uint64_t>::is_always_lock_free);
+
+// Letters, digits and the characters _ . / - only, at most kNumberNameBytesMax of them.
+[[nodiscard]] bool is_number_name(std::string_view name);
 
 // A memfd of this size. The size is sealed, because a worker that shrinks the file would crash
 // other processes that map it (SIGBUS). Error: system.
@@ -61,6 +79,13 @@ class ProgressPage {
     words_->step.store(step, std::memory_order_relaxed);
     words_->time.store(time, std::memory_order_release);
   }
+
+  // Stores a number under this name. False if the name is invalid, or if the page already contains
+  // kNumbersMax other names.
+  bool store_number(std::string_view name, double number);
+
+  // The numbers with valid names, in the order in which they were added.
+  [[nodiscard]] std::vector<NamedNumber> numbers() const;
 
   // The last step. The time is clamped to the interval from `started` to `now`.
   [[nodiscard]] std::optional<StepTold> load(TimePoint started, TimePoint now) const;
@@ -95,6 +120,7 @@ class ProgressPage {
   ProgressPage(UniqueFd fd, ProgressWords* words) : fd_(std::move(fd)), words_(words) {}
 
   void unmap();
+  [[nodiscard]] std::size_t numbers_count() const;
 
   UniqueFd fd_;
   ProgressWords* words_ = nullptr;

@@ -4,6 +4,10 @@
 #include "base/clock.hpp"
 #include "support/catch.hpp"
 
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,6 +47,45 @@ TEST_CASE("progress page: an impossible time becomes the nearest possible one") 
   CHECK(page->load(at(1), at(9)) == StepTold{3, at(9)});
   page->store(3, TimePoint(Duration(1)));
   CHECK(page->load(at(1), at(9)) == StepTold{3, at(1)});
+}
+
+TEST_CASE("progress page: the agent reads the numbers that the worker stores") {
+  auto page = ProgressPage::make();
+  REQUIRE(page);
+  CHECK(page->numbers().empty());
+  CHECK(page->store_number("loss", 2.5));
+  CHECK(page->store_number("a-name_of/24.characters0", -1e300));
+  CHECK(page->store_number("loss", 0.25));
+  CHECK(page->numbers() ==
+        std::vector<NamedNumber>{{"loss", 0.25}, {"a-name_of/24.characters0", -1e300}});
+  for (const char* const wrong :
+       {"", "a name", "<b>", "a-name_of/25.characters00", "n\xc3\xa4me"}) {
+    CHECK_FALSE(page->store_number(wrong, 1));
+  }
+  for (int i = 2; i < static_cast<int>(kNumbersMax); ++i) {
+    CHECK(page->store_number("n" + std::to_string(i), i));
+  }
+  CHECK_FALSE(page->store_number("ninth", 9));
+  CHECK(page->store_number("n7", 70));
+  CHECK(page->numbers().size() == kNumbersMax);
+  CHECK(page->numbers().back() == NamedNumber{"n7", 70});
+}
+
+TEST_CASE("progress page: a worker may write anything where numbers are expected") {
+  auto page = ProgressPage::make();
+  REQUIRE(page);
+  void* const bytes =
+      ::mmap(nullptr, kProgressPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, page->fd(), 0);
+  REQUIRE(bytes != MAP_FAILED);
+  std::memset(bytes, 0xff, kProgressPageBytes);
+  CHECK(page->numbers().empty());
+  CHECK_FALSE(page->store_number("loss", 1));
+  std::memset(bytes, 'x', kProgressPageBytes);
+  REQUIRE(page->numbers().size() == kNumbersMax);
+  CHECK(page->numbers()[0].name == std::string(kNumberNameBytesMax, 'x'));
+  std::memset(bytes, '<', kProgressPageBytes);
+  CHECK(page->numbers().empty());
+  ::munmap(bytes, kProgressPageBytes);
 }
 
 TEST_CASE("progress page: the longest time between two steps") {
