@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// top: shows the status on one screen. Redraws it on each event and every second, until the job
-// ends or q is pressed, and then restores the terminal.
+// top: shows the status on one screen, with one line per rank. Redraws it after events and keys,
+// and every second, until the job ends or q is pressed, and then restores the terminal.
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "choose_job.hpp"
@@ -10,10 +10,12 @@
 #include "status/status_json.hpp"
 #include "status/status_text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <poll.h>
@@ -26,6 +28,7 @@ namespace muster {
 namespace {
 
 constexpr Duration kRefresh = std::chrono::seconds(1);
+constexpr Duration kRefreshAfterEvent = std::chrono::milliseconds(100);  // events arrive in bursts
 
 // Switches to the alternate screen and to unbuffered keys, and receives signals through a
 // signalfd. The destructor restores everything.
@@ -65,13 +68,18 @@ class Terminal {
   // The descriptor for keys; -1, which poll ignores, if stdin is not a terminal.
   [[nodiscard]] int keys() const { return changed_ ? 0 : -1; }
 
-  // True if a key or a signal requests exit.
-  [[nodiscard]] bool asked_to_end() const {
-    char key = 0;
-    if (changed_ && wait_ready(0, POLLIN, steady_now()) && ::read(0, &key, 1) == 1 &&
-        (key == 'q' || key == 'Q')) {
-      return true;
+  // The bytes of the keys that were pressed.
+  [[nodiscard]] std::string read_keys() const {
+    std::array<char, 64> bytes{};
+    if (!changed_ || !wait_ready(0, POLLIN, steady_now())) {
+      return "";
     }
+    const auto count = ::read(0, bytes.data(), bytes.size());
+    return {bytes.data(), static_cast<std::size_t>(std::max<long>(0, count))};
+  }
+
+  // True if a signal requests exit.
+  [[nodiscard]] bool asked_to_end() const {
     signalfd_siginfo signal{};
     return ::read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal) &&
            signal.ssi_signo != SIGWINCH;
@@ -101,6 +109,33 @@ ScreenSize screen_size() {
   return {size.ws_col, size.ws_row};
 }
 
+// Removes the first key from `bytes`: one byte, or an escape sequence such as "\x1b[5~".
+std::string_view next_key(std::string_view& bytes) {
+  std::size_t size = 1;
+  if (bytes.starts_with("\x1b[")) {
+    size = 2;
+    while (size < bytes.size() && (bytes[size] < '@' || bytes[size] > '~')) {
+      ++size;
+    }
+    size = std::min(size + 1, bytes.size());
+  }
+  const std::string_view key = bytes.substr(0, size);
+  bytes.remove_prefix(size);
+  return key;
+}
+
+// Applies the keys to the view. True if one of them quits.
+bool take_keys(std::string_view bytes, const std::string& status, TopView& view) {
+  while (!bytes.empty()) {
+    const std::string_view key = next_key(bytes);
+    if (key == "q" || key == "Q") {
+      return true;
+    }
+    take_key(view, key, status, screen_size());
+  }
+  return false;
+}
+
 // Redraws until the user quits (returns true) or the job has ended (false). Appends events from
 // the stream to `seen`.
 Result<bool> watch(const ControlOptions& options,
@@ -109,20 +144,29 @@ Result<bool> watch(const ControlOptions& options,
                    JobStatus& seen) {
   const Terminal terminal;
   EventLines lines;
+  TopView view;
+  std::string status;
+  TimePoint fetch_at{};
   while (true) {
-    const auto status = source.get("/v1/status", options.timeout);
-    if (status) {
-      Terminal::show(top_screen(*status, screen_size()));
+    if (steady_now() >= fetch_at) {
+      if (auto fetched = source.get("/v1/status", options.timeout)) {
+        status = std::move(*fetched);
+      }
+      fetch_at = steady_now() + kRefresh;
+    }
+    if (!status.empty()) {
+      Terminal::show(top_screen(status, screen_size(), view));
     }
     std::array<pollfd, 3> ready{
         {{stream.fd(), POLLIN, 0}, {terminal.signals(), POLLIN, 0}, {terminal.keys(), POLLIN, 0}}};
-    ::poll(ready.data(), ready.size(), poll_timeout(steady_now() + kRefresh));
-    if (terminal.asked_to_end()) {
+    ::poll(ready.data(), ready.size(), poll_timeout(fetch_at));
+    if (terminal.asked_to_end() || take_keys(terminal.read_keys(), status, view)) {
       return true;
     }
     if (ready[0].revents == 0) {
       continue;
     }
+    fetch_at = std::min(fetch_at, steady_now() + kRefreshAfterEvent);
     const auto part = stream.read_some(steady_now() + options.timeout);
     MUSTER_RETURN_IF_ERROR(part);
     if (part->empty()) {

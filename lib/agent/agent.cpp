@@ -24,6 +24,7 @@
 #include "agent/watch/mpi_watch.hpp"
 #include "agent/watch/port_watch.hpp"
 #include "agent/watch/preemption_control.hpp"
+#include "agent/watch/stats_watch.hpp"
 #include "agent/watch/straggler_watch.hpp"
 #include "agent/web/job_server.hpp"
 #include "agent/workers/program_file.hpp"
@@ -156,9 +157,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
 
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
 
-  [[nodiscard]] std::vector<std::optional<WaitStatus>> waits() const {
-    return straggler_watch_ ? straggler_watch_->waits() : std::vector<std::optional<WaitStatus>>();
-  }
+  [[nodiscard]] NodeStats stats() { return stats_watch_ ? stats_watch_->read() : NodeStats{}; }
 
   [[nodiscard]] Result<void> open_runner();
   void open_channel();
@@ -190,8 +189,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
                         setup_,
                         events_,
                         {[this] { return output_bytes(); },
-                         [this] { return channel_.steps(); },
-                         [this] { return waits(); },
+                         [this] { return stats(); },
                          [](const std::string& line) { logger().write(line); },
                          [this](const std::string& node) { return forget(shared_rounds_, node); }}};
   AgentRunFolder folder_{setup_};
@@ -226,6 +224,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
                   [this] { loop_.stop(); }};
   std::optional<HangControl> hang_control_;
   std::optional<StragglerWatch> straggler_watch_;
+  std::optional<StatsWatch> stats_watch_;
   std::optional<ChildDeathWatch> child_death_watch_;
 };
 
@@ -313,6 +312,9 @@ void Agent::watch_progress() {
   }
   straggler_watch_.emplace(loop_, StragglerWatchParts{*runner_, events_, channel_, shared_rounds_});
   events_.add(*straggler_watch_);
+  stats_watch_.emplace(
+      loop_, StatsWatchParts{*runner_, channel_, [this] { return straggler_watch_->waits(); }});
+  events_.add(*stats_watch_);
   if (shared_rounds_ != nullptr) {
     if (hang_control_) {
       shared_rounds_->use(*hang_control_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "status/fold.hpp"
 
+#include "status/failure_event.hpp"
 #include "status/json.hpp"
 
 #include <algorithm>
@@ -18,12 +19,8 @@ double time_of(const Json& json) {
   return seconds_of(json, "time");
 }
 
-int small(std::int64_t number) {
-  return static_cast<int>(std::clamp<std::int64_t>(number, -1, 1 << 24));
-}
-
-int small_of(const Json& json, const char* name) {
-  return small(number_of(json, name));
+std::uint64_t round_of(const Json& json) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
 }
 
 void enter(JobStatus& status, JobPhase phase, const Json& json) {
@@ -46,6 +43,14 @@ void close_round(JobStatus& status, const Json& json, const std::string& why) {
   }
   if (round.why_ended.empty()) {
     round.why_ended = why;
+  }
+}
+
+// The first rank that fails is the cause, until an event names another one.
+void note_failed(JobStatus& status, int rank, bool is_certain) {
+  if (!status.rounds.empty() && rank >= 0) {
+    int& failed = status.rounds.back().failed_rank;
+    failed = is_certain || failed < 0 ? rank : failed;
   }
 }
 
@@ -147,7 +152,7 @@ void fold_round_begun(JobStatus& status, const Json& json) {
     status.stopping_since.reset();
   }
   RoundStatus round;
-  round.number = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
+  round.number = round_of(json);
   round.restarts = small_of(json, "restarts");
   round.begun = now;
   round.world_size = small_of(json, "world_size");
@@ -220,6 +225,9 @@ void fold_worker_dying(JobStatus& status, const Json& json) {
   if (WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"))) {
     worker->state = WorkerState::dying;
     worker->end = text_of(json, "end");
+    if (number_of(json, "exit_code") != 0) {
+      note_failed(status, worker->rank, false);
+    }
   }
 }
 
@@ -250,19 +258,12 @@ void fold_worker_ended(JobStatus& status, const Json& json) {
   worker->ended = time_of(json);
   worker->end = text_of(json, "end");
   if (!well) {
+    if (by_itself) {
+      note_failed(status, worker->rank, false);
+    }
     begin_stopping(
         status, json, "rank " + std::to_string(worker->rank) + " " + text_of(json, "end"));
   }
-}
-
-std::string cause_of(const Json& json) {
-  if (field(json, "started").is_boolean() && !flag_of(json, "started")) {
-    return "not_started";
-  }
-  if (flag_of(json, "out_of_memory")) {
-    return "out_of_memory";
-  }
-  return field(json, "signal").is_string() ? "signal" : "exit_code";
 }
 
 void keep_failure(JobStatus& status, FailureStatus failure) {
@@ -272,19 +273,9 @@ void keep_failure(JobStatus& status, FailureStatus failure) {
   }
 }
 
-std::string what_failed(const Json& json) {
-  const std::string message = text_of(json, "message");
-  return text_of(json, "end") + (message.empty() ? "" : ": " + message);
-}
-
 void fold_worker_failed(JobStatus& status, const Json& json) {
-  FailureStatus failure;
-  failure.time = seconds_of(json, "unix_time");
-  failure.round = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
-  failure.node = text_of(json, "node");
-  failure.rank = small_of(json, "rank");
-  failure.cause = cause_of(json);
-  failure.text = what_failed(json);
+  FailureStatus failure = failure_of(json, seconds_of(json, "unix_time"), text_of(json, "node"));
+  failure.round = round_of(json);
   ++status.failures_by_cause[failure.cause];
   if (WorkerStatus* worker = find_worker(status, small_of(json, "local_rank"))) {
     worker->state = WorkerState::failed;
@@ -294,6 +285,7 @@ void fold_worker_failed(JobStatus& status, const Json& json) {
 
 void fold_restart(JobStatus& status, const Json& json) {
   ++status.restarts;
+  note_failed(status, small_of(json, "rank"), true);
   begin_stopping(status, json, text_of(json, "text"));
 }
 
@@ -303,6 +295,9 @@ void fold_mended(JobStatus& status, const Json& json) {
 
 void fold_regroup(JobStatus& status, const Json& json) {
   ++status.regroups;
+  if (number_of(json, "gone") > 0) {
+    note_failed(status, small_of(json, "gone_first"), true);
+  }
   begin_stopping(status, json, text_of(json, "reason"));
 }
 
@@ -391,13 +386,8 @@ void fold_root_cause(JobStatus& status, const Json& json) {
   if (!root.is_object() || text_of(root, "node") == status.node) {
     return;
   }
-  FailureStatus failure;
-  failure.time = time_of(json);
-  failure.round = static_cast<std::uint64_t>(std::max<std::int64_t>(0, number_of(json, "round")));
-  failure.node = text_of(root, "node");
-  failure.rank = small_of(root, "rank");
-  failure.cause = cause_of(root);
-  failure.text = what_failed(root);
+  FailureStatus failure = failure_of(root, time_of(json), text_of(root, "node"));
+  failure.round = round_of(json);
   keep_failure(status, std::move(failure));
 }
 
@@ -412,6 +402,11 @@ void fold_job_ended(JobStatus& status, const Json& json) {
   }
   close_round(status, json, status.outcome == "succeeded" ? "the job succeeded" : status.verdict);
   status.stopping_since.reset();
+  const Json& root = field(json, "root_cause");
+  const Json& rank = field(root.is_object() ? root : json, root.is_object() ? "rank" : "root_rank");
+  if (rank.is_number_integer()) {
+    note_failed(status, small(rank.get<std::int64_t>()), true);
+  }
   fold_root_cause(status, json);
   enter(status, JobPhase::ended, json);
 }

@@ -3,6 +3,8 @@
 // fold_event, and formatted by the other files in this directory. Value.
 #pragma once
 
+#include "status/worker_stats.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,12 +40,6 @@ struct NodeStatus {
   int workers = 0;
 };
 
-// How long a worker has waited for other ranks in operations of the collective library.
-struct WaitStatus {
-  double share = 0;    // fraction of the time of recent steps
-  double seconds = 0;  // total since the worker was started
-};
-
 // A worker on this node.
 struct WorkerStatus {
   int rank = 0;
@@ -54,10 +50,7 @@ struct WorkerStatus {
   double ended = 0;       // 0 while the worker is alive
   std::string end;        // "exited with code 1"
   std::string unhealthy;  // the problem that the worker reported; empty if healthy
-  // The training step that the worker reported. No event contains the step; the code that serves
-  // the status sets it.
-  std::optional<std::uint64_t> step;
-  std::optional<WaitStatus> waits;  // set in the same way as `step`
+  WorkerStats stats;      // not in events; set by the code that serves the status
 };
 
 struct FailureStatus {
@@ -67,6 +60,7 @@ struct FailureStatus {
   int rank = -1;  // -1 if the failure is not a worker's
   std::string cause;
   std::string text;
+  std::string last_line;  // of the traceback or of the output, if the worker sent no message
 };
 
 // One round: its nodes and the workers on this node, from start to end.
@@ -80,6 +74,11 @@ struct RoundStatus {
   std::vector<NodeStatus> nodes;
   std::vector<WorkerStatus> workers;  // on this node, by local rank
   std::string why_ended;
+  int failed_rank = -1;  // the rank whose failure ended the round; -1 if none did
+
+  [[nodiscard]] bool is_root(const WorkerStatus& worker) const {
+    return worker.rank == failed_rank;
+  }
 };
 
 // The upper bounds, in seconds, of the histogram buckets for the time between two rounds.
@@ -151,6 +150,8 @@ struct JobStatus {
   std::optional<HangStatus> hang;           // set until the workers make progress or are stopped
   std::uint64_t hangs = 0;
   std::optional<StragglerStatus> straggler;  // set until no worker is slow
+
+  StepChart steps;  // not in events; set by the code that serves the status
 
   std::string outcome;  // the job's outcome, once it has ended
   std::int64_t exit_code = 0;

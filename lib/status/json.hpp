@@ -49,6 +49,15 @@ inline constexpr double kSecondsMax = 1e11;
   return value.is_number_integer() ? value.get<std::int64_t>() : 0;
 }
 
+// For ranks and counts. Values outside of -1 to 2^24 are clamped.
+[[nodiscard]] inline int small(std::int64_t number) {
+  return static_cast<int>(std::clamp<std::int64_t>(number, -1, 1 << 24));
+}
+
+[[nodiscard]] inline int small_of(const Json& object, const char* name) {
+  return small(number_of(object, name));
+}
+
 [[nodiscard]] inline bool flag_of(const Json& object, const char* name) {
   const Json& value = field(object, name);
   return value.is_boolean() && value.get<bool>();

@@ -115,10 +115,38 @@ void add_steps(Text& text, const JobStatus& status) {
   text.begin("worker_step", "gauge", "Training step of each worker on this node that reports one.");
   for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
     const WorkerStatus& worker = status.round()->workers[i];
-    if (worker.step) {
-      text.add(fmt::format("rank=\"{}\"", worker.rank), *worker.step);
+    if (worker.stats.step) {
+      text.add(fmt::format("rank=\"{}\"", worker.rank), *worker.stats.step);
     }
   }
+}
+
+// Adds one value per worker that has it.
+template <class Value>
+void add_stat(Text& text, const JobStatus& status, std::optional<Value> WorkerStats::*value) {
+  for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
+    const WorkerStatus& worker = status.round()->workers[i];
+    if (const auto& found = worker.stats.*value) {
+      text.add(fmt::format("rank=\"{}\"", worker.rank), *found);
+    }
+  }
+}
+
+// Adds what workers report with their steps, and what they use.
+void add_stats(Text& text, const JobStatus& status) {
+  text.begin("worker_steps_per_second", "gauge", "Steps per second of each worker on this node.");
+  add_stat(text, status, &WorkerStats::steps_per_second);
+  text.begin("worker_number", "gauge", "Numbers that workers on this node report, by name.");
+  for (std::size_t i = 0; status.round() != nullptr && i < status.round()->workers.size(); ++i) {
+    const WorkerStatus& worker = status.round()->workers[i];
+    for (const auto& [name, number] : worker.stats.numbers) {
+      text.add(fmt::format("rank=\"{}\",name=\"{}\"", worker.rank, label_value(name)), number);
+    }
+  }
+  text.begin("worker_cpus", "gauge", "CPUs that each worker and its child processes use.");
+  add_stat(text, status, &WorkerStats::cpus);
+  text.begin("worker_memory_bytes", "gauge", "RAM that each worker and its child processes use.");
+  add_stat(text, status, &WorkerStats::memory);
 }
 
 // Adds the waits of workers that use the collective library.
@@ -129,14 +157,14 @@ void add_waits(Text& text, const JobStatus& status) {
              "Time that each worker on this node has waited in collective operations.");
   for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
     const WorkerStatus& worker = round->workers[i];
-    if (worker.waits) {
-      text.add(fmt::format("rank=\"{}\"", worker.rank), worker.waits->seconds);
+    if (worker.stats.waits) {
+      text.add(fmt::format("rank=\"{}\"", worker.rank), worker.stats.waits->seconds);
     }
   }
   text.begin("straggler", "gauge", "1 for a worker that the others wait for.");
   std::map<int, int> slow;
   for (std::size_t i = 0; round != nullptr && i < round->workers.size(); ++i) {
-    if (round->workers[i].waits) {
+    if (round->workers[i].stats.waits) {
       slow[round->workers[i].rank] = 0;
     }
   }
@@ -202,6 +230,7 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   add_job(text, status, extra);
   add_round(text, status);
   add_steps(text, status);
+  add_stats(text, status);
   add_waits(text, status);
   add_counters(text, status);
   add_regroup_times(text, status);

@@ -3,9 +3,12 @@
 
 #include "base/printable.hpp"
 #include "status/json.hpp"
+#include "status/step_times.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -52,6 +55,54 @@ Json nodes_json(const JobStatus& status, const RoundStatus& round) {
   return out;
 }
 
+// Four significant digits, because clients show fewer.
+Json rounded(double value) {
+  constexpr double kDigits = 1e4;
+  if (value == 0 || !std::isfinite(value)) {
+    return Json(0);
+  }
+  const double scale = kDigits / std::pow(10, std::ceil(std::log10(std::abs(value))));
+  const double out = std::round(value * scale) / scale;
+  return std::isfinite(out) ? Json(out) : Json(value);
+}
+
+Json rounded_or_null(const std::optional<double>& value) {
+  return value ? rounded(*value) : Json();
+}
+
+// JSON has no numbers that are not finite.
+Json number_json(double number) {
+  if (std::isfinite(number)) {
+    return Json(number);
+  }
+  return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+}
+
+void add_stats(Json& json, const WorkerStats& stats) {
+  json["step"] = stats.step ? Json(*stats.step) : Json();
+  json["step_age"] = rounded_or_null(stats.step_age);
+  json["steps_per_second"] = rounded_or_null(stats.steps_per_second);
+  Json& numbers = json["numbers"] = Json::object();
+  for (const auto& [name, number] : stats.numbers) {
+    numbers[name] = number_json(number);
+  }
+  json["waits"] = stats.waits ? rounded(stats.waits->share) : Json();
+  json["waited"] = stats.waits ? rounded(stats.waits->seconds) : Json();
+  json["output_age"] = rounded_or_null(stats.output_age);
+  json["cpus"] = rounded_or_null(stats.cpus);
+  json["memory"] = stats.memory ? Json(*stats.memory) : Json();
+}
+
+Json step_times_json(const StepChart& chart) {
+  Json seconds = Json::array();
+  for (const auto& one : chart.seconds) {
+    seconds.push_back(rounded_or_null(one));
+  }
+  return {{"interval", std::chrono::duration<double>(kStepInterval).count()},
+          {"end", or_null(chart.end)},
+          {"seconds", std::move(seconds)}};
+}
+
 Json workers_json(const RoundStatus& round) {
   Json out = Json::array();
   for (const WorkerStatus& worker : round.workers) {
@@ -63,8 +114,8 @@ Json workers_json(const RoundStatus& round) {
                    {"ended", or_null(worker.ended)},
                    {"end", or_null(worker.end)},
                    {"unhealthy", or_null(worker.unhealthy)},
-                   {"step", worker.step ? Json(*worker.step) : Json()},
-                   {"waits", worker.waits ? Json(worker.waits->share) : Json()}});
+                   {"root_cause", round.is_root(worker)}});
+    add_stats(out.back(), worker.stats);
   }
   return out;
 }
@@ -114,7 +165,8 @@ Json failures_json(const JobStatus& status) {
                    {"node", failure.node},
                    {"rank", failure.rank < 0 ? Json() : Json(failure.rank)},
                    {"cause", failure.cause},
-                   {"text", failure.text}});
+                   {"text", failure.text},
+                   {"last_line", or_null(failure.last_line)}});
   }
   return out;
 }
@@ -167,6 +219,7 @@ void add_round(Json& json, const JobStatus& status) {
   json["straggler"] = straggler_json(status);
   json["nodes"] = round == nullptr ? Json::array() : nodes_json(status, *round);
   json["workers"] = round == nullptr ? Json::array() : workers_json(*round);
+  json["step_times"] = step_times_json(status.steps);
   json["rounds"] = rounds_json(status);
   json["failures"] = failures_json(status);
 }

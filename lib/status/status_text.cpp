@@ -128,14 +128,17 @@ void add_hang(const Json& status, Lines& out) {
   }
 }
 
-// Shows slow workers and how long each rank waits, shortest time first.
-void add_waits(const Json& status, Lines& out) {
+void add_straggler(const Json& status, Lines& out) {
   const Json& straggler = field(status, "straggler");
   if (straggler.is_object()) {
     out.push_back(fmt::format("slow since {}: {}",
                               clock_of(seconds_of(straggler, "time")),
                               safe_text(straggler, "text")));
   }
+}
+
+// Shows how long each rank waits, shortest time first.
+void add_waits(const Json& status, Lines& out) {
   std::vector<std::pair<double, std::int64_t>> waits;
   for (const Json& worker : field(status, "workers")) {
     if (const Json& share = field(worker, "waits"); share.is_number()) {
@@ -212,12 +215,15 @@ void add_failures(const Json& status, Lines& out) {
   const std::size_t count = failures.is_array() ? failures.size() : 0;
   for (std::size_t i = count > kFailuresShown ? count - kFailuresShown : 0; i < count; ++i) {
     const Json& failure = failures[i];
-    out.push_back(fmt::format("failed at {} in round {}: rank {} on {}: {}",
+    const std::string last_line = safe_text(failure, "last_line");
+    out.push_back(fmt::format("failed at {} in round {}: rank {} on {}: {}{}{}",
                               clock_of(seconds_of(failure, "time")),
                               number_of(failure, "round"),
                               number_of(failure, "rank"),
                               safe_text(failure, "node"),
-                              safe_text(failure, "text")));
+                              safe_text(failure, "text"),
+                              last_line.empty() ? "" : ": ",
+                              last_line));
   }
 }
 
@@ -253,16 +259,43 @@ std::string value_text(const Json& value) {
   return printable(dump_json(value), kValueBytesMax);
 }
 
-// Truncates the line without splitting a character.
-std::string cut(const std::string& line, std::size_t columns) {
-  std::size_t seen = 0;
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    const bool starts = (static_cast<unsigned char>(line[at]) & 0xc0U) != 0x80U;
-    if (starts && seen++ == columns) {
-      return line.substr(0, at);
-    }
+// The part of a long list that fits.
+Lines fitting(Lines lines, std::size_t room, std::string_view noun) {
+  if (lines.size() > room && room > 0) {
+    const std::size_t left_out = lines.size() - room + 1;
+    lines.resize(room - 1);
+    lines.push_back("and " + counted(left_out, "more " + std::string(noun)));
   }
-  return line;
+  lines.resize(std::min(lines.size(), room));
+  return lines;
+}
+
+// The problems of the job and the state of its workers.
+Lines head_of(const Json& json) {
+  Lines lines{job_line(json), phase_line(json)};
+  if (field(json, "round").is_number()) {
+    lines.push_back(round_line(json));
+  }
+  add_roll_call(json, lines);
+  add_hang(json, lines);
+  add_workers(json, lines);
+  add_straggler(json, lines);
+  add_failures(json, lines);
+  return lines;
+}
+
+std::size_t workers_of(const Json& status) {
+  const Json& workers = field(status, "workers");
+  return workers.is_array() ? workers.size() : 0;
+}
+
+std::string help_line(const Json& status, const TopView& view, std::size_t shown) {
+  return fmt::format("{} to {} of {} by {}{}; q quits, s sorts, r reverses, arrows scroll",
+                     view.first + 1,
+                     view.first + shown,
+                     counted(workers_of(status), "rank"),
+                     printable(view.sort),
+                     view.descending ? ", reversed" : "");
 }
 
 }  // namespace
@@ -280,6 +313,7 @@ std::string status_text(std::string_view status) {
   add_hang(json, lines);
   add_nodes(json, lines);
   add_workers(json, lines);
+  add_straggler(json, lines);
   add_waits(json, lines);
   add_failures(json, lines);
   std::string out;
@@ -289,40 +323,66 @@ std::string status_text(std::string_view status) {
   return out;
 }
 
-std::string top_screen(std::string_view status, const ScreenSize& size) {
+std::string top_screen(std::string_view status, const ScreenSize& size, TopView& view) {
   const Json json = parse_json(status);
-  Lines lines{job_line(json), phase_line(json)};
-  if (field(json, "round").is_number()) {
-    lines.push_back(round_line(json));
-  }
-  add_roll_call(json, lines);
-  add_hang(json, lines);
-  add_workers(json, lines);
-  add_waits(json, lines);
-  Lines below;
-  add_failures(json, below);
-  add_rounds(json, 5, below);
+  const std::size_t rows = size.rows > 0 ? size.rows - 1 : 0;  // a full last row would scroll
+  Lines lines = head_of(json);
+  const std::size_t fixed = lines.size() + 1;  // with the line about keys
+  const std::size_t room = rows > fixed ? rows - fixed : 0;
+  const std::size_t wanted = workers_of(json) + 1;  // with a header
   Lines nodes;
   add_nodes(json, nodes);
-  // The nodes get the remaining rows, except the last row, which shows how to quit.
-  const std::size_t fixed = lines.size() + below.size() + 1;
-  const std::size_t room = size.rows > fixed ? size.rows - fixed : 0;
-  if (nodes.size() > room && room > 0) {
-    const std::size_t left_out = nodes.size() - room + 1;
-    nodes.resize(room - 1);
-    nodes.push_back("and " + counted(left_out, "more node"));
+  constexpr std::size_t kNodesPart = 3;  // of the room, if the ranks need the rest
+  nodes =
+      fitting(std::move(nodes), std::max(room / kNodesPart, room - std::min(room, wanted)), "node");
+  const std::size_t ranks_room = room - nodes.size();
+  view.first = std::min(
+      view.first,
+      workers_of(json) - std::min(workers_of(json), std::max<std::size_t>(1, ranks_room) - 1));
+  const Lines table = rank_table(json, view, ranks_room, size.columns);
+  Lines rounds;
+  add_rounds(json, ranks_room - table.size(), rounds);
+  for (const Lines& part : {nodes, table, rounds}) {
+    lines.insert(lines.end(), part.begin(), part.end());
   }
-  lines.insert(
-      lines.end(), nodes.begin(), nodes.begin() + static_cast<long>(std::min(room, nodes.size())));
-  lines.insert(lines.end(), below.begin(), below.end());
-  if (size.rows > 0 && lines.size() > size.rows - 1) {
-    lines.resize(size.rows - 1);
+  lines.resize(std::min(lines.size(), rows));
+  if (!table.empty()) {
+    lines.push_back(help_line(json, view, table.size() - 1));
   }
   std::string out;
   for (const std::string& line : lines) {
-    out += cut(line, size.columns) + "\n";
+    out += shortened(line, size.columns) + "\n";
   }
   return out;
+}
+
+void take_key(TopView& view,
+              std::string_view key,
+              std::string_view status,
+              const ScreenSize& size) {
+  const Json json = parse_json(status);
+  const std::size_t last = std::max<std::size_t>(1, workers_of(json)) - 1;
+  const std::size_t page = std::max<std::size_t>(1, size.rows / 2);
+  if (key == "s") {
+    const auto titles = rank_columns(json, size.columns);
+    const auto at = std::ranges::find(titles, view.sort);
+    const bool is_last = at == titles.end() || at + 1 == titles.end();
+    view.sort = titles.empty() ? "rank" : is_last ? titles.front() : *(at + 1);
+  } else if (key == "r") {
+    view.descending = !view.descending;
+  } else if (key == "\x1b[A" || key == "k") {
+    view.first -= std::min<std::size_t>(view.first, 1);
+  } else if (key == "\x1b[B" || key == "j") {
+    view.first = std::min(view.first + 1, last);
+  } else if (key == "\x1b[5~") {
+    view.first -= std::min(view.first, page);
+  } else if (key == "\x1b[6~" || key == " ") {
+    view.first = std::min(view.first + page, last);
+  } else if (key == "\x1b[H" || key == "\x1b[1~") {
+    view.first = 0;
+  } else if (key == "\x1b[F" || key == "\x1b[4~") {
+    view.first = last;
+  }
 }
 
 std::string event_text(std::string_view line) {

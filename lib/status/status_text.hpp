@@ -3,6 +3,8 @@
 // program or a file and is untrusted. The resulting text is safe to print. Pure.
 #pragma once
 
+#include "status/rank_table.hpp"
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -18,8 +20,14 @@ struct ScreenSize {
 };
 
 // Formats the status for a screen of this size, without line wrapping: the output of "musterctl
-// top".
-[[nodiscard]] std::string top_screen(std::string_view status, const ScreenSize& size);
+// top". Limits view.first to the last ranks that fill the screen.
+[[nodiscard]] std::string top_screen(std::string_view status,
+                                     const ScreenSize& size,
+                                     TopView& view);
+
+// Changes the view as a key requests: arrows and pages scroll, s sorts by the next column, r
+// reverses the order. `key` is the key's sequence of bytes. Ignores other keys.
+void take_key(TopView& view, std::string_view key, std::string_view status, const ScreenSize& size);
 
 // Formats a line of events.jsonl as "12:01:07  round 2  worker_failed  rank=3 …". Returns `line`
 // itself if it is not an event.

@@ -96,13 +96,15 @@ class OneNode(JobCase):
         page = view.get("/")
         self.assertEqual(page.headers["Content-Type"], "text/html; charset=utf-8")
         self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
-        for path in ("/", "/page.css", "/page.js"):
+        files = ("/page.css", "/text.js", "/ranks.js", "/events.js", "/page.js")
+        for path in ("/", *files):
             answer = view.get(path)
             self.assertEqual(answer.status, 200, path)
             self.assertNotRegex(answer.text, r"https?://", path)
             self.assertEqual(answer.headers["X-Content-Type-Options"], "nosniff")
         used = set(re.findall(r'(?:src|href)="([^"]+)"', page.text))
-        self.assertEqual(used, {"data:,", "/page.css", "/page.js"})
+        links = {"/v1/status", "/v1/events?follow=0", "/metrics"}
+        self.assertEqual(used, {"data:,", *files, *links})
 
     def test_head_has_the_length_and_no_body(self):
         view = self.view()

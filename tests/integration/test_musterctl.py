@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import unittest
 
@@ -47,6 +48,19 @@ while True:
     one.recv(65536)
     one.sendall(f"HTTP/1.1 200 OK\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
     one.close()
+"""
+
+
+# Each rank reports another step, and rank 5 a problem.
+REPORTS = """
+import os, socket, time
+rank = int(os.environ["RANK"])
+agent = socket.socket(socket.AF_UNIX)
+agent.connect("\\0" + os.environ["MUSTER_AGENT"])
+if rank == 5:
+    agent.sendall(b'{"type":"unhealthy","why":"the loss has not decreased for 1000 steps"}\\n')
+agent.sendall(b'{"type":"progress","step":%d}\\n' % (1000 - rank))
+time.sleep(1000)
 """
 
 
@@ -276,15 +290,30 @@ class Top(JobCase):
     def screen(self):
         return self.tmux("capture-pane", "-p")
 
-    def start(self, workers=8):
+    def start(self, workers=8, size=(80, 24)):
         self.job_shown = self.job(*self.puppets(workers, "wait"))
         wait_until_ready(self.job_shown)
-        self.addCleanup(self.tmux, "kill-server")
-        self.tmux("new-session", "-d", "-x", "80", "-y", "24", "sh")
-        self.tmux("send-keys", f"PS1='done $? '; stty -g >'{self.folder}/before'; clear; "
-                  f"'{MUSTERCTL}' top --pid {self.job_shown.process.pid}", "Enter")
+        self.show(size)
         text = f"workers here, running: {workers} (ranks 0 to {workers - 1})"
         eventually(lambda: text in self.screen(), lambda: self.screen())
+
+    def show(self, size):
+        """Runs top in a terminal with this number of columns and rows."""
+        columns, rows = map(str, size)
+        if not self.tmux("list-sessions"):
+            self.addCleanup(self.tmux, "kill-server")
+            self.tmux("new-session", "-d", "-x", columns, "-y", rows, "sh")
+        self.tmux("resize-window", "-x", columns, "-y", rows)
+        self.tmux("send-keys", f"PS1='done $? '; stty -g >'{self.folder}/before'; clear; "
+                  f"'{MUSTERCTL}' top --pid {self.job_shown.process.pid}", "Enter")
+
+    def ranks_shown(self):
+        """The ranks in the table, from the top."""
+        rows = re.findall(r"(?m)^ *([0-9]+)  (?:running|unhealthy)", self.screen())
+        return [int(rank) for rank in rows]
+
+    def wait_for_ranks(self, *ranks):
+        eventually(lambda: tuple(self.ranks_shown()[:len(ranks)]) == ranks, self.screen)
 
     def assert_terminal_is_as_before(self):
         self.tmux("send-keys", f"stty -g >'{self.folder}/after' && touch '{self.folder}/told'",
@@ -304,6 +333,36 @@ class Top(JobCase):
         self.tmux("send-keys", "q")
         eventually(lambda: "done 0" in self.screen(), lambda: self.screen())
         self.assert_terminal_is_as_before()
+
+    def test_a_line_per_rank_fits_any_width_and_can_be_sorted_and_scrolled(self):
+        script = self.python(REPORTS)
+        self.job_shown = self.job("--label", "--nproc-per-node", 12, sys.executable, script)
+        wait_for_status(self.job_shown, lambda status: len(status["workers"]) == 12 and all(
+            worker["step"] for worker in status["workers"]), "they report")
+        for columns in (60, 200):
+            with self.subTest(columns):
+                self.show((columns, 16))
+                eventually(lambda: " 1000 " in self.screen(), self.screen)
+                lines = self.screen().splitlines()
+                self.assertLessEqual(max(map(len, lines)), columns)
+                self.assertIn("5  unhealthy" if columns == 60 else
+                              "5  unhealthy: the loss has not decreased for 1000 steps",
+                              "\n".join(lines))
+                self.assertEqual("…" in self.screen(), columns == 60)
+                self.wait_for_ranks(0, 1, 2)
+                shown = len(self.ranks_shown())
+                self.assertLess(shown, 12)
+                self.tmux("send-keys", "End")
+                self.wait_for_ranks(*range(12 - shown, 12))
+                self.tmux("send-keys", "Home", "r")
+                self.wait_for_ranks(11, 10, 9)
+                self.tmux("send-keys", "r", "Down")
+                self.wait_for_ranks(1, 2)
+                self.tmux("send-keys", "Up", "s", "s")
+                eventually(lambda: "12 ranks by step" in self.screen(), self.screen)
+                self.wait_for_ranks(11, 10, 9)
+                self.tmux("send-keys", "q")
+                eventually(lambda: "done 0" in self.screen(), self.screen)
 
     def test_it_shows_the_job_and_ends_with_it(self):
         self.start()

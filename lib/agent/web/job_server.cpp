@@ -82,8 +82,7 @@ JobServer::JobServer(asio::io_context& loop,
             ::getpid(),
             JobSite::Means{wall_now_seconds,
                            [this] { return extra(); },
-                           readings_.steps,
-                           readings_.waits,
+                           readings_.stats,
                            [this] {
                              for (auto* server : {&job_socket_, &http_}) {
                                if (*server) {

@@ -27,10 +27,8 @@ class JobServer {
   struct Readings {
     // Bytes of worker output that passed through this process.
     std::function<std::uint64_t()> output_bytes;
-    // The last step that each worker reported, by local rank; null if workers cannot report steps.
-    std::function<std::vector<std::optional<std::uint64_t>>()> steps = nullptr;
-    // How long each worker has waited for others, by local rank.
-    std::function<std::vector<std::optional<WaitStatus>>()> waits = nullptr;
+    // What the workers do at the moment, by local rank.
+    std::function<NodeStats()> stats = nullptr;
     // Writes a line only to stderr, because it may contain the key.
     std::function<void(const std::string&)> show = nullptr;
     // For musterctl forget: returns an empty string on success, or else the reason for the failure.

@@ -31,6 +31,18 @@ HttpResponse response_of(std::string_view type, std::string text) {
   return out;
 }
 
+// The value of a parameter in "follow=0&last=200"; empty if it is not there.
+std::string_view parameter(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view one = query.substr(0, query.find('&'));
+    if (one.size() > name.size() && one.starts_with(name) && one[name.size()] == '=') {
+      return one.substr(name.size() + 1);
+    }
+    query.remove_prefix(std::min(query.size(), one.size() + 1));
+  }
+  return {};
+}
+
 }  // namespace
 
 JobSite::JobSite(std::string run, std::int64_t pid, Means means)
@@ -65,18 +77,16 @@ void JobSite::read_workers() {
   if (status_.rounds.empty()) {
     return;
   }
-  const auto steps = means_.steps ? means_.steps() : decltype(means_.steps()){};
-  const auto waits = means_.waits ? means_.waits() : decltype(means_.waits()){};
+  NodeStats stats = means_.stats ? means_.stats() : NodeStats{};
   for (WorkerStatus& worker : status_.rounds.back().workers) {
     const auto at = static_cast<std::size_t>(worker.local_rank);
-    worker.step = at < steps.size() ? steps[at] : std::nullopt;
-    worker.waits = at < waits.size() ? waits[at] : std::nullopt;
+    worker.stats = at < stats.workers.size() ? std::move(stats.workers[at]) : WorkerStats{};
   }
+  status_.steps = std::move(stats.steps);
 }
 
 HttpResponse JobSite::answer(const HttpRequest& request) {
   fold_all();
-  read_workers();
   const std::string& path = request.path;
   if (const PageFile* file = page_file(path)) {
     return response_of(file->type, std::string(file->text));
@@ -88,9 +98,11 @@ HttpResponse JobSite::answer(const HttpRequest& request) {
     return readiness();
   }
   if (path == "/metrics") {
+    read_workers();
     return response_of(kMetrics, metrics_text(status_, means_.extra()));
   }
   if (path == "/v1/status") {
+    read_workers();
     return response_of(kJson, status_json(status_, means_.wall_seconds()));
   }
   if (path == "/v1/events") {
@@ -108,12 +120,17 @@ HttpResponse JobSite::readiness() {
 }
 
 // "2b7e1516-17" requests the events after event 17 of this run. Ids from other runs are ignored.
+// "last=200" requests at most 200 of the events so far.
 HttpResponse JobSite::events(const HttpRequest& request) {
   HttpResponse out;
   out.type = kEventStreamType;
   out.events = true;
-  out.follow = request.query != "follow=0";
+  out.follow = parameter(request.query, "follow") != "0";
   out.cursor = lines_gone_;
+  if (const auto last = parse_int(parameter(request.query, "last")); last && *last >= 0) {
+    const auto kept = static_cast<std::uint64_t>(lines_.size());
+    out.cursor += kept - std::min(kept, static_cast<std::uint64_t>(*last));
+  }
   if (request.last_event_id.starts_with(run_ + "-")) {
     const auto seen = parse_int(std::string_view(request.last_event_id).substr(run_.size() + 1));
     if (seen && *seen >= 0 && std::cmp_less(*seen, lines_gone_ + lines_.size())) {

@@ -30,10 +30,8 @@ class JobSite final : public EventSink, public HttpSite {
     std::function<double()> wall_seconds;
     // Values that no event contains; called for each response that needs them.
     std::function<MetricsExtra()> extra;
-    // The last step that each worker reported, by local rank. May be empty if unknown.
-    std::function<std::vector<std::optional<std::uint64_t>>()> steps;
-    // How long each worker has waited for others, by local rank. May be empty.
-    std::function<std::vector<std::optional<WaitStatus>>()> waits;
+    // What the workers do at the moment, by local rank. May be empty if unknown.
+    std::function<NodeStats()> stats;
     // Notifies open streams that new events are available.
     std::function<void()> events_came;
   };

@@ -28,6 +28,9 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kProcFileBytesMax = 1 << 20;
+// Fields 14, 15 and 24 of /proc/<pid>/stat, read from field 3 on: utime, stime and rss.
+constexpr const char* kUseFormat =
+    " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu %*s %*s %*s %*s %*s %*s %*s %*s %lu";
 constexpr pid_t kPidMax = 4 * 1024 * 1024;  // the kernel's own limit
 
 // Uses neither fmt nor iostream, because the guard also runs this code and should stay small.
@@ -157,6 +160,13 @@ std::optional<ProcessRow> parse_stat(std::string_view text) {
   const std::string rest(text.substr(close + 1));
   if (std::sscanf(rest.c_str(), " %c %d %d", &row.state, &row.parent, &row.group) != 3) {
     return std::nullopt;
+  }
+  unsigned long user = 0;
+  unsigned long system = 0;
+  unsigned long pages = 0;
+  if (std::sscanf(rest.c_str(), kUseFormat, &user, &system, &pages) == 3) {
+    row.cpu_ticks = std::uint64_t{user} + system;
+    row.resident_pages = pages;
   }
   return row;
 }

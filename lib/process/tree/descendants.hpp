@@ -11,6 +11,7 @@
 #include "base/time.hpp"
 #include "process/values/process_runner.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -31,6 +32,8 @@ struct ProcessRow {
   pid_t group = 0;
   char state = '?';
   std::string command;
+  std::uint64_t cpu_ticks = 0;  // user and system time; 0 if unknown
+  std::uint64_t resident_pages = 0;
   bool operator==(const ProcessRow&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include "support/catch.hpp"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,16 +15,14 @@ namespace {
 
 struct Bench {
   int told = 0;
-  std::vector<std::optional<std::uint64_t>> steps;
-  std::vector<std::optional<WaitStatus>> waits;
+  NodeStats stats;
   JobSite site{"run1",
                42,
                JobSite::Means{[] { return 200.0; },
                               [] {
                                 return MetricsExtra{200.0, 7, 3, 1};
                               },
-                              [this] { return steps; },
-                              [this] { return waits; },
+                              [this] { return stats; },
                               [this] { ++told; }}};
 
   void tell(event::What what) { site.take(JobEvent{100, "n", 1, std::move(what)}); }
@@ -98,7 +97,7 @@ TEST_CASE("job site: reads the workers' steps on each request") {
   bench.start(0);
   bench.start(1);
   CHECK(has(bench.body("/v1/status"), R"("step":null)"));
-  bench.steps = {118, std::nullopt};
+  bench.stats.workers = {{.step = 118}, {}};
   CHECK(has(bench.body("/metrics"), "muster_worker_step{rank=\"0\"} 118\n"));
   CHECK_FALSE(has(bench.body("/metrics"), "muster_worker_step{rank=\"1\"}"));
   CHECK(has(bench.body("/v1/status"), R"("step":118)"));
@@ -110,10 +109,52 @@ TEST_CASE("job site: reads the workers' wait times on each request") {
   bench.start(0);
   bench.start(1);
   CHECK(has(bench.body("/v1/status"), R"("waits":null)"));
-  bench.waits = {WaitStatus{0.25, 3}, std::nullopt};
-  CHECK(has(bench.body("/v1/status"), R"("waits":0.25)"));
+  bench.stats.workers = {{.waits = WaitStatus{0.36695849, 3}}, {}};
+  CHECK(has(bench.body("/v1/status"), R"("waits":0.367,"waited":3.0)"));
   CHECK(has(bench.body("/metrics"), "muster_worker_waiting_seconds_total{rank=\"0\"} 3\n"));
   CHECK_FALSE(has(bench.body("/metrics"), "waiting_seconds_total{rank=\"1\"}"));
+}
+
+TEST_CASE("job site: reads what the workers do on each request") {
+  Bench bench;
+  bench.begin(2);
+  bench.start(0);
+  bench.start(1);
+  bench.stats.workers = {{.step = 7,
+                          .step_age = 0.5,
+                          .steps_per_second = 12.34567,
+                          .numbers = {{"loss", 0.25}, {"norm", std::nan("")}},
+                          .output_age = 61.0,
+                          .cpus = 1.5,
+                          .memory = 4096},
+                         {}};
+  bench.stats.steps = {100, {std::nullopt, 0.0812345}};
+  const std::string status = bench.body("/v1/status");
+  CHECK(has(status,
+            R"("step":7,"step_age":0.5,"steps_per_second":12.35,)"
+            R"("numbers":{"loss":0.25,"norm":"nan"},"waits":null,"waited":null,)"
+            R"("output_age":61.0,"cpus":1.5,"memory":4096})"));
+  CHECK(has(status, R"("step_times":{"interval":10.0,"end":100.0,"seconds":[null,0.08123]})"));
+  const std::string metrics = bench.body("/metrics");
+  CHECK(has(metrics, "muster_worker_number{rank=\"0\",name=\"loss\"} 0.25\n"));
+  CHECK(has(metrics, "muster_worker_number{rank=\"0\",name=\"norm\"} nan\n"));
+  CHECK(has(metrics, "muster_worker_cpus{rank=\"0\"} 1.5\n"));
+  CHECK(has(metrics, "muster_worker_memory_bytes{rank=\"0\"} 4096\n"));
+  CHECK_FALSE(has(metrics, "muster_worker_cpus{rank=\"1\"}"));
+}
+
+TEST_CASE("job site: a stream may begin with the last events") {
+  Bench bench;
+  bench.begin(3);
+  for (int i = 0; i < 3; ++i) {
+    bench.start(i);
+  }
+  CHECK(bench.get("/v1/events?last=1").cursor == 3);
+  CHECK(bench.get("/v1/events?last=99").cursor == 0);
+  CHECK(bench.get("/v1/events?last=-1").cursor == 0);
+  CHECK(bench.get("/v1/events?follow=0&last=0").cursor == 4);
+  CHECK_FALSE(bench.get("/v1/events?last=0&follow=0").follow);
+  CHECK(bench.get("/v1/events?last=0", "run1-1").cursor == 2);
 }
 
 TEST_CASE(

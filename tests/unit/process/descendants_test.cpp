@@ -3,6 +3,7 @@
 
 #include "job_probe.hpp"
 #include "process/tree/sweeper.hpp"
+#include "process/tree/tree_use.hpp"
 #include "support/catch.hpp"
 
 #include <chrono>
@@ -37,9 +38,35 @@ TEST_CASE("descendants: parses a stat line with an unusual command name") {
   REQUIRE(parsed);
   CHECK(*parsed ==
         ProcessRow{.pid = 17, .parent = 3, .group = 15, .state = 'D', .command = "a (b) c\n"});
+  const auto used = parse_stat(
+      "17 (a) S 3 15 15 0 -1 4194560 1 2 3 4 250 50 6 7 20 0 9 0 1234 40960 321 "
+      "18446744073709551615");
+  REQUIRE(used);
+  CHECK(used->cpu_ticks == 300);
+  CHECK(used->resident_pages == 321);
   CHECK_FALSE(parse_stat(""));
   CHECK_FALSE(parse_stat("17 (x) S"));
   CHECK_FALSE(parse_stat(") 17 ("));
+}
+
+TEST_CASE("tree use: the use of a process includes that of its descendants") {
+  const auto row = [](pid_t pid, pid_t parent, std::uint64_t ticks, std::uint64_t pages) {
+    return ProcessRow{
+        .pid = pid, .parent = parent, .command = "x", .cpu_ticks = ticks, .resident_pages = pages};
+  };
+  const std::vector<ProcessRow> rows{row(10, 1, 100, 1),
+                                     row(20, 1, 1, 1),
+                                     row(30, 1, 7, 7),
+                                     row(11, 10, 50, 2),
+                                     row(12, 11, 50, 4)};
+  const std::vector<pid_t> roots{10, 20, 99};
+  const auto use = sum_use(roots, rows);
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  REQUIRE(use.size() == 2);
+  CHECK(use.at(10).cpu_seconds == 200 / ticks);
+  CHECK(use.at(10).memory == 7 * page);
+  CHECK(use.at(20).memory == page);
 }
 
 TEST_CASE("descendants: lists the process tree, parents first, without other processes") {

@@ -82,6 +82,42 @@ TEST_CASE("status: the first worker to fail has failed, the others were stopped"
   CHECK(status.failures_by_cause.at("exit_code") == 1);
 }
 
+TEST_CASE("status: the rank whose failure ended the round") {
+  constexpr const char* kExited = R"(,"end":"exited with code 1","exit_code":1,"signal":null)";
+  JobStatus status = running_job();
+  add(status, 110, "worker_dying", 1, ranks(1) + kExited);
+  add(status, 110, "worker_ended", 1, ranks(0) + kExited);
+  CHECK(status.round()->failed_rank == 1);
+  add(status, 111, "restart", 1, R"("rank":0,"text":"rank 0 failed")");
+  CHECK(status.round()->failed_rank == 0);
+  CHECK(status.round()->is_root(status.round()->workers.at(0)));
+  CHECK_FALSE(status.round()->is_root(status.round()->workers.at(1)));
+  status = running_job();
+  add(status, 110, "worker_ended", 1, ranks(0) + kExited);
+  add(status, 111, "regroup", 1, R"("reason":"x","gone_first":5,"gone":1)");
+  CHECK(status.round()->failed_rank == 5);
+  add(status, 112, "job_ended", 1, R"("outcome":"failed","root_cause":{"rank":4,"node":"c"})");
+  CHECK(status.round()->failed_rank == 4);
+  status = running_job();
+  add(status, 112, "job_ended", 1, R"("outcome":"failed","root_rank":1,"root_cause":null)");
+  CHECK(status.round()->failed_rank == 1);
+}
+
+TEST_CASE("status: the last line of a failure without a message") {
+  JobStatus status = running_job();
+  const auto last_line = [&](const char* fields) {
+    add(status, 110, "worker_failed", 1, fields);
+    return status.failures.back().last_line;
+  };
+  CHECK(last_line(R"("stderr_tail":"Traceback:\n  x\nValueError: loss is nan\n\n")") ==
+        "ValueError: loss is nan");
+  CHECK(last_line(R"("traceback":"a\nKeyError: 1","stderr_tail":"b\n")") == "KeyError: 1");
+  CHECK(last_line(R"("stderr_tail":"one line")") == "one line");
+  CHECK(last_line(R"("message":"m","stderr_tail":"b\n")").empty());
+  CHECK(last_line(R"("stderr_tail":"\n \n")").empty());
+  CHECK(last_line((R"("stderr_tail":")" + std::string(999, 'x') + "\"").c_str()).size() == 300);
+}
+
 TEST_CASE("status: a replaced worker continues the round") {
   JobStatus status = running_job();
   const std::string killed = R"(,"end":"killed by SIGKILL","exit_code":137,"signal":"SIGKILL")";

@@ -50,8 +50,8 @@ TEST_CASE("metrics: wait times of workers, and slow ranks") {
   JobStatus status = running_job();
   CHECK_FALSE(has(metrics_text(status, {}), "muster_straggler{"));
   CHECK(has(metrics_text(status, {}), "muster_straggler_cost_ratio 0\n"));
-  status.rounds.back().workers.at(0).waits = WaitStatus{0.25, 12.5};
-  status.rounds.back().workers.at(1).waits = WaitStatus{0, 0.5};
+  status.rounds.back().workers.at(0).stats.waits = WaitStatus{0.25, 12.5};
+  status.rounds.back().workers.at(1).stats.waits = WaitStatus{0, 0.5};
   add(status, 120, "straggler", 1, R"("ranks":[1],"share":0.25)");
   for (const char* line : {"muster_worker_waiting_seconds_total{rank=\"0\"} 12.5\n",
                            "muster_worker_waiting_seconds_total{rank=\"1\"} 0.5\n",
