@@ -18,6 +18,10 @@ using namespace muster;
 namespace {
 
 constexpr double kRightMin = 0.95;
+
+// The frozen rules judge 94.3 % of the second half correctly and miss the goal of 95 %. This limit
+// only detects that they get worse.
+constexpr double kRightMinFrozen = 0.94;
 constexpr double kFalseStopsMax = 0.005;
 
 struct Score {
@@ -101,5 +105,11 @@ Score score_of(const std::string& half) {
 TEST_CASE("corpus: the cases that the rules were developed with") {
   const Score score = score_of("first");
   CHECK(score.right_part() >= kRightMin);
+  CHECK(score.false_part() <= kFalseStopsMax);
+}
+
+TEST_CASE("corpus: the cases that were published after the rules were frozen") {
+  const Score score = score_of("second");
+  CHECK(score.right_part() >= kRightMinFrozen);
   CHECK(score.false_part() <= kFalseStopsMax);
 }
