@@ -26,6 +26,7 @@
 #include "agent/watch/preemption_control.hpp"
 #include "agent/watch/stats_watch.hpp"
 #include "agent/watch/straggler_watch.hpp"
+#include "agent/watch/timer_watch.hpp"
 #include "agent/web/job_server.hpp"
 #include "agent/workers/program_file.hpp"
 #include "agent/workers/run_folder.hpp"
@@ -226,6 +227,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   std::optional<StragglerWatch> straggler_watch_;
   std::optional<StatsWatch> stats_watch_;
   std::optional<ChildDeathWatch> child_death_watch_;
+  std::optional<TimerWatch> timer_watch_;
 };
 
 // Runs before the supervisor is constructed. A round source does not use the supervisor before the
@@ -330,6 +332,10 @@ void Agent::watch_descendants() {
   if (setup_.config.on_child_death == OnChildDeath::fail) {
     child_death_watch_.emplace(loop_, *runner_, events_, supervisor_);
     events_.add(*child_death_watch_);
+  }
+  if (setup_.config.file_timers) {
+    timer_watch_.emplace(loop_, *runner_, events_, folder_);
+    events_.add(*timer_watch_);
   }
 }
 
@@ -466,6 +472,9 @@ void Agent::add_evidence(WorkerFailure& failure) {
   folder_.add_evidence(failure);
   if (hang_control_) {
     hang_control_->add_evidence(failure);
+  }
+  if (timer_watch_) {
+    timer_watch_->add_evidence(failure);
   }
 }
 

@@ -127,6 +127,7 @@ struct LaunchConfig {
   std::optional<Duration> hang_timeout;  // if unset, chosen automatically
   OnHang on_hang = OnHang::report;
   OnChildDeath on_child_death = OnChildDeath::ignore;
+  bool file_timers = false;           // TORCHELASTIC_ENABLE_FILE_TIMER=1
   std::optional<int> preempt_signal;  // announces that the scheduler will stop the job
   std::string preempt_file;           // announces it when it appears; empty if unused
   OnPreempt on_preempt = OnPreempt::exit;

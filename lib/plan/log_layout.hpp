@@ -25,4 +25,9 @@ inline constexpr std::string_view kNcclPipeStem = "nccl_pipe_";
 inline constexpr std::string_view kNcclDumpStem = "nccl_trace_rank_";
 inline constexpr std::string_view kTorchFlightStem = "torch_flights_";
 
+// The named pipe with the requests of torch.distributed.elastic.timer, in an attempt's directory.
+inline constexpr std::string_view kTimerPipe = "timers";
+// Tells workers the path of the pipe. Users may choose the path with it.
+inline constexpr std::string_view kTimerFileVariable = "TORCHELASTIC_TIMER_FILE";
+
 }  // namespace muster

@@ -182,7 +182,8 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
   for (int local_rank = 0; local_rank < assignment.local_world_size; ++local_rank) {
     const WorkerContact contact{error_file_path(context, assignment.attempt, local_rank),
                                 context.agent_socket,
-                                context.flights};
+                                context.flights,
+                                context.timer_file};
     auto env = worker_env(config, environ, assignment, local_rank, contact);
     MUSTER_RETURN_IF_ERROR(env);
     ProcessSpec spec;

@@ -28,7 +28,8 @@ struct PlanContext {
   std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
   // The number of times that workers of this attempt were replaced, by local rank.
   std::map<int, int> replacements = {};
-  std::string flights = {};  // directory for flight recorder dumps; empty to request none
+  std::string flights = {};     // directory for flight recorder dumps; empty to request none
+  std::string timer_file = {};  // the named pipe for timers; empty if there is none
 };
 
 // One spec for each local rank, in order. Error: usage, if the GPU list is too short for

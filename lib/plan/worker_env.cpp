@@ -96,6 +96,15 @@ void set_flights(Environ& out, const std::string& folder) {
   }
 }
 
+// Without a pipe, PyTorch's client must not write to a file of the user that has this name.
+void set_timers(Environ& out, const std::string& pipe) {
+  if (pipe.empty()) {
+    out.erase(kTimerFileVariable);
+  } else {
+    out.set(kTimerFileVariable, pipe);
+  }
+}
+
 // The number of CPUs for one worker: an equal share, or the CPUs that a bound worker owns. Lower if
 // a cgroup quota allows less than the total of all workers' shares.
 int share_of(const LaunchConfig& config, int local_rank) {
@@ -248,6 +257,9 @@ Result<Environ> worker_env(const LaunchConfig& config,
   out.set("MUSTER_EPOCH", std::to_string(assignment.epoch));
   set_agent(out, contact.agent_socket);
   set_flights(out, contact.flights);
+  if (config.file_timers) {
+    set_timers(out, contact.timer_file);
+  }
   if (config.virtual_local_rank) {
     MUSTER_RETURN_IF_ERROR(set_virtual_gpu(out, local_rank));
   }

@@ -19,6 +19,8 @@ struct WorkerContact {
   std::string error_file;
   std::string agent_socket;  // in the abstract namespace; empty without a socket
   std::string flights = {};  // directory for flight recorder dumps; empty to request none
+  // The named pipe for requests of torch.distributed.elastic.timer; empty if muster reads none.
+  std::string timer_file = {};
 };
 
 // Error: usage, if fewer GPUs are listed than --virtual-local-rank needs.

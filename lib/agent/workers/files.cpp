@@ -43,4 +43,19 @@ Result<void> write_file(const std::string& path, std::string_view text) {
   return {};
 }
 
+Result<void> make_pipe(const std::string& path) {
+  constexpr mode_t kOwnerOnly = 0600;
+  if (::mkfifo(path.c_str(), kOwnerOnly) == 0) {
+    return {};
+  }
+  const int why = errno;
+
+  struct stat facts {};
+
+  const bool is_ours = why == EEXIST && ::lstat(path.c_str(), &facts) == 0 &&
+                       S_ISFIFO(facts.st_mode) && facts.st_uid == ::geteuid();
+  return is_ours ? Result<void>{}
+                 : std::unexpected(system_error("cannot create the named pipe " + path, why));
+}
+
 }  // namespace muster

@@ -13,6 +13,9 @@ namespace muster {
 // At most `bytes_max` bytes of a regular file; empty for other file types and for unreadable files.
 [[nodiscard]] std::string read_some(const std::string& path, std::size_t bytes_max);
 
+// Creates a named pipe for this user; an existing one is reused.
+[[nodiscard]] Result<void> make_pipe(const std::string& path);
+
 [[nodiscard]] Result<void> write_file(const std::string& path, std::string_view text);
 
 }  // namespace muster

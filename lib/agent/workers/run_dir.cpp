@@ -105,14 +105,15 @@ std::vector<std::string> folders_in(const std::string& path) {
   return out;
 }
 
-// Removes the named pipes of PyTorch's flight recorders, and dumps that were written too late to be
-// read. Dumps that muster did not request are kept.
-void remove_flights(const std::string& attempt) {
+// Removes the named pipes of PyTorch's flight recorders and timers, and dumps that were written too
+// late to be read. Dumps that muster did not request are kept.
+void remove_pipes(const std::string& attempt) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(attempt, error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename();
-    if (name.starts_with(kNcclPipeStem) || name.starts_with(kTorchFlightStem)) {
+    if (name.starts_with(kNcclPipeStem) || name.starts_with(kTorchFlightStem) ||
+        (name == kTimerPipe && at->is_fifo(error))) {
       ::unlink(at->path().c_str());
     }
   }
@@ -125,7 +126,7 @@ bool remove_known(const std::string& run, const Names& of_worker, const Names& o
     for (const std::string& worker : folders_in(attempt)) {
       remove_folder(worker, of_worker);
     }
-    remove_flights(attempt);
+    remove_pipes(attempt);
     remove_folder(attempt, of_attempt);
   }
   return ::rmdir(run.c_str()) == 0 || errno == ENOENT;
@@ -283,7 +284,7 @@ bool RunDir::clean_up(bool failed) {
     return false;
   }
   if (!temporary_) {
-    std::ranges::for_each(folders_in(path_), remove_flights);
+    std::ranges::for_each(folders_in(path_), remove_pipes);
     return make_log_dir(path_).has_value();  // for the report, in case the directory was removed
   }
   if (only_tee_ && !failed) {

@@ -3,6 +3,7 @@
 
 #include "agent/failures/error_file.hpp"
 #include "agent/workers/files.hpp"
+#include "plan/log_layout.hpp"
 #include "process/start/exec_search.hpp"
 
 #include <fmt/core.h>
@@ -64,7 +65,26 @@ Result<void> AgentRunFolder::prepare(int attempt) {
   if (setup_.config.watch_hangs) {
     context_.flights = run_dir_.place_of_pipes(attempt);
   }
+  if (setup_.config.file_timers) {
+    context_.timer_file = make_timer_pipe(attempt);
+  }
   return {};
+}
+
+// The user may have chosen the path.
+std::string AgentRunFolder::make_timer_pipe(int attempt) {
+  std::string path(setup_.environ.get(kTimerFileVariable).value_or(""));
+  if (path.empty()) {
+    const std::string folder = run_dir_.place_of_pipes(attempt);
+    path = folder.empty() ? "" : fmt::format("{}/{}", folder, kTimerPipe);
+  }
+  const auto made = make_pipe(path);
+  if (!made) {
+    notice_(LogLevel::warning,
+            "TORCHELASTIC_ENABLE_FILE_TIMER has no effect: " + made.error().message);
+    path.clear();
+  }
+  return path;
 }
 
 Result<void> AgentRunFolder::make(int attempt) {

@@ -59,6 +59,9 @@ class AgentRunFolder final : public RunFolder {
 
   std::string kept_logs() const override;
 
+  // The named pipe with the timers of this attempt's workers; empty if there is none.
+  [[nodiscard]] const std::string& timer_file() const { return context_.timer_file; }
+
   // Call after the last round. Returns the path if the directory still has content, else empty.
   [[nodiscard]] std::string clean_up(bool failed);
 
@@ -66,6 +69,7 @@ class AgentRunFolder final : public RunFolder {
   [[nodiscard]] Result<void> prepare(int attempt);
   [[nodiscard]] Result<void> make(int attempt);
   void make_again(int attempt, const Error& why);
+  [[nodiscard]] std::string make_timer_pipe(int attempt);
 
   const AgentSetup& setup_;
   ProcessRunner* runner_ = nullptr;

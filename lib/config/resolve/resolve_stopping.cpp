@@ -204,9 +204,7 @@ Result<void> resolve_stopping(const Resolution& r) {
   if (auto done = resolve_hangs(r); !done) {
     return done;
   }
-  if (r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
-    r.warn("ignoring TORCHELASTIC_ENABLE_FILE_TIMER: watchdog timers are not supported");
-  }
+  r.config().file_timers = r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1";
   resolve_child_death(r);
   resolve_delivery(r);
   if (auto done = resolve_preemption(r); !done) {

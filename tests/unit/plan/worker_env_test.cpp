@@ -272,11 +272,15 @@ TEST_CASE("worker env: HIP_VISIBLE_DEVICES is the source if it is set, and both 
   CHECK(worker["CUDA_VISIBLE_DEVICES"] == "1");
 }
 
-TEST_CASE("worker env: TORCHELASTIC_TIMER_FILE is there only if inherited") {
+TEST_CASE("worker env: TORCHELASTIC_TIMER_FILE is the agent's pipe, else inherited") {
   Worker worker;
   CHECK_FALSE(worker["TORCHELASTIC_TIMER_FILE"]);
   worker.environ.set("TORCHELASTIC_TIMER_FILE", "/tmp/t");
   CHECK(worker["TORCHELASTIC_TIMER_FILE"] == "/tmp/t");
+  worker.config.file_timers = true;
+  CHECK_FALSE(worker["TORCHELASTIC_TIMER_FILE"]);
+  worker.contact.timer_file = "/run/timers";
+  CHECK(worker["TORCHELASTIC_TIMER_FILE"] == "/run/timers");
 }
 
 TEST_CASE("worker env: TORCHELASTIC_SIGNALS_TO_HANDLE is as typed") {
