@@ -54,6 +54,18 @@ if turn == "0" and rank != "1":
 sys.exit(3 if turn == "0" else 0)
 """
 
+# A server as most are written: it binds without SO_REUSEADDR.
+UDP_SERVER = """
+import socket, sys
+
+for port in map(int, sys.argv[1:]):
+    with socket.socket(type=socket.SOCK_DGRAM) as server, \\
+         socket.socket(type=socket.SOCK_DGRAM) as client:
+        server.bind(("", port))
+        client.sendto(b"hello over UDP", ("127.0.0.1", port))
+        print(server.recv(100).decode())
+"""
+
 # The worker of rank 0 listens at the store's address; the others only write.
 STORE = """
 import os, socket, sys, time
@@ -208,6 +220,12 @@ class ReservedPorts(NodesCase):
         self.assertEqual(listening(job.pids()), set())
         job.kill(15)
         job.end()
+
+    def test_udp_servers_need_no_option_to_listen_on_them(self):
+        server = self.python(UDP_SERVER, "udp.py")
+        done = self.run_job("--nproc-per-node=1", "--ports=2", server, "${port0}", "${port1}",
+                            code=0)
+        self.assertEqual(done.out, "hello over UDP\nhello over UDP\n")
 
     def test_explain_names_them_before_they_are_known(self):
         args = ["--ports=2", "--leader-ports=1", "/bin/echo", "${port1}", "${rank}"]

@@ -20,7 +20,7 @@ Result<std::vector<std::uint16_t>> ReservedPorts::fill(Held& held,
                                                        int count,
                                                        std::string_view what) const {
   while (held.size() < static_cast<std::size_t>(count)) {
-    auto port = HeldPort::take(port_range_of(config_));
+    auto port = HeldPort::take_with_udp(port_range_of(config_));
     if (!port) {
       return std::unexpected(port.error().during(what));
     }

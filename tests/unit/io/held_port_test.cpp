@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -230,4 +231,38 @@ TEST_CASE("held port: launchers that start together share a small range without 
   for (const pid_t child : children) {
     CHECK(::waitpid(child, nullptr, 0) == child);
   }
+}
+
+TEST_CASE("held port: a port that is also free for UDP") {
+  const PortRange range = free_range(2);
+  const auto bind_udp = [](std::uint16_t port) {
+    UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    REQUIRE(bind_to(fd, "0.0.0.0", port) == 0);
+    return fd;
+  };
+  const UniqueFd other = bind_udp(range.first);
+  const auto port = HeldPort::take_with_udp(range);
+  REQUIRE(port);
+  CHECK(port->number() == range.last);
+  const UniqueFd server = bind_udp(port->number());  // without SO_REUSEADDR
+  CHECK_FALSE(HeldPort::take_with_udp(range));
+  const auto tcp_only = HeldPort::take(range);
+  REQUIRE(tcp_only);
+  CHECK(tcp_only->number() == range.first);
+}
+
+TEST_CASE("held port: the kernel assigns the UDP port to no program") {
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  int first = 0;
+  int last = 0;
+  REQUIRE(file >> first >> last);
+  if (last > 65000) {
+    return;  // no port is left outside of the kernel's range
+  }
+  const auto one = HeldPort::take_with_udp({});
+  const auto two = HeldPort::take_with_udp({});
+  REQUIRE((one && two));
+  CHECK(one->number() != two->number());
+  CHECK(one->number() > last);
+  CHECK(two->number() > last);
 }
