@@ -264,8 +264,10 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
     return token ? launch_hosts({*resolved->hosts, environ, version_number(), *token}, argc, argv)
                  : refuse(token.error());
   }
-  if (line.command == Command::explain_config) {
-    return print(describe_config(resolved->config));
+  if (line.command == Command::explain_config || line.command == Command::explain_all) {
+    return print(describe_config(
+        resolved->config,
+        line.command == Command::explain_all ? Explained::all : Explained::changed));
   }
   const AgentSetup setup = setup_of(resolved->config, resolved->environ, machine);
   if (line.command != Command::launch) {
@@ -290,6 +292,7 @@ int dispatch(const CommandLine& line, const Environ& environ, int argc, char** a
       return run_remote_agent({environ, version_number(), LinuxMachine().own_path()});
     case Command::launch:
     case Command::explain_config:
+    case Command::explain_all:
     case Command::explain_plan:
     case Command::explain_env:
       break;

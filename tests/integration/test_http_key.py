@@ -156,7 +156,7 @@ class Key(JobCase):
     def test_explain_names_the_file_and_not_the_key(self):
         for value, shown in (([], "random"), (["--http-key", "none"], "none"),
                              (["--http-key", self.key_file()], str(self.folder / "key"))):
-            out = self.run_job("--http", 0, *value, "--explain",
+            out = self.run_job("--http", 0, *value, "--explain=all",
                                *self.puppets(1, "exit", "0")).out
             self.assertRegex(out, rf"(?m)^http-key +{re.escape(shown)} ")
             self.assertNotIn(KEY, out)

@@ -180,6 +180,7 @@ Result<std::string> Parser::value_of(const Found& found) {
 std::optional<Command> request_of(OptionId id, const std::string& arg) {
   static const std::map<std::string, Command, std::less<>> kSubjects{
       {"config", Command::explain_config},
+      {"all", Command::explain_all},
       {"plan", Command::explain_plan},
       {"env", Command::explain_env}};
   static const std::map<std::string, Command, std::less<>> kShells{

@@ -20,6 +20,7 @@ namespace muster {
 enum class Command {
   launch,
   explain_config,
+  explain_all,
   explain_plan,
   explain_env,
   help,

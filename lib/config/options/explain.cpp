@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/options/explain.hpp"
 
+#include "base/plural.hpp"
 #include "base/text.hpp"
 #include "config/options/settings.hpp"
 
@@ -100,6 +101,29 @@ std::vector<Line> first_lines(const LaunchConfig& config) {
   return lines;
 }
 
+// True for settings that the user, the platform and the kind of job leave as they are.
+bool has_default(const std::string& origin) {
+  return origin.starts_with("default") || origin.starts_with("not needed");
+}
+
+// Adds the settings. Returns the number of settings that were left out.
+std::size_t add_settings(const LaunchConfig& config, Explained what, std::vector<Line>& lines) {
+  std::size_t omitted = 0;
+  for (const Option& row : all_options()) {
+    if (row.kind == ValueKind::action || !is_offered(row, config.personality)) {
+      continue;
+    }
+    const std::string name(row.name);
+    const std::string& origin = config.origins.at(name);
+    if (what == Explained::changed && has_default(origin)) {
+      ++omitted;
+    } else {
+      lines.push_back({name, config.shown.at(name), origin});
+    }
+  }
+  return omitted;
+}
+
 // The CPUs and memory of each worker.
 void add_bindings(const LaunchConfig& config, std::vector<Line>& lines) {
   int local_rank = 0;
@@ -113,15 +137,9 @@ void add_bindings(const LaunchConfig& config, std::vector<Line>& lines) {
 
 }  // namespace
 
-std::string describe_config(const LaunchConfig& config) {
+std::string describe_config(const LaunchConfig& config, Explained what) {
   std::vector<Line> lines = first_lines(config);
-  for (const Option& row : all_options()) {
-    if (row.kind == ValueKind::action || !is_offered(row, config.personality)) {
-      continue;
-    }
-    const std::string name(row.name);
-    lines.push_back({name, config.shown.at(name), config.origins.at(name)});
-  }
+  const std::size_t omitted = add_settings(config, what, lines);
   add_bindings(config, lines);
   std::size_t names = 0;
   std::size_t values = 0;
@@ -132,6 +150,12 @@ std::string describe_config(const LaunchConfig& config) {
   std::string out;
   for (const Line& line : lines) {
     out += fmt::format("{:{}}  {:{}}  {}\n", line.name, names, line.value, values, line.origin);
+  }
+  if (omitted > 0) {
+    out += fmt::format("{} {} at the default; --explain=all prints {}\n",
+                       counted(omitted, "other setting"),
+                       is_are(omitted),
+                       omitted == 1 ? "it" : "them");
   }
   return out;
 }

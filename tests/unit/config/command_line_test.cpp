@@ -182,9 +182,10 @@ TEST_CASE("command line: explain accepts its subject only after an equals sign")
   CHECK(parse({"--explain", "plan"})->command == Command::explain_config);
   CHECK(parse({"--explain", "plan"})->program == "plan");
   CHECK(parse({"--explain=plan", "x"})->command == Command::explain_plan);
+  CHECK(parse({"--explain=all", "x"})->command == Command::explain_all);
   CHECK(parse({"--dry-run=env", "x"})->command == Command::explain_env);
   CHECK(parse({"--dry_run", "x"})->command == Command::explain_config);
-  CHECK(error({"--explain=round", "x"}) == "--explain=round: must be one of config|plan|env");
+  CHECK(error({"--explain=round", "x"}) == "--explain=round: must be one of config|all|plan|env");
 }
 
 TEST_CASE("command line: the name under which muster is called") {

@@ -134,7 +134,7 @@ TEST_CASE("numa: passes the policy and the workers to the machine, and keeps its
   CHECK(launch.config().numa_plan == *launch.machine.numa);
   CHECK(launch.machine.asked.policy == NumaPolicy::core_complex);
   CHECK(launch.machine.asked.ranks == 2);
-  const std::string text = describe_config(launch.config());
+  const std::string text = describe_config(launch.config(), Explained::changed);
   CHECK(contains(text, "core-complex (by the NUMA nodes of 2 GPUs)"));
   CHECK(contains(text, "local rank 0"));
   CHECK(contains(text, "cpus 0-3"));

@@ -88,7 +88,7 @@ std::string explained(const LaunchConfig& config) {
                                                   "rdzv-id",
                                                   "standalone"};
   std::string out;
-  for (const std::string& line : split(describe_config(config), '\n')) {
+  for (const std::string& line : split(describe_config(config, Explained::all), '\n')) {
     const std::string name = line.substr(0, line.find(' '));
     const auto origin = config.origins.find(name);
     const bool is_told = std::ranges::find(kSettings, name) != kSettings.end() &&

@@ -6,7 +6,7 @@
 #include "config/options/rdzv_conf.hpp"
 #include "config/resolve/resolve.hpp"
 #include "support/catch.hpp"
-#include "unit/config/fake_machine.hpp"
+#include "unit/config/launch.hpp"
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ std::string explained(const std::vector<std::string>& args, Personality personal
   std::map<std::string, std::string, std::less<>> variables{{"PATH", "/usr/bin"}};
   const auto out = resolve(*line, Environ(variables), FakeMachine{});
   REQUIRE(out);
-  return describe_config(out->config);
+  return describe_config(out->config, Explained::all);
 }
 
 // The line about one setting, with runs of blanks collapsed.
@@ -305,4 +305,20 @@ TEST_CASE("explain: a nonexistent program does not prevent an explanation") {
   const std::string text = explained({"--explain", "none.py"}, Personality::muster);
   CHECK(line_of(text, "program") ==
         "program none.py command line; the script none.py does not exist");
+}
+
+TEST_CASE("texts: --explain shows what differs from the default, --explain=all everything") {
+  Launch launch{{"--nproc-per-node=2", "--label"}, {}};
+  const std::string changed = describe_config(launch.config(), Explained::changed);
+  CHECK(line_of(changed, "nproc-per-node") == "nproc-per-node 2 command line");
+  CHECK(line_of(changed, "label") == "label yes command line");
+  CHECK(line_of(changed, "max-restarts").empty());
+  CHECK(line_of(changed, "stdin-rank").empty());
+  CHECK(line_of(changed, "state-dir").empty());
+  CHECK_FALSE(line_of(changed, "program").empty());
+  CHECK(changed.ends_with(" other settings are at the default; --explain=all prints them\n"));
+  const std::string all = describe_config(launch.config(), Explained::all);
+  CHECK(line_of(all, "max-restarts") == "max-restarts 0 default");
+  CHECK_FALSE(line_of(all, "state-dir").empty());
+  CHECK_FALSE(all.contains("--explain=all"));
 }
