@@ -22,4 +22,8 @@ std::string worker_dir(std::string_view run_dir, int attempt, int local_rank, in
   return replacement == 0 ? first : fmt::format("{}.{}", first, replacement);
 }
 
+std::string spare_dir(std::string_view run_dir, int attempt, int number) {
+  return fmt::format("{}/spare.{}", attempt_dir(run_dir, attempt), number);
+}
+
 }  // namespace muster

@@ -18,6 +18,9 @@ namespace muster {
                                      int local_rank,
                                      int replacement = 0);
 
+// The directory of the n-th spare worker (--spare-workers), until it replaces a worker.
+[[nodiscard]] std::string spare_dir(std::string_view run_dir, int attempt, int number);
+
 // Names in an attempt's directory: the named pipes that trigger a dump of PyTorch's flight
 // recorders, and the dumps. The suffix is the rank (NCCL) or the pid. NCCL pipes and PyTorch flight
 // files are removed at the end of the attempt.

@@ -39,6 +39,14 @@ struct PlanContext {
                                                              const Assignment& assignment,
                                                              const PlanContext& context);
 
+// A spare worker of the attempt (--spare-workers), which replaces one of these workers later.
+// `specs`: those of all local workers. `number`: of the spare worker, from 1. Error: not_possible,
+// if the command lines differ.
+[[nodiscard]] Result<ProcessSpec> spare_spec(const std::vector<ProcessSpec>& specs,
+                                             const PlanContext& context,
+                                             int attempt,
+                                             int number);
+
 // True if the user's options route both output streams of all workers through muster.
 [[nodiscard]] bool sees_all_output(const LaunchConfig& config);
 

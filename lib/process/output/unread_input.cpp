@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/output/unread_input.hpp"
 
+#include "base/logger.hpp"
+
 #include <utility>
 
 #include <sys/ioctl.h>
@@ -36,6 +38,12 @@ void UnreadInput::on_ready() {
   if (any) {
     on_found_();
   }
+}
+
+void warn_of_unread_input() {
+  log_warning(
+      "standard input has data, but no worker reads it because there are several workers. Pass "
+      "--stdin-rank=N to select one, or --stdin-rank=none to ignore it");
 }
 
 }  // namespace muster

@@ -25,4 +25,7 @@ class UnreadInput final : public Watcher {
   std::function<void()> on_found_;
 };
 
+// Advice for the user.
+void warn_of_unread_input();
+
 }  // namespace muster

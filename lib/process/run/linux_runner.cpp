@@ -2,19 +2,21 @@
 #include "process/run/linux_runner.hpp"
 
 #include "base/check.hpp"
-#include "base/logger.hpp"
 #include "process/deaths/flight_recorder_keeper.hpp"
+#include "process/loop/child_signals.hpp"
 #include "process/loop/interval_timer.hpp"
 #include "process/loop/poller.hpp"
 #include "process/output/output_pump.hpp"
 #include "process/output/unread_input.hpp"
 #include "process/run/end_watch.hpp"
 #include "process/run/terminal_watch.hpp"
+#include "process/run/worker_streams.hpp"
 #include "process/run/worker_table.hpp"
 #include "process/start/inherited_state.hpp"
 #include "process/start/spawn.hpp"
 #include "process/tree/descendants.hpp"
 #include "process/tree/sweeper.hpp"
+#include "process/warm/spare_keeper.hpp"
 #include "process/warm/zygote_keeper.hpp"
 
 #include <asio/io_context.hpp>
@@ -41,18 +43,6 @@ enum class KillScope { none, killed_groups, everything };
 
 constexpr Duration kLeaderlessCheck = std::chrono::milliseconds(20);
 
-Result<UniqueFd> open_child_signals() {
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  ::pthread_sigmask(SIG_BLOCK, &child, nullptr);  // tests may not have called prepare_process
-  UniqueFd fd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd) {
-    return std::unexpected(system_error("cannot create the signalfd for SIGCHLD", errno));
-  }
-  return fd;
-}
-
 bool group_is_empty(pid_t group) {
   return ::kill(-group, 0) != 0 && errno == ESRCH;
 }
@@ -77,6 +67,11 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
         terminal(loop, {::getppid(), [this] { return live_input_owner(); }, wishes.signal_job}),
         waiter(loop),
         zygote(loop, poller, sweeper),
+        spares(loop,
+               poller,
+               sweeper,
+               {[this](const ProcessSpec& spec, int input) { return start_process(spec, input); },
+                [this](int local_rank) { return end_streams(local_rank); }}),
         group_timer(poller, *this, kLeaderlessCheck) {}
 
   ~Impl() override {
@@ -103,10 +98,10 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   asio::posix::stream_descriptor waiter;
   std::optional<UnreadInput> unread_input;
   ZygoteKeeper zygote;
+  SpareKeeper spares;
   IntervalTimer group_timer;  // runs while there are groups whose worker was reaped
 
   Result<void> start();
-  void look_for_input();
   pid_t live_input_owner() const;
   void wait();
   void post_turn();
@@ -119,7 +114,8 @@ struct LinuxRunner::Impl final : Watcher, std::enable_shared_from_this<Impl> {
   bool nothing_left() const;
   Result<pid_t> spawn(const ProcessSpec& spec);
   Result<pid_t> fork_or_spawn(const ProcessSpec& spec, const ChildStreams& streams);
-  Result<ChildStreams> open_streams(const ProcessSpec& spec);
+  Result<pid_t> start_process(const ProcessSpec& spec, std::optional<int> input);
+  std::string end_streams(int local_rank);
   void signal_groups(int signo, GroupsOf which);
   bool is_ours(pid_t group) const;
   void end(KillScope how);
@@ -136,21 +132,12 @@ Result<void> LinuxRunner::Impl::start() {
   if (error) {
     return failure(Errc::system, "cannot watch workers: " + error.message());
   }
-  look_for_input();
+  if (settings.tell_unread_input) {
+    unread_input.emplace(0, poller, warn_of_unread_input);
+  }
   terminal.check();
   wait();
   return {};
-}
-
-void LinuxRunner::Impl::look_for_input() {
-  if (settings.tell_unread_input) {
-    unread_input.emplace(0, poller, [this] {
-      log_warning(
-          "standard input has data, but no worker reads it because there are "
-          "several workers. Pass --stdin-rank=N to select one, or "
-          "--stdin-rank=none to ignore it");
-    });
-  }
 }
 
 pid_t LinuxRunner::Impl::live_input_owner() const {
@@ -220,12 +207,13 @@ void LinuxRunner::Impl::note_end(const siginfo_t& info) {
   MUSTER_CHECK(info.si_pid > 1);
   sweeper.reaped(info.si_pid);
   zygote.note_reaped(info.si_pid);
-  const auto worker = workers.take(info.si_pid);
-  if (!worker) {
-    return;  // an adopted orphan
-  }
-  workers.leaderless().emplace(info.si_pid, *worker);
-  ends.note_reaped(info.si_pid, *worker, ExitStatus::from_wait(info.si_code, info.si_status));
+  const auto status = ExitStatus::from_wait(info.si_code, info.si_status);
+  if (const auto worker = workers.take(info.si_pid)) {
+    workers.leaderless().emplace(info.si_pid, *worker);
+    ends.note_reaped(info.si_pid, *worker, status);
+  } else if (spares.note_reaped(info.si_pid, status)) {
+    workers.leaderless().emplace(info.si_pid, LiveWorker{.killed_by_us = true});
+  }  // otherwise it was an adopted orphan
 }
 
 // The kernel does not reuse a pgid while its group has members, so a pgid is ours until the group
@@ -252,22 +240,6 @@ void LinuxRunner::Impl::tell() {
   }
 }
 
-Result<ChildStreams> LinuxRunner::Impl::open_streams(const ProcessSpec& spec) {
-  ChildStreams streams;
-  if (spec.standard_input == InputKind::none) {
-    const auto null = pump.empty_input();
-    MUSTER_RETURN_IF_ERROR(null);
-    streams.in = *null;
-  }
-  const auto out = pump.open_stream(spec.local_rank, 1, spec.standard_output);
-  MUSTER_RETURN_IF_ERROR(out);
-  const auto err = pump.open_stream(spec.local_rank, 2, spec.standard_error);
-  MUSTER_RETURN_IF_ERROR(err);
-  streams.out = *out;
-  streams.err = *err;
-  return streams;
-}
-
 Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   MUSTER_CHECK(spec.local_rank >= 0);
   if (workers.live().empty()) {
@@ -280,10 +252,7 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
   if (spec.replacement > 0) {
     pump.close_streams(spec.local_rank);
   }
-  auto streams = open_streams(spec);
-  auto pid =
-      streams ? fork_or_spawn(spec, *streams) : Result<pid_t>(std::unexpected(streams.error()));
-  pump.close_child_side(spec.local_rank, pid ? *pid : 0);
+  auto pid = start_process(spec, std::nullopt);
   if (pid && spec.standard_input == InputKind::inherit) {
     input_owner = *pid;
   }
@@ -292,6 +261,21 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
     post_turn();
   }
   return pid;
+}
+
+Result<pid_t> LinuxRunner::Impl::start_process(const ProcessSpec& spec, std::optional<int> input) {
+  auto streams = open_streams(pump, spec);
+  MUSTER_RETURN_IF_ERROR(streams);
+  streams->in = input.value_or(streams->in);
+  auto pid = fork_or_spawn(spec, *streams);
+  pump.close_child_side(spec.local_rank, pid ? *pid : 0);
+  return pid;
+}
+
+std::string LinuxRunner::Impl::end_streams(int local_rank) {
+  std::string tail = pump.stderr_tail(local_rank);
+  pump.close_streams(local_rank);
+  return tail;
 }
 
 // -- the zygote --------------------------------------------------------------------------------
@@ -305,7 +289,8 @@ bool LinuxRunner::Impl::nothing_left() const {
 
 Result<pid_t> LinuxRunner::Impl::fork_or_spawn(const ProcessSpec& spec,
                                                const ChildStreams& streams) {
-  const auto forked = spec.warm ? zygote.fork(spec, streams) : std::nullopt;
+  const auto taken = spec.replacement > 0 ? spares.take(spec, streams) : std::nullopt;
+  const auto forked = !taken && spec.warm ? zygote.fork(spec, streams) : taken;
   return forked ? *forked : spawn_process(spec, streams, inherited_state(), settings.traceable);
 }
 
@@ -317,6 +302,7 @@ bool LinuxRunner::Impl::is_ours(pid_t group) const {
 void LinuxRunner::Impl::signal_groups(int signo, GroupsOf which) {
   MUSTER_CHECK(signo > 0 && signo < NSIG);
   const bool may_be_stopped = signo != SIGSTOP && signo != SIGCONT && signo != SIGKILL;
+  may_be_stopped ? spares.stop() : spares.signal(signo);
   // The last member may have been reaped by a parent outside the group without our knowledge. The
   // pgid may then have been reused for an unrelated process.
   std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });
@@ -334,6 +320,7 @@ void LinuxRunner::Impl::signal_groups(int signo, GroupsOf which) {
 }
 
 void LinuxRunner::Impl::end(KillScope how) {
+  spares.stop();
   scope = how;
   keep_killing();
   post_turn();
@@ -380,6 +367,10 @@ Result<pid_t> LinuxRunner::spawn(const ProcessSpec& spec) {
 
 void LinuxRunner::prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer) {
   impl_->zygote.prepare(spec, observer);
+}
+
+void LinuxRunner::keep_spares(SpareWorkers spares) {
+  impl_->spares.keep(std::move(spares));
 }
 
 void LinuxRunner::signal_groups(int signo, GroupsOf which) {

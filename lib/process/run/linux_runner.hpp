@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "process/values/process_runner.hpp"
+#include "process/warm/spare_workers.hpp"
 #include "process/warm/zygote_observer.hpp"
 
 #include <cstdint>
@@ -50,6 +51,10 @@ class LinuxRunner final : public ProcessRunner {
   // current, and replaces the zygote if they are not. Call before each attempt. The observer
   // receives the result and must outlive the runner.
   void prepare_zygote(const ProcessSpec& spec, ZygoteObserver& observer);
+
+  // Keeps spare workers until the workers are stopped. Missing ones are started after kSpareDelay.
+  // A spawn for a replacement uses a spare worker that is ready.
+  void keep_spares(SpareWorkers spares);
 
   void signal_groups(int signo, GroupsOf which) override;
   void signal_workers(int signo) override;

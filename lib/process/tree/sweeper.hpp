@@ -56,6 +56,8 @@ class Sweeper {
   // From now on, spares this child and its descendants.
   void spare(pid_t pid) { spared_.insert(pid); }
 
+  void end_sparing(pid_t pid) { spared_.erase(pid); }
+
   // All running descendants except the spared ones.
   [[nodiscard]] std::vector<Leftover> leftovers() const;
 

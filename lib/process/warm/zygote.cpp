@@ -2,18 +2,17 @@
 #include "process/warm/zygote.hpp"
 
 #include "base/clock.hpp"
+#include "process/warm/worker_message.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,7 +20,6 @@ namespace muster {
 namespace {
 
 constexpr std::size_t kAnswerBytesMax = 4096;
-constexpr std::size_t kFiles = 5;  // same as in zygote.py
 
 struct Pipe {
   UniqueFd out;
@@ -34,32 +32,6 @@ Result<Pipe> open_pipe() {
     return std::unexpected(system_error("cannot create a pipe for a worker", errno));
   }
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-
-// An environment may be larger than a message, so it is sent as an unnamed file.
-Result<UniqueFd> file_of(const std::string& text) {
-  UniqueFd file(::memfd_create("worker", MFD_CLOEXEC));
-  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::lseek(file.get(), 0, SEEK_SET) != 0) {
-    return std::unexpected(system_error("cannot store a worker's environment", errno));
-  }
-  return file;
-}
-
-bool send_files(int socket, std::string_view text, const std::array<int, kFiles>& files) {
-  iovec part{const_cast<char*>(text.data()), text.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(files))> room{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = room.data();
-  message.msg_controllen = room.size();
-  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(sizeof(files));
-  std::memcpy(CMSG_DATA(rights), files.data(), sizeof(files));
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
 // Receives one message; empty if the other end is closed.
@@ -117,18 +89,6 @@ Zygote::News news_of(const std::string& answer) {
 
 }  // namespace
 
-std::string encode_worker(const ProcessSpec& spec) {
-  std::string text = std::to_string(spec.argv.size()) + '\0';
-  text.append(spec.cpus.describe()).push_back('\0');
-  text.append(spec.memory.describe()).push_back('\0');
-  for (const auto* list : {&spec.argv, &spec.environment}) {
-    for (const std::string& word : *list) {
-      text.append(word).push_back('\0');
-    }
-  }
-  return text;
-}
-
 Result<std::unique_ptr<Zygote>> Zygote::start(Poller& poller,
                                               const ProcessSpec& spec,
                                               const InheritedState& inherited,
@@ -172,16 +132,12 @@ void Zygote::on_ready() {
 // worker that the zygote forks later exits before it does anything.
 Result<pid_t> Zygote::fork(const ProcessSpec& spec, const ChildStreams& streams) {
   auto go_ahead = open_pipe();
-  auto text = file_of(encode_worker(spec));
+  auto text = text_file(encode_worker(spec));
   if (!go_ahead || !text) {
     return std::unexpected(go_ahead ? text.error() : go_ahead.error());
   }
-  const auto or_ours = [](int fd, int ours) { return fd >= 0 ? fd : ours; };
-  const std::array<int, kFiles> files{text->get(),
-                                      or_ours(streams.in, STDIN_FILENO),
-                                      or_ours(streams.out, STDOUT_FILENO),
-                                      or_ours(streams.err, STDERR_FILENO),
-                                      go_ahead->out.get()};
+  auto files = files_of(*text, streams);
+  files.push_back(go_ahead->out.get());
   if (!send_files(control_.get(), "fork", files)) {
     return std::unexpected(system_error("cannot request a forked worker", errno));
   }

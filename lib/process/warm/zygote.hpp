@@ -25,10 +25,6 @@ namespace muster {
 // The zygote's program, for `python -u -c`.
 [[nodiscard]] std::string_view zygote_source();
 
-// Encodes a worker for the zygote: the number of arguments, the CPUs and memory nodes as lists, the
-// arguments, and the environment. Each item is terminated by a NUL. Pure.
-[[nodiscard]] std::string encode_worker(const ProcessSpec& spec);
-
 // On a busy machine the kernel needs tens of milliseconds to fork a large process. The loop is
 // blocked during the wait, so the wait is limited. After a timeout the worker is started cold.
 inline constexpr Duration kForkTimeout = std::chrono::seconds(2);

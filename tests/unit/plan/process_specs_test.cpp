@@ -439,3 +439,38 @@ TEST_CASE(
   spec.environment = {"API_TOKEN=abc"};
   CHECK(describe_env({spec}, {}) == "# rank 0\nAPI_TOKEN=***\n");
 }
+
+TEST_CASE("process specs: a spare worker has what all workers share, and streams of its own") {
+  Job job(3);
+  job.config.redirects.all = 3;
+  job.config.numa_plan.ranks = {{CpuSet::parse("0-3").value(), {}, 4},
+                                {CpuSet::parse("4-5").value(), {}, 2},
+                                {CpuSet::parse("6-7").value(), {}, 2}};
+  job.environ.set("HOME", "/home/user");
+  const auto specs = job.specs();
+  const auto spare = spare_spec(specs, job.context, 4, 2);
+  REQUIRE(spare);
+  CHECK(spare->argv == specs[0].argv);
+  CHECK(spare->cpus.empty());
+  CHECK(spare->local_rank == 5);
+  CHECK(spare->standard_output.path == "logs/run/attempt_4/spare.2/stdout.log");
+  const auto has = [&](const std::string& start) {
+    return std::ranges::any_of(spare->environment,
+                               [&](const std::string& word) { return word.starts_with(start); });
+  };
+  CHECK(has("HOME=/home/user"));
+  CHECK(has("WORLD_SIZE=3"));
+  CHECK(has("MUSTER_SPARE=1"));
+  for (const std::string name :
+       {"RANK=", "LOCAL_RANK=", "ROLE_RANK=", "TORCHELASTIC_ERROR_FILE="}) {
+    CHECK_FALSE(has(name));
+  }
+}
+
+TEST_CASE("process specs: no spare workers if the command line depends on the rank") {
+  Job job(2);
+  job.config.program.args = {"--rank=${local_rank}"};
+  const auto spare = spare_spec(job.specs(), job.context, 0, 1);
+  REQUIRE_FALSE(spare);
+  CHECK(spare.error().message == "the command line depends on the rank");
+}

@@ -4,6 +4,7 @@
 #include "process/warm/zygote.hpp"
 
 #include "process/start/inherited_state.hpp"
+#include "process/warm/worker_message.hpp"
 #include "support/catch.hpp"
 
 #include <optional>
