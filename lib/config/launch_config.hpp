@@ -118,6 +118,7 @@ struct LaunchConfig {
   int max_restarts = 0;
   bool restart_by_rank = false;  // --restart=rank
   std::size_t vault_memory = 0;  // bytes for the records of this node's workers
+  int spare_workers = 0;         // on this node; they replace failed workers
   int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
   Duration restart_delay{};      // from the exit of failed workers to the next round
   std::string role = "default";

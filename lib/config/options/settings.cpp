@@ -46,6 +46,8 @@ struct OptionTable {
        "rank: replace only failed workers", "WHAT", "group", "", "group|rank"},
       {vault_memory, "vault-memory", 0, text, stopping, 0,
        "memory for records of replaced workers", "SIZE", "64M"},
+      {spare_workers, "spare-workers", 0, integer, stopping, kHidden,
+       "processes per node that have started the program, to replace failed workers", "N", "0"},
       {quick_failures, "quick-failures", 0, text, stopping, 0,
        "give up after N startup failures in a row", "N|off", "3"},
       {restart_delay, "restart-delay", 0, duration, stopping, kHidden,

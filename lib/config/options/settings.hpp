@@ -31,6 +31,7 @@ enum class OptionId {
   max_restarts,
   restart,
   vault_memory,
+  spare_workers,
   quick_failures,
   restart_delay,
   shutdown_timeout,

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 constexpr Duration kRestartDelayMax = std::chrono::hours(1);
+constexpr int kSpareWorkersMax = 64;
 constexpr std::size_t kVaultMemoryMin = std::size_t{1} << 20U;
 
 Result<void> resolve_restarts(const Resolution& r) {
@@ -37,6 +38,24 @@ Result<void> resolve_vault(const Resolution& r) {
     return r.layers.refuse(OptionId::vault_memory, "must be at least 1M, for example 256M or 1G");
   }
   r.config().vault_memory = *bytes;
+  return {};
+}
+
+Result<void> resolve_spares(const Resolution& r) {
+  const auto count = r.layers.integer(OptionId::spare_workers);
+  if (count < 0 || count > kSpareWorkersMax) {
+    return r.layers.refuse(OptionId::spare_workers,
+                           fmt::format("must be from 0 to {}", kSpareWorkersMax));
+  }
+  if (count > 0 && !r.config().restart_by_rank) {
+    return r.layers.refuse(OptionId::spare_workers,
+                           "needs --restart=rank: a restart of all workers uses no spare workers");
+  }
+  if (count > 0 && r.layers.is_on(OptionId::virtual_local_rank)) {
+    return r.layers.refuse(OptionId::spare_workers,
+                           "cannot be used with --virtual-local-rank: a spare worker has no GPU");
+  }
+  r.config().spare_workers = static_cast<int>(count);
   return {};
 }
 
@@ -190,6 +209,9 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (auto done = resolve_restarts(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_spares(r); !done) {
     return done;
   }
   if (auto done = resolve_restart_delay(r); !done) {

@@ -27,9 +27,11 @@ const Args kExplained{"--explain", "--nnodes=2", "--node-rank=0", "--master-addr
 const std::map<std::string, std::string, std::less<>> kTwoNodes{
     {"MASTER_ADDR", "head"}, {"MASTER_PORT", "7"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
 
-const std::vector<Trial>& trials() {
+// A struct, so that `using enum` does not add the enumerators to the namespace.
+struct Trials {
   using enum OptionId;
-  static const std::vector<Trial> all{
+
+  std::vector<Trial> all{
       {module, {"-m"}},
       {no_python, {"--no-python"}, {}, "./run.py"},
       {nproc_per_node, {"--nproc-per-node=3"}},
@@ -45,6 +47,7 @@ const std::vector<Trial>& trials() {
       {max_restarts, {"--max-restarts=2"}},
       {restart, {"--restart=rank"}, {"--max-restarts=2"}},
       {vault_memory, {"--vault-memory=1G"}},
+      {spare_workers, {"--spare-workers=1"}, {"--restart=rank", "--max-restarts=2"}},
       {quick_failures, {"--quick-failures=off"}},
       {restart_delay, {"--restart-delay=5"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
@@ -95,7 +98,11 @@ const std::vector<Trial>& trials() {
       {run_path, {"--run-path"}, {}, "./solver"},
       {numa_binding, {"--numa-binding=node"}},
   };
-  return all;
+};
+
+const std::vector<Trial>& trials() {
+  static const Trials trials;
+  return trials.all;
 }
 
 LaunchConfig config_of(Args args, const Trial& trial) {

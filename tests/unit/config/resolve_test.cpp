@@ -249,6 +249,12 @@ TEST_CASE("resolve: restarts and the grace period") {
                "--rdzv-endpoint=a",
                "--rdzv-conf=join_timeout=60"}) ==
         "--restart-delay=60: must be less than 60s, the join_timeout of --rdzv-conf");
+  CHECK(config({"--restart=rank", "--max-restarts=1", "--spare-workers=2"}).spare_workers == 2);
+  CHECK(error({"--spare-workers=1"}) ==
+        "--spare-workers=1: needs --restart=rank: a restart of all workers uses no spare workers");
+  CHECK(error({"--spare-workers=65"}) == "--spare-workers=65: must be from 0 to 64");
+  CHECK(error({"--restart=rank", "--max-restarts=1", "--spare-workers=1", "--virtual-local-rank"})
+            .find("a spare worker has no GPU") != std::string::npos);
   CHECK(config({}).shutdown_timeout == std::chrono::seconds(30));
   CHECK(config({"--shutdown-timeout=0"}).shutdown_timeout == Duration{0});
   CHECK(config({"--shutdown-timeout=1m30s"}).shutdown_timeout == std::chrono::seconds(90));
