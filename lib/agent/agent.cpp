@@ -130,6 +130,13 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
 
   std::string mend_obstacle() override { return program_file_.change(); }
 
+  void keep_spares() override {
+    runner_->keep_spares(
+        {setup_.config.spare_workers,
+         [this](int number) { return folder_.prepare_spare(number); },
+         [this](LogLevel level, const std::string& text) { events_.say(level, text); }});
+  }
+
   void tell_late(const std::vector<int>& local_ranks) override {
     preemption_.tell_late(local_ranks);
   }

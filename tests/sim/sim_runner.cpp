@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_runner.hpp"
 
+#include "base/check.hpp"
+#include "base/mark.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -16,11 +19,14 @@ constexpr Duration kManagerNeeds = std::chrono::seconds(2);
 SimRunner::SimRunner(Scheduler& scheduler,
                      Random& random,
                      ProcessObserver& observer,
-                     ScriptOf script_of)
+                     ScriptOf script_of,
+                     SpareFaults spare_faults)
     : scheduler_(scheduler),
       random_(random),
       observer_(observer),
-      script_of_(std::move(script_of)) {}
+      script_of_(std::move(script_of)),
+      spare_faults_(spare_faults),
+      spare_random_(spare_faults.seed) {}
 
 Duration SimRunner::soon() {
   return std::chrono::microseconds(random_.between(1, 2000));
@@ -40,13 +46,81 @@ Result<pid_t> SimRunner::spawn(const ProcessSpec& spec) {
   groups_reported_ = false;
   workers_gone_.reset();
   frees_slowly_ = frees_slowly_ || script.freeing > Duration::zero();
-  const pid_t leader = add(Process{0, spec.local_rank, script});
+  const auto spare = spec.replacement > 0 ? take_spare() : std::nullopt;
+  const pid_t leader = spare ? *spare : add(Process{});
+  Process& process = processes_.at(leader);
+  process.local_rank = spec.local_rank;
+  process.script = script;
   add_family(leader, script);
   if (script.run_for) {
     scheduler_.after(*script.run_for, [this, leader, end = script.end] { die(leader, end); });
   }
   return leader;
 }
+
+// -- spare workers ------------------------------------------------------------------------------
+
+void SimRunner::keep_spares(int count) {
+  pool_.keep(count);
+  fill_spares_later();
+}
+
+void SimRunner::fill_spares_later() {
+  scheduler_.after(std::chrono::milliseconds(spare_random_.between(1, 1000)), [this] {
+    while (pool_.missing() > 0) {
+      start_spare();
+    }
+  });
+}
+
+void SimRunner::start_spare() {
+  Process spare;
+  spare.spare = true;
+  const pid_t pid = add(std::move(spare));
+  pool_.add(pid);
+  if (!spare_random_.chance(10)) {  // the others never reach elastic.run
+    scheduler_.after(std::chrono::milliseconds(spare_random_.between(1, 200)),
+                     [this, pid] { pool_.note_ready(pid); });
+  }
+  if (spare_random_.chance(spare_faults_.exiting_percent)) {
+    scheduler_.after(std::chrono::milliseconds(spare_random_.between(1, 400)), [this, pid] {
+      if (const auto at = processes_.find(pid); at != processes_.end() && at->second.spare) {
+        die(pid, ExitStatus{false, 1});
+      }
+    });
+  }
+}
+
+// The connection to a dead process is closed.
+std::optional<pid_t> SimRunner::take_spare() {
+  while (const auto pid = pool_.take()) {
+    Process& process = processes_.at(*pid);
+    MUSTER_CHECK(process.spare && !process.reaped);  // otherwise it is used twice
+    if (!process.dead) {
+      MUSTER_MARK("a spare worker replaces a failed worker");
+      process.spare = false;
+      return pid;
+    }
+  }
+  return std::nullopt;
+}
+
+void SimRunner::note_spare_exit(pid_t pid) {
+  const SparePool::Exit exit = pool_.note_exit(pid);
+  if (exit == SparePool::Exit::replace) {
+    fill_spares_later();
+  } else if (exit == SparePool::Exit::give_up) {
+    MUSTER_MARK("too many spare workers have exited");
+  }
+}
+
+void SimRunner::stop_spares() {
+  for (const pid_t pid : pool_.stop()) {
+    scheduler_.after(soon(), [this, pid] { die(pid, ExitStatus{true, SIGKILL}); });
+  }
+}
+
+// -- the workers' processes ---------------------------------------------------------------------
 
 void SimRunner::add_family(pid_t leader, const WorkerScript& script) {
   WorkerScript below = script;
@@ -93,6 +167,9 @@ void SimRunner::ask_to_stop(pid_t pid, int signo) {
 }
 
 void SimRunner::signal_groups(int signo, GroupsOf which) {
+  if (signo != SIGSTOP && signo != SIGCONT) {
+    stop_spares();
+  }
   for (auto& [pid, process] : processes_) {
     if (which == GroupsOf::running_workers && process.leader != 0) {
       process.skipped = processes_.at(process.leader).dead;
@@ -136,6 +213,7 @@ void SimRunner::exit_worker(int local_rank, ExitStatus status) {
 }
 
 void SimRunner::await_nothing_left() {
+  stop_spares();
   awaiting_ = true;
   scheduler_.after(soon(), [this] { look_whether_empty(); });
 }
@@ -175,7 +253,7 @@ void SimRunner::kill(pid_t pid) {
 std::vector<Leftover> SimRunner::ask_leftovers() {
   for (auto& [pid, process] : processes_) {
     const bool early = workers_gone_ && scheduler_.now() < *workers_gone_ + kSelfExitTime;
-    daemons_hurried_ += early && !process.dead ? 1 : 0;
+    daemons_hurried_ += early && !process.dead && !process.spare ? 1 : 0;
     ask_to_stop(pid, SIGTERM);
   }
   return running();
@@ -240,6 +318,7 @@ void SimRunner::die(pid_t pid, ExitStatus status) {
 void SimRunner::report_end(pid_t pid, ExitStatus status) {
   Process& process = processes_.at(pid);
   process.reaped = true;
+  note_spare_exit(pid);
   if (process.local_rank >= 0) {
     if (std::ranges::none_of(processes_, [](const auto& entry) {
           return entry.second.local_rank >= 0 && !entry.second.reaped;
@@ -265,6 +344,7 @@ void SimRunner::look_whether_empty() {
   if (nothing_left && awaiting_) {
     awaiting_ = false;
     frees_slowly_ = false;
+    MUSTER_CHECK(pool_.pids().empty());
     processes_.clear();
     observer_.on_nothing_left();
   }

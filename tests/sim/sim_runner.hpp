@@ -4,9 +4,11 @@
 #pragma once
 
 #include "process/values/process_runner.hpp"
+#include "process/warm/spare_pool.hpp"
 #include "sim/random.hpp"
 #include "sim/scheduler.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -32,11 +34,24 @@ struct WorkerScript {
   Duration freeing{};         // additional delay from its death to its reaping
 };
 
+// Spare workers use their own random sequence, so that other seeds stay the same.
+struct SpareFaults {
+  int exiting_percent = 0;  // spare workers that exit before they are used
+  std::uint64_t seed = 0;
+};
+
 class SimRunner final : public ProcessRunner {
  public:
   using ScriptOf = std::function<WorkerScript(const ProcessSpec& spec)>;
 
-  SimRunner(Scheduler& scheduler, Random& random, ProcessObserver& observer, ScriptOf script_of);
+  SimRunner(Scheduler& scheduler,
+            Random& random,
+            ProcessObserver& observer,
+            ScriptOf script_of,
+            SpareFaults spare_faults);
+
+  // Like LinuxRunner::keep_spares.
+  void keep_spares(int count);
 
   [[nodiscard]] Result<pid_t> spawn(const ProcessSpec& spec) override;
   void signal_groups(int signo, GroupsOf which) override;
@@ -80,6 +95,7 @@ class SimRunner final : public ProcessRunner {
     pid_t leader = 0;     // leader of its process group; 0: it is the leader
     int local_rank = -1;  // set for a worker's main process
     WorkerScript script;
+    bool spare = false;  // a spare worker
     bool helper = false;
     bool manager = false;
     bool stopping = false;
@@ -89,6 +105,11 @@ class SimRunner final : public ProcessRunner {
   };
 
   pid_t add(Process process);
+  void fill_spares_later();
+  void start_spare();
+  [[nodiscard]] std::optional<pid_t> take_spare();
+  void note_spare_exit(pid_t pid);
+  void stop_spares();
   void ask_to_stop(pid_t pid, int signo);
   void die(pid_t pid, ExitStatus status);
   void report_end(pid_t pid, ExitStatus status);
@@ -104,6 +125,9 @@ class SimRunner final : public ProcessRunner {
   Random& random_;
   ProcessObserver& observer_;
   ScriptOf script_of_;
+  SpareFaults spare_faults_;
+  Random spare_random_;
+  SparePool pool_;
   std::map<pid_t, Process> processes_;
   pid_t next_pid_ = 100;
   bool groups_reported_ = true;  // nothing to report before the first spawn

@@ -34,7 +34,7 @@ std::string SwarmOptions::describe() const {
       "signal_after_exit={}% "
       "regroups={} preempted={} "
       "guard_dies={} quick={} shared={} fences={} closed_by_others={} others_silent={} step={} "
-      "elastic={}%",
+      "elastic={}% spares={} spares_exiting={}%",
       nproc,
       max_restarts,
       muster::describe(grace),
@@ -58,7 +58,9 @@ std::string SwarmOptions::describe() const {
       closed_by_others,
       others_silent,
       step,
-      elastic_percent);
+      elastic_percent,
+      spares,
+      spare_faults.exiting_percent);
 }
 
 SwarmOptions swarm_options(Random& random) {
@@ -102,6 +104,11 @@ SwarmOptions swarm_options(Random& random) {
   }
   Random of_preemption(apart.next() ^ 0x75);
   options.preempted = of_preemption.chance(25);
+  Random of_spares(apart.next() ^ 0x5a7e);
+  options.spare_faults = {of_spares.chance(50) ? 0 : 60, of_spares.next()};
+  if (options.elastic_percent > 0 && of_spares.chance(50)) {
+    options.spares = static_cast<int>(of_spares.between(1, 3));
+  }
   return options;
 }
 
@@ -112,7 +119,11 @@ World::World(std::uint64_t seed, bool trace)
       options_(swarm_options(random_)),
       local_rounds_(*this, *this, {options_.max_restarts, kQuickFailures}) {
   runner_ = std::make_unique<SimRunner>(
-      scheduler_, random_, *this, [this](const ProcessSpec& spec) { return script_for(spec); });
+      scheduler_,
+      random_,
+      *this,
+      [this](const ProcessSpec& spec) { return script_for(spec); },
+      options_.spare_faults);
   RoundSource* const rounds = options_.shared ? static_cast<RoundSource*>(this) : &local_rounds_;
   supervisor_ = std::make_unique<Supervisor>(*this, *rounds, settings_of(options_));
 }

@@ -47,6 +47,8 @@ struct SwarmOptions {
   bool others_silent = false;     // shared only: no reply to a node that leaves
   bool step = false;              // under a scheduler that also signals the workers
   int elastic_percent = 0;  // workers that continue when others are replaced; 0: --restart=group
+  int spares = 0;           // spare workers
+  SpareFaults spare_faults;
 
   [[nodiscard]] std::string describe() const;
 };
@@ -96,6 +98,12 @@ class World final : public WorkerSite,
   std::optional<std::uint64_t> last_step() override { return step_; }
 
   std::string mend_obstacle() override { return {}; }
+
+  void keep_spares() override {
+    if (options_.spares > 0) {
+      runner_->keep_spares(options_.spares);
+    }
+  }
 
   void tell_late(const std::vector<int>& local_ranks) override;
 

@@ -145,7 +145,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, AskMend>) {
           ask_mend(asked);
         } else if constexpr (std::is_same_v<Effect, TellReady>) {
-          rounds_.tell_ready(asked.epoch);
+          tell_ready(asked.epoch);
         } else if constexpr (std::is_same_v<Effect, EndMend>) {
           rounds_.end_mend(asked.reason);
         } else if constexpr (std::is_same_v<Effect, WarnOfMend>) {
@@ -200,6 +200,11 @@ void Supervisor::ask_mend(AskMend ask) {
   }
   ask.step = site_.last_step();
   rounds_.ask_mend(ask);
+}
+
+void Supervisor::tell_ready(std::uint64_t epoch) {
+  rounds_.tell_ready(epoch);
+  site_.keep_spares();
 }
 
 // These processes are then not listed as killed, too.

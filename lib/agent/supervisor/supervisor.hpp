@@ -38,6 +38,8 @@ class WorkerSite {
   virtual void tell_late(const std::vector<int>& local_ranks) = 0;
   // Why no worker can be replaced on its own now; empty if there is no reason.
   [[nodiscard]] virtual std::string mend_obstacle() = 0;
+  // All workers on this node have the job's state: from now on, keeps spare workers.
+  virtual void keep_spares() = 0;
   // The attempt is over: flushes its output.
   virtual void close_attempt(Duration timeout) = 0;
   // The last call.
@@ -79,6 +81,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   void perform(const SupervisorEffect& effect);
   void ask_mend(AskMend ask);
   void kill_tree(const KillTree& asked);
+  void tell_ready(std::uint64_t epoch);
   void tell_drain(const TellDrain& drain);
   void name_survivors();
   void signal_groups(const SignalGroups& asked);

@@ -30,7 +30,17 @@ std::string path_of(const std::string& program, const Environ& environ) {
 
 Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_round(const Assignment& assignment) {
   MUSTER_RETURN_IF_ERROR(prepare(assignment.attempt));
-  return process_specs(setup_.config, setup_.environ, assignment, context_);
+  auto specs = process_specs(setup_.config, setup_.environ, assignment, context_);
+  MUSTER_RETURN_IF_ERROR(specs);
+  attempt_ = assignment.attempt;
+  if (setup_.config.spare_workers > 0) {
+    specs_ = *specs;
+  }
+  return specs;
+}
+
+Result<ProcessSpec> AgentRunFolder::prepare_spare(int number) const {
+  return spare_spec(specs_, context_, attempt_, number);
 }
 
 Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_mend(const Assignment& assignment,

@@ -52,6 +52,8 @@ class AgentRunFolder final : public RunFolder {
   Result<std::vector<ProcessSpec>> prepare_round(const Assignment& assignment) override;
   Result<std::vector<ProcessSpec>> prepare_mend(const Assignment& assignment,
                                                 const std::vector<int>& local_ranks) override;
+  // A spare worker of the current attempt. Call after prepare_round.
+  [[nodiscard]] Result<ProcessSpec> prepare_spare(int number) const;
   // Adds a worker's evidence: its error file and the last lines of its stderr.
   void add_evidence(WorkerFailure& failure);
 
@@ -79,6 +81,8 @@ class AgentRunFolder final : public RunFolder {
 
   RunDir run_dir_;
   PlanContext context_;
+  int attempt_ = 0;
+  std::vector<ProcessSpec> specs_;  // of the current attempt's workers
 };
 
 }  // namespace muster

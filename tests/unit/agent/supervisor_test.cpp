@@ -67,6 +67,8 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   std::string mend_obstacle() override { return {}; }
 
+  void keep_spares() override {}
+
   void tell_late(const std::vector<int>& local_ranks) override {
     asked.push_back("late " + std::to_string(local_ranks.size()));
   }
