@@ -226,6 +226,11 @@ void continue_in(std::uint64_t epoch) {
   later_epoch = epoch;
 }
 
+void start_again() {
+  the_agent = new Agent;  // other threads may still use the old one
+  page_sought = false;
+}
+
 bool started_by_muster() {
   return !variable("MUSTER_AGENT").empty();
 }

@@ -44,6 +44,9 @@ bool ready();
 // run when other ranks are replaced.
 void continue_in(std::uint64_t epoch);
 
+// Forgets that there was no launcher, in a spare worker that has become a worker.
+void start_again();
+
 // Whether muster started this process.
 [[nodiscard]] bool started_by_muster();
 

@@ -29,6 +29,9 @@ class Elastic(JobCase):
     def options(self, restarts):
         return ["--restart=rank", f"--max-restarts={restarts}", f"--log-dir={self.done}/logs"]
 
+    def messages(self):
+        return "".join(read(path) for path in pathlib.Path(self.done).rglob("events.jsonl"))
+
     def let_ranks_fail(self, places=()):
         """When ranks have reached these places, and all ranks are ready. Before that, muster would
         restart all ranks."""
@@ -122,6 +125,19 @@ class Kills(Elastic):
             ended = self.wait_for_exit(node, code=0)
             lines = self.lines(ended, ranks=2)
             self.assertEqual({line[:2] for line in lines}, {(self.weights(), str(STEPS))}, ended)
+
+
+class Spares(Elastic):
+    def test_a_spare_worker_replaces_a_rank(self):
+        env = self.environment("1:step-20")
+        job = self.job(*self.options(1), "--spare-workers=1", "--nproc-per-node=4", "--no-python",
+                       WORKER, env=env)
+        eventually(lambda: re.search(r"spare worker \(pid \d+\) is ready", self.messages()),
+                   "a spare worker is ready")
+        self.let_ranks_fail()
+        lines = self.lines(self.wait_for_exit(job, code=0))
+        self.assertIn("rank 1 continues in spare worker", self.messages())
+        self.assertEqual({line[:2] for line in lines}, {(self.weights(), str(STEPS))})
 
 
 class Errors(Elastic):

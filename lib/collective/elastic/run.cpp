@@ -4,6 +4,7 @@
 #include "base/environ.hpp"
 #include "collective/bootstrap/environment.hpp"
 #include "collective/elastic/round_listener.hpp"
+#include "collective/elastic/spare.hpp"
 #include "collective/elastic/sync.hpp"
 #include "worker/worker.hpp"
 
@@ -192,6 +193,7 @@ Result<int> run_under_muster(State& state, Training& training, CommOptions optio
 
 Result<int> run(State& state, Training& training, const CommOptions& options) {
   MUSTER_RETURN_IF_ERROR(state.prepare());
+  MUSTER_RETURN_IF_ERROR(become_worker());
   CommOptions named = options;
   named.name = "elastic";  // its own numbering, so that other communicators do not interfere
   return worker::started_by_muster() ? run_under_muster(state, training, std::move(named))

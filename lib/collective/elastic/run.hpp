@@ -26,9 +26,10 @@ class Training {
 // Connects all ranks, synchronizes the state and calls the function. After a loss of other ranks,
 // restores the state, waits for the next round and does the same again. Returns 0 when the function
 // has returned 0 on all ranks, and the function's number if it failed for another reason. Without
-// muster, calls the function once. Options: name and, under muster, init_timeout are not used.
-// Errors: invalid_state (a second call under muster), system (muster rejects this process or closes
-// the connection), and those of Communicator::from_env and of operations.
+// muster, calls the function once. In a spare worker, waits first until it replaces a rank.
+// Options: name and, under muster, init_timeout are not used. Errors: invalid_state (a second call
+// under muster), system (muster rejects this process or closes the connection), and those of
+// Communicator::from_env and of operations.
 [[nodiscard]] Result<int> run(State& state, Training& training, const CommOptions& options);
 
 }  // namespace muster::collective::elastic

@@ -276,6 +276,12 @@ def _forget() -> None:
     _agent.is_forked = True
 
 
+def _start_again() -> None:
+    """Called in a spare worker that has become a worker."""
+    global _agent  # pylint: disable=global-statement
+    _agent = _Agent()
+
+
 os.register_at_fork(after_in_child=_forget)
 
 

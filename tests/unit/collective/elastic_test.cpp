@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of elastic::run: what is known about rounds, commits, and whose state all ranks get.
 #include "collective/elastic/round_tracker.hpp"
+#include "collective/elastic/spare.hpp"
 #include "collective/elastic/state.hpp"
 #include "collective/elastic/sync.hpp"
 #include "unit/collective/world.hpp"
@@ -187,4 +188,15 @@ TEST_CASE("elastic: a rank that waits at startup learns that another rank was lo
   launcher.join();
   REQUIRE_FALSE(made);
   CHECK(made.error().text == "rank 2 was lost");
+}
+
+TEST_CASE("elastic: a spare worker learns its CPUs and the variables that change") {
+  using namespace std::string_literals;
+  const SpareStart start = parse_spare_start("0\0001-2\0\0RANK=1\0EMPTY=\0MUSTER_SPARE\0"s);
+  CHECK(start.cpus.describe() == "1-2");
+  REQUIRE(start.variables.size() == 3);
+  CHECK(start.variables[0] == std::pair("RANK"s, std::optional("1"s)));
+  CHECK(start.variables[1] == std::pair("EMPTY"s, std::optional(""s)));
+  CHECK(start.variables[2] == std::pair("MUSTER_SPARE"s, std::optional<std::string>()));
+  CHECK(parse_spare_start("").variables.empty());
 }

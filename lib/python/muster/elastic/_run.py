@@ -8,6 +8,7 @@ import itertools
 import os
 from typing import Any, Callable, Optional, TypeVar, cast, overload
 
+from . import _spare
 from ._link import Link
 from ._news import AnyNews, LauncherGone, Members, NoNews, open_news
 from .state import State
@@ -49,6 +50,9 @@ def run(function: Optional[Function] = None, *, backend: Optional[str] = None) -
     "gloo"; "muster" and combinations such as "cpu:gloo,cuda:nccl" work too); for a State, the
     backend of muster.Communicator ("auto").
 
+    In a spare worker (--spare-workers), the decorated function first waits until the process
+    replaces a failed rank. The rank's environment variables are set only then.
+
     An exception passes if muster reports no lost rank within 3 seconds, or within 15 seconds if the
     job has several nodes. KeyboardInterrupt and
     SystemExit pass at once. Without muster, every exception passes at once. OSError: muster
@@ -58,6 +62,7 @@ def run(function: Optional[Function] = None, *, backend: Optional[str] = None) -
     def decorate(train: Function) -> Function:
         @functools.wraps(train)
         def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+            _spare.become_worker()
             news = open_news()
             try:
                 _check_first_call(news)
