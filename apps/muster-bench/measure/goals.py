@@ -153,8 +153,10 @@ def insight_goals():
 
 
 def recovery_goals():
-    for row in (n.REPLACED_WARM, n.REPLACED_MUSTER):
-        for column, most in (('each kill', 120), ('99th percentile', 250)):
+    limits = {n.REPLACED_WARM: (120, 250), n.REPLACED_MUSTER: (120, 250),
+              n.REPLACED_SPARE: (60, 120), n.REPLACED_SPARE_MUSTER: (60, 120)}
+    for row, (median, high) in limits.items():
+        for column, most in (('each kill', median), ('99th percentile', high)):
             yield Goal(f'SIGKILL → all ranks have completed a step, {row}, {column}: ms',
                        'recovery', row, column, most)
         yield Goal(f'goodput with a kill every 2 s, {row}: %', 'recovery-goodput', row, 'whole run',

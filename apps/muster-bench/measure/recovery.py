@@ -52,11 +52,14 @@ class Run:
 
 def ways_of(peers):
     by_rank = ['--restart=rank']
+    with_spare = [*by_rank, '--warm', '--spare-workers=1']
     return [Way(n.REPLACED_WARM, peers.muster, [*by_rank, '--warm'], 'elastic'),
             Way(n.REPLACED_RARELY, peers.muster, [*by_rank, '--warm'], 'elastic', 'gloo', 10),
             Way(n.COMMITS, peers.muster, [*by_rank, '--warm'], 'elastic', is_killed=False),
             Way(n.REPLACED, peers.muster, by_rank, 'elastic'),
             Way(n.REPLACED_MUSTER, peers.muster, [*by_rank, '--warm'], 'elastic', 'muster'),
+            Way(n.REPLACED_SPARE, peers.muster, with_spare, 'elastic'),
+            Way(n.REPLACED_SPARE_MUSTER, peers.muster, with_spare, 'elastic', 'muster'),
             Way(n.RESTARTED, peers.muster, ['--warm'], 'checkpoint'),
             Way(n.RESTARTED_TORCHRUN, peers.torchrun, [], 'checkpoint')]
 

@@ -24,7 +24,11 @@ WEIGHTS_STEPS = 500
 WIDTH, HIDDEN, BATCH, CLASSES = 64, 440, 16, 10
 folder, mode, backend = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 commit_steps = int(sys.argv[4])
-rank = int(os.environ['RANK'])
+
+
+def own_rank():
+    """A spare worker has no rank before elastic.run."""
+    return int(os.environ['RANK'])
 
 
 def replace(name, write):
@@ -45,11 +49,15 @@ class Log:
 
     def __init__(self, model):
         self._model = model
-        self._file = os.open(folder / f'steps{rank}', os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._file = None
 
     def note(self, step):
-        os.write(self._file, struct.pack('3q', step, time.monotonic_ns(), os.getpid()))
-        if rank == 0 and step % WEIGHTS_STEPS == 0:
+        now = time.monotonic_ns()
+        if self._file is None:
+            path = folder / f'steps{own_rank()}'
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(self._file, struct.pack('3q', step, now, os.getpid()))
+        if own_rank() == 0 and step % WEIGHTS_STEPS == 0:
             weights = nn.utils.parameters_to_vector(self._model.parameters()).detach()
             replace(f'weights-{step}', lambda path: path.write_bytes(weights.numpy().tobytes()))
 
@@ -57,7 +65,8 @@ class Log:
 def take_step(ddp, optimizer, step):
     """The data depend only on the step and the rank."""
     begin = time.monotonic()
-    data = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(64 * step + rank))
+    generator = torch.Generator().manual_seed(64 * step + own_rank())
+    data = torch.randn(BATCH, WIDTH, generator=generator)
     optimizer.zero_grad()
     cross_entropy(ddp(data), data[:, :CLASSES].argmax(1)).backward()
     optimizer.step()
@@ -95,7 +104,7 @@ def train_plain(model, optimizer, log):
         take_step(ddp, optimizer, step)
         step += 1
         log.note(step)
-        if mode == 'checkpoint' and rank == 0 and step % CHECKPOINT_STEPS == 0:
+        if mode == 'checkpoint' and own_rank() == 0 and step % CHECKPOINT_STEPS == 0:
             state = {'model': model.state_dict(), 'optimizer': optimizer.state_dict(), 'step': step}
             replace('checkpoint', lambda path: torch.save(state, path))
 
