@@ -28,9 +28,9 @@ def become_worker() -> None:
     text, *streams = files
     with open(text, "rb") as file:
         cpus, changes = parse(file.read())
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+    for output in (sys.stdout, sys.stderr):
+        if output is not None:
+            output.flush()
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
