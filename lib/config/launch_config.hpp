@@ -63,6 +63,9 @@ enum class SignalDelivery {
 // What to do with a worker if one of its child processes crashes, fails or is killed.
 enum class OnChildDeath { ignore, fail };
 
+// What the scheduler stops after a notice of preemption.
+enum class PreemptScope { job, node };
+
 // What muster does when the ranks of a preempted job have exited.
 enum class OnPreempt {
   exit,
@@ -131,6 +134,7 @@ struct LaunchConfig {
   bool file_timers = false;           // TORCHELASTIC_ENABLE_FILE_TIMER=1
   std::optional<int> preempt_signal;  // announces that the scheduler will stop the job
   std::string preempt_file;           // announces it when it appears; empty if unused
+  PreemptScope preempt_scope = PreemptScope::job;
   OnPreempt on_preempt = OnPreempt::exit;
   SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};

@@ -23,7 +23,8 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       round_(settings_, self),
       client_vouching_(self.id, settings_.lease),
       inquiries_{Inquiry{Topic::hang, settings_.lease},
-                 Inquiry{Topic::preemption, settings_.lease}} {}
+                 Inquiry{Topic::preemption, settings_.lease},
+                 Inquiry{Topic::departure, settings_.lease}} {}
 
 // Follower and coordinator write to separate lists, so that messages between them can be handled
 // before any effect leaves the node.
@@ -366,7 +367,8 @@ std::optional<TimePoint> NodeCore::next_deadline() const {
   for (const auto& other : {round_.next_deadline(),
                             client_vouching_.next_deadline(),
                             inquiries_[0].next_deadline(),
-                            inquiries_[1].next_deadline()}) {
+                            inquiries_[1].next_deadline(),
+                            inquiries_[2].next_deadline()}) {
     next = next && other ? std::min(*next, *other) : next ? next : other;
   }
   return next;

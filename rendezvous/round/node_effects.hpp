@@ -75,7 +75,8 @@ struct RunRound {
 // Stop the workers gracefully. WorkersGone follows.
 struct StopWorkers {
   std::string reason;
-  RankSpan gone{};  // ranks whose exit is the reason for the stop
+  RankSpan gone{};          // ranks whose exit is the reason for the stop
+  bool is_planned = false;  // the workers save and exit on their own
 };
 
 // The time at which the agent's guard kills its workers; TimePoint::max() means never. A new value

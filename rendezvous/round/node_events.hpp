@@ -127,6 +127,7 @@ struct WorkersFinished {};
 // This node was asked to leave. Its workers are being stopped, and WorkersGone follows.
 struct LeaveAsked {
   std::string reason;
+  bool is_planned = false;  // the other nodes saved at the same step
 };
 
 // A client of our store has connected from another host. We must verify that it belongs to the job.

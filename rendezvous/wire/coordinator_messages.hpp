@@ -103,6 +103,7 @@ struct Start {
 struct Regroup {
   std::string reason;
   RankSpan gone{};
+  bool is_planned = false;  // the workers save and exit on their own
   bool operator==(const Regroup&) const = default;
 };
 

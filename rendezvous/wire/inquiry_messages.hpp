@@ -13,7 +13,8 @@
 
 namespace muster {
 
-enum class Topic : std::uint8_t { hang, preemption };
+// preemption: of the job; departure: of some of its nodes.
+enum class Topic : std::uint8_t { hang, preemption, departure };
 
 // Starts an inquiry, because the sender's workers have made no progress for too long, or because
 // the scheduler will stop the job. `heard` is the last inquiry about this topic by this coordinator

@@ -152,6 +152,7 @@ struct Finished {
 struct Leave {
   std::string reason;
   bool workers_gone = false;
+  bool is_planned = false;  // the other nodes saved at the same step
   bool operator==(const Leave&) const = default;
 };
 

@@ -105,6 +105,7 @@ template <class A>
 void fields(A& a, Of<A, Leave>& m) {
   a.text(m.reason);
   a.flag(m.workers_gone);
+  a.flag(m.is_planned);
 }
 
 template <class A>
@@ -175,6 +176,7 @@ void fields(A& a, Of<A, Regroup>& m) {
   a.text(m.reason);
   a.number(m.gone.first, 0, INT32_MAX);
   a.number(m.gone.count, 0, kMaxWorkersPerNode);
+  a.flag(m.is_planned);
 }
 
 template <class A>

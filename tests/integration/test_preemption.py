@@ -264,6 +264,35 @@ class ManyNodes(PreemptionCase, NodesCase):
             job.ends(*(node for node in nodes if node is not nodes[victim]), code=75)
             self.assertEqual(self.told("restarted"), {})
 
+    def test_one_node_leaves_and_a_spare_takes_over(self):
+        """The node that leaves leads the job, or is another member."""
+        for victim in range(2):
+            self.clear()
+            job = self.cluster("2:2", conf=LONG_LEASE, options=["--preempt-scope=node"])
+            how = {"nproc": 2, "env": self.env, "program": [WORKER, "resumes"]}
+            nodes = [job.start(1, **how), job.start(2, **how)]
+            self.wait_up(4)
+            nodes.append(job.start(3, **how))
+            nodes[2].wait_for_text("waiting")
+            nodes[victim].kill(signal.SIGTERM)
+            job.ends(nodes.pop(victim), code=75)
+            ends = job.ends(*nodes, code=0)
+            step = self.assert_one_step(4)
+            self.assertEqual(self.told("resumed"), {rank: 0 for rank in range(4)})
+            self.assertTrue(any(f"save at step {step} and exit; then the other nodes continue"
+                                in ended.err for ended in ends))
+
+    def test_two_nodes_leave_one_after_the_other(self):
+        job = self.cluster("1:3", conf=LONG_LEASE, options=["--preempt-scope=node"])
+        nodes = job.start_all(3, nproc=2, env=self.env, program=[WORKER, "resumes"])
+        self.wait_up(6)
+        nodes[0].kill(signal.SIGTERM)
+        nodes[2].kill(signal.SIGTERM)
+        job.ends(nodes[0], nodes[2], code=75)
+        job.ends(nodes[1], code=0)
+        self.assert_one_step(6)
+        self.assertEqual(self.told("resumed"), {0: 0, 1: 0})
+
     def test_a_failure_on_another_node_causes_no_restart(self):
         job, nodes = self.form_job("fails", 2, "--max-restarts", 3)
         nodes[0].kill(signal.SIGTERM)

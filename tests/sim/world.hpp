@@ -121,7 +121,7 @@ class World final : public WorkerSite,
   void report_success() override {}
 
   void report_finished() override;
-  void leave_round(const std::string& reason) override;
+  void leave_round(const LeaveRound& asked) override;
 
   void check_lease() override {}
 
@@ -148,6 +148,8 @@ class World final : public WorkerSite,
   void plan_shared_faults();
   void plan_preemption();
   void preempt();
+  [[nodiscard]] Preempts one_of_kinds();
+  void others_leave();
   void run_shared_round();
   void tell_loss();
   [[nodiscard]] bool is_stopped(int local_rank) const;
@@ -177,12 +179,12 @@ class World final : public WorkerSite,
   RunReport report_;
   int attempts_ = 0;
   int attempts_closed_ = 0;
-  TimePoint notice_at_{};      // of a preemption
-  int starts_at_notice_ = 0;   // of a preemption
-  std::uint64_t epoch_ = 0;    // grows with each round and mend
-  std::uint64_t step_ = 0;     // of the workers
-  int failures_reported_ = 0;  // shared: first failures of an attempt, and mends
-  bool awaiting_ = false;      // shared: the next round may begin
+  TimePoint notice_at_{};                // of a preemption
+  std::optional<int> starts_at_notice_;  // of a preemption that stops this node
+  std::uint64_t epoch_ = 0;              // grows with each round and mend
+  std::uint64_t step_ = 0;               // of the workers
+  int failures_reported_ = 0;            // shared: first failures of an attempt, and mends
+  bool awaiting_ = false;                // shared: the next round may begin
   bool leaving_ = false;
   bool closed_ = false;  // shared: the other nodes have closed the job
   bool finished_ = false;

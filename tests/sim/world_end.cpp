@@ -27,7 +27,7 @@ void World::check_end() {
   if (is_preempted(result) != (code == kPreemptedCode)) {
     complain("exit code and preemption are inconsistent");
   }
-  if (result.preemption && supervisor_->starts() != starts_at_notice_) {
+  if (result.preemption && starts_at_notice_ && supervisor_->starts() != *starts_at_notice_) {
     complain("workers were started after a notice of preemption");
   }
   if (result.outcome == Outcome::succeeded && !result.failures.empty()) {

@@ -22,7 +22,11 @@ void World::plan_preemption() {
 void World::preempt() {
   starts_at_notice_ = supervisor_->starts();
   notice_at_ = scheduler_.now();
-  deliver("preempted", Preempted{"simulated", scheduler_.now() + options_.grace});
+  const Preempts what = options_.shared ? one_of_kinds() : Preempts::job;
+  deliver("preempted", Preempted{"simulated", scheduler_.now() + options_.grace, what});
+  if (what == Preempts::other_node) {
+    others_leave();
+  }
   const auto most = std::chrono::duration_cast<milliseconds>(options_.grace).count();
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     if (!random_.chance(80)) {
@@ -35,6 +39,24 @@ void World::preempt() {
                          runner_->exit_worker(local_rank, end);
                        }
                      });
+  }
+}
+
+Preempts World::one_of_kinds() {
+  const std::int64_t kind = random_.between(0, 3);
+  return kind == 0 ? Preempts::this_node : kind == 1 ? Preempts::other_node : Preempts::job;
+}
+
+// The node that the scheduler stops leaves before or after the workers here have saved. Sometimes
+// its workers have finished instead.
+void World::others_leave() {
+  starts_at_notice_.reset();
+  const auto most = std::chrono::duration_cast<milliseconds>(options_.grace).count();
+  if (random_.chance(80)) {
+    ++options_.regroups;
+    others_say(milliseconds(random_.between(0, most)),
+               "planned regroup",
+               RegroupNotice{"simulated", true});
   }
 }
 

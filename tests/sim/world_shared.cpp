@@ -188,8 +188,8 @@ void World::report_finished() {
   });
 }
 
-void World::leave_round(const std::string& reason) {
-  trace("leave: " + reason);
+void World::leave_round(const LeaveRound& asked) {
+  trace("leave: " + asked.reason);
   if (std::exchange(leaving_, true)) {
     complain("a node left twice");
   }

@@ -155,7 +155,8 @@ Named named(const event::PreemptionBegun& what) {
   return {"preempt",
           {{"why", what.why},
            {"seconds", what.seconds},
-           {"step", what.step ? Json(*what.step) : Json()}}};
+           {"step", what.step ? Json(*what.step) : Json()},
+           {"scope", what.is_of_node ? "node" : "job"}}};
 }
 
 Named named(const event::StepSaved& what) {

@@ -69,10 +69,11 @@ EventLine regroup_line(const event::RegroupAsked& asked) {
 
 EventLine preemption_line(const event::PreemptionBegun& begun) {
   return {LogLevel::warning,
-          fmt::format("preempted ({}): the ranks have {:.0f} s to save{} and exit",
+          fmt::format("preempted ({}): the ranks have {:.0f} s to save{} and exit{}",
                       begun.why,
                       begun.seconds,
-                      begun.step ? fmt::format(" at step {}", *begun.step) : "")};
+                      begun.step ? fmt::format(" at step {}", *begun.step) : "",
+                      begun.is_of_node ? "; then the other nodes continue" : "")};
 }
 
 EventLine end_line(const event::WorkerEnded& ended) {

@@ -126,6 +126,7 @@ struct PreemptionBegun {
   std::string why;                    // the source of the notice
   double seconds = 0;                 // until the deadline
   std::optional<std::uint64_t> step;  // none if no rank reports steps
+  bool is_of_node = false;            // the job continues without the node that is stopped
 };
 
 // A worker reported over its channel that it has saved its state as of this step.

@@ -49,9 +49,9 @@ class DelayedRounds final : public RoundFilter {
   }
 
   // A signal ends the wait, because there is no next round.
-  void leave_round(const std::string& reason) override {
+  void leave_round(const LeaveRound& asked) override {
     cancel();
-    rounds().leave_round(reason);
+    rounds().leave_round(asked);
   }
 
   void close() override {

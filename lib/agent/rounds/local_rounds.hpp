@@ -111,7 +111,7 @@ class LocalRounds final : public RoundSource {
 
   void tell_gone() override {}
 
-  void leave_round(const std::string& /*reason*/) override {
+  void leave_round(const LeaveRound& /*asked*/) override {
     RoundClosed closed;
     closed.outcome = Outcome::interrupted;
     user_.handle(closed);

@@ -32,7 +32,7 @@ class RoundFilter : public RoundSource {
 
   void tell_gone() override { rounds_.tell_gone(); }
 
-  void leave_round(const std::string& reason) override { rounds_.leave_round(reason); }
+  void leave_round(const LeaveRound& asked) override { rounds_.leave_round(asked); }
 
   void check_lease() override { rounds_.check_lease(); }
 

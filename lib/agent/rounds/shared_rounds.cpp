@@ -78,14 +78,14 @@ void SharedRounds::report_finished() {
 }
 
 // Before this node has joined, there are no other nodes to notify.
-void SharedRounds::leave_round(const std::string& reason) {
+void SharedRounds::leave_round(const LeaveRound& asked) {
   if (!node_) {
     RoundClosed closed;
     closed.outcome = Outcome::interrupted;
     user_.handle(closed);
     return;
   }
-  node_->tell(LeaveAsked{reason});
+  node_->tell(LeaveAsked{asked.reason, asked.is_planned});
 }
 
 // The first message makes the other nodes stop their workers. The evidence for the report follows.
@@ -223,7 +223,7 @@ Result<void> SharedRounds::open_proxy(RunRound& run) {
 void SharedRounds::stop_workers(const StopWorkers& stop) {
   events_.tell(event::RegroupAsked{stop.reason, stop.gone});
   begin_waiting();
-  user_.handle(RegroupNotice{stop.reason});
+  user_.handle(RegroupNotice{stop.reason, stop.is_planned});
 }
 
 void SharedRounds::fence_workers(const std::string& reason) {

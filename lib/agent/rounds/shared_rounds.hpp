@@ -91,7 +91,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void report_success() override {}
 
   void report_finished() override;
-  void leave_round(const std::string& reason) override;
+  void leave_round(const LeaveRound& asked) override;
   void check_lease() override;
   void close() override;
 

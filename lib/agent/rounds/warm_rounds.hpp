@@ -96,10 +96,10 @@ class WarmRounds final : public RoundFilter, public ZygoteObserver {
   }
 
   // Cancels the delayed calls, because the job may end before the next round.
-  void leave_round(const std::string& reason) override {
+  void leave_round(const LeaveRound& asked) override {
     begin_ = nullptr;
     awaited_.reset();
-    rounds().leave_round(reason);
+    rounds().leave_round(asked);
   }
 
   void close() override {

@@ -86,7 +86,7 @@ class RoundSource {
   virtual void tell_gone() = 0;
 
   // This node was asked to leave. Answered with RoundClosed once the node may leave.
-  virtual void leave_round(const std::string& reason) = 0;
+  virtual void leave_round(const LeaveRound& asked) = 0;
 
   // Called before a worker's exit is evaluated. If this node slept past the end of its lease, the
   // other nodes may have started a round without it. In that case this node is fenced, and no

@@ -25,6 +25,7 @@ void Supervisor::on_worker_exit(const WorkerExit& exit) {
   // lease. This call then delivers Fenced before the exit is judged.
   rounds_.check_lease();
   WorkerExited exited{exit.local_rank, std::nullopt};
+  exited.asks_again = exit.status == ExitStatus{.value = kPreemptedCode};
   if (!core_.is_success(exit.status)) {
     exited.failure = failure_of(exit);
   }
@@ -139,7 +140,7 @@ void Supervisor::perform(const SupervisorEffect& effect) {
         } else if constexpr (std::is_same_v<Effect, ReportFinished>) {
           rounds_.report_finished();
         } else if constexpr (std::is_same_v<Effect, LeaveRound>) {
-          rounds_.leave_round(asked.reason);
+          rounds_.leave_round(asked);
         } else if constexpr (std::is_same_v<Effect, TellDrain>) {
           tell_drain(asked);
         } else if constexpr (std::is_same_v<Effect, AskMend>) {

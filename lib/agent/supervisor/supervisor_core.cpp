@@ -36,9 +36,7 @@ void SupervisorCore::begin_round(Turn& turn) {
   mend_.arrived.clear();
   mend_.longest_pause = {};
   mend_.end();
-  if (result_.preemption) {
-    preempt_by_ = std::max(preempt_by_.value_or(turn.now), turn.now + kPreemptedCloseTime);
-  }
+  await_close(turn.now);
   // The shell carries out CloseAttempt after this step, and then logs these failures.
   failures_before_ = std::exchange(result_.failures, {});
   result_.overdue.clear();
@@ -49,7 +47,7 @@ void SupervisorCore::begin_round(Turn& turn) {
 void SupervisorCore::spawn_first(Turn& turn) {
   const auto& formed = std::get<RoundFormed>(turn.event);
   if (result_.preemption) {  // the leader does not know of it
-    preempt_by_ = turn.now;
+    preempt_.by = turn.now;
     leave_preempted(turn);
     return;
   }
@@ -122,6 +120,11 @@ void SupervisorCore::note_spawn_failure(Turn& turn) {
 }
 
 void SupervisorCore::regroup(Turn& turn) {
+  if (preempt_.of_node && std::get<RegroupNotice>(turn.event).is_planned) {
+    MUSTER_MARK("a preempted node has saved before this one");
+    preempt_.regroups = true;
+    return;
+  }
   if (!mend_.epoch) {
     report_failures(turn);  // otherwise the mend has counted them
   }
@@ -357,10 +360,7 @@ void SupervisorCore::go_on(Turn& turn) {
   const Duration timeout = turn.now < deadline_ ? console_timeout() : Duration{};
   switch (why_) {
     case Why::finished:
-      // Output continues in the meantime; we wait for it when the job releases this node.
-      state_ = SupervisorState::waiting;
-      deadline_.reset();
-      turn.out.emplace_back(ReportFinished{});
+      finish_round(turn);
       return;
     case Why::preempted:
       finish_preempted(turn, timeout);

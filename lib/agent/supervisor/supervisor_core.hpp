@@ -33,7 +33,7 @@ class SupervisorCore {
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // Complete once Finish has been emitted; the failures of an attempt, from CloseAttempt on.
+  // Complete from Finish on; the failures of an attempt, from CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
   // The failures of the attempt that CloseAttempt closes; kept until the next attempt has some.
@@ -56,7 +56,6 @@ class SupervisorCore {
  private:
   using Why = StopReason;
   using Turn = SupervisorTurn;
-
   using Action = void (SupervisorCore::*)(Turn&);
   struct Table;
   void ignore(Turn& turn);
@@ -119,7 +118,6 @@ class SupervisorCore {
   void report_failures(Turn& turn);
   void wait_to_leave(Turn& turn);
   void close_attempt(Turn& turn, Duration timeout);
-
   void begin_round(Turn& turn);
   bool relay(Turn& turn, const SignalReceived& signal);
   void note_interruption(Turn& turn, const SignalReceived& signal);
@@ -170,7 +168,10 @@ class SupervisorCore {
   [[nodiscard]] TimePoint grace_until(TimePoint now) const;
   bool end_preempted(Turn& turn);
   void finish_preempted(Turn& turn, Duration timeout);
+  void finish_round(Turn& turn);
+  void await_close(TimePoint now);
   void leave_preempted(Turn& turn);
+  bool end_departure(Turn& turn);
 
   SupervisorSettings settings_;
   SupervisorState state_ = SupervisorState::joining;
@@ -186,12 +187,12 @@ class SupervisorCore {
   bool groups_empty_ = false;   // no process remains to be stopped; reported once
   bool attempt_open_ = false;   // the attempt was started, and CloseAttempt was not emitted yet
   bool awaits_signal_ = false;  // a worker's failure is held, because we may get the same signal
-  std::optional<TimePoint> preempt_by_;  // when workers that have not saved yet are killed
-  std::optional<TimePoint> leave_at_;    // when to notify the others that this node is leaving
-  std::map<int, pid_t> live_;            // workers that are not reaped yet, by local rank
-  std::set<int> dying_;                  // local ranks of the workers in live_ that are exiting
-  std::optional<int> early_;             // the worker whose failure was recorded while it was dying
-  std::optional<Outcome> closed_;        // the job's outcome for this node
+  PreemptState preempt_;
+  std::optional<TimePoint> leave_at_;  // when to notify the others that this node is leaving
+  std::map<int, pid_t> live_;          // workers that are not reaped yet, by local rank
+  std::set<int> dying_;                // local ranks of the workers in live_ that are exiting
+  std::optional<int> early_;           // the worker whose failure was recorded while it was dying
+  std::optional<Outcome> closed_;      // the job's outcome for this node
   MendState mend_;
   JobResult result_;
   std::vector<WorkerFailure> failures_before_;  // failures of the last attempt, kept between rounds

@@ -76,9 +76,10 @@ std::optional<TimePoint> SupervisorCore::next_deadline() const {
   // In the other states, the workers are being stopped or have exited.
   const bool awaits_preemption = state_ == SupervisorState::joining ||
                                  state_ == SupervisorState::running ||
-                                 state_ == SupervisorState::mending;
-  if (preempt_by_ && awaits_preemption) {
-    next = std::min(next.value_or(*preempt_by_), *preempt_by_);
+                                 state_ == SupervisorState::mending ||
+                                 (state_ == SupervisorState::waiting && preempt_.of_node);
+  if (preempt_.by && awaits_preemption) {
+    next = std::min(next.value_or(*preempt_.by), *preempt_.by);
   }
   return next;
 }

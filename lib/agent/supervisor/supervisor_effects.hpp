@@ -33,6 +33,7 @@ struct ReportFinished {};
 // Followed by TellGone, unless RoundClosed arrives first.
 struct LeaveRound {
   std::string reason;
+  bool is_planned = false;  // the other nodes saved at the same step
 };
 
 // The scheduler is stopping the job. `left` is the time that the workers have to exit on their own.

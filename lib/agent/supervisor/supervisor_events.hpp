@@ -30,6 +30,7 @@ struct RoundFormed {
 // The members of the round changed, or a worker on another node failed: stop, and form a new round.
 struct RegroupNotice {
   std::string reason;
+  bool is_planned = false;  // after a notice of preemption: the workers save and exit on their own
 };
 
 // This node has lost contact with the others for too long, so they may start without it.
@@ -58,6 +59,7 @@ struct SpawnFailed {
 struct WorkerExited {
   int local_rank = 0;
   std::optional<WorkerFailure> failure;  // unset if it succeeded
+  bool asks_again = false;               // it exited with kPreemptedCode
 };
 
 struct GroupsEmpty {};
@@ -108,11 +110,16 @@ struct WorkerHeard {
   bool arrived = false;
 };
 
-// A scheduler has announced that it will stop the job at this time. Workers that exit with 0 or
-// kPreemptedCode from now on have succeeded, and no worker restarts.
+// What a scheduler stops: the job, or (--preempt-scope=node) only some of its nodes.
+enum class Preempts { job, this_node, other_node };
+
+// A scheduler has announced that it will stop the job or a node at this time. Workers that exit
+// with 0 or kPreemptedCode from now on have succeeded. No worker restarts on a node that is
+// stopped.
 struct Preempted {
   std::string why;
   TimePoint deadline{};
+  Preempts what = Preempts::job;
 };
 
 // A WorkerFailure is a worker that has failed while the kernel is still freeing its memory. It

@@ -36,6 +36,7 @@ void SupervisorCore::note_exit(Turn& turn) {
     fall_back(turn, fmt::format("rank {} has finished", rank_first_ + exited.local_rank));
     return;
   }
+  preempt_.unfinished = preempt_.unfinished || exited.asks_again;
   if (live_.empty() && result_.failures.empty()) {
     why_ = Why::finished;
     turn.out.emplace_back(ReportSuccess{});
@@ -142,7 +143,7 @@ void SupervisorCore::record(WorkerFailure failure, bool after_stop) {
 }
 
 void SupervisorCore::decide_after_failure(Turn& turn) {
-  if (settings_.restart_by_rank && !result_.preemption && ask_to_mend(turn)) {
+  if (settings_.restart_by_rank && !result_.preemption && !preempt_.of_node && ask_to_mend(turn)) {
     return;
   }
   report_failures(turn);

@@ -53,6 +53,10 @@ inline constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 // workers have exited. Otherwise the node would leave before it learns that a worker has failed.
 inline constexpr Duration kPreemptedCloseTime = std::chrono::seconds(5);
 
+// After the deadline of a preemption of a node, this node waits for that node to leave. That node
+// kills its workers first.
+inline constexpr Duration kDepartureTime = std::chrono::seconds(15);
+
 // How long a surviving worker's library may take to confirm a loss. A thread confirms it, so a
 // worker that does not is stopped or stuck in the kernel, and is killed and replaced. The timeout
 // is not shorter, because C code can hold Python's interpreter lock for some seconds.

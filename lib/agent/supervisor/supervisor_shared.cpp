@@ -15,7 +15,7 @@ namespace muster {
 
 // The round source decides whether to restart.
 void SupervisorCore::report_failure(Turn& turn, WorkerFailure failure, TimePoint when) {
-  failure.preempted = result_.preemption.has_value();
+  failure.preempted = result_.preemption && !preempt_.of_node;
   failure.run_time = std::max(when - times_.spawned_at, Duration::zero());
   turn.out.emplace_back(std::move(failure));
 }
@@ -144,6 +144,9 @@ void SupervisorCore::leave_finished(Turn& turn) {
 }
 
 void SupervisorCore::end_waiting(Turn& turn) {
+  if (end_departure(turn)) {
+    return;
+  }
   if (leave_at_ && turn.now >= *leave_at_) {
     say_gone(turn);
   } else if (deadline_ && turn.now >= *deadline_) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 
 namespace muster {
 
@@ -58,6 +59,15 @@ struct SupervisorTimes {
   TimePoint signalled_at{};  // when the first stop request was received
   TimePoint finish_until{};  // deadline for leftovers of workers that succeeded
   TimePoint dying_until{};   // deadline for the kernel to free the memory of dying workers
+};
+
+// A preemption (supervisor_preempt.cpp).
+struct PreemptState {
+  std::optional<TimePoint> by;  // when workers that have not saved yet are killed
+  bool of_node = false;         // the job continues without the node that the scheduler stops
+  std::string why{};            // the source of the notice
+  bool unfinished = false;      // a worker has exited with kPreemptedCode, or was killed
+  bool regroups = false;        // the other nodes wait for this node's workers
 };
 
 // The replacement of failed workers (supervisor_mend.cpp). Sets of local ranks.

@@ -69,7 +69,9 @@ void PreemptionControl::watch_file() {
     const std::string& file = setup_.config.preempt_file;
     const bool is_there = exists(file);
     if (is_there && !file_is_old_) {
-      give("the file '" + file + "' exists", steady_now() + setup_.config.shutdown_timeout);
+      give({"the file '" + file + "' exists",
+            steady_now() + setup_.config.shutdown_timeout,
+            stops_node()});
       return;
     }
     file_is_old_ = file_is_old_ && is_there;
@@ -87,7 +89,7 @@ void PreemptionControl::watch_end() {
       return;
     }
     if (runs() && parts_.channel.polls_preemption()) {
-      give("the job reaches its time limit", end);
+      give({"the job reaches its time limit", end});
     } else {
       watch_end();
     }
@@ -122,7 +124,7 @@ bool PreemptionControl::take_signal(int signo, pid_t sender) {
   if (sender != 0) {
     why += fmt::format(" from pid {}", sender);
   }
-  give(why, steady_now() + setup_.config.shutdown_timeout);
+  give({why, steady_now() + setup_.config.shutdown_timeout, stops_node()});
   return true;
 }
 
@@ -149,6 +151,9 @@ void PreemptionControl::take(const JobEvent& event) {
 void PreemptionControl::begin_round(const event::RoundBegun& begun) {
   if (parts_.supervisor.core().result().preemption) {
     return;  // this node leaves the round, and then reports what was saved before
+  }
+  if (!is_stopped_) {
+    wanted_.reset();
   }
   rank_first_ = begun.assignment.rank_first;
   nproc_ = begun.assignment.local_world_size;
@@ -179,19 +184,38 @@ void PreemptionControl::step_saved(int local_rank, std::uint64_t step) {
 
 // -- the notice -------------------------------------------------------------------------------
 
+bool PreemptionControl::stops_node() const {
+  return setup_.config.preempt_scope == PreemptScope::node && parts_.others != nullptr;
+}
+
 // If the workers do not run yet, they receive the notice when all have been started.
-void PreemptionControl::give(const std::string& why, TimePoint deadline) {
-  if (wanted_ || begun_) {
+void PreemptionControl::give(const Given& given) {
+  const bool is_first = !wanted_ && !begun_;
+  if (!is_first) {
+    // Another node is stopped, and now this one, too. Its workers already save.
+    if (!is_stopped_ && begun_ && begun_->is_of_node) {
+      is_stopped_ = true;
+      begun_->is_of_node = given.is_of_node;
+      tell_supervisor(*begun_);
+    }
     return;
   }
-  want({why, deadline});
+  is_stopped_ = true;
+  want(given);
   // The leader may be lost, and no round may form any more.
-  deadline_timer_.expires_at(deadline);
+  deadline_timer_.expires_at(given.deadline);
   deadline_timer_.async_wait([this](const asio::error_code& error) {
     if (!error && !begun_) {
-      parts_.supervisor.handle(Preempted{wanted_->why, wanted_->deadline});
+      tell_supervisor(*wanted_);
     }
   });
+}
+
+void PreemptionControl::tell_supervisor(const Given& given) {
+  const Preempts what = !given.is_of_node ? Preempts::job
+                        : is_stopped_     ? Preempts::this_node
+                                          : Preempts::other_node;
+  parts_.supervisor.handle(Preempted{given.why, given.deadline, what});
 }
 
 void PreemptionControl::want(const Given& given) {
@@ -206,16 +230,20 @@ void PreemptionControl::ask() {
   }
   if (parts_.others == nullptr) {
     begin(*wanted_);
-    decide({notice_of(*wanted_), save_step({parts_.channel.latest_step()})});
+    decide({notice_of(*wanted_), save_step({parts_.channel.latest_step()})}, Topic::preemption);
     return;
   }
-  parts_.others->tell(InquireHere{Topic::preemption, encode(notice_of(*wanted_))});
+  parts_.others->tell(InquireHere{topic_of(*wanted_), encode(notice_of(*wanted_))});
   repeat_timer_.expires_after(kNoticeRepeat);
   repeat_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) {
       ask();
     }
   });
+}
+
+Topic PreemptionControl::topic_of(const Given& given) const {
+  return given.is_of_node ? Topic::departure : Topic::preemption;
 }
 
 PreemptionNotice PreemptionControl::notice_of(const Given& given) const {
@@ -227,7 +255,7 @@ void PreemptionControl::begin(const Given& given) {
   begun_ = given;
   saved_.clear();  // earlier checkpoints do not count
   parts_.channel.begin_preemption(given.deadline);
-  parts_.supervisor.handle(Preempted{given.why, given.deadline});
+  tell_supervisor(given);
   const Duration left = given.deadline - steady_now();
   late_timer_.expires_at(given.deadline - std::min<Duration>(kLateLook, left / 2));
   late_timer_.async_wait([this](const asio::error_code& error) {
@@ -235,6 +263,14 @@ void PreemptionControl::begin(const Given& given) {
       look_at_late();
     }
   });
+}
+
+// A notice for the whole job arrives after one for a node. The workers already save.
+void PreemptionControl::widen(const Given& given) {
+  if (begun_ && begun_->is_of_node && !given.is_of_node) {
+    begun_->is_of_node = false;
+    tell_supervisor(*begun_);
+  }
 }
 
 void PreemptionControl::look_at_late() {
@@ -246,19 +282,25 @@ void PreemptionControl::look_at_late() {
   }
 }
 
-void PreemptionControl::decide(const PreemptionDecision& decision) {
+void PreemptionControl::decide(const PreemptionDecision& decision, Topic topic) {
+  const Given given{
+      decision.notice.why, steady_now() + decision.notice.left, topic == Topic::departure};
+  widen(given);
   if (decided_) {
     return;
   }
   if (!begun_) {
-    begin({decision.notice.why, steady_now() + decision.notice.left});
+    begin(given);
   }
   decided_ = true;
   step_ = decision.step;
   parts_.channel.preempt({step_, begun_->deadline, begun_->why});
   const Duration left = begun_->deadline - steady_now();
-  parts_.events.tell(event::PreemptionBegun{
-      begun_->why, std::max(std::chrono::duration<double>(left).count(), 0.0), step_});
+  parts_.events.tell(
+      event::PreemptionBegun{begun_->why,
+                             std::max(std::chrono::duration<double>(left).count(), 0.0),
+                             step_,
+                             begun_->is_of_node});
   if (!parts_.channel.polls_preemption()) {
     parts_.events.say(LogLevel::warning,
                       "no rank on this node has called preempted(): ranks that do not exit before "
@@ -273,15 +315,19 @@ void PreemptionControl::inquire(const InquiryStep& step) {
     look(asked->question);
   } else if (const auto* all = std::get_if<JudgeNow>(&step)) {
     judge(*all);
-  } else if (const auto decision = decode_decision(std::get<HearVerdict>(step).said.verdict)) {
-    decide(*decision);
+  } else {
+    const Judged& said = std::get<HearVerdict>(step).said;
+    if (const auto decision = decode_decision(said.verdict)) {
+      decide(*decision, said.topic);
+    }
   }
 }
 
 void PreemptionControl::look(const Look& question) {
   const auto notice = decode_notice(question.request);
-  if (notice && !begun_) {
-    begin({notice->why, steady_now() + notice->left});
+  if (notice) {
+    const Given given{notice->why, steady_now() + notice->left, question.topic == Topic::departure};
+    begun_ ? widen(given) : begin(given);
   }
   parts_.others->tell(LookedHere{
       {question.round, question.inquiry, encode(parts_.channel.latest_step()), question.topic}});

@@ -2,8 +2,8 @@
 // PreemptionControl: handles notices that the scheduler will stop the job. It watches for notices
 // on this node (a signal, a file, the job's time limit), gives them to the workers of all nodes,
 // and collects which steps were saved. It is an event sink, so that it knows which workers run. In
-// a multi-node job, the leader decides at which step all ranks save. Owned by the agent; one
-// thread.
+// a multi-node job, the leader decides at which step all ranks save. With --preempt-scope=node,
+// only the nodes that received a notice leave afterwards. Owned by the agent; one thread.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -78,6 +78,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   struct Given {
     std::string why;
     TimePoint deadline{};
+    bool is_of_node = false;  // the job continues on the other nodes
   };
 
   void begin_round(const event::RoundBegun& begun);
@@ -87,11 +88,15 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   [[nodiscard]] bool is_repeated(int signo) const;
   void watch_file();
   void watch_end();
-  void give(const std::string& why, TimePoint deadline);
+  void give(const Given& given);
   void want(const Given& given);
   void ask();
+  [[nodiscard]] bool stops_node() const;
+  [[nodiscard]] Topic topic_of(const Given& given) const;
+  void tell_supervisor(const Given& given);
   void begin(const Given& given);
-  void decide(const PreemptionDecision& decision);
+  void widen(const Given& given);
+  void decide(const PreemptionDecision& decision, Topic topic);
   [[nodiscard]] PreemptionNotice notice_of(const Given& given) const;
   void look(const Look& question);
   void judge(const JudgeNow& all);
@@ -107,7 +112,8 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   asio::steady_timer late_timer_;
   LateRanks late_ranks_;
   bool file_is_old_ = false;           // --preempt-file existed before the job started
-  std::optional<Given> wanted_;        // the notice that this node has given
+  std::optional<Given> wanted_;        // the notice that this node has given, or repeats
+  bool is_stopped_ = false;            // the scheduler stops this node
   std::optional<TimePoint> asked_at_;  // when SIGTERM was the notice
   // The round and its notice.
   int rank_first_ = 0;

@@ -201,7 +201,9 @@ If a worker calls preempted() of muster's worker library, SIGTERM announces a pr
 scheduler will stop the job. All ranks then save at the same step and exit. After
 \-\-shutdown\-timeout muster kills the remaining ranks. It restarts no rank and exits with code
 75. Other announcements are the signal \-\-preempt\-signal, a file that appears at
-\-\-preempt\-file, and a SLURM_JOB_END_TIME that is only \-\-shutdown\-timeout away.
+\-\-preempt\-file, and a SLURM_JOB_END_TIME that is only \-\-shutdown\-timeout away. With
+\-\-preempt\-scope=node only the node that receives the notice leaves, and the other nodes
+continue with the saved step.
 .SH CONFIG FILE
 The file is in TOML, with one option per line: \fInproc\-per\-node = 4\fR. Lists may be written as
 arrays. Flags are true or false.

@@ -69,6 +69,9 @@ struct OptionTable {
        "signal that announces a preemption", "NAME"},
       {preempt_file, "preempt-file", 0, text, stopping, kHidden,
        "path of a file that announces a preemption when it appears", "PATH"},
+      {preempt_scope, "preempt-scope", 0, choice, stopping, kHidden,
+       "what a notice of preemption stops: the job, or only the node that receives the notice",
+       "WHAT", "job", "", "job|node"},
       {on_preempt, "on-preempt", 0, choice, stopping, kHidden,
        "when the ranks of a preempted job have exited: exit with code 75, stay until muster is "
        "killed, or requeue the Slurm job",

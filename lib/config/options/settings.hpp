@@ -42,6 +42,7 @@ enum class OptionId {
   on_child_death,
   preempt_signal,
   preempt_file,
+  preempt_scope,
   on_preempt,
   log_dir,
   redirects,

@@ -167,6 +167,8 @@ Result<void> resolve_preemption(const Resolution& r) {
                       : what == "requeue" ? OnPreempt::requeue
                                           : OnPreempt::exit;
   config.preempt_file = r.layers.text(OptionId::preempt_file);
+  config.preempt_scope =
+      r.layers.text(OptionId::preempt_scope) == "node" ? PreemptScope::node : PreemptScope::job;
   const std::string& name = r.layers.text(OptionId::preempt_signal);
   if (name.empty()) {
     return {};

@@ -223,7 +223,7 @@ void LinkCore::take_regroup(const Regroup& regroup, NodeEffects& out) {
 void LinkCore::stop_workers(const Regroup& why, NodeEffects& out) {
   if (work_ == Work::running || work_ == Work::finished) {
     work_ = Work::ending;
-    out.emplace_back(StopWorkers{why.reason, why.gone});
+    out.emplace_back(StopWorkers{why.reason, why.gone, why.is_planned});
   }
 }
 
@@ -267,7 +267,7 @@ void LinkCore::workers_gone(TimePoint now, NodeEffects& out) {
   end_lease(out);
   if (leaving_) {
     if (state_ == State::attached) {
-      send(Leave{leave_reason_, true}, out);
+      send(Leave{leave_reason_, true, leave_is_planned_}, out);
     }
     end(EndLeft{}, out);
     return;
@@ -328,8 +328,9 @@ void LinkCore::finish(TimePoint now, NodeEffects& out) {
 void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   leaving_ = true;
   leave_reason_ = asked.reason;
+  leave_is_planned_ = asked.is_planned;
   if (state_ == State::attached) {
-    send(Leave{asked.reason, false}, out);
+    send(Leave{asked.reason, false, asked.is_planned}, out);
   }
   if (work_ == Work::none || work_ == Work::finished) {
     workers_gone(now, out);
@@ -341,7 +342,7 @@ void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
 // Reports our state after a Welcome.
 void LinkCore::tell_work(TimePoint now, NodeEffects& out) {
   if (leaving_) {
-    send(Leave{leave_reason_, false}, out);
+    send(Leave{leave_reason_, false, leave_is_planned_}, out);
     return;
   }
   for (const WorkerFailedHere& failed : failures_) {

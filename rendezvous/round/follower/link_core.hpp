@@ -205,6 +205,7 @@ class LinkCore {
   bool lost_touch_ = false;
   bool leaving_ = false;
   std::string leave_reason_;
+  bool leave_is_planned_ = false;
   // Failures in the started round. They are resent after each Welcome.
   std::vector<WorkerFailedHere> failures_;
   std::vector<Details> details_;        // details of failures_

@@ -122,7 +122,9 @@ void RoundCore::note_leave(TimePoint now, Node& node, const Leave& leave, NodeEf
     abandon(now, out);
   } else if (phase_ == Phase::running && runs) {
     regroup(now,
-            {fmt::format("node '{}' leaves: {}", name, leave.reason), ranks_of(*base_, id)},
+            {fmt::format("node '{}' leaves: {}", name, leave.reason),
+             ranks_of(*base_, id),
+             leave.is_planned},
             true,
             out);
   } else if (phase_ == Phase::stopping) {

@@ -36,7 +36,7 @@ void Inquiry::asked(TimePoint now,
     return;  // the member will receive the verdict of the current inquiry
   }
   // Sent before the verdict arrived, or the last verdict was lost. A job is preempted only once.
-  if (last_ && (said.heard < number_ || topic_ == Topic::preemption)) {
+  if (last_ && (said.heard < number_ || is_preemption(topic_))) {
     out.emplace_back(SendMessage{from, last_});
     return;
   }
@@ -94,7 +94,7 @@ void Inquiry::attached(NodeId id, const InquiryMembers& members, NodeEffects& ou
   }
   if (state_ == State::asking && awaited_.contains(id)) {
     ask(*contact.link, out);
-  } else if (state_ == State::idle && last_ && topic_ == Topic::preemption) {
+  } else if (state_ == State::idle && last_ && is_preemption(topic_)) {
     out.emplace_back(SendMessage{*contact.link, last_});  // it may have missed the decision
   }
 }

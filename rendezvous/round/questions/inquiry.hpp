@@ -50,6 +50,11 @@ inline constexpr std::size_t kFindingsLeast = 4096;
   return static_cast<std::uint32_t>(std::clamp(share, kFindingsLeast, kMaxFindingsBytes));
 }
 
+// True if workers wait for the verdict, which is final.
+[[nodiscard]] constexpr bool is_preemption(Topic topic) {
+  return topic == Topic::preemption || topic == Topic::departure;
+}
+
 // What the coordinator knows about a member of the running round.
 struct MemberContact {
   std::optional<LinkId> link{};
@@ -67,7 +72,7 @@ class Inquiry {
   Inquiry(Topic topic, Duration lease)
       : topic_(topic),
         lease_(lease),
-        answer_max_(topic == Topic::preemption ? kAnswerMaxPreemption : kAnswerMax) {}
+        answer_max_(is_preemption(topic) ? kAnswerMaxPreemption : kAnswerMax) {}
 
   // Handles a member's request.
   void asked(TimePoint now,

@@ -62,7 +62,7 @@ class Bench final : public RoundSource, public DelaySite {
 
   void tell_gone() override { calls.emplace_back("gone"); }
 
-  void leave_round(const std::string& reason) override { calls.push_back("leave: " + reason); }
+  void leave_round(const LeaveRound& asked) override { calls.push_back("leave: " + asked.reason); }
 
   void check_lease() override { calls.emplace_back("check"); }
 
@@ -114,7 +114,7 @@ TEST_CASE("delayed rounds: a signal ends the wait, and the node reports that it 
   bench.fail();
   bench.restart(1);
   bench.taken();
-  bench.rounds.leave_round("signal");
+  bench.rounds.leave_round({"signal"});
   bench.rounds.tell_gone();
   CHECK(bench.taken() == Calls{"cancel", "leave: signal", "gone"});
 }
@@ -133,7 +133,7 @@ TEST_CASE("delayed rounds: the end of the job ends the wait") {
 TEST_CASE("delayed rounds: a signal before the wait begins leaves none") {
   Bench bench;
   bench.fail();
-  bench.rounds.leave_round("signal");
+  bench.rounds.leave_round({"signal"});
   bench.rounds.tell_gone();
   CHECK(bench.taken() == Calls{"failure", "leave: signal", "gone"});
 }

@@ -143,7 +143,7 @@ TEST_CASE("local rounds: the job ends without waiting for other nodes") {
     CHECK(bench.end().outcome == Outcome::succeeded);
   }
   SECTION("a request to stop") {
-    bench.rounds.leave_round("asked to end");
+    bench.rounds.leave_round({"asked to end"});
     CHECK(bench.end().outcome == Outcome::interrupted);
   }
   bench.rounds.close();

@@ -219,14 +219,14 @@ TEST_CASE("shared rounds: passes the supervisor's reports to the rendezvous") {
   CHECK(bench.told.last<WorkersGone>() != nullptr);
   bench.rounds.report_finished();
   CHECK(bench.told.last<WorkersFinished>() != nullptr);
-  bench.rounds.leave_round("asked to end");
+  bench.rounds.leave_round({"asked to end"});
   REQUIRE(bench.told.last<LeaveAsked>() != nullptr);
   CHECK(bench.told.last<LeaveAsked>()->reason == "asked to end");
 }
 
 TEST_CASE("shared rounds: a stop before this node has joined ends the job") {
   Bench bench(false);
-  bench.rounds.leave_round("asked to stop by SIGTERM");
+  bench.rounds.leave_round({"asked to stop by SIGTERM"});
   bench.rounds.tell_gone();
   CHECK(std::ranges::any_of(bench.host.events, [](const SupervisorEvent& event) {
     return std::holds_alternative<RoundClosed>(event);

@@ -92,7 +92,7 @@ class BenchRounds final : public RoundUser, public LocalRoundsSite {
     } else if (std::holds_alternative<ReportFinished>(effect)) {
       rounds.report_finished();
     } else if (const auto* leave = std::get_if<LeaveRound>(&effect)) {
-      rounds.leave_round(leave->reason);
+      rounds.leave_round(*leave);
     }
   }
 };

@@ -9,13 +9,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Bench preempted(BenchSettings chosen = settings(3), int others = 0) {
+Bench preempted(BenchSettings chosen = settings(3), int others = 0, Preempts what = Preempts::job) {
   chosen.shared = others > 0;
   Bench bench(chosen);
   bench.others = others;
   bench.start();
   bench.now += 1min;
-  bench.step(Preempted{"SIGTERM", bench.now + 30s});
+  bench.step(Preempted{"SIGTERM", bench.now + 30s, what});
   CHECK(bench.core.state() == State::running);
   CHECK(bench.core.next_deadline() == bench.now + 30s);
   return bench;
@@ -24,8 +24,9 @@ Bench preempted(BenchSettings chosen = settings(3), int others = 0) {
 // As the shell does, which asks the core whether a worker has succeeded.
 void exit_with(Bench& bench, int local_rank, int code) {
   const WorkerExit exit{local_rank, 100 + local_rank, {false, code}, false, {}};
-  bench.step(bench.core.is_success(exit.status) ? WorkerExited{local_rank, std::nullopt}
-                                                : exited(exit));
+  bench.step(bench.core.is_success(exit.status)
+                 ? WorkerExited{local_rank, std::nullopt, code == kPreemptedCode}
+                 : exited(exit));
 }
 
 void end_all(Bench& bench) {
@@ -214,4 +215,104 @@ TEST_CASE("preempt: workers that cannot be killed do not keep the node") {
   CHECK(bench.core.state() == State::done);
   CHECK(bench.core.result().survivors.size() == 2);
   CHECK(exit_code_of(bench.core.result()) == kPreemptedCode);
+}
+
+TEST_CASE("preempt: a node that is stopped leaves the others when its workers have saved") {
+  Bench bench = preempted(settings(), 2, Preempts::this_node);
+  exit_with(bench, 0, kPreemptedCode);
+  exit_with(bench, 1, 0);
+  end_all(bench);
+  CHECK_FALSE(bench.asked<ReportFinished>());
+  REQUIRE(bench.asked<LeaveRound>());
+  CHECK(bench.asked<LeaveRound>()->is_planned);
+  CHECK(bench.asked<TellGone>());
+  bench.step(RoundClosed{Outcome::interrupted, {}, {}, {}});
+  CHECK(exit_code_of(bench.core.result()) == kPreemptedCode);
+}
+
+TEST_CASE("preempt: the other nodes wait until the node that is stopped has left") {
+  Bench bench = preempted(settings(), 2, Preempts::other_node);
+  exit_with(bench, 0, kPreemptedCode);
+  exit_with(bench, 1, kPreemptedCode);
+  end_all(bench);
+  CHECK(bench.core.state() == State::waiting);
+  CHECK_FALSE(bench.asked<ReportFinished>());
+  CHECK_FALSE(bench.asked<LeaveRound>());
+  bench.step(RegroupNotice{"node 'b' leaves", true});
+  CHECK(bench.core.state() == State::joining);
+  CHECK(bench.asked<TellGone>());
+  bench.step(RoundFormed{2, 0, 0});
+  CHECK(bench.core.state() == State::running);
+  CHECK_FALSE(bench.core.is_success({false, kPreemptedCode}));
+}
+
+TEST_CASE("preempt: a node that leaves earlier does not stop workers that still save") {
+  Bench bench = preempted(settings(), 2, Preempts::other_node);
+  bench.step(RegroupNotice{"node 'b' leaves", true});
+  CHECK(bench.core.state() == State::running);
+  CHECK_FALSE(bench.asked<SignalGroups>());
+  exit_with(bench, 0, kPreemptedCode);
+  exit_with(bench, 1, kPreemptedCode);
+  end_all(bench);
+  CHECK(bench.core.state() == State::joining);
+  CHECK(bench.asked<TellGone>());
+}
+
+TEST_CASE("preempt: the loss of another node stops workers that still save") {
+  Bench bench = preempted(settings(), 2, Preempts::other_node);
+  bench.step(RegroupNotice{"node 'c' is gone"});
+  CHECK(bench.core.state() == State::stopping);
+}
+
+TEST_CASE("preempt: a failure before a node leaves uses up a restart") {
+  for (const Preempts what : {Preempts::other_node, Preempts::this_node}) {
+    Bench bench = preempted(settings(), 2, what);
+    bench.exit(1, 9);
+    REQUIRE(bench.asked<WorkerFailure>());
+    CHECK_FALSE(bench.asked<WorkerFailure>()->preempted);
+  }
+}
+
+TEST_CASE("preempt: if all workers exit with 0, the job is complete on every node") {
+  for (const Preempts what : {Preempts::other_node, Preempts::this_node}) {
+    Bench bench = preempted(settings(), 2, what);
+    exit_with(bench, 0, 0);
+    exit_with(bench, 1, 0);
+    end_all(bench);
+    CHECK(bench.asked<ReportFinished>());
+    CHECK_FALSE(bench.asked<LeaveRound>());
+  }
+}
+
+TEST_CASE("preempt: a node does not wait for ever for one that has finished") {
+  Bench bench = preempted(settings(), 2, Preempts::other_node);
+  exit_with(bench, 0, kPreemptedCode);
+  exit_with(bench, 1, kPreemptedCode);
+  end_all(bench);
+  REQUIRE(bench.core.next_deadline() == bench.now + 30s + kDepartureTime);
+  bench.wait(30s + kDepartureTime);
+  CHECK(bench.asked<ReportFinished>());
+  bench.step(RoundClosed{});
+  CHECK(exit_code_of(bench.core.result()) == kPreemptedCode);
+}
+
+TEST_CASE("preempt: workers that are left at the deadline do not keep a node from leaving") {
+  Bench bench = preempted(settings(), 2, Preempts::this_node);
+  bench.wait(30s);
+  bench.die(0, SIGKILL);
+  bench.die(1, SIGKILL);
+  end_all(bench);
+  CHECK(bench.asked<LeaveRound>());
+}
+
+TEST_CASE("preempt: a second node that is stopped leaves, too, and so does the whole job") {
+  Bench bench = preempted(settings(), 2, Preempts::other_node);
+  bench.step(Preempted{"SIGTERM", bench.now + 10s, Preempts::this_node});
+  CHECK(bench.core.next_deadline() == bench.now + 10s);
+  exit_with(bench, 0, kPreemptedCode);
+  bench.step(Preempted{"SIGTERM", bench.now + 10s, Preempts::job});
+  exit_with(bench, 1, kPreemptedCode);
+  end_all(bench);
+  CHECK(bench.asked<ReportFinished>());
+  CHECK_FALSE(bench.asked<LeaveRound>());
 }

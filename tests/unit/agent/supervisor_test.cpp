@@ -101,7 +101,7 @@ class Site final : public WorkerSite, public RoundSource, public ProcessRunner {
 
   void report_finished() override { asked.emplace_back("finished"); }
 
-  void leave_round(const std::string& reason) override { asked.push_back("leave: " + reason); }
+  void leave_round(const LeaveRound& leave) override { asked.push_back("leave: " + leave.reason); }
 
   void check_lease() override { asked.emplace_back("lease"); }
 

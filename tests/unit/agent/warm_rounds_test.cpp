@@ -54,7 +54,7 @@ class Bench final : public RoundSource, public WarmSite {
 
   void tell_gone() override { ++gone; }
 
-  void leave_round(const std::string& /*reason*/) override { ++left; }
+  void leave_round(const LeaveRound& /*asked*/) override { ++left; }
 
   void begin() {
     rounds.when_ready([this] {
@@ -207,7 +207,7 @@ TEST_CASE("warm rounds: a node that leaves meanwhile requests no round") {
   Bench bench;
   bench.begin();
   SECTION("on a signal") {
-    bench.rounds.leave_round("SIGTERM");
+    bench.rounds.leave_round({"SIGTERM"});
     CHECK(bench.left == 1);
   }
   SECTION("at the end of the job") {

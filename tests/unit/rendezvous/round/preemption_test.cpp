@@ -98,4 +98,20 @@ TEST_CASE("preemption: a node that joins after the notice gets no round") {
   CHECK(world.nodes[3].runs == 0);
 }
 
+TEST_CASE("preemption: of one node, which leaves: the others continue, and no restart is used up") {
+  SmallWorld world = running_world(3, 2, 3);
+  world.feed(1, InquireHere{Topic::departure, "30000 SIGTERM"});
+  world.pass(1s);
+  CHECK(world.nodes[2].verdicts == Texts{"verdict 1"});
+  world.nodes[1].running.reset();
+  world.feed(1, LeaveAsked{"the scheduler stops it", true});
+  CHECK(world.nodes[0].stops_planned);
+  CHECK(world.nodes[2].stops_planned);
+  world.feed(1, WorkersGone{});
+  CHECK(world.nodes[1].ended == "left");
+  world.pass(5s);
+  CHECK(world.nodes[0].runs == 2);
+  CHECK(world.nodes[2].runs == 2);
+}
+
 }  // namespace muster

@@ -23,7 +23,8 @@ struct SmallNode {
   bool obedient = true;  // its workers exit when told to
   std::optional<RunRound> running;
   int runs = 0;
-  std::string ended;  // "closed", "failed: …", "left", "finished"
+  bool stops_planned = false;  // the last request to stop its workers was planned
+  std::string ended;           // "closed", "failed: …", "left", "finished"
   std::optional<Close> close;
   RollCall roll_call;
   std::string trouble;
@@ -241,7 +242,8 @@ class SmallWorld {
     ++nodes[from].runs;
   }
 
-  void perform(std::size_t from, const StopWorkers& /*asked*/) {
+  void perform(std::size_t from, const StopWorkers& asked) {
+    nodes[from].stops_planned = asked.is_planned;
     if (nodes[from].obedient) {
       nodes[from].running.reset();
       events_.emplace_back(from, WorkersGone{});

@@ -95,7 +95,7 @@ TEST_CASE(
   CHECK(field_count<Details>() == 3);
   CHECK(field_count<Stopping>() == 1);
   CHECK(field_count<Finished>() == 1);
-  CHECK(field_count<Leave>() == 2);
+  CHECK(field_count<Leave>() == 3);
   CHECK(field_count<Welcome>() == 3);
   CHECK(field_count<Refuse>() == 2);
   CHECK(field_count<Redirect>() == 1);
@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK(field_count<RollCall>() == 5);
   CHECK(field_count<Propose>() == 2);
   CHECK(field_count<Start>() == 5);
-  CHECK(field_count<Regroup>() == 2);
+  CHECK(field_count<Regroup>() == 3);
   CHECK(field_count<Dismiss>() == 0);
   CHECK(field_count<OtherFailure>() == 3);
   CHECK(field_count<Close>() == 9);

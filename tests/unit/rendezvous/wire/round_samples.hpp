@@ -143,7 +143,7 @@ inline std::vector<RoundMessage> coordinators_samples() {
                 .master_port = 29500,
                 .restarts = 3,
                 .offer = sample_offer()},
-          Regroup{"node3 is gone", {12, 4}},
+          Regroup{"node3 is gone", {12, 4}, true},
           Dismiss{},
           Close{.succeeded = false,
                 .exit_code = 143,
