@@ -22,7 +22,7 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl top              show the state live until the job ends or q is pressed
   musterctl events [DIR]     print all events of the job, one per line; --follow: wait for new ones
   musterctl timeline [DIR]   draw rounds, nodes and workers as an image: --svg FILE (-: stdout)
-  musterctl report [DIR]     print the failure report (JSON) of the newest run in a log directory
+  musterctl report [DIR]     print how the job ended, and what its time was used for (goodput)
   musterctl stacks [RANK]…   print the stacks of the workers on this host, grouped if identical
   musterctl flights [DIR]    show each rank's position in its collectives and which ranks are behind
   musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
@@ -54,8 +54,8 @@ also accepts the pids of ranks or of their launchers.
                        top, events, timeline and report
   --http-key FILE      with --endpoint: the file with that job's key, as in muster --http-key.
                        Not needed for your own jobs on this host
-  --json               print JSON: the status object; events as in events.jsonl; stacks and flights
-                       as one object
+  --json               print JSON: the status object; events as in events.jsonl; report, stacks
+                       and flights as one object
   --follow             events: continue until the job ends
   --svg FILE           timeline: output file of the image
 
@@ -179,6 +179,7 @@ void add_job_commands(CLI::App& app, Typed& typed) {
     command->add_flag("--json", typed.options.json);
   }
   status->add_flag("--json", typed.options.json);
+  report->add_flag("--json", typed.options.json);
   events->add_flag("--json", typed.options.json);
   events->add_flag("--follow", typed.options.follow);
   timeline->add_option("--svg", typed.options.svg)->required();

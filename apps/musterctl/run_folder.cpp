@@ -3,11 +3,14 @@
 
 #include "status/fold.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -44,10 +47,28 @@ Result<std::string> find_in_runs(const std::string& folder, const char* name) {
   if (!path) {
     return failure(Errc::not_found,
                    "no " + std::string(name) + " in '" + folder +
-                       "' or its subdirectories: muster writes this file to its --log-dir" +
-                       (std::string_view(name) == "report.json" ? " if the job fails" : ""));
+                       "' or its subdirectories: muster writes this file to its --log-dir");
   }
   return path->string();
+}
+
+std::vector<std::string> newest_runs(const std::string& folder, std::size_t count) {
+  std::vector<std::pair<fs::file_time_type, std::string>> runs;
+  std::error_code error;
+  for (fs::directory_iterator run(folder, error), end; !error && run != end; run.increment(error)) {
+    std::error_code missing;
+    const auto written = fs::last_write_time(run->path() / "events.jsonl", missing);
+    if (!missing) {
+      runs.emplace_back(written, run->path().string());
+    }
+  }
+  std::ranges::sort(runs, std::ranges::greater{});
+  runs.resize(std::min(runs.size(), count));
+  std::vector<std::string> out;
+  for (auto& [written, path] : runs) {
+    out.push_back(std::move(path));
+  }
+  return out;
 }
 
 Result<void> read_lines(const std::string& path,

@@ -25,6 +25,7 @@
 #include "agent/watch/port_watch.hpp"
 #include "agent/watch/preemption_control.hpp"
 #include "agent/watch/stats_watch.hpp"
+#include "agent/watch/step_watch.hpp"
 #include "agent/watch/straggler_watch.hpp"
 #include "agent/watch/timer_watch.hpp"
 #include "agent/web/job_server.hpp"
@@ -230,6 +231,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
                    channel_,
                    preemption_},
                   [this] { loop_.stop(); }};
+  StepWatch step_watch_{loop_, events_, channel_};
   std::optional<HangControl> hang_control_;
   std::optional<StragglerWatch> straggler_watch_;
   std::optional<StatsWatch> stats_watch_;
@@ -287,7 +289,8 @@ void Agent::add_sinks() {
                                  config.max_restarts,
                                  setup_.version,
                                  config.rdzv_id,
-                                 ::getppid()});
+                                 ::getppid(),
+                                 config.platform.run_id ? config.platform.run_id->value : ""});
 }
 
 int Agent::run() {
@@ -332,6 +335,7 @@ void Agent::watch_progress() {
     shared_rounds_->use_for_preemption(preemption_);
   }
   events_.add(preemption_);
+  events_.add(step_watch_);
   preemption_.start();
 }
 
@@ -445,6 +449,7 @@ void Agent::begin_wait(Duration delay) {
   // In a multi-node job, the leader has not decided yet whether there is a restart.
   const std::string which = shared_rounds_ == nullptr ? "the" : "any";
   warn("waiting " + describe(delay) + " before " + which + " restart (--restart-delay)");
+  events_.tell(event::RestartDelayed{std::chrono::duration<double>(delay).count()});
   delay_.expires_after(delay);
   delay_.async_wait([this](const asio::error_code& error) {
     if (!error) {

@@ -35,6 +35,7 @@ void JobEnd::report(JobResult result) {
     parts_.roll_call.clear_line();
     runner->tell_unshown();
   }
+  parts_.job_server.tell_loss();
   parts_.events.tell(event::JobEnded{result, logs});
   parts_.job_server.close();
   if (runner != nullptr) {

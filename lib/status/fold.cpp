@@ -2,6 +2,7 @@
 #include "status/fold.hpp"
 
 #include "status/failure_event.hpp"
+#include "status/fold_account.hpp"
 #include "status/json.hpp"
 
 #include <algorithm>
@@ -98,6 +99,7 @@ std::vector<NodeStatus> nodes_of(const Json& json, const JobStatus& status) {
 
 void fold_job_started(JobStatus& status, const Json& json) {
   status.job = text_of(json, "job");
+  status.scheduler_job = text_of(json, "scheduler_job");
   status.program = text_of(json, "program");
   status.version = text_of(json, "version");
   status.node = text_of(json, "node");
@@ -482,6 +484,7 @@ bool fold_event(JobStatus& status, std::string_view line) {
   if (row != kSteps.end()) {
     row->step(status, json);
   }
+  account_event(status, name.get_ref<const std::string&>(), json);
   return true;
 }
 

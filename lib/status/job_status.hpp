@@ -3,6 +3,7 @@
 // fold_event, and formatted by the other files in this directory. Value.
 #pragma once
 
+#include "status/job_account.hpp"
 #include "status/worker_stats.hpp"
 
 #include <array>
@@ -120,6 +121,7 @@ struct StragglerStatus {
 struct JobStatus {
   // Set by the first event. Unset if the start of the stream was lost.
   std::string job;
+  std::string scheduler_job;  // empty without a scheduler
   std::string program;
   std::string version;
   std::string node;  // the node that this status describes
@@ -146,6 +148,7 @@ struct JobStatus {
   std::map<std::string, std::uint64_t> failures_by_cause;
   std::vector<FailureStatus> failures;  // the most recent failures
   RegroupTimes regroup_times;
+  JobAccount account;
   std::optional<RollCallStatus> roll_call;  // while waiting for a round
   std::optional<HangStatus> hang;           // set until the workers make progress or are stopped
   std::uint64_t hangs = 0;

@@ -2,6 +2,7 @@
 #include "status/metrics.hpp"
 
 #include "base/printable.hpp"
+#include "status/fold_account.hpp"
 
 #include <fmt/core.h>
 
@@ -13,6 +14,7 @@ namespace muster {
 namespace {
 
 constexpr int kPhases = 6;
+constexpr double kMicrosPerSecond = 1e6;
 
 class Text {
  public:
@@ -208,6 +210,14 @@ void add_counters(Text& text, const JobStatus& status) {
   }
 }
 
+void add_account(Text& text, const TimeSpent& spent) {
+  text.begin("time_seconds", "gauge", "What the time since this launcher started was used for.");
+  for (std::size_t i = 0; i < kTimeUses.size(); ++i) {
+    text.add(fmt::format("use=\"{}\"", kTimeUses.at(i)),
+             static_cast<double>(spent.uses.at(i)) / kMicrosPerSecond);
+  }
+}
+
 void add_regroup_times(Text& text, const JobStatus& status) {
   text.begin("regroup_seconds",
              "histogram",
@@ -233,6 +243,7 @@ std::string metrics_text(const JobStatus& status, const MetricsExtra& extra) {
   add_stats(text, status);
   add_waits(text, status);
   add_counters(text, status);
+  add_account(text, spent_until(status, extra.now));
   add_regroup_times(text, status);
   if (extra.output_bytes) {
     text.one("output_bytes_total",

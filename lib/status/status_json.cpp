@@ -2,6 +2,7 @@
 #include "status/status_json.hpp"
 
 #include "base/printable.hpp"
+#include "status/fold_account.hpp"
 #include "status/json.hpp"
 #include "status/step_times.hpp"
 
@@ -244,6 +245,7 @@ std::string status_json(const JobStatus& status, double now) {
   json["phase_since"] = or_null(status.phase_since);
   json["ready"] = status.ready();
   add_round(json, status);
+  json["account"] = account_json(spent_until(status, now));
   json["outcome"] = or_null(status.outcome);
   json["exit_code"] = status.phase == JobPhase::ended ? Json(status.exit_code) : Json();
   json["verdict"] = or_null(status.verdict);

@@ -132,7 +132,7 @@ class Jobs(JobCase):
     def test_a_report_that_is_not_there_says_where_one_would_be(self):
         self.assertIn("; for a finished job use musterctl report DIR",
                       ctl("report", "--run-id", "none", code=1))
-        self.assertIn("muster writes this file to its --log-dir if the job fails",
+        self.assertIn("muster writes this file to its --log-dir",
                       ctl("report", self.folder, code=1))
 
     def test_nobody_listens_at_the_endpoint(self):
@@ -245,12 +245,15 @@ class Jobs(JobCase):
         ctl("timeline", "--svg", picture, logs)
         self.assertEqual(picture.read_text(), ctl("timeline", "--svg", "-", logs))
         self.assertIn('class="tl-failed"', picture.read_text())
-        self.assertEqual(json.loads(ctl("report", logs))["exit_code"], 9)
+        self.assertEqual(json.loads(ctl("report", "--json", logs))["exit_code"], 9)
 
-    def test_report_of_a_running_job_says_where_it_will_be(self):
+    def test_report_of_a_running_job_shows_the_time_so_far(self):
         job = self.running("--log-dir", self.folder / "logs")
-        self.assertIn(f"its report will be in '{self.folder}/logs/",
-                      ctl("report", *self.pid(job), code=1))
+        self.assertRegex(ctl("report", *self.pid(job)),
+                         r"^muster-puppet on .*: \w+\ntime of the job:\n  running ")
+        report = json.loads(ctl("report", "--json", *self.pid(job)))
+        self.assertTrue(report["logs"].startswith(f"{self.folder}/logs/"), report)
+        self.assertGreater(report["account"]["total_us"], 0)
 
 
 class ManyNodes(NodesCase):

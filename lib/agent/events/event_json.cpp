@@ -40,7 +40,8 @@ Named named(const event::JobStarted& what) {
            {"max_restarts", what.max_restarts},
            {"version", what.version},
            {"job", what.job},
-           {"launcher_pid", what.launcher_pid}}};
+           {"launcher_pid", what.launcher_pid},
+           {"scheduler_job", what.scheduler_job}}};
 }
 
 Named named(const event::HttpOpened& what) {
@@ -161,6 +162,18 @@ Named named(const event::PreemptionBegun& what) {
 
 Named named(const event::StepSaved& what) {
   return {"saved", {{"rank", what.rank}, {"local_rank", what.local_rank}, {"step", what.step}}};
+}
+
+Named named(const event::FirstStep& what) {
+  return {"first_step", {{"local_rank", what.local_rank}, {"step", what.step}}};
+}
+
+Named named(const event::RolledBack& what) {
+  return {"rolled_back", {{"seconds", what.seconds}}};
+}
+
+Named named(const event::RestartDelayed& what) {
+  return {"restart_delayed", {{"seconds", what.seconds}}};
 }
 
 Named named(const event::RegroupAsked& what) {

@@ -30,8 +30,9 @@ struct JobStarted {
   int workers = 0;      // number of workers on this node
   int max_restarts = 0;
   std::string version;
-  std::string job = {};    // --rdzv-id
-  pid_t launcher_pid = 0;  // the guard: the process that a user signals to stop this node
+  std::string job = {};            // --rdzv-id
+  pid_t launcher_pid = 0;          // the guard: the process that a user signals to stop this node
+  std::string scheduler_job = {};  // the scheduler's id of the job; empty if there is none
 };
 
 // The address on which --http listens.
@@ -136,6 +137,22 @@ struct StepSaved {
   std::uint64_t step = 0;
 };
 
+// A worker on this node has reported the first step of this round.
+struct FirstStep {
+  int local_rank = 0;
+  std::uint64_t step = 0;
+};
+
+// --restart=rank: the ranks return to their last commit or step, so this time's work is lost.
+struct RolledBack {
+  double seconds = 0;
+};
+
+// --restart-delay: this node waits before the next round.
+struct RestartDelayed {
+  double seconds = 0;
+};
+
 // The round stops and a new one forms.
 struct RegroupAsked {
   std::string reason;
@@ -215,6 +232,9 @@ using What = std::variant<JobStarted,
                           Mended,
                           PreemptionBegun,
                           StepSaved,
+                          FirstStep,
+                          RolledBack,
+                          RestartDelayed,
                           RegroupAsked,
                           NodeFenced,
                           SignalTaken,

@@ -6,6 +6,7 @@
 #include "io/own_address.hpp"
 #include "io/socket_address.hpp"
 #include "rendezvous/server/listener.hpp"
+#include "status/job_report.hpp"
 #include "status/job_socket.hpp"
 #include "trust/token_file.hpp"
 
@@ -159,6 +160,12 @@ void JobServer::show_url(const std::string& base, const std::string& key) {
                     "--pid {}\n",
                     base,
                     ::getppid()));
+  }
+}
+
+void JobServer::tell_loss() {
+  if (const std::string line = loss_line(site_.spent()); !line.empty()) {
+    events_.say(LogLevel::warning, line);
   }
 }
 

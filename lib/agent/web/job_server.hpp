@@ -45,6 +45,9 @@ class JobServer {
   // Call after all sinks have been added. Error: usage, if the key file cannot be used.
   [[nodiscard]] Result<void> start();
 
+  // Call before the last event. Prints one line if the job has lost work.
+  void tell_loss();
+
   // Call after the last event. Sends as much as possible without blocking.
   void close();
 

@@ -5,6 +5,7 @@
 #include "agent/web/page.hpp"
 #include "base/text.hpp"
 #include "status/fold.hpp"
+#include "status/fold_account.hpp"
 #include "status/status_json.hpp"
 #include "status/timeline.hpp"
 
@@ -70,6 +71,11 @@ void JobSite::fold_all() {
       ++lines_gone_;
     }
   }
+}
+
+TimeSpent JobSite::spent() {
+  fold_all();
+  return spent_until(status_, means_.wall_seconds());
 }
 
 // Reads the data about workers that no event contains.

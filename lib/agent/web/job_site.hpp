@@ -42,6 +42,9 @@ class JobSite final : public EventSink, public HttpSite {
   // EventSink
   void take(const JobEvent& event) override;
 
+  // What the time of this run was used for so far.
+  [[nodiscard]] TimeSpent spent();
+
   // HttpSite
   [[nodiscard]] HttpResponse answer(const HttpRequest& request) override;
   [[nodiscard]] std::string events_from(std::uint64_t& cursor) override;

@@ -248,12 +248,12 @@ with the rank and its node; the leader prints it in full, and its \-\-on\-hang a
 job.
 .SH FAILURE REPORT
 After a failure, and with \-\-log\-dir, the run's log directory contains report.json; "musterctl
-report DIR" prints the newest one. It is one JSON object with the fields outcome, exit_code,
-program, node, workers, attempts, max_restarts, verdict (why the job ended), root_cause (the worker
-that failed first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code, signal,
-out_of_memory, message and traceback of a Python exception, stderr_tail, error_file), other_failures
-with other_failures_count, overdue_local_ranks (killed after the grace period) and not_killed
-(processes that are still running).
+report DIR \-\-json" prints the newest one. It is one JSON object with the fields outcome,
+exit_code, program, node, workers, attempts, max_restarts, verdict (why the job ended), root_cause
+(the worker that failed first: rank, local_rank, node, pid, attempt, unix_time, end, exit_code,
+signal, out_of_memory, message and traceback of a Python exception, stderr_tail, error_file),
+other_failures with other_failures_count, overdue_local_ranks (killed after the grace period) and
+not_killed (processes that are still running).
 .PP
 From the first round on, the same directory contains events.jsonl, which has one line with a JSON
 object for each event on this node (v, time, event, node, round and event\-specific fields). The
