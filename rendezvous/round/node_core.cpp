@@ -24,7 +24,8 @@ NodeCore::NodeCore(NodeSettings settings, NodeInfo self, std::uint64_t seed)
       client_vouching_(self.id, settings_.lease),
       inquiries_{Inquiry{Topic::hang, settings_.lease},
                  Inquiry{Topic::preemption, settings_.lease},
-                 Inquiry{Topic::departure, settings_.lease}} {}
+                 Inquiry{Topic::departure, settings_.lease},
+                 Inquiry{Topic::check, settings_.lease}} {}
 
 // Follower and coordinator write to separate lists, so that messages between them can be handled
 // before any effect leaves the node.
@@ -364,12 +365,13 @@ void NodeCore::unpark(TimePoint now, NodeEffects& out) {
 
 std::optional<TimePoint> NodeCore::next_deadline() const {
   std::optional<TimePoint> next = link_.next_deadline();
-  for (const auto& other : {round_.next_deadline(),
-                            client_vouching_.next_deadline(),
-                            inquiries_[0].next_deadline(),
-                            inquiries_[1].next_deadline(),
-                            inquiries_[2].next_deadline()}) {
+  const auto take = [&next](const std::optional<TimePoint>& other) {
     next = next && other ? std::min(*next, *other) : next ? next : other;
+  };
+  take(round_.next_deadline());
+  take(client_vouching_.next_deadline());
+  for (const Inquiry& inquiry : inquiries_) {
+    take(inquiry.next_deadline());
   }
   return next;
 }

@@ -132,7 +132,7 @@ class NodeCore {
   ClientVouching client_vouching_;
   std::optional<LinkId> vouching_by_;  // the coordinator that was last queried
   AddressBook addresses_of_members_;
-  std::array<Inquiry, 3> inquiries_;  // by topic
+  std::array<Inquiry, kTopics> inquiries_;  // by topic
   // By topic: the coordinator, and the number of its last inquiry whose verdict we received.
   std::map<Topic, std::pair<NodeId, std::uint64_t>> inquiry_heard_;
   std::map<LinkId, Hello> parked_;  // nodes that want to join while we do not know the leader

@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages for inquiries: a node asks a question about all nodes of the round. The coordinator
 // requests findings from each node and sends the verdict to all of them. The topics are a hang
-// (which rank stalls the job) and a preemption (at which step all ranks save). Values; encoded by
+// (which rank stalls the job), a preemption (at which step all ranks save) and a check (which nodes
+// have defects). Values; encoded by
 // wire/round_encoder, explained in round/questions/inquiry.hpp and PROTOCOL.md. Thread-safe.
 #pragma once
 
 #include "base/time.hpp"
 #include "rendezvous/wire/round_info.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace muster {
 
 // preemption: of the job; departure: of some of its nodes.
-enum class Topic : std::uint8_t { hang, preemption, departure };
+enum class Topic : std::uint8_t { hang, preemption, departure, check };
 
-// Starts an inquiry, because the sender's workers have made no progress for too long, or because
-// the scheduler will stop the job. `heard` is the last inquiry about this topic by this coordinator
-// whose verdict the sender has received. The request is opaque to the rendezvous, like findings and
-// verdicts.
+inline constexpr std::size_t kTopics = 4;
+
+// Starts an inquiry, because the sender's workers have made no progress for too long, because the
+// scheduler will stop the job, or because nodes must be checked. `heard` is the last inquiry about
+// this topic by this coordinator whose verdict the sender has received. The request is opaque to
+// the rendezvous, like findings and verdicts.
 struct Inquire {
   RoundId round;
   std::uint64_t heard = 0;

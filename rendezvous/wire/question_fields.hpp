@@ -28,7 +28,7 @@ template <class A>
 void fields(A& a, Of<A, Inquire>& m) {
   fields(a, m.round);
   a.number(m.heard);
-  a.choice(m.topic, Topic::departure);
+  a.choice(m.topic, Topic::check);
   a.blob(m.request, kMaxInquiryBytes);
 }
 
@@ -38,7 +38,7 @@ void fields(A& a, Of<A, Look>& m) {
   a.number(m.inquiry);
   a.duration(m.within);
   a.number(m.bytes_max);
-  a.choice(m.topic, Topic::departure);
+  a.choice(m.topic, Topic::check);
   a.blob(m.request, kMaxInquiryBytes);
 }
 
@@ -47,7 +47,7 @@ void fields(A& a, Of<A, Looked>& m) {
   fields(a, m.round);
   a.number(m.inquiry);
   a.blob(m.findings, kMaxFindingsBytes);
-  a.choice(m.topic, Topic::departure);
+  a.choice(m.topic, Topic::check);
 }
 
 template <class A>
@@ -55,7 +55,7 @@ void fields(A& a, Of<A, Judged>& m) {
   fields(a, m.round);
   a.number(m.inquiry);
   a.blob(m.verdict, kMaxVerdictBytes);
-  a.choice(m.topic, Topic::departure);
+  a.choice(m.topic, Topic::check);
 }
 
 template <class A>

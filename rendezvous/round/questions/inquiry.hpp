@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inquiry: the coordinator's part in answering a question about all nodes of the round: which rank
-// stalls the job, or at which step all ranks save before a preemption. It queries all nodes and
-// waits a limited time for the answers. It passes these to its agent and sends the agent's verdict
-// to all nodes. Only one inquiry about a topic runs at a time, so two nodes that ask concurrently
-// receive the same verdict. Part of NodeCore; pure; value-like.
+// stalls the job, at which step all ranks save before a preemption, or which nodes have defects. It
+// queries all nodes and waits a limited time for the answers. It passes these to its agent and
+// sends the agent's verdict to all nodes. Only one inquiry about a topic runs at a time, so two
+// nodes that ask concurrently receive the same verdict. Part of NodeCore; pure; value-like.
 #pragma once
 
 #include "rendezvous/round/node_effects.hpp"
@@ -28,6 +28,20 @@ inline constexpr Duration kAnswerMax = std::chrono::seconds(10);
 // After a notice of preemption, workers wait for the verdict, so the time is shorter.
 inline constexpr Duration kAnswerMaxPreemption = std::chrono::seconds(3);
 
+// Workers start only after the check.
+inline constexpr Duration kAnswerMaxCheck = std::chrono::milliseconds(3500);
+
+// True if workers wait for the verdict, which is final.
+[[nodiscard]] constexpr bool is_preemption(Topic topic) {
+  return topic == Topic::preemption || topic == Topic::departure;
+}
+
+[[nodiscard]] constexpr Duration answer_max(Topic topic) {
+  return is_preemption(topic)    ? kAnswerMaxPreemption
+         : topic == Topic::check ? kAnswerMaxCheck
+                                 : kAnswerMax;
+}
+
 // The minimum time between the end of an inquiry and the start of the next one.
 inline constexpr Duration kBetweenInquiries = std::chrono::milliseconds(250);
 
@@ -50,11 +64,6 @@ inline constexpr std::size_t kFindingsLeast = 4096;
   return static_cast<std::uint32_t>(std::clamp(share, kFindingsLeast, kMaxFindingsBytes));
 }
 
-// True if workers wait for the verdict, which is final.
-[[nodiscard]] constexpr bool is_preemption(Topic topic) {
-  return topic == Topic::preemption || topic == Topic::departure;
-}
-
 // What the coordinator knows about a member of the running round.
 struct MemberContact {
   std::optional<LinkId> link{};
@@ -70,9 +79,7 @@ struct InquiryMembers {
 class Inquiry {
  public:
   Inquiry(Topic topic, Duration lease)
-      : topic_(topic),
-        lease_(lease),
-        answer_max_(is_preemption(topic) ? kAnswerMaxPreemption : kAnswerMax) {}
+      : topic_(topic), lease_(lease), answer_max_(answer_max(topic)) {}
 
   // Handles a member's request.
   void asked(TimePoint now,
