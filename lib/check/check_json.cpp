@@ -3,6 +3,7 @@
 
 #include "base/json_dump.hpp"
 #include "base/printable.hpp"
+#include "check/link_ports.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -136,6 +137,11 @@ Json json_of(const Verdict& verdict) {
           {"summary", std::move(summary)}};
 }
 
+void add_port(const Json& json, std::vector<std::uint16_t>& out) {
+  const bool is_port = json.is_number_unsigned() && json.get<std::uint64_t>() <= UINT16_MAX;
+  out.push_back(is_port ? json.get<std::uint16_t>() : std::uint16_t{0});
+}
+
 }  // namespace
 
 std::string encode(const NodeFigures& figures) {
@@ -192,9 +198,21 @@ Verdict decode_verdict(std::string_view json) {
   return out;
 }
 
-std::string verdict_fields(const Verdict& verdict) {
-  const std::string json = encode(verdict);
-  return json.substr(1, json.size() - 2);
+std::string encode(const LinkPorts& ports) {
+  return dump_json(Json{{"ports", ports.ports}, {"key", ports.key}});
+}
+
+std::optional<LinkPorts> decode_link_ports(std::string_view json) {
+  const Json parsed = parse(json);
+  const Json& list = field(parsed, "ports");
+  if (!list.is_array()) {
+    return std::nullopt;
+  }
+  LinkPorts out{.ports = {}, .key = text(field(parsed, "key"))};
+  for (const Json& one : list) {
+    add_port(one, out.ports);
+  }
+  return out;
 }
 
 }  // namespace muster::check

@@ -21,8 +21,4 @@ inline constexpr std::size_t kCheckLinksMax = 64;
 [[nodiscard]] std::string encode(const Verdict& verdict);
 [[nodiscard]] Verdict decode_verdict(std::string_view json);
 
-// The fields of a verdict, as in the event `check` and in report.json, without braces:
-// "nodes":2,"findings":[…]…
-[[nodiscard]] std::string verdict_fields(const Verdict& verdict);
-
 }  // namespace muster::check

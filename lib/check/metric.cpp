@@ -105,6 +105,9 @@ std::optional<Metric> metric_of(std::string_view id) {
 }
 
 std::string describe(Unit unit, double value) {
+  if (value >= kUnlimited) {
+    return "unlimited";
+  }
   switch (unit) {
     case Unit::count:
       return fmt::format("{:.10g}", std::round(value * 10) / 10);

@@ -55,6 +55,9 @@ struct MetricRule {
   std::optional<double> limit;  // the absolute limit
 };
 
+// The value of a limit that is not set.
+inline constexpr double kUnlimited = 1e15;
+
 // In the order of Metric.
 [[nodiscard]] std::span<const MetricRule, kMetrics> metric_rules();
 
