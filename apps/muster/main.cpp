@@ -10,6 +10,7 @@
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
 #include "base/text.hpp"
+#include "check/probe/measure_node.hpp"
 #include "config/options/command_line.hpp"
 #include "config/options/explain.hpp"
 #include "config/options/help.hpp"
@@ -290,6 +291,8 @@ int dispatch(const CommandLine& line, const Environ& environ, int argc, char** a
       return print(man_page());
     case Command::remote_agent:
       return run_remote_agent({environ, version_number(), LinuxMachine().own_path()});
+    case Command::measure_node:
+      return check::run_measure_node(environ);
     case Command::launch:
     case Command::explain_config:
     case Command::explain_all:

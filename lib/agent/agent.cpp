@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.hpp"
 
+#include "agent/checks/check_control.hpp"
 #include "agent/doors.hpp"
 #include "agent/events/event_stream.hpp"
 #include "agent/job_end.hpp"
@@ -214,11 +215,16 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   std::optional<SharedWithGuard> shared_with_guard_;
   std::optional<SharedStart> shared_start_;  // its MUNGE is used by *rounds_
   SharedRounds* shared_rounds_ = nullptr;    // points to *rounds_ in a multi-node job, else null
+  RoundGate gate_{supervisor_};
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   DelayedRounds delayed_rounds_;
   Supervisor supervisor_;
   PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
+  CheckControl check_{
+      loop_, setup_, {events_, gate_, supervisor_, *rounds_, shared_rounds_, [this](pid_t pid) {
+                        runner_->spare(pid);
+                      }}};
   JobEnd job_end_{loop_,
                   setup_,
                   {runner_,
@@ -245,13 +251,12 @@ std::unique_ptr<RoundSource> Agent::make_rounds() {
   if (!shared_with_guard_) {
     const LaunchConfig& config = setup_.config;
     return std::make_unique<LocalRounds>(
-        supervisor_, local_store_, RestartLimits{config.max_restarts, config.quick_failures});
+        gate_, local_store_, RestartLimits{config.max_restarts, config.quick_failures});
   }
   auto rounds = std::make_unique<SharedRounds>(
       loop_,
       setup_,
-      SharedRoundsParts{
-          supervisor_, folder_, events_, roll_call_, doors_.store, doors_.job_sockets});
+      SharedRoundsParts{gate_, folder_, events_, roll_call_, doors_.store, doors_.job_sockets});
   shared_rounds_ = rounds.get();
   return rounds;
 }
@@ -329,14 +334,17 @@ void Agent::watch_progress() {
   events_.add(*stats_watch_);
   if (shared_rounds_ != nullptr) {
     if (hang_control_) {
-      shared_rounds_->use(*hang_control_);
+      shared_rounds_->use(Topic::hang, *hang_control_);
     }
     shared_rounds_->use(*straggler_watch_);
-    shared_rounds_->use_for_preemption(preemption_);
+    shared_rounds_->use(Topic::preemption, preemption_);
+    shared_rounds_->use(Topic::check, check_);
   }
   events_.add(preemption_);
   events_.add(step_watch_);
   preemption_.start();
+  events_.add(check_);
+  check_.start();
 }
 
 void Agent::watch_descendants() {

@@ -77,6 +77,13 @@ enum class OnPreempt {
 // workers.
 enum class FoldLines { automatic, on, off };
 
+// --check: what happens to nodes with defects before the first round.
+enum class NodeCheck {
+  off,
+  report,
+  require,  // they leave the job
+};
+
 struct LaunchConfig {
   Personality personality = Personality::muster;
   Program program;
@@ -136,6 +143,7 @@ struct LaunchConfig {
   std::string preempt_file;           // announces it when it appears; empty if unused
   PreemptScope preempt_scope = PreemptScope::job;
   OnPreempt on_preempt = OnPreempt::exit;
+  NodeCheck check = NodeCheck::off;
   SignalDelivery signal_delivery = SignalDelivery::leader;
   Duration shutdown_timeout{};
   // Unix time at which the scheduler kills the job. Set only if it extends shutdown_timeout.

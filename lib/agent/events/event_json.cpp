@@ -5,6 +5,7 @@
 #include "agent/failures/report_json.hpp"
 #include "base/json_dump.hpp"
 #include "base/printable.hpp"
+#include "check/check_json.hpp"
 
 #include <utility>
 
@@ -150,6 +151,12 @@ Named named(const event::RestartDecided& what) {
 
 Named named(const event::Mended& what) {
   return {"mended", {{"ranks", what.ranks}, {"seconds", what.seconds}}};
+}
+
+Named named(const event::NodesChecked& what) {
+  Json fields = Json::parse(check::encode(what.verdict), nullptr, false);
+  fields["seconds"] = what.seconds;
+  return {"check", std::move(fields)};
 }
 
 Named named(const event::PreemptionBegun& what) {

@@ -67,6 +67,16 @@ EventLine regroup_line(const event::RegroupAsked& asked) {
           asked.reason + "; stopping the workers for a new round"};
 }
 
+EventLine check_line(const event::NodesChecked& what) {
+  const int nodes = what.verdict.nodes;
+  const auto defects = static_cast<int>(what.verdict.findings.size()) + what.verdict.more_findings;
+  return {LogLevel::info,
+          fmt::format("checked {} in {:.1f} s: {}",
+                      counted(nodes, "node"),
+                      what.seconds,
+                      defects == 0 ? "no defects" : counted(defects, "defect"))};
+}
+
 EventLine preemption_line(const event::PreemptionBegun& begun) {
   return {LogLevel::warning,
           fmt::format("preempted ({}): the ranks have {:.0f} s to save{} and exit{}",
@@ -131,6 +141,8 @@ std::optional<EventLine> line_of(const JobEvent& event) {
           return EventLine{
               LogLevel::info,
               fmt::format("all ranks work again {:.2f} s after the failure", what.seconds)};
+        } else if constexpr (std::is_same_v<What, event::NodesChecked>) {
+          return check_line(what);
         } else if constexpr (std::is_same_v<What, event::PreemptionBegun>) {
           return preemption_line(what);
         } else if constexpr (std::is_same_v<What, event::StepSaved>) {

@@ -7,6 +7,7 @@
 #include "agent/events/round_event.hpp"
 #include "agent/failures/job_result.hpp"
 #include "base/log_level.hpp"
+#include "check/judge.hpp"
 #include "hang/report/verdict_text.hpp"
 #include "plan/assignment.hpp"
 #include "process/values/process_runner.hpp"
@@ -43,6 +44,12 @@ struct HttpOpened {
 
 // In a multi-node job, this node starts waiting for a round.
 struct RoundAwaited {};
+
+// --check: the verdict about all nodes, before a round's workers are started.
+struct NodesChecked {
+  check::Verdict verdict;
+  double seconds = 0;  // since this node began to wait for it
+};
 
 // In a multi-node job, this node has finished and waits for the others. Its status lines are no
 // longer repeated.
@@ -221,6 +228,7 @@ using What = std::variant<JobStarted,
                           PartDone,
                           RollCallHeard,
                           RoundBegun,
+                          NodesChecked,
                           WorkerStarted,
                           WorkerEnded,
                           WorkerReady,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InquiryListener: one node's part in an inquiry of a multi-node job. SharedRounds forwards the
-// requests of the rendezvous to it. HangControl implements it for hangs, and PreemptionControl for
-// preemptions. One thread.
+// requests of the rendezvous to it. HangControl implements it for hangs, PreemptionControl for
+// preemptions and CheckControl for --check. One thread.
 #pragma once
 
 #include "rendezvous/node/node_owner.hpp"

@@ -371,7 +371,7 @@ void SharedRounds::vouch_known(const VouchKnown& known) {
 // Without --hang-timeout, this node replies that it found nothing.
 void SharedRounds::inquire(const InquiryStep& step) {
   const Topic topic = topic_of(step);
-  InquiryListener* const listener = topic == Topic::hang ? hangs_ : preemptions_;
+  InquiryListener* const listener = listeners_[static_cast<std::size_t>(topic)];
   if (listener != nullptr) {
     listener->inquire(step);
   } else if (const auto* asked = std::get_if<LookNow>(&step)) {

@@ -24,6 +24,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,13 +58,10 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   // Admits remote clients to the workers' store if their nodes vouch for them.
   [[nodiscard]] Admission& vouching() { return vouching_; }
 
-  // --hang-timeout: sets the object that inspects workers, judges hangs and receives verdicts. It
-  // must outlive the rounds.
-  void use(InquiryListener& listener) { hangs_ = &listener; }
-
-  // Sets the object that takes part in the decision at which step a preempted job saves. It must
-  // outlive the rounds.
-  void use_for_preemption(InquiryListener& listener) { preemptions_ = &listener; }
+  // Sets the object that takes part in inquiries about this topic. It must outlive the rounds.
+  void use(Topic topic, InquiryListener& listener) {
+    listeners_[static_cast<std::size_t>(topic)] = &listener;
+  }
 
   // Sets the object that receives the wait times of the ranks on all nodes if this node is the
   // leader.
@@ -141,8 +139,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   const RollCallLines& roll_call_;
   Admission& admission_;
   const LeaseTimer* lease_ = nullptr;
-  InquiryListener* hangs_ = nullptr;
-  InquiryListener* preemptions_ = nullptr;
+  std::array<InquiryListener*, kTopics> listeners_{};  // by topic; null if it is off
   WaitListener* waits_ = nullptr;
   std::unique_ptr<Rendezvous> node_;
   VouchedAdmission vouching_;  // must outlive the store

@@ -194,6 +194,8 @@ std::optional<Command> request_of(OptionId id, const std::string& arg) {
       return Command::man_page;
     case OptionId::remote_agent:
       return Command::remote_agent;
+    case OptionId::measure_node:
+      return Command::measure_node;
     default:
       break;
   }

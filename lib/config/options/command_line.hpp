@@ -29,6 +29,7 @@ enum class Command {
   zsh_completion,
   man_page,
   remote_agent,
+  measure_node,
 };
 
 struct CommandLine {

@@ -76,6 +76,9 @@ struct OptionTable {
        "when the ranks of a preempted job have exited: exit with code 75, stay until muster is "
        "killed, or requeue the Slurm job",
        "WHAT", "exit", "", "exit|stay|requeue"},
+      {check, "check", 0, choice, stopping, kHidden,
+       "find bad nodes before the first round; require: without them", "WHAT", "off", "report",
+       "off|report|require"},
       {log_dir, "log-dir", 0, text, output, kTorchrun | kPet,
        "directory for log files; /dev/null disables them", "DIR"},
       {redirects, "redirects", 'r', text, output, kTorchrun | kPet,
@@ -188,6 +191,8 @@ struct OptionTable {
        "print the manual page"},
       {remote_agent, "remote-agent", 0, action, looking, kHidden,
        "internal: used by --hosts to start the agent through the remote shell"},
+      {measure_node, "measure-node", 0, action, looking, kHidden,
+       "internal: used by --check to measure this node"},
       {use_env, "use-env", 0, flag, program, kTorchrun,
        "do not pass --local_rank=N to the program"},
       {monitor_interval, "monitor-interval", 0, number, compatible, kTorchrun | kPet,

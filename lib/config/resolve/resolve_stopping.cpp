@@ -160,6 +160,13 @@ bool is_reserved(int signo) {
   return std::ranges::find(kSignalsInUse, signo) != std::end(kSignalsInUse);
 }
 
+void resolve_check(const Resolution& r) {
+  const std::string& what = r.layers.text(OptionId::check);
+  r.config().check = what == "require"  ? NodeCheck::require
+                     : what == "report" ? NodeCheck::report
+                                        : NodeCheck::off;
+}
+
 Result<void> resolve_preemption(const Resolution& r) {
   LaunchConfig& config = r.config();
   const std::string& what = r.layers.text(OptionId::on_preempt);
@@ -231,6 +238,7 @@ Result<void> resolve_stopping(const Resolution& r) {
   r.config().file_timers = r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1";
   resolve_child_death(r);
   resolve_delivery(r);
+  resolve_check(r);
   if (auto done = resolve_preemption(r); !done) {
     return done;
   }

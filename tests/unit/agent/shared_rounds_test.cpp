@@ -438,7 +438,7 @@ TEST_CASE("shared rounds: without --hang-timeout a node answers inquiries with e
 TEST_CASE("shared rounds: the hang watch inspects, judges and receives the verdict") {
   Bench bench;
   FakeListener listener;
-  bench.rounds.use(listener);
+  bench.rounds.use(Topic::hang, listener);
   bench.rounds.inquire(LookNow{{.round = {4, 1}, .inquiry = 7}});
   bench.rounds.inquire(JudgeNow{{4, 1}, 8, {}});
   bench.rounds.inquire(HearVerdict{{{4, 1}, 8, "x"}});

@@ -59,6 +59,7 @@ struct Trials {
       {preempt_signal, {"--preempt-signal=USR1"}},
       {preempt_file, {"--preempt-file=/tmp/stop"}},
       {on_preempt, {"--on-preempt=stay"}},
+      {check, {"--check"}},
       {log_dir, {"--log-dir=logs"}},
       {redirects, {"--redirects=1"}},
       {tee, {"--tee=2"}},

@@ -293,6 +293,14 @@ TEST_CASE("resolve: --preempt-signal, --preempt-file and --on-preempt") {
   CHECK(config({"--on-preempt=requeue"}).on_preempt == OnPreempt::requeue);
 }
 
+TEST_CASE("resolve: a check of the nodes") {
+  CHECK(config({}).check == NodeCheck::off);
+  CHECK(config({"--check"}).check == NodeCheck::report);
+  CHECK(config({"--check=report"}).check == NodeCheck::report);
+  CHECK(config({"--check=require"}).check == NodeCheck::require);
+  CHECK(error({"--check=maybe"}).find("must be off, report or require") != std::string::npos);
+}
+
 TEST_CASE("resolve: standard input goes to the only worker, or to the selected one") {
   Launch launch{{}, {}};
   CHECK(launch.config().stdin_rank == 0);
