@@ -77,12 +77,8 @@ enum class OnPreempt {
 // workers.
 enum class FoldLines { automatic, on, off };
 
-// --check: what happens to nodes with defects before the first round.
-enum class NodeCheck {
-  off,
-  report,
-  require,  // they leave the job
-};
+// --check: what happens to nodes with defects before the first round. `require`: they leave.
+enum class NodeCheck { off, report, require };
 
 struct LaunchConfig {
   Personality personality = Personality::muster;
