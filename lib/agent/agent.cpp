@@ -6,6 +6,7 @@
 #include "agent/events/event_stream.hpp"
 #include "agent/job_end.hpp"
 #include "agent/rounds/delayed_rounds.hpp"
+#include "agent/rounds/judged_rounds.hpp"
 #include "agent/rounds/local_rounds.hpp"
 #include "agent/rounds/local_store.hpp"
 #include "agent/rounds/shared_rounds.hpp"
@@ -103,7 +104,10 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
         rounds_(make_rounds()),
         warm_rounds_(*rounds_, *this),
         delayed_rounds_(inner_rounds(), *this, setup.config.restart_delay),
-        supervisor_(*this, delayed_rounds_, settings_of(setup.config)) {
+        judged_rounds_(
+            delayed_rounds_,
+            {setup.config.nproc, setup.config.stop_on_verdict, setup.config.no_restart_on}),
+        supervisor_(*this, judged_rounds_, settings_of(setup.config)) {
     add_sinks();
     doors_.guard([this](const std::string& text) { warn(text); });
     if (shared_rounds_ != nullptr) {
@@ -123,7 +127,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
 
   void set_alarm(std::optional<TimePoint> when) override;
 
-  void tell(event::What what) override { events_.tell(std::move(what)); }
+  void tell(event::What what) override;
 
   void close_attempt(Duration timeout) override;
   void add_evidence(WorkerFailure& failure) override;
@@ -143,7 +147,9 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
     preemption_.tell_late(local_ranks);
   }
 
-  void finished(const JobResult& result) override { job_end_.begin(result); }
+  void finished(const JobResult& result) override {
+    job_end_.begin(judged_rounds_.complete(result));
+  }
 
   // WarmSite
   void prepare_zygote(ZygoteObserver& observer) override;
@@ -219,6 +225,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   std::unique_ptr<RoundSource> rounds_;
   WarmRounds warm_rounds_;
   DelayedRounds delayed_rounds_;
+  JudgedRounds judged_rounds_;
   Supervisor supervisor_;
   PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
   CheckControl check_{
@@ -483,6 +490,14 @@ void Agent::take_signal(const SignalNotice& notice) {
   supervisor_.handle(SignalReceived{notice.signo, notice.sender_pid, reached});
 }
 
+void Agent::tell(event::What what) {
+  const std::string doubt = judged_rounds_.complete(what);
+  events_.tell(std::move(what));
+  if (!doubt.empty()) {
+    warn(doubt);
+  }
+}
+
 void Agent::close_attempt(Duration timeout) {
   runner_->finish_output(timeout);
   channel_.end_round();
@@ -496,6 +511,8 @@ void Agent::add_evidence(WorkerFailure& failure) {
   if (timer_watch_) {
     timer_watch_->add_evidence(failure);
   }
+  failure.step = channel_.latest_step();
+  judged_rounds_.note(failure);
 }
 
 }  // namespace

@@ -127,6 +127,8 @@ struct LaunchConfig {
   int spare_workers = 0;         // on this node; they replace failed workers
   int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
   Duration restart_delay{};      // from the exit of failed workers to the next round
+  bool stop_on_verdict = false;  // --on-verdict=stop
+  std::set<int> no_restart_on;   // exit codes of workers
   std::string role = "default";
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;    // as typed, exported to workers

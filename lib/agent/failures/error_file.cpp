@@ -133,6 +133,26 @@ void add_identity(Json& json, const WorkerFailure& failure) {
   json["unix_time"] = failure.wall_seconds;
 }
 
+Json judgement_json(const std::optional<Judgement>& judgement) {
+  if (!judgement) {
+    return {};
+  }
+  return {{"advice", name_of(judgement->advice)},
+          {"cause", name_of(judgement->cause)},
+          {"text", judgement->text}};
+}
+
+std::optional<Judgement> judgement_of(const Json* json) {
+  if (json == nullptr || !json->is_object()) {
+    return std::nullopt;
+  }
+  Judgement judgement;
+  judgement.advice = advice_named(text_of(member(*json, "advice")));
+  judgement.cause = cause_named(text_of(member(*json, "cause")));
+  judgement.text = text_of(member(*json, "text"));
+  return judgement;
+}
+
 }  // namespace
 
 Json failure_json(const WorkerFailure& failure) {
@@ -151,6 +171,8 @@ Json failure_json(const WorkerFailure& failure) {
   json["traceback"] = traceback_of(failure);
   json["stderr_tail"] = failure.stderr_tail;
   json["error_file"] = failure.error_file;
+  json["step"] = failure.step ? Json(*failure.step) : Json();
+  json["judgement"] = judgement_json(failure.judgement);
   return json;
 }
 
@@ -216,6 +238,8 @@ std::string story_text(const FailureStory& story) {
   json["spawn_error"] = failure.spawn_error ? Json(failure.spawn_error->message) : Json();
   json["stderr_tail"] = last_bytes(failure.stderr_tail);
   json["python"] = failure.python;
+  json["judgement"] = judgement_json(failure.judgement);
+  json["no_restart"] = failure.no_restart;
   json["message"] =
       failure.record ? Json(failure.record->message.substr(0, kEvidenceTextBytesMax)) : Json();
   json["traceback"] = failure.record ? last_bytes(failure.record->traceback) : std::string();
@@ -246,6 +270,8 @@ std::optional<FailureStory> parse_story(std::string_view text) {
   }
   failure.stderr_tail = text_of(member(*json, "stderr_tail"));
   failure.python = text_of(member(*json, "python"));
+  failure.judgement = judgement_of(member(*json, "judgement"));
+  failure.no_restart = is_true(member(*json, "no_restart"));
   const std::string message = text_of(member(*json, "message"));
   const std::string traceback = text_of(member(*json, "traceback"));
   if (!message.empty() || !traceback.empty()) {

@@ -76,7 +76,7 @@ Failed failed_message(const WorkerFailure& failure) {
   message.exit_code = exit_code_of(failure);
   message.run_time = failure.run_time;
   // If the program cannot be executed, restarting it will not help.
-  message.permanent = failure.ends_job || failure.preempted ||
+  message.permanent = failure.ends_job || failure.preempted || failure.no_restart ||
                       (failure.spawn_error && failure.spawn_error->code != Errc::system);
   message.exited = !failure.spawn_error && failure.status.is_own_exit();
   message.text = printable(describe_end(failure), kFailureTextMax);

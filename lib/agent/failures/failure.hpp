@@ -43,8 +43,10 @@ struct WorkerFailure : WorkerExit {
   std::string python;      // path of the Python interpreter; empty if muster did not choose one
   std::string error_file;  // path of the error file; empty if it does not exist
   std::optional<ErrorRecord> record;
-  std::optional<std::uint64_t> step;  // the last step that this node's workers had reported
-  Judgement judgement;                // of the round; set only on the failure that ended it
+  std::optional<std::uint64_t> step;   // the last step that this node's workers had reported
+  bool startup_error = false;          // an import, syntax or usage error: others may follow
+  bool no_restart = false;             // the judgement ends the job
+  std::optional<Judgement> judgement;  // of the round; only for the failure that was reported first
 
   bool operator==(const WorkerFailure&) const = default;
 };

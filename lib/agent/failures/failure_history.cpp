@@ -35,11 +35,6 @@ constexpr std::array<std::string_view, 15> kSysexits{"EX_USAGE: invalid command 
                                                      "EX_NOPERM: permission denied",
                                                      "EX_CONFIG: invalid configuration"};
 
-// Errors that show before the program has done anything, and that are in its files or arguments.
-bool is_startup_error(Cause cause) {
-  return cause == Cause::import || cause == Cause::syntax || cause == Cause::usage;
-}
-
 bool is_memory(Cause cause) {
   return cause == Cause::host_memory || cause == Cause::gpu_memory;
 }
@@ -48,10 +43,6 @@ bool is_memory(Cause cause) {
 bool may_go_away(Cause cause) {
   return cause == Cause::lost_peer || cause == Cause::network || cause == Cause::preemption ||
          cause == Cause::hardware;
-}
-
-bool is_early(const Finding& finding) {
-  return !finding.step && !finding.status.signaled && finding.run_time <= kStartupTime;
 }
 
 bool is_same_time(Duration left, Duration right) {
@@ -168,7 +159,7 @@ Judgement FailureHistory::judge() const {
   }
   const Round& round = rounds_.back();
   const Cause cause = cause_of(*first, round);
-  const bool blames_node = !round.hardware.empty() && !is_startup_error(cause);
+  const bool blames_node = !round.hardware.empty() && !is_startup_error(*first);
   if (cause == Cause::hardware || blames_node) {
     return {Advice::bad_node,
             Cause::hardware,
@@ -218,13 +209,11 @@ std::optional<Judgement> FailureHistory::judge_code(const Finding& root) const {
 // One rank may fail because of the file system of its node. If all ranks fail, the error is in the
 // program or in its arguments.
 std::optional<Judgement> FailureHistory::judge_startup(const Finding& root) const {
-  if (!is_startup_error(root.cause) || !is_early(root)) {
+  if (!is_startup_error(root)) {
     return std::nullopt;
   }
   const Round& round = rounds_.back();
-  const auto same = std::ranges::count_if(round.findings, [](const Finding& finding) {
-    return is_startup_error(finding.cause) && is_early(finding);
-  });
+  const auto same = std::ranges::count_if(round.findings, is_startup_error);
   if (same < round.workers) {
     return std::nullopt;
   }

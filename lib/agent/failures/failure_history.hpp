@@ -23,10 +23,6 @@ inline constexpr std::size_t kRoundsRemembered = 8;
 // Later failures of a round are ignored: the first ones contain the cause.
 inline constexpr std::size_t kFindingsPerRoundMax = 64;
 
-// Ranks that fail with an import, syntax or usage error within this time never ran. Importing
-// PyTorch from a busy network file system takes tens of seconds.
-inline constexpr Duration kStartupTime = std::chrono::minutes(1);
-
 // Without steps, two failures happened at the same point of the program if the run times differ by
 // at most this time, or by a fifth of the longer one.
 inline constexpr Duration kSamePointTime = std::chrono::seconds(2);

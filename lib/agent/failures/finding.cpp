@@ -257,6 +257,13 @@ bool is_consequence(const Finding& finding) {
          is_silent_kill(finding);
 }
 
+bool is_startup_error(const Finding& finding) {
+  const bool is_in_program = finding.cause == Cause::import || finding.cause == Cause::syntax ||
+                             finding.cause == Cause::usage;
+  return is_in_program && !finding.step && !finding.status.signaled &&
+         finding.run_time <= kStartupTime;
+}
+
 bool is_silent_kill(const Finding& finding) {
   return finding.cause == Cause::signal && finding.status.shell_code() == 128 + SIGKILL;
 }

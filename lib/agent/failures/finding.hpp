@@ -13,6 +13,10 @@
 
 namespace muster {
 
+// Ranks that fail with an import, syntax or usage error within this time never ran. Importing
+// PyTorch from a busy network file system takes tens of seconds.
+inline constexpr Duration kStartupTime = std::chrono::minutes(1);
+
 struct Finding {
   int rank = 0;
   Cause cause = Cause::unknown;
@@ -33,6 +37,9 @@ struct Finding {
 // True if the failure says nothing about its cause: another rank, the scheduler or the kernel
 // ended the worker.
 [[nodiscard]] bool is_consequence(const Finding& finding);
+
+// True for an import, syntax or usage error of a worker that exited before it did any work.
+[[nodiscard]] bool is_startup_error(const Finding& finding);
 
 // True if another process killed the worker and nothing tells why.
 [[nodiscard]] bool is_silent_kill(const Finding& finding);

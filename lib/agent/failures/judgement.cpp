@@ -1,7 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/failures/judgement.hpp"
 
+#include <array>
+
 namespace muster {
+namespace {
+
+constexpr std::array kCauses{Cause::unknown,
+                             Cause::bug,
+                             Cause::usage,
+                             Cause::import,
+                             Cause::syntax,
+                             Cause::host_memory,
+                             Cause::gpu_memory,
+                             Cause::hardware,
+                             Cause::lost_peer,
+                             Cause::numerics,
+                             Cause::assertion,
+                             Cause::exit_code,
+                             Cause::signal,
+                             Cause::network,
+                             Cause::filesystem,
+                             Cause::preemption};
+constexpr std::array kAdvice{Advice::restart, Advice::stop, Advice::bad_node, Advice::requeue};
+
+template <class Known>
+typename Known::value_type named(std::string_view name, const Known& known) {
+  for (const auto each : known) {
+    if (name_of(each) == name) {
+      return each;
+    }
+  }
+  return known.front();
+}
+
+}  // namespace
 
 std::string_view name_of(Cause cause) {
   switch (cause) {
@@ -53,6 +86,14 @@ std::string_view name_of(Advice advice) {
       return "requeue";
   }
   return "restart";
+}
+
+Cause cause_named(std::string_view name) {
+  return named(name, kCauses);
+}
+
+Advice advice_named(std::string_view name) {
+  return named(name, kAdvice);
 }
 
 }  // namespace muster

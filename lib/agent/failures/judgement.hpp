@@ -42,6 +42,10 @@ enum class Advice : std::uint8_t {
 // "bad_node"
 [[nodiscard]] std::string_view name_of(Advice advice);
 
+// `unknown` and `restart` for other names.
+[[nodiscard]] Cause cause_named(std::string_view name);
+[[nodiscard]] Advice advice_named(std::string_view name);
+
 struct Judgement {
   Advice advice = Advice::restart;
   Cause cause = Cause::unknown;

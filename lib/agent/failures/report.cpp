@@ -133,6 +133,15 @@ void add_others(Lines& out, const FailureStory& story, std::size_t lines_left) {
   }
 }
 
+// Why the job does not restart, and whether a restart can help. A judgement that ends the job is
+// the only reason.
+Lines reasons_of(const FailureStory& story) {
+  const std::string judgement = story.root.judgement ? story.root.judgement->text : std::string();
+  Lines reasons{story.root.no_restart ? std::string() : story.verdict, judgement};
+  std::erase(reasons, std::string());
+  return reasons;
+}
+
 void add_failure(Lines& out, const FailureStory& story) {
   const WorkerFailure& root = story.root;
   out.push_back(
@@ -148,11 +157,13 @@ void add_failure(Lines& out, const FailureStory& story) {
     where += fmt::format(", attempt {} of {}", story.attempt, story.attempts);
   }
   out.push_back(printable(where));
-  if (!story.verdict.empty()) {
-    out.push_back("  " + printable(story.verdict));
+  const Lines reasons = reasons_of(story);
+  for (const std::string& reason : reasons) {
+    out.push_back("  " + printable(reason));
   }
   const std::string hint = hint_for(root);
-  const auto lines_max = kEvidenceLinesMax - story.early_gists.size() - (hint.empty() ? 0 : 1);
+  const auto lines_max = kEvidenceLinesMax - story.early_gists.size() - (hint.empty() ? 0 : 1) -
+                         (reasons.size() > 1 ? 1 : 0);
   const auto lines_left = add_evidence(out, root, lines_max);
   if (!hint.empty()) {
     out.push_back("  hint: " + hint);

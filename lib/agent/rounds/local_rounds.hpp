@@ -133,7 +133,7 @@ class LocalRounds final : public RoundSource {
     }
     RoundClosed closed;
     closed.outcome = Outcome::failed;
-    closed.verdict = decision.reason;
+    closed.verdict = failure.no_restart ? failure.judgement->text : decision.reason;
     user_.handle(closed);
     return std::nullopt;
   }

@@ -41,6 +41,8 @@ const WorkerFailure& Supervisor::failure_of(const WorkerExit& exit) {
   failure.wall_seconds = site_.wall_seconds();
   if (is_new) {
     failure.attempt = core_.result().attempt;
+    failure.rank = rank_of(exit.local_rank);
+    failure.run_time = site_.now() - spawned_at_;
     site_.add_evidence(failure);
   }
   // Once the workers are being stopped, a lost connection is the result of the stop.
@@ -49,9 +51,14 @@ const WorkerFailure& Supervisor::failure_of(const WorkerExit& exit) {
   return failure;
 }
 
-// A worker that lost its connection is a victim, not the cause, so it can wait until it is reaped.
+// The core waits for other workers after a lost connection or a startup error, so such a failure
+// can wait until the worker is reaped.
 void Supervisor::on_worker_dying(const WorkerExit& exit) {
-  if (!core_.is_success(exit.status) && !failure_of(exit).lost_connection) {
+  if (core_.is_success(exit.status)) {
+    return;
+  }
+  const WorkerFailure& failure = failure_of(exit);
+  if (!failure.lost_connection && !failure.startup_error) {
     on_worker_killed(exit);
   }
 }
@@ -61,6 +68,7 @@ void Supervisor::on_worker_killed(const WorkerExit& exit) {
   rounds_.check_lease();
   WorkerFailure failure = failure_of(exit);
   failure.lost_connection = false;  // whatever the worker printed, it died because we killed it
+  failure.startup_error = false;
   handle(failure);
 }
 
@@ -316,6 +324,7 @@ Result<pid_t> Supervisor::start_worker(int local_rank) {
 
 void Supervisor::spawn(int local_rank) {
   const auto pid = start_worker(local_rank);
+  spawned_at_ = site_.now();
   if (pid) {
     site_.tell(event::WorkerStarted{local_rank, rank_of(local_rank), *pid});
     // Calls step() instead of handle(), so that the core gets the result before any queued event.

@@ -105,6 +105,7 @@ class Supervisor : public ProcessObserver, public RoundUser {
   std::deque<SupervisorEvent> events_;
   std::deque<SupervisorEffect> effects_;
   std::map<int, WorkerFailure> failures_;  // failures of this attempt with evidence, by local rank
+  TimePoint spawned_at_{};                 // when the last worker was started
   bool handling_ = false;
   bool names_killed_ = false;  // the processes being killed are leftovers, which are listed by name
 };

@@ -125,7 +125,7 @@ class SupervisorCore {
   void record(WorkerFailure failure, bool after_stop);
   void complete_early(const WorkerExited& exited);
   [[nodiscard]] bool waits_for_memory(TimePoint now) const;
-  [[nodiscard]] bool may_hear_of_another() const;
+  [[nodiscard]] bool may_hear_of_another(const WorkerFailure& failure) const;
   [[nodiscard]] bool may_be_of_scheduler(const WorkerFailure& failure) const;
   [[nodiscard]] bool is_repeated_by_scheduler(int signo) const;
   [[nodiscard]] TimePoint drained_by(TimePoint now) const;

@@ -41,7 +41,7 @@ void SupervisorCore::note_exit(Turn& turn) {
     why_ = Why::finished;
     turn.out.emplace_back(ReportSuccess{});
     clear(turn);
-  } else if (!may_hear_of_another()) {
+  } else if (live_.empty() && !may_hear_of_another(result_.failures.front())) {
     // All other workers have succeeded, so none of them caused the failure that is held.
     decide_after_failure(turn);
   }
@@ -52,13 +52,15 @@ void SupervisorCore::note_groups_empty(Turn& /*turn*/) {
   groups_empty_ = true;
 }
 
-// True if a worker in the round may still be running, here or on another node.
-bool SupervisorCore::may_hear_of_another() const {
-  return !live_.empty() || others_ > 0 || awaits_signal_;
+// True if a worker that may explain the failure may still be running, here or on another node. The
+// judgement of a startup error counts only the workers on this node.
+bool SupervisorCore::may_hear_of_another(const WorkerFailure& failure) const {
+  return !live_.empty() || awaits_signal_ || (others_ > 0 && !failure.startup_error);
 }
 
 // Handles the failure that was just recorded. A lost connection means that another worker is
-// exiting, so the decision is postponed until that worker's exit is known.
+// exiting, so the decision is postponed until that worker's exit is known. After a startup error,
+// the other workers show whether the error is in the program or on one node.
 void SupervisorCore::take_failure(Turn& turn) {
   times_.failed_at = result_.failures.size() == 1 ? turn.now : times_.failed_at;
   const bool is_mending = state_ == SupervisorState::mending;
@@ -69,11 +71,14 @@ void SupervisorCore::take_failure(Turn& turn) {
   if (!is_mending && awaits_signal_) {
     return;  // later failures are held too: this death may have caused them
   }
-  if (is_mending || !result_.failures.back().lost_connection || !may_hear_of_another()) {
+  const WorkerFailure& failure = result_.failures.back();
+  const bool waits =
+      failure.lost_connection || (failure.startup_error && settings_.max_restarts > 0);
+  if (is_mending || !waits || !may_hear_of_another(failure)) {
     decide_after_failure(turn);
     return;
   }
-  MUSTER_MARK("a lost connection waits for its cause");
+  MUSTER_MARK("a failure waits for those of other workers");
   if (live_.empty()) {
     MUSTER_MARK("a lost connection waits for a failure on another node");
   }
@@ -85,7 +90,7 @@ void SupervisorCore::decide_held(Turn& turn) {
     return;
   }
   if (deadline_ && turn.now >= *deadline_) {
-    MUSTER_MARK("no other worker failed after a lost connection");
+    MUSTER_MARK("no other worker failed in time");
     decide_after_failure(turn);
   }
 }

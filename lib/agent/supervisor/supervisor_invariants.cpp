@@ -94,10 +94,12 @@ constexpr std::array<Rule, 24> kRules{{
        return f.state != State::running || f.spawned < f.result.nproc || !f.live.empty() ||
               awaits_others;
      }},
-    {"running with a failure other than a lost connection",
+    {"running with a failure that does not wait for those of other workers",
      [](const Facts& f) {
        return !holds_failures(f) || f.awaits_signal ||
-              std::ranges::all_of(f.result.failures, &WorkerFailure::lost_connection);
+              std::ranges::all_of(f.result.failures, [](const WorkerFailure& failure) {
+                return failure.lost_connection || failure.startup_error;
+              });
      }},
     {"a deadline is missing or unexpected",
      [](const Facts& f) {

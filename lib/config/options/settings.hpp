@@ -34,6 +34,8 @@ enum class OptionId {
   spare_workers,
   quick_failures,
   restart_delay,
+  on_verdict,
+  no_restart_on,
   shutdown_timeout,
   signals_to_handle,
   signal_delivery,

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <limits>
+#include <set>
+#include <string>
 
 namespace muster {
 namespace {
@@ -16,6 +19,7 @@ namespace {
 constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 constexpr Duration kRestartDelayMax = std::chrono::hours(1);
 constexpr int kSpareWorkersMax = 64;
+constexpr std::int64_t kExitCodeMax = 255;
 constexpr std::size_t kVaultMemoryMin = std::size_t{1} << 20U;
 
 Result<void> resolve_restarts(const Resolution& r) {
@@ -82,6 +86,36 @@ Result<void> resolve_restart_delay(const Resolution& r) {
   }
   r.config().restart_delay = *delay;
   r.show(OptionId::restart_delay, describe(*delay));
+  return {};
+}
+
+// Adds "3" or "64-78". False if the text is neither, or contains a number that is no exit code of a
+// failed process.
+bool add_codes(std::set<int>& codes, std::string_view text) {
+  const auto dash = text.find('-');
+  const auto first = parse_int(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : parse_int(text.substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last > kExitCodeMax) {
+    return false;
+  }
+  for (auto code = *first; code <= *last; ++code) {
+    codes.insert(static_cast<int>(code));
+  }
+  return true;
+}
+
+Result<void> resolve_verdict(const Resolution& r) {
+  r.config().stop_on_verdict = r.layers.text(OptionId::on_verdict) == "stop";
+  const std::string text(trim(r.layers.text(OptionId::no_restart_on)));
+  if (text.empty()) {
+    return {};
+  }
+  for (const std::string& part : split(text, ',')) {
+    if (!add_codes(r.config().no_restart_on, trim(part))) {
+      return r.layers.refuse(OptionId::no_restart_on,
+                             "must be a list of codes from 1 to 255, for example 3,64-78");
+    }
+  }
   return {};
 }
 
@@ -224,6 +258,9 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   if (auto done = resolve_restart_delay(r); !done) {
+    return done;
+  }
+  if (auto done = resolve_verdict(r); !done) {
     return done;
   }
   if (auto done = resolve_vault(r); !done) {

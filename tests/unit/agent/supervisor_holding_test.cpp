@@ -12,6 +12,12 @@ void lose(Bench& bench, int local_rank) {
   bench.step(exited(WorkerExit{local_rank, 100 + local_rank, {false, 1}, false, {}}, true));
 }
 
+void fail_at_startup(Bench& bench, int local_rank) {
+  WorkerExited ended = exited(WorkerExit{local_rank, 100 + local_rank, {false, 1}, false, {}});
+  ended.failure->startup_error = true;
+  bench.step(ended);
+}
+
 // One of several nodes; all its workers have lost a connection and exited.
 Bench bereft(int others) {
   Bench bench{shared_settings()};
@@ -46,6 +52,23 @@ TEST_CASE("holding: after a lost connection it stops no worker until the cause i
   bench.step(GroupsEmpty{});
   bench.step(NothingLeft{});
   CHECK(exit_code_of(bench.core.result()) == 7);
+}
+
+TEST_CASE("holding: an error at startup waits for the other workers before a restart") {
+  Bench bench = running(settings(1));
+  fail_at_startup(bench, 0);
+  fail_at_startup(bench, 2);
+  CHECK(bench.effects.empty());
+  fail_at_startup(bench, 1);
+  CHECK(bench.core.state() == State::stopping);
+  Bench late = running(settings(1));
+  fail_at_startup(late, 0);
+  late.now += kDeathNewsTime;
+  late.step(Tick{});
+  CHECK(late.core.state() == State::stopping);
+  Bench last = running(settings());
+  fail_at_startup(last, 0);
+  CHECK(last.core.state() == State::stopping);
 }
 
 TEST_CASE("holding: ends when the time for the cause to appear has passed") {

@@ -134,7 +134,7 @@ std::vector<Break> breaks() {
          f.result.failures = {failed(0)};
          f.result.failures.front().lost_connection = true;
        }},
-      {"running with a failure other than a lost connection",
+      {"running with a failure that does not wait for those of other workers",
        running(),
        [](auto& f) {
          f.live = {1, 2};

@@ -49,6 +49,8 @@ struct Trials {
       {vault_memory, {"--vault-memory=1G"}},
       {spare_workers, {"--spare-workers=1"}, {"--restart=rank", "--max-restarts=2"}},
       {quick_failures, {"--quick-failures=off"}},
+      {on_verdict, {"--on-verdict=stop"}},
+      {no_restart_on, {"--no-restart-on=3"}},
       {restart_delay, {"--restart-delay=5"}},
       {shutdown_timeout, {"--shutdown-timeout=5"}},
       {signals_to_handle, {"--signals-to-handle=SIGTERM"}},
