@@ -79,8 +79,7 @@ struct StopWorkers {
   bool is_planned = false;  // the workers save and exit on their own
 };
 
-// The time at which the agent's guard kills its workers; TimePoint::max() means never. A new value
-// replaces the old one. A running agent receives FenceWorkers a little earlier.
+// When the guard kills the workers. A running agent receives FenceWorkers a little earlier.
 struct LeaseUntil {
   TimePoint when{};
 };

@@ -23,8 +23,7 @@ struct LinkOpened {
   LinkId link = 0;
 };
 
-// The connection failed or was closed. No LinkClosed follows if the core itself closed the
-// connection.
+// The connection failed or was closed, but not by the core itself.
 enum class LinkEnd : std::uint8_t {
   refused,      // the remote kernel reports that no process listens there
   closed,       // closed by the peer, or by its kernel after its death

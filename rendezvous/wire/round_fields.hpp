@@ -4,6 +4,7 @@
 // the encoder and the decoder. Pure.
 #pragma once
 
+#include "rendezvous/wire/ending_fields.hpp"
 #include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/mend_fields.hpp"
 #include "rendezvous/wire/question_fields.hpp"
@@ -102,13 +103,6 @@ void fields(A& a, Of<A, Finished>& m) {
 }
 
 template <class A>
-void fields(A& a, Of<A, Leave>& m) {
-  a.text(m.reason);
-  a.flag(m.workers_gone);
-  a.flag(m.is_planned);
-}
-
-template <class A>
 void fields(A& a, Of<A, Carry>& m) {
   a.blob(m.bytes);
 }
@@ -169,34 +163,6 @@ void fields(A& a, Of<A, Start>& m) {
   a.number(m.master_port);
   a.number(m.restarts, 0, INT32_MAX);
   fields(a, m.offer);
-}
-
-template <class A>
-void fields(A& a, Of<A, Regroup>& m) {
-  a.text(m.reason);
-  a.number(m.gone.first, 0, INT32_MAX);
-  a.number(m.gone.count, 0, kMaxWorkersPerNode);
-  a.flag(m.is_planned);
-}
-
-template <class A>
-void fields(A& a, Of<A, OtherFailure>& m) {
-  a.number(m.rank, -1, INT32_MAX);
-  a.name(m.node);
-  a.text(m.text);
-}
-
-template <class A>
-void fields(A& a, Of<A, Close>& m) {
-  a.flag(m.succeeded);
-  a.number(m.exit_code);
-  a.text(m.reason);
-  a.number(m.root_rank, -1, INT32_MAX);
-  a.name(m.root_node);
-  a.text(m.root_text);
-  a.blob(m.details);
-  a.number(m.others_count, 0, INT32_MAX);
-  a.list(m.others, kOtherFailuresMax);
 }
 
 }  // namespace muster

@@ -33,7 +33,7 @@ class Source final : public RoundSource {
 
   void tell_gone() override {}
 
-  void leave_round(const std::string& /*reason*/) override {}
+  void leave_round(const LeaveRound& /*asked*/) override {}
 
   void check_lease() override {}
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SupervisorCore: decides what happens to the workers on one node, from the first round to the
-// job's result. Round sources (round_source.hpp) decide about rounds. A pure table (README.md) of
-// states and events.
+// SupervisorCore: decides what happens to the workers on one node. Round sources (round_source.hpp)
+// decide about rounds. A pure table (README.md) of states and events.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -36,7 +35,7 @@ class SupervisorCore {
   // Complete from Finish on; the failures of an attempt, from CloseAttempt on.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
-  // The failures of the attempt that CloseAttempt closes; kept until the next attempt has some.
+  // Of the attempt that CloseAttempt closes; kept until the next attempt has failures.
   [[nodiscard]] const std::vector<WorkerFailure>& closed_failures() const;
   // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);

@@ -66,7 +66,7 @@ class Bench final : public RoundSource, public RoundUser, public GateSite {
 
   void tell_gone() override { calls.emplace_back("gone"); }
 
-  void leave_round(const std::string& reason) override { calls.push_back("leave: " + reason); }
+  void leave_round(const LeaveRound& asked) override { calls.push_back("leave: " + asked.reason); }
 
   void check_lease() override {}
 
