@@ -45,7 +45,7 @@ class RoundGate final : public RoundUser {
   void leave(const Error& why) {
     held_.reset();
     why_ = why;
-    rounds_->leave_round(why.message);
+    rounds_->leave_round({why.message});
     rounds_->tell_gone();
   }
 

@@ -298,7 +298,7 @@ TEST_CASE("resolve: a check of the nodes") {
   CHECK(config({"--check"}).check == NodeCheck::report);
   CHECK(config({"--check=report"}).check == NodeCheck::report);
   CHECK(config({"--check=require"}).check == NodeCheck::require);
-  CHECK(error({"--check=maybe"}).find("must be off, report or require") != std::string::npos);
+  CHECK(error({"--check=maybe"}).find("must be one of off, report, require") != std::string::npos);
 }
 
 TEST_CASE("resolve: standard input goes to the only worker, or to the selected one") {
