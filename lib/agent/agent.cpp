@@ -345,6 +345,7 @@ void Agent::watch_progress() {
     }
     shared_rounds_->use(*straggler_watch_);
     shared_rounds_->use(Topic::preemption, preemption_);
+    shared_rounds_->use(Topic::departure, preemption_);
     shared_rounds_->use(Topic::check, check_);
   }
   events_.add(preemption_);

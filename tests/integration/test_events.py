@@ -14,7 +14,7 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "lib" / "agent" / "EVENTS.md"
 ENVELOPE = ["v", "time", "event", "node", "round"]
 OF_A_FAILURE = ["rank", "local_rank", "pid", "attempt", "unix_time", "end", "started", "exit_code",
                 "signal", "out_of_memory", "memory", "message", "traceback", "stderr_tail",
-                "error_file"]
+                "error_file", "step", "judgement"]
 
 
 def events_of(folder):

@@ -66,8 +66,12 @@ std::string_view error_name(Cause cause) {
 }
 
 std::string point_of(const Finding& finding) {
-  return finding.step ? fmt::format("at step {}", *finding.step)
-                      : fmt::format("after {}", describe(finding.run_time));
+  if (finding.step) {
+    return fmt::format("at step {}", *finding.step);
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(finding.run_time);
+  return seconds < std::chrono::seconds(1) ? "within a second of its start"
+                                           : fmt::format("after {}", describe(seconds));
 }
 
 // "rank 3 failed twice at step 120 with the same traceback (ValueError: bad batch)"
