@@ -43,7 +43,8 @@ void World::check_end() {
   }
   // In a multi-node job, the other nodes release this one when its workers have exited.
   const Duration promised = kPromisedBeyondGrace + (options_.shared ? kLeaveTimeout : Duration{});
-  if (is_interrupted && scheduler_.now() > *stop_asked_ + options_.grace + promised) {
+  if (is_interrupted && stop_asked_ &&
+      scheduler_.now() > *stop_asked_ + options_.grace + promised) {
     complain("the job ended later than grace + 5 s after the stop request");
   }
   if (runner_->helpers_killed_early() != 0 && options_.fences == 0) {

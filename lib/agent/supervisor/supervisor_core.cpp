@@ -213,7 +213,7 @@ void SupervisorCore::note_late_exit(Turn& turn) {
     return;
   }
   // Workers that were killed at the deadline of a preemption have not failed.
-  if (exited.failure && why_ != Why::preempted) {
+  if (exited.failure && !preempt_.has_expired) {
     record(*exited.failure, true);
     // The root cause has not been determined yet, and the error file of this worker may show that
     // it failed first.

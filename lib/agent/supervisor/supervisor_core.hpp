@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SupervisorCore: decides what happens to the workers on one node. Round sources (round_source.hpp)
-// decide about rounds. A pure table (README.md) of states and events.
+// SupervisorCore: decides what happens to the workers on one node: a pure table (README.md). Round
+// sources (round_source.hpp) decide about rounds.
 #pragma once
 
 #include "agent/failures/job_result.hpp"
@@ -32,10 +32,9 @@ class SupervisorCore {
 
   [[nodiscard]] SupervisorState state() const { return state_; }
 
-  // Complete from Finish on; the failures of an attempt, from CloseAttempt on.
+  // Complete from Finish on; failures from CloseAttempt on, kept until the next attempt has some.
   [[nodiscard]] const JobResult& result() const { return result_; }
 
-  // Of the attempt that CloseAttempt closes; kept until the next attempt has failures.
   [[nodiscard]] const std::vector<WorkerFailure>& closed_failures() const;
   // Adds the shell's data about processes that could not be killed. Answers NameSurvivors.
   void add_survivors(const std::vector<Survivor>& known);
@@ -164,6 +163,7 @@ class SupervisorCore {
 
   // Preemption: supervisor_preempt.cpp.
   void note_preempted(Turn& turn);
+  void note_stopped();
   [[nodiscard]] TimePoint grace_until(TimePoint now) const;
   bool end_preempted(Turn& turn);
   void finish_preempted(Turn& turn, Duration timeout);

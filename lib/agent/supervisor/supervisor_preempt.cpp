@@ -27,7 +27,14 @@ void SupervisorCore::note_preempted(Turn& turn) {
   preempt_.by = notice.deadline;
   preempt_.why = notice.why;
   if (notice.what != Preempts::other_node) {
-    result_.preemption = Preemption{.why = notice.why, .step = {}, .saved = {}};
+    note_stopped();
+  }
+}
+
+// From now on, this node does not start workers, and its exit code is kPreemptedCode.
+void SupervisorCore::note_stopped() {
+  if (!result_.preemption) {
+    result_.preemption = Preemption{.why = preempt_.why, .step = {}, .saved = {}};
   }
 }
 
@@ -52,6 +59,7 @@ bool SupervisorCore::end_preempted(Turn& turn) {
   }
   turn.out.emplace_back(std::move(late));
   preempt_.unfinished = true;
+  preempt_.has_expired = result_.failures.empty();
   why_ = result_.failures.empty() ? Why::preempted : Why::regroup;
   report_failures(turn);
   kill(turn, kSelfExitTime);
@@ -60,7 +68,8 @@ bool SupervisorCore::end_preempted(Turn& turn) {
 
 // No worker remains. The node waits for the others, as if its workers had finished.
 void SupervisorCore::finish_preempted(Turn& turn, Duration timeout) {
-  if (!live_.empty()) {  // these workers cannot be killed
+  if (!live_.empty()) {  // these workers cannot be killed, so this node cannot continue
+    note_stopped();
     end_attempt(turn, timeout, Outcome::interrupted);
     return;
   }
@@ -96,7 +105,7 @@ bool SupervisorCore::end_departure(Turn& turn) {
   }
   MUSTER_MARK("a preempted node has finished instead of leaving");
   preempt_.by.reset();
-  result_.preemption = Preemption{.why = preempt_.why, .step = {}, .saved = {}};
+  note_stopped();
   turn.out.emplace_back(ReportFinished{});
   return true;
 }

@@ -67,6 +67,7 @@ struct PreemptState {
   bool of_node = false;         // the job continues without the node that the scheduler stops
   std::string why{};            // the source of the notice
   bool unfinished = false;      // a worker has exited with kPreemptedCode, or was killed
+  bool has_expired = false;     // the workers were killed at the deadline: they have not failed
   bool regroups = false;        // the other nodes wait for this node's workers
 };
 

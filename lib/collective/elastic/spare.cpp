@@ -29,7 +29,7 @@ constexpr std::size_t kHeader = 3;  // fields before the variables
 
 using Files = std::array<int, kFiles>;
 
-Error system_failure(std::string text) {
+Error spare_failure(std::string text) {
   const int code = errno;
   return {
       .code = Errc::system, .native = code, .text = std::move(text) + ": " + std::strerror(code)};
@@ -118,7 +118,7 @@ Result<void> become_worker() {
     return {};
   }
   if (::send(STDIN_FILENO, kReady.data(), kReady.size(), MSG_NOSIGNAL) < 0) {
-    return std::unexpected(system_failure("cannot report to muster as a spare worker"));
+    return std::unexpected(spare_failure("cannot report to muster as a spare worker"));
   }
   const auto files = receive_files(STDIN_FILENO);
   if (!files) {
@@ -129,7 +129,7 @@ Result<void> become_worker() {
   for (std::size_t stream = 0; stream + 1 < kFiles; ++stream) {
     const UniqueFd given((*files)[stream + 1]);
     if (::dup2(given.get(), static_cast<int>(stream)) < 0) {
-      return std::unexpected(system_failure("cannot use the streams of the worker"));
+      return std::unexpected(spare_failure("cannot use the streams of the worker"));
     }
   }
   apply(parse_spare_start(read_all(description.get())));

@@ -265,7 +265,10 @@ Result<pid_t> LinuxRunner::Impl::spawn(const ProcessSpec& spec) {
 
 Result<pid_t> LinuxRunner::Impl::start_process(const ProcessSpec& spec, std::optional<int> input) {
   auto streams = open_streams(pump, spec);
-  MUSTER_RETURN_IF_ERROR(streams);
+  if (!streams) {  // some of them may be open
+    pump.close_child_side(spec.local_rank, 0);
+    return std::unexpected(streams.error());
+  }
   streams->in = input.value_or(streams->in);
   auto pid = fork_or_spawn(spec, *streams);
   pump.close_child_side(spec.local_rank, pid ? *pid : 0);

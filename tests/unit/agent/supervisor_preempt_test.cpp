@@ -316,3 +316,14 @@ TEST_CASE("preempt: a second node that is stopped leaves, too, and so does the w
   CHECK(bench.asked<ReportFinished>());
   CHECK_FALSE(bench.asked<LeaveRound>());
 }
+
+TEST_CASE("preempt: a node whose workers cannot be killed does not continue without another one") {
+  Bench bench = preempted(settings(), 2, Preempts::other_node);
+  bench.wait(30s);
+  while (bench.core.state() == State::killing) {
+    bench.now = *bench.core.next_deadline();
+    bench.step(Tick{});
+  }
+  CHECK(bench.core.state() == State::done);
+  CHECK(exit_code_of(bench.core.result()) == kPreemptedCode);
+}
