@@ -208,7 +208,9 @@ std::string report_text(const Json& report) {
 }
 
 std::string loss_line(const TimeSpent& spent) {
-  if (spent.of(TimeUse::lost) == 0) {
+  // A rank that is replaced repeats a step. That is not worth a line.
+  constexpr auto kLossWorthALine = std::int64_t{1'000'000};  // µs
+  if (static_cast<std::int64_t>(spent.of(TimeUse::lost)) < kLossWorthALine) {
     return "";
   }
   return fmt::format("{} of {} were lost: work since the last save. goodput: {:.1f} %",

@@ -30,7 +30,7 @@ def count(name):
 rounds = count("round_begun")
 while count("first_step") < rounds or sys.argv[2] == "saves" and count("saved") < rounds:
     time.sleep(0.01)
-time.sleep(0.05)  # work
+time.sleep(1.2)  # work, more than the loss that muster does not mention
 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     sys.exit(int(sys.argv[1]))
 """
