@@ -172,8 +172,17 @@ NodeFigures decode_figures(std::string_view json) {
   return out;
 }
 
-std::string encode(const Verdict& verdict) {
-  return dump_json(json_of(verdict));
+std::string encode(const Verdict& verdict, std::size_t bytes_max) {
+  std::string text = dump_json(json_of(verdict));
+  Verdict shorter = verdict;
+  while (text.size() > bytes_max && !(shorter.findings.empty() && shorter.unmeasured.empty())) {
+    const std::size_t kept = shorter.findings.size() / 2;
+    shorter.more_findings += static_cast<int>(shorter.findings.size() - kept);
+    shorter.findings.resize(kept);
+    shorter.unmeasured.resize(shorter.unmeasured.size() / 2);
+    text = dump_json(json_of(shorter));
+  }
+  return text;
 }
 
 Verdict decode_verdict(std::string_view json) {

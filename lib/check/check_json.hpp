@@ -5,6 +5,8 @@
 
 #include "check/judge.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,7 +20,9 @@ inline constexpr std::size_t kCheckLinksMax = 64;
 [[nodiscard]] std::string encode(const NodeFigures& figures);
 [[nodiscard]] NodeFigures decode_figures(std::string_view json);
 
-[[nodiscard]] std::string encode(const Verdict& verdict);
+// Drops findings until the text has at most `bytes_max` bytes. The list of bad nodes stays
+// complete.
+[[nodiscard]] std::string encode(const Verdict& verdict, std::size_t bytes_max = SIZE_MAX);
 [[nodiscard]] Verdict decode_verdict(std::string_view json);
 
 }  // namespace muster::check

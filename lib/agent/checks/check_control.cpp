@@ -218,9 +218,13 @@ void CheckControl::judge(const JudgeNow& all) {
     ports.ports.push_back(report.figures.port);
     reports.push_back(std::move(report));
   }
-  const bool is_last =
-      all.request == kLinksRequest || reports.size() < 2 || reports.size() > kLinkNodesMax;
-  const std::string verdict = is_last ? check::encode(check::judge(reports)) : check::encode(ports);
+  // If a node did not answer in time, there is no time for links either (kCheckTimeout).
+  const bool is_late = std::ranges::any_of(
+      all.nodes, [](const NodeAnswer& node) { return node.presence != Presence::answered; });
+  const bool is_last = is_late || all.request == kLinksRequest || reports.size() < 2 ||
+                       reports.size() > kLinkNodesMax;
+  const std::string verdict =
+      is_last ? check::encode(check::judge(reports), kMaxVerdictBytes) : check::encode(ports);
   parts_.others->tell(JudgedHere{{all.round, all.inquiry, verdict, all.topic}});
 }
 
@@ -254,6 +258,11 @@ void CheckControl::hear(const std::string& verdict) {
 }
 
 void CheckControl::measure_links(const check::LinkPorts& ports) {
+  links_.reset();  // may be of the last round, whose measurement has just ended
+  if (!probe_.figures()) {
+    links_.emplace();  // the measurement of this node must not be interrupted
+    return;
+  }
   const int count = static_cast<int>(nodes_.size());
   const auto peer = [&](int node) {
     const auto at = static_cast<std::size_t>(node);

@@ -38,6 +38,18 @@ TEST_CASE("check: a verdict about many bad nodes fits into a message") {
     node.figures.values[Metric::shm_size] = 1;
   }
   CHECK(encode(judge(nodes)).size() < 65536);
+  for (NodeReport& node : nodes) {
+    node.node = std::string(200, '\\');
+    node.figures.unmeasured = {std::string(300, '"')};
+  }
+  const Verdict verdict = judge(nodes);
+  REQUIRE(encode(verdict).size() > 65536);
+  const std::string text = encode(verdict, 65536);
+  CHECK(text.size() <= 65536);
+  const Verdict received = decode_verdict(text);
+  REQUIRE_FALSE(verdict.bad_nodes.empty());
+  CHECK(received.bad_nodes == verdict.bad_nodes);
+  CHECK(received.more_findings > verdict.more_findings);
 }
 
 TEST_CASE("check: ports survive JSON, and other texts are no ports") {

@@ -78,9 +78,10 @@ void forward(int from, int to, int pause_ms) {
 void run_slow_proxy(int listener, std::uint16_t server) {
   static_cast<void>(wait_ready(listener, POLLIN, soon()));
   const int client = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK);
-  const auto there = connect_until(*SocketAddress::parse(kHost, server), soon());
-  if (!there) {
-    return;
+  const TimePoint limit = soon();
+  auto there = connect_until(*SocketAddress::parse(kHost, server), limit);
+  while (!there && steady_now() < limit) {  // the server does not listen yet
+    there = connect_until(*SocketAddress::parse(kHost, server), limit);
   }
   while (true) {
     std::array<pollfd, 2> fds{{{client, POLLIN, 0}, {there->get(), POLLIN, 0}}};
