@@ -20,6 +20,9 @@ constexpr Micros kMinute = 60 * kSecond;
 constexpr Micros kHour = 60 * kMinute;
 constexpr double kPercent = 100;
 
+// The exit code of a preempted job, and of a worker that asks for another start (EX_TEMPFAIL).
+constexpr std::int64_t kRunAgainCode = 75;
+
 // The id of a job without the number of its requeue: slurm-4711-r2 continues slurm-4711.
 std::string_view base_id(std::string_view job) {
   const auto at = job.rfind("-r");
@@ -33,6 +36,14 @@ std::string_view base_id(std::string_view job) {
 bool is_same_job(const JobRun& one, const JobRun& other) {
   return !one.job.empty() && one.job != "none" && base_id(one.job) == base_id(other.job) &&
          one.program == other.program;
+}
+
+// Users often give the same --rdzv-id to unrelated jobs. Without a scheduler's id, only runs
+// continue that asked for another start or whose launcher was killed.
+bool may_go_on(const JobStatus& status) {
+  const bool was_killed = status.outcome.empty();
+  const bool has_failed = status.outcome != "succeeded" && !status.scheduler_job.empty();
+  return was_killed || has_failed || status.exit_code == kRunAgainCode;
 }
 
 std::string describe_micros(Micros time) {
@@ -139,6 +150,7 @@ JobRun run_of(const JobStatus& status) {
           status.program,
           status.node,
           status.outcome,
+          may_go_on(status),
           status.leads(),
           status.account.time};
 }
@@ -156,7 +168,7 @@ std::vector<JobRun> runs_of_job(std::vector<JobRun> others, JobRun newest) {
       if (run.leads && !next.leads) {
         next = std::move(run);
       }
-    } else if (run.outcome == "succeeded" || runs.size() >= kRunsReportedMax) {
+    } else if (!run.may_go_on || runs.size() >= kRunsReportedMax) {
       break;
     } else {
       runs.push_back(std::move(run));
@@ -175,7 +187,8 @@ TimeSpent spent_in(const std::vector<JobRun>& runs) {
       time.discard();  // the launcher was killed
     }
     if (end != 0) {
-      out.add(TimeUse::waiting, time.begun() - end);
+      // The clocks of two hosts may differ.
+      out.add(TimeUse::waiting, std::max<Micros>(0, time.begun() - end));
     }
     out.add(time.spent());
     end = time.now();

@@ -20,8 +20,9 @@ struct JobRun {
   std::string job;  // the scheduler's id, or else --rdzv-id
   std::string program;
   std::string node;
-  std::string outcome;  // empty if the launcher has not reported its end
-  bool leads = false;   // the node held rank 0
+  std::string outcome;     // empty if the launcher has not reported its end
+  bool may_go_on = false;  // a later run with the same id continues this one
+  bool leads = false;      // the node held rank 0
   TimeAccount time;
 };
 

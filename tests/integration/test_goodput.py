@@ -86,7 +86,7 @@ class Goodput(JobCase):
     def test_a_requeued_job_continues_the_account(self):
         named = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--rdzv-id", "my-job",
                  "--max-restarts", 0]
-        self.run_once(3, "saves", options=named, code=3)
+        self.run_once(75, "saves", options=named, code=75)
         self.run_once(0, "saves", options=named)
         report = self.report()
         self.assertEqual([run["outcome"] for run in report["runs"]], ["failed", "succeeded"])
@@ -98,6 +98,7 @@ class Goodput(JobCase):
         self.assertIn("2 runs of this job:\n", ctl("report", self.logs))
         newest = max(self.logs.iterdir(), key=lambda path: os.path.getmtime(path / "events.jsonl"))
         self.assertEqual(len(json.loads(ctl("report", "--json", newest))["runs"]), 1)
-        # A later job with the same name is another one, since the last run succeeded.
-        self.run_once(0, "saves", options=named)
-        self.assertEqual(len(self.report()["runs"]), 1)
+        # A later job with the same name is another one, since the last run succeeded or failed.
+        for code in (3, 0):
+            self.run_once(code, "saves", options=named, code=code)
+            self.assertEqual(len(self.report()["runs"]), 1)

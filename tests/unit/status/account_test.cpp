@@ -212,6 +212,16 @@ TEST_CASE("account: a requeued job continues the account") {
     end_well(done, 120);
     CHECK(runs_of_job({run_of(done)}, run_of(second)).size() == 1);
   }
+  SECTION("but only if the earlier run asked for another start, or the scheduler says so") {
+    JobStatus failed = started_job("slurm-7");
+    add(failed, 120, "job_ended", 0, R"("outcome":"failed","exit_code":1)");
+    CHECK(runs_of_job({run_of(failed)}, run_of(second)).size() == 1);
+    failed.scheduler_job = "slurm-7";
+    CHECK(runs_of_job({run_of(failed)}, run_of(second)).size() == 2);
+    JobStatus preempted = started_job("slurm-7");
+    add(preempted, 120, "job_ended", 0, R"("outcome":"succeeded","exit_code":75)");
+    CHECK(runs_of_job({run_of(preempted)}, run_of(second)).size() == 2);
+  }
   SECTION("the scheduler's id counts, if there is one") {
     second.job = "7d1c";
     second.scheduler_job = "slurm-7-r1";
