@@ -36,6 +36,11 @@ std::string macro_beyond(std::string_view text, const std::string& name, int cou
   return "";
 }
 
+// JAX was detected and not asked for.
+bool imports_jax_only(const Resolution& r) {
+  return r.config().jax && r.layers.text(OptionId::env_for) == "auto";
+}
+
 // If no ports are reserved, ${port0} in an argument may be a shell variable.
 Result<void> check_macros(const Resolution& r, OptionId id, const std::string& name, int count) {
   if (count == 0) {
@@ -55,7 +60,8 @@ Result<void> check_macros(const Resolution& r, OptionId id, const std::string& n
 }
 
 Result<void> resolve_count(const Resolution& r, OptionId id, const std::string& macro, int& count) {
-  const int most = kPortsMax - (id == OptionId::leader_ports && r.config().jax ? 1 : 0);
+  const bool has_jax = id == OptionId::leader_ports && r.config().jax && !imports_jax_only(r);
+  const int most = kPortsMax - (has_jax ? 1 : 0);
   const auto number = r.layers.integer(id);
   if (number < 0 || number > most) {
     return r.layers.refuse(id, fmt::format("must be from 0 to {}", most));
@@ -74,22 +80,46 @@ int ports_of_one(const LaunchConfig& config) {
   return config.master_port == 0 || !config.agent_store ? 1 : 0;
 }
 
+int ports_in_range(const LaunchConfig& config) {
+  return config.port_range->second - config.port_range->first + 1;
+}
+
+// Zero if no port is reserved, because muster then uses any port of the range.
+int ports_needed(const LaunchConfig& config) {
+  const int reserved = config.ports + reserved_leader_ports(config);
+  const int own = many_nodes(config) ? kPortsOfMany : ports_of_one(config);
+  return reserved == 0 ? 0 : reserved + own;
+}
+
+bool is_range_enough(const LaunchConfig& config) {
+  return !config.port_range || ports_needed(config) <= ports_in_range(config);
+}
+
+// An import of jax must not be the reason that a job cannot start.
+void drop_detected_jax(const Resolution& r) {
+  LaunchConfig& config = r.config();
+  if (!imports_jax_only(r) ||
+      (is_range_enough(config) && reserved_leader_ports(config) <= kPortsMax)) {
+    return;
+  }
+  config.jax = false;
+  r.show(OptionId::env_for, "none");
+  r.set_origin(OptionId::env_for, "no port is left for JAX's coordinator");
+  r.warn(
+      "the program imports jax, but no port is left for its coordinator, so JAX's variables are "
+      "not set; use a larger --port-range or fewer --leader-ports");
+}
+
 Result<void> check_range(const Resolution& r) {
   const LaunchConfig& config = r.config();
-  const int reserved = config.ports + reserved_leader_ports(config);
-  if (!config.port_range || reserved == 0) {
+  if (is_range_enough(config)) {
     return {};
   }
-  const int in_range = config.port_range->second - config.port_range->first + 1;
-  const int own = many_nodes(config) ? kPortsOfMany : ports_of_one(config);
-  const int needed = reserved + own;
-  if (needed <= in_range) {
-    return {};
-  }
+  const int needed = ports_needed(config);
   return r.layers.refuse(OptionId::port_range,
                          fmt::format("has {}, but {} {} needed for listening sockets and "
                                      "reserved ports",
-                                     counted(in_range, "port"),
+                                     counted(ports_in_range(config), "port"),
                                      needed,
                                      is_are(needed)));
 }
@@ -122,6 +152,7 @@ Result<void> resolve_ports(const Resolution& r) {
       !done) {
     return done;
   }
+  drop_detected_jax(r);
   return check_range(r);
 }
 

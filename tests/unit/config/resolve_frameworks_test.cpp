@@ -60,3 +60,18 @@ TEST_CASE("frameworks: the coordinator's port counts as a leader port") {
   CHECK(error({"--env-for=jax", "--port-range=30000-30000"})
             .ends_with("has 1 port, but 2 are needed for listening sockets and reserved ports"));
 }
+
+TEST_CASE("frameworks: an import of jax is no reason to refuse a job") {
+  const auto launched = [](const std::vector<std::string>& args) {
+    Launch launch{args, {}};
+    launch.machine.texts["train.py"] = "import jax\n";
+    return launch.config();
+  };
+  CHECK_FALSE(launched({"--port-range=30000-30000"}).jax);
+  CHECK(launched({"--port-range=30000-30001"}).jax);
+  CHECK(launched({"--leader-ports=255"}).jax);
+  const LaunchConfig full = launched({"--leader-ports=256"});
+  CHECK(full.leader_ports == 256);
+  CHECK_FALSE(full.jax);
+  CHECK(full.origins.at("env-for") == "no port is left for JAX's coordinator");
+}
