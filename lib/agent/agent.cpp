@@ -104,9 +104,11 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
         rounds_(make_rounds()),
         warm_rounds_(*rounds_, *this),
         delayed_rounds_(inner_rounds(), *this, setup.config.restart_delay),
-        judged_rounds_(
-            delayed_rounds_,
-            {setup.config.nproc, setup.config.stop_on_verdict, setup.config.no_restart_on}),
+        judged_rounds_(delayed_rounds_,
+                       {setup.config.nproc,
+                        setup.config.stop_on_verdict,
+                        setup.config.no_restart_on,
+                        setup.config.max_restarts > 0}),
         supervisor_(*this, judged_rounds_, settings_of(setup.config)) {
     add_sinks();
     doors_.guard([this](const std::string& text) { warn(text); });

@@ -149,3 +149,15 @@ TEST_CASE("judged rounds: an error at startup may wait for the other ranks") {
   bench.rounds.note(other);
   CHECK_FALSE(other.startup_error);
 }
+
+TEST_CASE("judged rounds: without restarts, an error at startup does not wait for other workers") {
+  for (const bool may_restart : {true, false}) {
+    Bench bench({.workers = 2, .stop = false, .no_restart_on = {}, .may_restart = may_restart});
+    WorkerFailure failure;
+    failure.status = {false, 2};
+    failure.stderr_tail = "train.py: error: unrecognized arguments: --lrr\n";
+    bench.rounds.await_round(0);
+    bench.rounds.note(failure);
+    CHECK(failure.startup_error == may_restart);
+  }
+}

@@ -19,6 +19,7 @@ struct JudgementSettings {
   int workers = 1;              // of this node
   bool stop = false;            // --on-verdict=stop
   std::set<int> no_restart_on;  // exit codes
+  bool may_restart = true;      // --max-restarts is not 0
 };
 
 class JudgedRounds final : public RoundFilter {
@@ -31,7 +32,8 @@ class JudgedRounds final : public RoundFilter {
     if (std::exchange(is_mended_, false)) {
       begin_round();
     }
-    failure.startup_error = is_startup_error(finding_of(failure));
+    // Without restarts, there is no reason to wait for the failures of other workers.
+    failure.startup_error = settings_.may_restart && is_startup_error(finding_of(failure));
     history_.note(failure);
   }
 

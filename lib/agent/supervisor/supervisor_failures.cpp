@@ -72,8 +72,7 @@ void SupervisorCore::take_failure(Turn& turn) {
     return;  // later failures are held too: this death may have caused them
   }
   const WorkerFailure& failure = result_.failures.back();
-  const bool waits =
-      failure.lost_connection || (failure.startup_error && settings_.max_restarts > 0);
+  const bool waits = failure.lost_connection || failure.startup_error;
   if (is_mending || !waits || !may_hear_of_another(failure)) {
     decide_after_failure(turn);
     return;

@@ -16,11 +16,13 @@ bool SupervisorCore::is_success(const ExitStatus& status) const {
   return status.success() || ((result_.preemption || preempt_.of_node) && saved);
 }
 
-// Only the first notice counts, but later this node may be stopped, too, or the whole job.
+// Only the first notice counts, but later this node may be stopped, too, or the whole job, sooner.
 void SupervisorCore::note_preempted(Turn& turn) {
   const auto& notice = std::get<Preempted>(turn.event);
   if (result_.preemption) {
-    preempt_.of_node = preempt_.of_node && notice.what != Preempts::job;
+    const bool widens = preempt_.of_node && notice.what == Preempts::job;
+    preempt_.of_node = preempt_.of_node && !widens;
+    preempt_.by = widens && preempt_.by ? std::min(*preempt_.by, notice.deadline) : preempt_.by;
     return;
   }
   preempt_.of_node = notice.what != Preempts::job;

@@ -256,8 +256,12 @@ void PreemptionControl::begin(const Given& given) {
   saved_.clear();  // earlier checkpoints do not count
   parts_.channel.begin_preemption(given.deadline);
   tell_supervisor(given);
-  const Duration left = given.deadline - steady_now();
-  late_timer_.expires_at(given.deadline - std::min<Duration>(kLateLook, left / 2));
+  await_late();
+}
+
+void PreemptionControl::await_late() {
+  const Duration left = begun_->deadline - steady_now();
+  late_timer_.expires_at(begun_->deadline - std::min<Duration>(kLateLook, left / 2));
   late_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) {
       look_at_late();
@@ -269,7 +273,10 @@ void PreemptionControl::begin(const Given& given) {
 void PreemptionControl::widen(const Given& given) {
   if (begun_ && begun_->is_of_node && !given.is_of_node) {
     begun_->is_of_node = false;
+    begun_->deadline = std::min(begun_->deadline, given.deadline);
+    parts_.channel.begin_preemption(begun_->deadline);
     tell_supervisor(*begun_);
+    await_late();
   }
 }
 

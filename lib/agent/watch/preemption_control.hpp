@@ -95,6 +95,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   [[nodiscard]] Topic topic_of(const Given& given) const;
   void tell_supervisor(const Given& given);
   void begin(const Given& given);
+  void await_late();
   void widen(const Given& given);
   void decide(const PreemptionDecision& decision, Topic topic);
   [[nodiscard]] PreemptionNotice notice_of(const Given& given) const;

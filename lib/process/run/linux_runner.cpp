@@ -305,7 +305,7 @@ bool LinuxRunner::Impl::is_ours(pid_t group) const {
 void LinuxRunner::Impl::signal_groups(int signo, GroupsOf which) {
   MUSTER_CHECK(signo > 0 && signo < NSIG);
   const bool may_be_stopped = signo != SIGSTOP && signo != SIGCONT && signo != SIGKILL;
-  may_be_stopped ? spares.stop() : spares.signal(signo);
+  signo == SIGSTOP || signo == SIGCONT ? spares.signal(signo) : spares.stop();
   // The last member may have been reaped by a parent outside the group without our knowledge. The
   // pgid may then have been reused for an unrelated process.
   std::erase_if(workers.leaderless(), [&](const auto& group) { return !is_ours(group.first); });

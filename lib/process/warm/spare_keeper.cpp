@@ -104,6 +104,9 @@ void SpareKeeper::read(pid_t pid) {
   const Spare& spare = *spares_.at(pid);
   std::array<char, kReady.size()> text{};
   const auto count = ::recv(spare.control.get(), text.data(), text.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
   if (count <= 0) {
     poller_.forget(spare.control.get());  // it is exiting, or has closed its standard input
   } else if (std::string_view(text.data(), static_cast<std::size_t>(count)) == kReady) {
@@ -129,7 +132,7 @@ std::optional<pid_t> SpareKeeper::take(const ProcessSpec& spec, const ChildStrea
                   fmt::format("rank {} continues in spare worker (pid {})", spec.rank, *pid));
       return pid;
     }
-    ::kill(*pid, SIGKILL);
+    ::kill(-*pid, SIGKILL);
   }
   return std::nullopt;
 }

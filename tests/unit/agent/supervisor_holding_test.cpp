@@ -66,9 +66,6 @@ TEST_CASE("holding: an error at startup waits for the other workers before a res
   late.now += kDeathNewsTime;
   late.step(Tick{});
   CHECK(late.core.state() == State::stopping);
-  Bench last = running(settings());
-  fail_at_startup(last, 0);
-  CHECK(last.core.state() == State::stopping);
 }
 
 TEST_CASE("holding: ends when the time for the cause to appear has passed") {

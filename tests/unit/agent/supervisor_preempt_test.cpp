@@ -310,7 +310,8 @@ TEST_CASE("preempt: a second node that is stopped leaves, too, and so does the w
   bench.step(Preempted{"SIGTERM", bench.now + 10s, Preempts::this_node});
   CHECK(bench.core.next_deadline() == bench.now + 10s);
   exit_with(bench, 0, kPreemptedCode);
-  bench.step(Preempted{"SIGTERM", bench.now + 10s, Preempts::job});
+  bench.step(Preempted{"SIGTERM", bench.now + 5s, Preempts::job});
+  CHECK(bench.core.next_deadline() == bench.now + 5s);
   exit_with(bench, 1, kPreemptedCode);
   end_all(bench);
   CHECK(bench.asked<ReportFinished>());
