@@ -7,7 +7,6 @@ this variable, or before the program imports JAX's cluster types, nothing happen
 This is a separate module that imports almost nothing, because every Python process of such a job
 runs install()."""
 import os
-import sys
 
 VARIABLE = "MUSTER_JAX"
 _MODULE = "jax._src.clusters"
@@ -17,11 +16,8 @@ def install():
     """Registers the cluster type as soon as the program imports JAX."""
     if not os.environ.get(VARIABLE):
         return
-    loaded = sys.modules.get(_MODULE)
-    if loaded is not None:
-        register(loaded)
-    else:
-        sys.meta_path.insert(0, _Finder())
+    from muster_on_import import when_imported
+    when_imported(_MODULE, register)
 
 
 def register(clusters):
@@ -59,24 +55,3 @@ def register(clusters):
     # the only worker on a node, and the type for Kubernetes would query the API server.
     base._cluster_types.remove(MusterCluster)
     base._cluster_types.insert(0, MusterCluster)
-
-
-class _Finder:
-    """Delegates the lookup of one module to the other finders, and calls register() once that
-    module is loaded."""
-
-    def find_spec(self, name, path, target=None):
-        if name != _MODULE:
-            return None
-        import importlib.util
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        loader = spec.loader if spec is not None else None
-        if loader is not None:
-            load = loader.exec_module
-
-            def exec_module(module):
-                load(module)
-                register(module)
-            loader.exec_module = exec_module
-        return spec

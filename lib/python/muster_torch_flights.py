@@ -9,7 +9,6 @@ lib/hang/torch_dump reads.
 This is a separate module that imports almost nothing, because every Python process of such a job
 runs install()."""
 import os
-import sys
 
 VARIABLE = "MUSTER_TORCH_FLIGHTS"
 _MODULE = "torch.distributed.distributed_c10d"
@@ -19,11 +18,8 @@ def install():
     """Starts listening for dump requests as soon as the program creates a process group."""
     if not os.environ.get(VARIABLE):
         return
-    loaded = sys.modules.get(_MODULE)
-    if loaded is not None:
-        watch(loaded)
-    else:
-        sys.meta_path.insert(0, _Finder())
+    from muster_on_import import when_imported
+    when_imported(_MODULE, watch)
 
 
 def watch(c10d):
@@ -68,24 +64,3 @@ def _serve(pipe, path, dump):
                 file.write(dump(True, False, False))
         except (OSError, RuntimeError, TypeError):  # muster then reports that the dump is missing
             pass
-
-
-class _Finder:
-    """Delegates the lookup of one module to the other finders, and calls watch() once that module
-    is loaded."""
-
-    def find_spec(self, name, path, target=None):
-        if name != _MODULE:
-            return None
-        import importlib.util
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        loader = spec.loader if spec is not None else None
-        if loader is not None:
-            load = loader.exec_module
-
-            def exec_module(module):
-                load(module)
-                watch(module)
-            loader.exec_module = exec_module
-        return spec

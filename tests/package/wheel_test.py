@@ -148,8 +148,8 @@ class Wheel(unittest.TestCase):
             names = set(opened.namelist())
         info, data = (f'muster_launch-{VERSION}.{kind}' for kind in ('dist-info', 'data'))
         wanted = {f'{info}/licenses/LICENSE', 'muster/py.typed', 'muster/libmuster_collective.so',
-                  'muster_jax_cluster.py', 'muster_torch_flights.py',
-                  'muster_torch_replaces.pth',
+                  'muster_jax_cluster.py', 'muster_on_import.py',
+                  'muster_torch_flights.py', 'muster_torch_replaces.pth',
                   *(f'{data}/scripts/{program}' for program in PROGRAMS),
                   *(f'{data}/data/share/man/man1/{program}.1' for program in PROGRAMS),
                   *(f'{data}/data/share/bash-completion/completions/{program}'
