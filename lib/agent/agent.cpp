@@ -36,6 +36,7 @@
 #include "agent/workers/worker_channel.hpp"
 #include "base/clock.hpp"
 #include "base/logger.hpp"
+#include "machine/kernel_log.hpp"
 #include "plan/worker_argv.hpp"
 #include "plan/worker_env.hpp"
 #include "process/run/linux_runner.hpp"
@@ -43,6 +44,7 @@
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -53,6 +55,15 @@
 
 namespace muster {
 namespace {
+
+RestartDelaySettings delay_settings(const LaunchConfig& config) {
+  RestartDelaySettings settings{.fixed = config.restart_delay};
+  if (many_nodes(config)) {
+    // The other nodes wait for this node for at most join_timeout.
+    settings.longest = std::min(settings.longest, config.rendezvous.join_timeout / 2);
+  }
+  return settings;
+}
 
 SupervisorSettings settings_of(const LaunchConfig& config) {
   SupervisorSettings settings;
@@ -103,7 +114,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
         shared_with_guard_(std::move(shared)),
         rounds_(make_rounds()),
         warm_rounds_(*rounds_, *this),
-        delayed_rounds_(inner_rounds(), *this, setup.config.restart_delay),
+        delayed_rounds_(inner_rounds(), *this, delay_settings(setup.config)),
         judged_rounds_(delayed_rounds_,
                        {setup.config.nproc,
                         setup.config.stop_on_verdict,
@@ -162,7 +173,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   void inform(const std::string& text) override { events_.say(LogLevel::info, text); }
 
   // DelaySite
-  void begin_wait(Duration delay) override;
+  void begin_wait(Duration delay, bool grows) override;
 
   void cancel_wait() override { delay_.cancel(); }
 
@@ -228,6 +239,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   WarmRounds warm_rounds_;
   DelayedRounds delayed_rounds_;
   JudgedRounds judged_rounds_;
+  KernelLog kernel_log_;
   Supervisor supervisor_;
   PreemptionControl preemption_{loop_, setup_, {events_, supervisor_, channel_, shared_rounds_}};
   CheckControl check_{
@@ -463,10 +475,12 @@ void Agent::set_alarm(std::optional<TimePoint> when) {
   });
 }
 
-void Agent::begin_wait(Duration delay) {
+void Agent::begin_wait(Duration delay, bool grows) {
   // In a multi-node job, the leader has not decided yet whether there is a restart.
-  const std::string which = shared_rounds_ == nullptr ? "the" : "any";
-  warn("waiting " + describe(delay) + " before " + which + " restart (--restart-delay)");
+  warn(fmt::format("waiting {} before {} restart ({}--restart-delay)",
+                   describe(delay),
+                   shared_rounds_ == nullptr ? "the" : "any",
+                   grows ? "no progress since the last one; " : ""));
   events_.tell(event::RestartDelayed{std::chrono::duration<double>(delay).count()});
   delay_.expires_after(delay);
   delay_.async_wait([this](const asio::error_code& error) {
@@ -515,7 +529,7 @@ void Agent::add_evidence(WorkerFailure& failure) {
     timer_watch_->add_evidence(failure);
   }
   failure.step = channel_.latest_step();
-  judged_rounds_.note(failure);
+  judged_rounds_.note(failure, kernel_log_.read_new());
 }
 
 }  // namespace

@@ -11,6 +11,11 @@
 
 namespace muster::check {
 
+// Bytes. Figures are doubles.
+inline constexpr double kKi = 1024;
+inline constexpr double kMi = kKi * kKi;
+inline constexpr double kGi = kMi * kKi;
+
 // A link between two nodes, measured by the node that connected.
 struct LinkFigures {
   int to = 0;            // index of the other node

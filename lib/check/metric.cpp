@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/metric.hpp"
 
+#include "check/figures.hpp"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,10 +11,6 @@
 
 namespace muster::check {
 namespace {
-
-constexpr double kKi = 1024;
-constexpr double kMi = kKi * kKi;
-constexpr double kGi = kMi * kKi;
 
 // Docker's default /dev/shm has 64 MiB, which is too small for NCCL and for data loaders.
 constexpr double kShmSizeMin = 128 * kMi;

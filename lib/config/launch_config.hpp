@@ -93,9 +93,9 @@ struct LaunchConfig {
   std::size_t vault_memory = 0;  // bytes for the records of this node's workers
   int spare_workers = 0;         // on this node; they replace failed workers
   int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
-  Duration restart_delay{};      // from the exit of failed workers to the next round
-  bool stop_on_verdict = false;  // --on-verdict=stop
-  std::set<int> no_restart_on;   // exit codes of workers
+  std::optional<Duration> restart_delay;  // fixed; otherwise it grows while there is no progress
+  bool stop_on_verdict = false;           // --on-verdict=stop
+  std::set<int> no_restart_on;            // exit codes of workers
   std::string role = "default";
   std::vector<int> signals_to_handle;
   std::string signals_to_handle_text;    // as typed, exported to workers
@@ -106,6 +106,7 @@ struct LaunchConfig {
   bool file_timers = false;           // TORCHELASTIC_ENABLE_FILE_TIMER=1
   std::optional<int> preempt_signal;  // announces that the scheduler will stop the job
   std::string preempt_file;           // announces it when it appears; empty if unused
+  std::string preempt_url;            // "aws", "azure", "gcp", or a URL; empty if unused
   PreemptScope preempt_scope = PreemptScope::job;
   OnPreempt on_preempt = OnPreempt::exit;
   NodeCheck check = NodeCheck::off;

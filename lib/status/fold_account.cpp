@@ -8,8 +8,6 @@
 namespace muster {
 namespace {
 
-constexpr double kMicrosPerSecond = 1e6;
-
 TimeUse use_of(const JobStatus& status) {
   if (status.account.is_mending) {
     return TimeUse::mending;
@@ -144,26 +142,26 @@ void take_stop(JobStatus& status, const Json& /*json*/) {
   status.account.is_mending = false;
 }
 
-struct Row {
+struct AccountRow {
   std::string_view event;
   void (*take)(JobStatus&, const Json&);
 };
 
-constexpr std::array<Row, 15> kRows{{{"first_step", take_first_step},
-                                     {"worker_ready", take_first_step},
-                                     {"saved", take_saved},
-                                     {"preempt", take_preempt},
-                                     {"restart", take_restart},
-                                     {"mended", take_mended},
-                                     {"rolled_back", take_rolled_back},
-                                     {"worker_ended", take_worker_ended},
-                                     {"leftovers", take_leftovers},
-                                     {"restart_delayed", take_restart_delayed},
-                                     {"roll_call", take_roll_call},
-                                     {"round_begun", take_round_begun},
-                                     {"regroup", take_stop},
-                                     {"fenced", take_stop},
-                                     {"job_ended", take_job_ended}}};
+constexpr std::array<AccountRow, 15> kRows{{{"first_step", take_first_step},
+                                            {"worker_ready", take_first_step},
+                                            {"saved", take_saved},
+                                            {"preempt", take_preempt},
+                                            {"restart", take_restart},
+                                            {"mended", take_mended},
+                                            {"rolled_back", take_rolled_back},
+                                            {"worker_ended", take_worker_ended},
+                                            {"leftovers", take_leftovers},
+                                            {"restart_delayed", take_restart_delayed},
+                                            {"roll_call", take_roll_call},
+                                            {"round_begun", take_round_begun},
+                                            {"regroup", take_stop},
+                                            {"fenced", take_stop},
+                                            {"job_ended", take_job_ended}}};
 
 }  // namespace
 
@@ -173,7 +171,7 @@ Micros micros_of(double unix_seconds) {
 
 void account_event(JobStatus& status, std::string_view event, const Json& json) {
   advance(status.account, micros_of(seconds_of(json, "time")));
-  const auto row = std::ranges::find(kRows, event, &Row::event);
+  const auto row = std::ranges::find(kRows, event, &AccountRow::event);
   if (row != kRows.end()) {
     row->take(status, json);
   }

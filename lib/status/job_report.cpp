@@ -124,7 +124,7 @@ std::string end_of(const Json& report) {
                      verdict);
 }
 
-std::string head_of(const Json& report) {
+std::string head_line(const Json& report) {
   const std::string program = printable(text_of(report, "program"));
   return fmt::format("{} on {}: {}\n",
                      program.substr(program.find_last_of('/') + 1),
@@ -132,7 +132,7 @@ std::string head_of(const Json& report) {
                      end_of(report));
 }
 
-std::string cause_of(const Json& report) {
+std::string cause_line(const Json& report) {
   const Json& root = field(report, "root_cause");
   if (!root.is_object()) {
     return "";
@@ -209,7 +209,7 @@ void add_runs(Json& report, const std::vector<JobRun>& runs) {
 }
 
 std::string report_text(const Json& report) {
-  std::string out = head_of(report) + cause_of(report);
+  std::string out = head_line(report) + cause_line(report);
   const Json& runs = field(report, "runs");
   if (runs.size() > 1) {
     out += fmt::format("{} of this job:\n", counted(runs.size(), "run"));

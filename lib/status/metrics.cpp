@@ -14,7 +14,6 @@ namespace muster {
 namespace {
 
 constexpr int kPhases = 6;
-constexpr double kMicrosPerSecond = 1e6;
 
 class Text {
  public:

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kNumberColumnsMax = 8;
 constexpr std::size_t kTextColumnsMax = 200;
 constexpr std::size_t kStateColumnsMin = 9;
-constexpr std::string_view kGap = "  ";
+constexpr std::string_view kColumnGap = "  ";
 
 // A column: how to read a rank's value, and how to print it.
 struct Column {
@@ -167,7 +167,7 @@ std::vector<Sized> fitting_columns(const Json& status, std::size_t columns) {
       width = std::max(width, width_of(cell_of(column, worker)));
     }
     const std::size_t least = column.is_text ? std::min(width, kStateColumnsMin) : width;
-    const std::size_t gap = out.empty() ? 0 : kGap.size();
+    const std::size_t gap = out.empty() ? 0 : kColumnGap.size();
     if (used + gap + least > columns) {
       continue;
     }
@@ -253,7 +253,7 @@ std::vector<std::string> rank_table(const Json& status,
   const std::vector<Sized> sized = fitting_columns(status, columns);
   std::vector<std::string> out(1);
   for (const Sized& one : sized) {
-    out[0] += (out[0].empty() ? "" : std::string(kGap)) + padded(one.column.title, one);
+    out[0] += (out[0].empty() ? "" : std::string(kColumnGap)) + padded(one.column.title, one);
   }
   const auto sorted = sorted_workers(status, sized, view);
   const std::size_t shown = std::min(sorted.size(), rows - 1);
@@ -261,8 +261,8 @@ std::vector<std::string> rank_table(const Json& status,
   for (std::size_t i = first; i < first + shown; ++i) {
     std::string line;
     for (const Sized& one : sized) {
-      line +=
-          (line.empty() ? "" : std::string(kGap)) + padded(cell_of(one.column, *sorted[i]), one);
+      line += (line.empty() ? "" : std::string(kColumnGap)) +
+              padded(cell_of(one.column, *sorted[i]), one);
     }
     out.push_back(std::move(line));
   }

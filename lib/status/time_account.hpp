@@ -12,6 +12,8 @@ namespace muster {
 
 using Micros = std::int64_t;  // since the epoch, or a duration
 
+inline constexpr double kMicrosPerSecond = 1e6;
+
 enum class TimeUse {
   running,   // the workers run; their work was kept
   lost,      // the workers ran, but their work since the last save was thrown away

@@ -9,11 +9,15 @@ import unittest
 from harness import JobCase
 from nodes import LONG_LEASE, NodesCase, last_block
 
+# Each attempt of the last rank adds a letter to the file. Other ranks must not: its failure can end
+# them before they run.
+COUNTS = """import os, signal
+if int(os.environ['RANK']) == int(os.environ['WORLD_SIZE']) - 1:
+    open(os.environ['STARTS'], 'a').write('x')
+"""
+
 # Rank 1 fails in each attempt at step 3, while rank 0 waits.
-SAME_BUG = """import os, signal
-import muster.worker
-with open(os.environ["STARTS"], "a") as file:
-    file.write(os.environ["RANK"])
+SAME_BUG = COUNTS + """import muster.worker
 if os.environ["RANK"] == "0":
     signal.pause()
 for step in range(4):
@@ -33,10 +37,10 @@ class Judgement(JobCase):
     def fails(self, text, *options, nproc=2, code=1):
         """The ended job and the number of its attempts."""
         script = self.python(text)
-        ended = self.run_job("--nproc-per-node", nproc, "--max-restarts", 3,
+        ended = self.run_job("--nproc-per-node", nproc, "--max-restarts", 3, "--restart-delay=0",
                              "--log-dir", self.folder / "logs", *options, script, code=code,
                              env=self.environment())
-        return ended, len(self.starts.read_text()) // nproc
+        return ended, len(self.starts.read_text())
 
     def environment(self):
         return dict(os.environ, STARTS=str(self.starts))
@@ -63,9 +67,7 @@ class Judgement(JobCase):
         self.assertNotIn("muster: warning: a restart", ended.err, ended)
 
     def test_an_import_error_on_all_ranks_stops_at_once(self):
-        ended, attempts = self.fails(
-            "import os\nopen(os.environ['STARTS'], 'a').write('x')\nimport no_such_module\n",
-            "--on-verdict=stop")
+        ended, attempts = self.fails(COUNTS + "import no_such_module\n", "--on-verdict=stop")
         self.assertEqual(attempts, 1, ended)
         self.assertRegex(
             ended.err, r"a restart will not help: all 2 ranks failed within \S+ with an import "
@@ -73,15 +75,14 @@ class Judgement(JobCase):
 
     def test_an_import_error_on_one_rank_restarts(self):
         ended, attempts = self.fails(
-            "import os, signal\nopen(os.environ['STARTS'], 'a').write('x')\n"
+            COUNTS +
             "if os.environ['RANK'] == '1' and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n"
             "    import no_such_module\n",
             "--on-verdict=stop", code=0)
         self.assertEqual(attempts, 2, ended)
 
     def test_exit_codes_that_the_user_names_always_act(self):
-        text = ("import os, sys\nopen(os.environ['STARTS'], 'a').write('x')\n"
-                "sys.exit(int(os.environ['CODE']))\n")
+        text = COUNTS + "exit(int(os.environ['CODE']))\n"
         for code, attempts in ((3, 1), (75, 1), (79, 3)):
             self.starts.write_text("")
             with self.subTest(code):

@@ -95,6 +95,13 @@ class Restarts(JobCase):
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 3)
         self.assertIn("all 2 restarts are used up", ended.err)
 
+    def test_the_second_restart_without_progress_waits(self):
+        ended = self.run_job(*self.by_rank("kill -KILL $$", options=["--max-restarts=2"]), code=137)
+        self.assertEqual(
+            [line for line in ended.err.splitlines() if "waiting" in line],
+            ["muster: warning: waiting 1s before the restart (no progress since the last one; "
+             "--restart-delay)"], ended)
+
     def test_three_failures_at_start_up_say_so_and_stop(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
                                            options=["--max-restarts", "50"]), code=4)
@@ -103,14 +110,15 @@ class Restarts(JobCase):
 
     def test_quick_failures_off_uses_all_restarts(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; exit 4",
-                                           options=["--max-restarts", "6",
+                                           options=["--max-restarts", "6", "--restart-delay=0",
                                                     "--quick-failures", "off"]), code=4)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 7)
         self.assertIn("all 6 restarts are used up", ended.err)
 
     def test_deaths_by_signals_never_end_a_job_early(self):
         ended = self.run_job(*self.by_rank("echo x >> $DIR/starts; kill -KILL $$",
-                                           options=["--max-restarts", "6"]), code=137)
+                                           options=["--max-restarts", "6",
+                                                    "--restart-delay=0"]), code=137)
         self.assertEqual((self.folder / "starts").read_text(), "x\n" * 7)
         self.assertIn("all 6 restarts are used up", ended.err)
 

@@ -186,7 +186,8 @@ class Servers(JobCase):
         print(f"MUSTER_TEST_SEED={SEED}: {count} kills of {nproc} trees, {how}", flush=True)
         with (self.folder / "err").open("wb") as err:
             job = self.tree("--on-child-death=fail", "--shutdown-timeout=0", "--ports=1",
-                            f"--max-restarts={count - 1}", nproc=nproc, how=how, stderr=err)
+                            f"--max-restarts={count - 1}", "--restart-delay=0",
+                            nproc=nproc, how=how, stderr=err)
         times = []
         for turn in range(count):
             self.await_tree(job, turn, nproc)

@@ -15,7 +15,7 @@
 namespace muster {
 namespace {
 
-constexpr std::size_t kPrintedMax = std::size_t{64} * 1024;
+constexpr std::size_t kFiguresBytesMax = std::size_t{64} * 1024;
 
 // The child prints a line before each step and one at the end.
 check::NodeFigures last_figures(std::string_view printed) {
@@ -41,7 +41,7 @@ Result<void> NodeProbe::start_child(const Environ& environ,
   const HelperSpec spec{.argv = {"/proc/self/exe", "--measure-node"},
                         .environment = environ.to_block(),
                         .timeout = kProbeTimeout,
-                        .bytes_max = kPrintedMax};
+                        .bytes_max = kFiguresBytesMax};
   auto child =
       HelperProcess::start(loop_, spec, [this, call = std::move(done)](const std::string& printed) {
         // The object must not be destroyed by its own callback.

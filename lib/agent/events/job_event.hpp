@@ -155,7 +155,7 @@ struct RolledBack {
   double seconds = 0;
 };
 
-// --restart-delay: this node waits before the next round.
+// This node waits before the next round (--restart-delay).
 struct RestartDelayed {
   double seconds = 0;
 };

@@ -24,10 +24,6 @@ constexpr std::size_t kLinesWithoutTraceback = 12;
 constexpr std::size_t kSignatureLinesMax = 4;  // of a program without tracebacks
 constexpr std::size_t kGistBytesMax = 160;
 
-// A shell exits with these codes if it cannot start the program.
-constexpr int kNotExecutable = 126;
-constexpr int kNotFound = 127;
-
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
@@ -55,12 +51,10 @@ std::string normalized(std::string_view text, bool numbers) {
   return out;
 }
 
-Lines lines_of(std::string_view text) {
-  Lines lines;
-  for (const std::string& line : split(text, '\n')) {
-    if (!trim(line).empty()) {
-      lines.emplace_back(without_rank(line));
-    }
+Lines plain_lines(std::string_view text) {
+  Lines lines = lines_with_text(text);
+  for (std::string& line : lines) {
+    line = std::string(without_rank(line));
   }
   return lines;
 }
@@ -70,27 +64,6 @@ Lines last_of(Lines lines, std::size_t count) {
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(count));
   }
   return lines;
-}
-
-// The messages of the exceptions in a chain, the first one first; each may have several lines.
-std::vector<Lines> messages_of(const Lines& lines) {
-  std::vector<Lines> out;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].find(kTracebackStart) == std::string::npos) {
-      continue;
-    }
-    Lines message;
-    for (std::size_t at = message_line(lines, i + 1);
-         at < lines.size() && message.size() < kMessageLinesMax &&
-         lines[at].find(kTracebackStart) == std::string::npos;
-         ++at) {
-      message.push_back(lines[at]);
-    }
-    if (!message.empty()) {
-      out.push_back(std::move(message));
-    }
-  }
-  return out;
 }
 
 // "ValueError" for "json.decoder.ValueError: bad batch"; empty if the line is not an exception.
@@ -136,16 +109,16 @@ Text text_of(const WorkerFailure& failure) {
   Text text;
   text.traceback = traceback_of(failure);
   if (!text.traceback.empty()) {
-    text.messages = messages_of(lines_of(text.traceback));
+    text.messages = exception_messages(plain_lines(text.traceback), kMessageLinesMax);
   }
   if (failure.record && !failure.record->message.empty()) {
     if (text.messages.empty()) {
-      text.messages.push_back(lines_of(failure.record->message));
+      text.messages.push_back(plain_lines(failure.record->message));
     }
   }
   if (text.messages.empty() || text.messages.back().empty()) {
     text.messages.clear();
-    text.last = last_of(lines_of(failure.stderr_tail), kLinesWithoutTraceback);
+    text.last = last_of(plain_lines(failure.stderr_tail), kLinesWithoutTraceback);
   }
   return text;
 }
@@ -177,7 +150,7 @@ Cause cause_of_status(const WorkerFailure& failure) {
   if (code == 128 + SIGTERM || code == 128 + SIGINT) {
     return Cause::preemption;
   }
-  if (code == kNotExecutable || code == kNotFound) {
+  if (code == kNotExecutableCode || code == kNotFoundCode) {
     return Cause::usage;
   }
   return failure.status.is_own_exit() ? Cause::unknown : Cause::signal;
@@ -195,7 +168,7 @@ Cause refined(Cause cause, const Text& text, const WorkerFailure& failure) {
   if (cause != Cause::bug && cause != Cause::unknown) {
     return cause;
   }
-  const Lines last = last_of(lines_of(failure.stderr_tail), kLinesWithoutTraceback);
+  const Lines last = last_of(plain_lines(failure.stderr_tail), kLinesWithoutTraceback);
   if (names_lost_gpu(to_lower(join(last, "\n")))) {
     return Cause::hardware;
   }

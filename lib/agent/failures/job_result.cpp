@@ -11,8 +11,6 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kUnreachable = 69;
 constexpr int kInternal = 70;
-constexpr int kNotExecutable = 126;
-constexpr int kNotFound = 127;
 
 }  // namespace
 
@@ -31,9 +29,9 @@ int exit_code_of(const Error& error) {
     case Errc::usage:
       return kUsage;
     case Errc::not_found:
-      return kNotFound;
+      return kNotFoundCode;
     case Errc::not_possible:
-      return kNotExecutable;
+      return kNotExecutableCode;
     case Errc::unreachable:
     case Errc::timed_out:
       return kUnreachable;

@@ -55,6 +55,10 @@ struct JobResult {
 // --on-hang=stop ended the job. timeout(1) uses the same code.
 inline constexpr int kHungCode = 124;
 
+// The exit codes of shells for a program that they cannot start.
+inline constexpr int kNotExecutableCode = 126;
+inline constexpr int kNotFoundCode = 127;
+
 // A preempted job should run again. BSD's sysexits.h calls this code EX_TEMPFAIL.
 inline constexpr int kPreemptedCode = 75;
 

@@ -15,7 +15,7 @@ namespace {
 
 // All texts are in lower case. Timeouts are not listed, because they do not reveal which rank
 // hangs.
-constexpr std::array<std::string_view, 15> kTexts{
+constexpr std::array<std::string_view, 15> kLostTexts{
     "connection closed by peer",     // gloo
     "connection reset by peer",      // ECONNRESET
     "broken pipe",                   // EPIPE
@@ -32,38 +32,22 @@ constexpr std::array<std::string_view, 15> kTexts{
     ") has died; it ",                // our library's message without the exception's name
     "has died, or its host cannot be reached"};
 
-constexpr std::size_t kMessageLinesMax = 4;  // per exception; NCCL's messages have several lines
-constexpr std::size_t kLinesWithoutTraceback = 4;  // for a program that is not written in Python
-
-// The message of the exception whose frames begin at `at`.
-std::string message_at(const std::vector<std::string>& lines, std::size_t at) {
-  at = message_line(lines, at);
-  std::string message;
-  for (std::size_t i = at; i < std::min(at + kMessageLinesMax, lines.size()); ++i) {
-    const std::string_view line = without_rank(lines[i]);
-    if (line.empty() || line.find(kTracebackStart) != std::string_view::npos) {
-      break;
-    }
-    message += std::string(line) + "\n";
-  }
-  return message;
-}
+// Per exception: NCCL's messages have several lines.
+constexpr std::size_t kLostMessageLinesMax = 4;
+// For a program that is not written in Python.
+constexpr std::size_t kLostLinesWithoutTraceback = 4;
 
 std::vector<std::string> messages_of(std::string_view text) {
-  const std::vector<std::string> lines = split(text, '\n');
   std::vector<std::string> messages;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].find(kTracebackStart) != std::string::npos) {
-      messages.push_back(message_at(lines, i + 1));
-    }
+  for (const auto& message : exception_messages(split(text, '\n'), kLostMessageLinesMax)) {
+    messages.push_back(join(message, "\n"));
   }
   return messages;
 }
 
 std::string last_lines_of(std::string_view text) {
-  std::vector<std::string> lines = split(text, '\n');
-  std::erase_if(lines, [](const std::string& line) { return trim(line).empty(); });
-  const std::size_t skipped = lines.size() - std::min(lines.size(), kLinesWithoutTraceback);
+  const std::vector<std::string> lines = lines_with_text(text);
+  const std::size_t skipped = lines.size() - std::min(lines.size(), kLostLinesWithoutTraceback);
   std::string out;
   for (std::size_t i = skipped; i < lines.size(); ++i) {
     out += lines[i] + "\n";
@@ -78,7 +62,7 @@ bool says_lost_connection(std::string_view text) {
   std::ranges::transform(
       lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::ranges::any_of(
-      kTexts, [&](std::string_view known) { return lower.find(known) != std::string::npos; });
+      kLostTexts, [&](std::string_view known) { return lower.find(known) != std::string::npos; });
 }
 
 bool is_lost_connection(const WorkerFailure& failure) {

@@ -29,17 +29,6 @@ constexpr std::size_t kErrorBytesMax = 2000;  // the text may come from another 
 
 using Lines = std::vector<std::string>;
 
-// Splits the text and drops empty lines.
-Lines lines_of(std::string_view text) {
-  Lines lines;
-  for (std::string& line : split(text, '\n')) {
-    if (!trim(line).empty()) {
-      lines.push_back(std::move(line));
-    }
-  }
-  return lines;
-}
-
 // Python also prints the recorded error to stderr, with the frames around the decorated function.
 // The two tracebacks are the same if their last lines are the same.
 void leave_out_printed_traceback(Lines& said, const Lines& recorded) {
@@ -69,7 +58,7 @@ std::string_view without_handler_error(std::string_view text) {
 
 // The lines on stderr that are not part of the traceback. The traceback must not be empty.
 Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
-  Lines said = lines_of(root.stderr_tail);
+  Lines said = lines_with_text(root.stderr_tail);
   leave_out_printed_traceback(said, traceback);
   std::erase_if(said, [&](const std::string& line) {
     return std::ranges::any_of(traceback,
@@ -80,19 +69,19 @@ Lines said_besides(const WorkerFailure& root, const Lines& traceback) {
 
 // A one-line summary of a failure: its exception, or the last line of its stderr.
 std::string gist_of(const WorkerFailure& failure) {
-  Lines lines = lines_of(traceback_of(failure));
+  Lines lines = lines_with_text(traceback_of(failure));
   if (lines.empty()) {
-    lines = lines_of(failure.record ? failure.record->message : failure.stderr_tail);
+    lines = lines_with_text(failure.record ? failure.record->message : failure.stderr_tail);
   }
   return lines.empty() ? std::string() : std::string(trim(lines.back()));
 }
 
 // Returns the number of unused lines.
 std::size_t add_evidence(Lines& out, const WorkerFailure& root, std::size_t lines_max) {
-  Lines shown = lines_of(traceback_of(root));
+  Lines shown = lines_with_text(traceback_of(root));
   Lines besides;
   if (shown.empty()) {
-    shown = lines_of(root.stderr_tail);
+    shown = lines_with_text(root.stderr_tail);
     if (root.record) {
       shown.push_back(root.record->message);
     }

@@ -82,6 +82,33 @@ std::size_t message_line(const Lines& lines, std::size_t at) {
   return at;
 }
 
+std::vector<std::string> lines_with_text(std::string_view text) {
+  std::vector<std::string> lines = split(text, '\n');
+  std::erase_if(lines, [](const std::string& line) { return trim(line).empty(); });
+  return lines;
+}
+
+std::vector<std::vector<std::string>> exception_messages(const std::vector<std::string>& lines,
+                                                         std::size_t lines_max) {
+  std::vector<std::vector<std::string>> messages;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find(kTracebackStart) == std::string::npos) {
+      continue;
+    }
+    auto& message = messages.emplace_back();
+    for (std::size_t at = message_line(lines, i + 1);
+         at < lines.size() && message.size() < lines_max;
+         ++at) {
+      const std::string_view line = without_rank(lines[at]);
+      if (line.empty() || line.find(kTracebackStart) != std::string_view::npos) {
+        break;
+      }
+      message.emplace_back(line);
+    }
+  }
+  return messages;
+}
+
 std::string last_chain(std::string_view text) {
   auto start = text.rfind(kTracebackStart);
   if (start == std::string_view::npos) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds Python tracebacks in a worker's output: where they begin, their messages, and the few lines
-// that fit into a report. Used by the report and by lost_connection. Pure.
+// that fit into a report. Used by the report and by what judges failures. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,14 @@ inline constexpr std::string_view kTracebackStart = "Traceback (most recent call
 // The line without the "[rank3]: " prefix that PyTorch 2.2 and later add to each line of a
 // traceback.
 [[nodiscard]] std::string_view without_rank(std::string_view line);
+
+// The lines of the text that contain more than white space.
+[[nodiscard]] std::vector<std::string> lines_with_text(std::string_view text);
+
+// The messages of the exceptions in the text, the first one first. A message ends at an empty line,
+// at the next traceback, or after `lines_max` lines.
+[[nodiscard]] std::vector<std::vector<std::string>> exception_messages(
+    const std::vector<std::string>& lines, std::size_t lines_max);
 
 // The index of the first message line of the exception whose frames begin at `at`, or lines.size().
 [[nodiscard]] std::size_t message_line(const std::vector<std::string>& lines, std::size_t at);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DelayedRounds: for --restart-delay. Wraps a round source. If a worker on this node has failed,
+// DelayedRounds: waits before a restart. Wraps a round source. If a worker on this node has failed,
 // it delays the report that this node's workers have exited, so that the other nodes wait too.
 // Used by the agent; pure except for its site.
 #pragma once
 
+#include "agent/rounds/restart_delay.hpp"
 #include "agent/rounds/round_filter.hpp"
 #include "base/time.hpp"
 
@@ -16,19 +17,22 @@ namespace muster {
 class DelaySite {
  public:
   virtual ~DelaySite() = default;
-  // Answered with DelayedRounds::end_wait after this time, unless the wait is cancelled.
-  virtual void begin_wait(Duration delay) = 0;
+  // Answered with DelayedRounds::end_wait after this time, unless the wait is cancelled. `grows`:
+  // the delay is longer than the last one because there was no progress.
+  virtual void begin_wait(Duration delay, bool grows) = 0;
   virtual void cancel_wait() = 0;
 };
 
 class DelayedRounds final : public RoundFilter {
  public:
-  // Without a delay, passes all calls on.
-  DelayedRounds(RoundSource& rounds, DelaySite& site, Duration delay)
-      : RoundFilter(rounds), site_(site), delay_(delay) {}
+  DelayedRounds(RoundSource& rounds, DelaySite& site, RestartDelaySettings settings)
+      : RoundFilter(rounds), site_(site), delay_(settings) {}
 
   void report_failure(const WorkerFailure& failure) override {
-    is_due_ = is_due_ || (!failure.after_stop && !failure.preempted);
+    if (!is_due_ && !failure.after_stop && !failure.preempted) {
+      is_due_ = true;
+      delay_.note(failure);
+    }
     rounds().report_failure(failure);
   }
 
@@ -66,9 +70,10 @@ class DelayedRounds final : public RoundFilter {
 
  private:
   void go_on() {
-    if (std::exchange(is_due_, false) && delay_ > Duration::zero()) {
+    const Duration delay = delay_.next();
+    if (std::exchange(is_due_, false) && delay > Duration::zero()) {
       is_waiting_ = true;
-      site_.begin_wait(delay_);
+      site_.begin_wait(delay, delay_.grows());
     }
     if (is_waiting_) {
       return;
@@ -91,7 +96,7 @@ class DelayedRounds final : public RoundFilter {
   }
 
   DelaySite& site_;
-  Duration delay_;
+  RestartDelay delay_;
   bool is_due_ = false;  // a worker has failed, so the next round must wait
   bool is_waiting_ = false;
   bool is_gone_ = false;        // all processes of the last round have exited

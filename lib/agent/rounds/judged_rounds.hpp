@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace muster {
 
@@ -27,10 +28,14 @@ class JudgedRounds final : public RoundFilter {
   JudgedRounds(RoundSource& rounds, const JudgementSettings& settings)
       : RoundFilter(rounds), settings_(settings), history_(settings.no_restart_on) {}
 
-  // Call for each failed worker as soon as its evidence is complete.
-  void note(WorkerFailure& failure) {
+  // Call for each failed worker as soon as its evidence is complete. `kernel_log`: the lines since
+  // the last call.
+  void note(WorkerFailure& failure, const std::vector<std::string>& kernel_log = {}) {
     if (std::exchange(is_mended_, false)) {
       begin_round();
+    }
+    for (const std::string& line : kernel_log) {
+      history_.note_kernel_log(line);
     }
     // Without restarts, there is no reason to wait for the failures of other workers.
     failure.startup_error = settings_.may_restart && is_startup_error(finding_of(failure));

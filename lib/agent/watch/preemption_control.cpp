@@ -37,7 +37,8 @@ PreemptionControl::PreemptionControl(asio::io_context& loop,
       repeat_timer_(loop),
       deadline_timer_(loop),
       late_timer_(loop),
-      late_ranks_(loop, setup) {}
+      late_ranks_(loop, setup),
+      cloud_(loop, setup.environ, parts.events) {}
 
 // -- sources ----------------------------------------------------------------------------------
 
@@ -54,6 +55,9 @@ void PreemptionControl::start() {
                                     file));
     }
     watch_file();
+  }
+  if (!setup_.config.preempt_url.empty()) {
+    watch_cloud();
   }
   if (setup_.config.platform.ends) {
     watch_end();
@@ -76,6 +80,16 @@ void PreemptionControl::watch_file() {
     }
     file_is_old_ = file_is_old_ && is_there;
     watch_file();
+  });
+}
+
+// Without a time, the deadline is that of other notices.
+void PreemptionControl::watch_cloud() {
+  const std::string& source = setup_.config.preempt_url;
+  cloud_.start(source, [this, &source](std::optional<std::int64_t> ends) {
+    const TimePoint soon = steady_now() + setup_.config.shutdown_timeout;
+    const TimePoint latest = ends ? steady_time_of(*ends) - kCloudMargin : soon;
+    give({"--preempt-url=" + source, std::max(latest, steady_now()), stops_node()});
   });
 }
 
@@ -141,6 +155,7 @@ void PreemptionControl::take(const JobEvent& event) {
     running_.erase(ended->rank);
   } else if (std::holds_alternative<event::JobEnded>(event.what)) {
     file_timer_.cancel();
+    cloud_.stop();
     end_timer_.cancel();
     repeat_timer_.cancel();
     deadline_timer_.cancel();

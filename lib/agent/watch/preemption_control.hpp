@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // PreemptionControl: handles notices that the scheduler will stop the job. It watches for notices
-// on this node (a signal, a file, the job's time limit), gives them to the workers of all nodes,
-// and collects which steps were saved. It is an event sink, so that it knows which workers run. In
-// a multi-node job, the leader decides at which step all ranks save. With --preempt-scope=node,
-// only the nodes that received a notice leave afterwards. Owned by the agent; one thread.
+// on this node (a signal, a file, a URL, the job's time limit), gives them to the workers of all
+// nodes, and collects which steps were saved. It is an event sink, so that it knows which workers
+// run. In a multi-node job, the leader decides at which step all ranks save. With
+// --preempt-scope=node, only the nodes that received a notice leave afterwards. Owned by the agent;
+// one thread.
 #pragma once
 
 #include "agent/agent_setup.hpp"
 #include "agent/events/event_stream.hpp"
 #include "agent/rounds/inquiry_listener.hpp"
 #include "agent/supervisor/supervisor.hpp"
+#include "agent/watch/cloud_watch.hpp"
 #include "agent/watch/late_ranks.hpp"
 #include "agent/watch/preemption_texts.hpp"
 #include "agent/workers/worker_channel.hpp"
@@ -28,6 +30,9 @@ class SharedRounds;
 
 // How often --preempt-file is checked.
 inline constexpr Duration kPreemptFileInterval = std::chrono::seconds(1);
+
+// The workers must have exited this long before the cloud stops the machine.
+inline constexpr Duration kCloudMargin = std::chrono::seconds(5);
 
 // Near the job's time limit: how often muster checks whether workers run and poll for a notice.
 inline constexpr Duration kEndInterval = std::chrono::seconds(1);
@@ -87,6 +92,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   [[nodiscard]] bool is_notice(int signo) const;
   [[nodiscard]] bool is_repeated(int signo) const;
   void watch_file();
+  void watch_cloud();
   void watch_end();
   void give(const Given& given);
   void want(const Given& given);
@@ -112,6 +118,7 @@ class PreemptionControl final : public EventSink, public InquiryListener {
   asio::steady_timer deadline_timer_;
   asio::steady_timer late_timer_;
   LateRanks late_ranks_;
+  CloudWatch cloud_;
   bool file_is_old_ = false;           // --preempt-file existed before the job started
   std::optional<Given> wanted_;        // the notice that this node has given, or repeats
   bool is_stopped_ = false;            // the scheduler stops this node

@@ -9,8 +9,6 @@
 namespace muster::check {
 namespace {
 
-constexpr double kMi = 1024 * 1024;
-
 // The order of the fields in a line.
 enum Field : std::size_t { ecc, hardware, heat, power, memory, kFields };
 

@@ -26,7 +26,6 @@ namespace {
 constexpr const char* kShm = "/dev/shm";
 constexpr const char* kCgroups = "/sys/fs/cgroup";
 constexpr std::size_t kTrialBytes = 65536;
-constexpr double kKi = 1024;
 
 double value_of(rlim_t limit) {
   return limit == RLIM_INFINITY ? kUnlimited : static_cast<double>(limit);

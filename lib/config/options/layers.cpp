@@ -2,6 +2,7 @@
 #include "config/options/layers.hpp"
 
 #include "base/check.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "base/time.hpp"
 #include "config/options/values.hpp"
@@ -12,6 +13,8 @@
 
 namespace muster {
 namespace {
+
+constexpr std::size_t kRefusedBytesMax = 1000;  // of a value in an error
 
 Setting strongest(const Option& row,
                   const CommandLine& line,
@@ -148,7 +151,7 @@ std::unexpected<Error> Layers::refuse(OptionId id, std::string_view rule) const 
   return failure(Errc::usage,
                  fmt::format("{}={}{}: {}",
                              long_flag(option(id)),
-                             shell_quoted(setting.text),
+                             printable_in_line(shell_quoted(setting.text), kRefusedBytesMax),
                              is_typed(id) ? "" : fmt::format(" (from {})", setting.origin),
                              rule));
 }

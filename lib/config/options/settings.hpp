@@ -44,6 +44,7 @@ enum class OptionId {
   on_child_death,
   preempt_signal,
   preempt_file,
+  preempt_url,
   preempt_scope,
   on_preempt,
   check,

@@ -75,7 +75,11 @@ Result<void> resolve_quick_failures(const Resolution& r) {
 
 // The other nodes wait for this node for at most join_timeout.
 Result<void> resolve_restart_delay(const Resolution& r) {
-  const auto delay = parse_duration(trim(r.layers.text(OptionId::restart_delay)));
+  const std::string text(trim(r.layers.text(OptionId::restart_delay)));
+  if (text == "auto") {
+    return {};
+  }
+  const auto delay = parse_duration(text);
   const bool many = many_nodes(r.config());
   const Duration max = many ? r.config().rendezvous.join_timeout : kRestartDelayMax;
   if (!delay || *delay >= max) {
@@ -201,6 +205,13 @@ void resolve_check(const Resolution& r) {
                                         : NodeCheck::off;
 }
 
+bool is_notice_url(std::string_view text) {
+  const bool is_cloud = text == "aws" || text == "azure" || text == "gcp";
+  const bool is_url = text.starts_with("http://") || text.starts_with("https://");
+  return is_cloud ||
+         (is_url && std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; }));
+}
+
 Result<void> resolve_preemption(const Resolution& r) {
   LaunchConfig& config = r.config();
   const std::string& what = r.layers.text(OptionId::on_preempt);
@@ -210,6 +221,10 @@ Result<void> resolve_preemption(const Resolution& r) {
   config.preempt_file = r.layers.text(OptionId::preempt_file);
   config.preempt_scope =
       r.layers.text(OptionId::preempt_scope) == "node" ? PreemptScope::node : PreemptScope::job;
+  config.preempt_url = r.layers.text(OptionId::preempt_url);
+  if (!config.preempt_url.empty() && !is_notice_url(config.preempt_url)) {
+    return r.layers.refuse(OptionId::preempt_url, "must be aws, azure, gcp, or a URL with http");
+  }
   const std::string& name = r.layers.text(OptionId::preempt_signal);
   if (name.empty()) {
     return {};

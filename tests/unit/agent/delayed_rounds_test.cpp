@@ -16,10 +16,13 @@ using Calls = std::vector<std::string>;
 // The source of the rounds, and the site.
 class Bench final : public RoundSource, public DelaySite {
  public:
-  explicit Bench(Duration delay = std::chrono::seconds(5)) : rounds(*this, *this, delay) {}
+  explicit Bench(std::optional<Duration> delay = std::chrono::seconds(5))
+      : rounds(*this, *this, {delay}) {}
 
   Calls calls;
   DelayedRounds rounds;
+  bool is_auto = false;
+  int restarts = 0;
 
   // The calls since the last time.
   Calls taken() { return std::exchange(calls, {}); }
@@ -38,7 +41,26 @@ class Bench final : public RoundSource, public DelaySite {
     rounds.report_failure(failure);
   }
 
-  void begin_wait(Duration delay) override { calls.push_back("wait " + describe(delay)); }
+  // A round fails, and the next one begins. Returns the wait before it.
+  std::string delay_after(std::optional<std::uint64_t> step, Duration run_time = {}) {
+    WorkerFailure failure;
+    failure.step = step;
+    failure.run_time = run_time;
+    rounds.report_failure(failure);
+    restart(++restarts);
+    const Calls all = taken();
+    if (all.back().starts_with("wait")) {
+      rounds.end_wait();
+      taken();
+      return all.back().substr(5);
+    }
+    return "none";
+  }
+
+  void begin_wait(Duration delay, bool grows) override {
+    CHECK(grows == is_auto);
+    calls.push_back("wait " + describe(delay));
+  }
 
   void cancel_wait() override { calls.emplace_back("cancel"); }
 
@@ -147,4 +169,29 @@ TEST_CASE("delayed rounds: all other calls pass at once") {
   bench.rounds.report_finished();
   bench.rounds.check_lease();
   CHECK(bench.taken() == Calls{"success", "finished", "check"});
+}
+
+TEST_CASE("delayed rounds: the delay grows while there is no progress") {
+  Bench bench(std::nullopt);
+  bench.is_auto = true;
+  CHECK(bench.delay_after(std::nullopt) == "none");  // the first failure
+  for (const char* const delay : {"1s", "2s", "4s", "8s", "16s", "32s", "60s", "60s"}) {
+    CHECK(bench.delay_after(std::nullopt) == delay);
+  }
+  CHECK(bench.delay_after(10) == "none");
+  CHECK(bench.delay_after(10) == "1s");
+  CHECK(bench.delay_after(9) == "2s");  // it continued at a checkpoint, and failed again
+  CHECK(bench.delay_after(11) == "none");
+  CHECK(bench.delay_after(11) == "1s");
+}
+
+TEST_CASE("delayed rounds: workers without steps make progress if they run for a minute") {
+  Bench bench(std::nullopt);
+  bench.is_auto = true;
+  CHECK(bench.delay_after(std::nullopt, std::chrono::seconds(1)) == "none");
+  CHECK(bench.delay_after(std::nullopt, std::chrono::seconds(59)) == "1s");
+  CHECK(bench.delay_after(std::nullopt, std::chrono::seconds(60)) == "none");
+  CHECK(bench.delay_after(std::nullopt, std::chrono::seconds(1)) == "1s");
+  CHECK(bench.delay_after(7, std::chrono::seconds(1)) == "none");
+  CHECK(bench.delay_after(std::nullopt, std::chrono::minutes(9)) == "none");
 }

@@ -60,6 +60,7 @@ struct Trials {
       {on_child_death, {"--on-child-death=fail"}},
       {preempt_signal, {"--preempt-signal=USR1"}},
       {preempt_file, {"--preempt-file=/tmp/stop"}},
+      {preempt_url, {"--preempt-url=aws"}},
       {preempt_scope, {"--preempt-scope=node"}},
       {on_preempt, {"--on-preempt=stay"}},
       {check, {"--check"}},

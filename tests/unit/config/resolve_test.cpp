@@ -241,6 +241,9 @@ TEST_CASE("resolve: restarts and the grace period") {
     CHECK(error({bad}).find("must be at least 1, or off") != std::string::npos);
   }
   CHECK(error({"--max-restarts=-1"}) == "--max-restarts=-1: must be at least 0");
+  CHECK(config({}).restart_delay == std::nullopt);
+  CHECK(config({"--restart-delay=auto"}).restart_delay == std::nullopt);
+  CHECK(config({"--restart-delay=0"}).restart_delay == Duration::zero());
   CHECK(config({"--restart-delay=1m"}).restart_delay == std::chrono::minutes(1));
   CHECK(error({"--restart-delay=1h"}) == "--restart-delay=1h: must be less than 3600s");
   CHECK(error({"--restart-delay=60",
@@ -277,7 +280,7 @@ TEST_CASE("resolve: signals by name; unknown ones are ignored aloud, SIGKILL is 
   CHECK(error({"--signals-to-handle=SIGKILL"}).find("cannot be caught") != std::string::npos);
 }
 
-TEST_CASE("resolve: --preempt-signal, --preempt-file and --on-preempt") {
+TEST_CASE("resolve: --preempt-signal, --preempt-file, --preempt-url and --on-preempt") {
   CHECK_FALSE(config({}).preempt_signal);
   CHECK(config({}).preempt_file.empty());
   CHECK(config({}).on_preempt == OnPreempt::exit);
@@ -289,6 +292,11 @@ TEST_CASE("resolve: --preempt-signal, --preempt-file and --on-preempt") {
           std::string::npos);
   }
   CHECK(config({"--preempt-file=/tmp/stop"}).preempt_file == "/tmp/stop");
+  CHECK(config({"--preempt-url=gcp"}).preempt_url == "gcp");
+  CHECK(config({"--preempt-url=https://a/b"}).preempt_url == "https://a/b");
+  for (const std::string url : {"ftp://a", "http://a b", "http://a\nb", "spot"}) {
+    CHECK(error({"--preempt-url=" + url}).ends_with("must be aws, azure, gcp, or a URL with http"));
+  }
   CHECK(config({"--on-preempt=stay"}).on_preempt == OnPreempt::stay);
   CHECK(config({"--on-preempt=requeue"}).on_preempt == OnPreempt::requeue);
 }
