@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JobEnd: what the agent does after the supervisor has ended the job: it asks for a requeue, writes
-// the report, removes the files that nobody needs any more, and waits for commands of --on-event.
+// the report, removes files that are no longer needed, and waits for commands of --on-event.
 // Owned by the agent; lives on its loop. Resource.
 #pragma once
 

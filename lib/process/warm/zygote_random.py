@@ -12,9 +12,10 @@ import weakref
 # Python's own wrappers for random bytes; the caller is further up the stack.
 PASSED_ON = ("random", "secrets")
 # Modules that may draw numbers, because their generators are reseeded or depend on the pid, or
-# because the numbers only distinguish objects of one process. UUIDs are regenerated.
+# because the numbers only distinguish objects of one process, or are examples in a docstring (SciPy).
+# UUIDs are regenerated.
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
-         "sympy.core.symbol")
+         "scipy.stats._distribution_infrastructure", "sympy.core.symbol")
 TORCH_SEED = 67280421310721  # the seed of an unseeded torch.Generator()
 UUID_BYTES = 16  # of uuid4()
 DRAWN_SEED = 2 ** 32  # random seeds are larger than this, seeds typed by a user are smaller
