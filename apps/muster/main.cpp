@@ -180,7 +180,7 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
     relayed.push_back(*setup.config.preempt_signal);
   }
   const int code = run_guarded(
-      [&](UniqueFd link) {
+      [&](GuardLink link) {
         hide_command_line(argc, argv);
         ignore_in_workers(setup.config);
         std::optional<SharedWithGuard> means;
@@ -227,7 +227,7 @@ Result<std::string> token_to_send(const HostsRequest& request) {
 
 // --hosts: starts agents on other hosts, in a separate program.
 int launch_hosts(const HostsSetup& setup, int argc, char** argv) {
-  return run_guarded([&](UniqueFd link) {
+  return run_guarded([&](GuardLink link) {
     hide_command_line(argc, argv);
     return run_hosts(setup, std::move(link));
   });

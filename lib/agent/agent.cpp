@@ -95,7 +95,7 @@ RollCallStyle style_of(const AgentSetup& setup) {
 
 class Agent final : public WorkerSite, public WarmSite, public DelaySite {
  public:
-  Agent(const AgentSetup& setup, UniqueFd link, std::optional<SharedWithGuard> shared)
+  Agent(const AgentSetup& setup, GuardLink link, std::optional<SharedWithGuard> shared)
       : setup_(setup),
         link_(loop_, std::move(link)),
         alarm_(loop_),
@@ -414,6 +414,10 @@ void Agent::open_channel() {
     supervisor_.handle(WorkerHeard{local_rank, longest_pause, arrived});
   });
   channel_.when_left([this](int local_rank) { supervisor_.handle(WorkerLeft{local_rank}); });
+  channel_.when_outlives([this](pid_t pid) {
+    runner_->spare(pid);
+    link_.spare_at_end(pid);
+  });
 }
 
 // Reports an error that occurs before the supervisor has started.
@@ -534,7 +538,7 @@ void Agent::add_evidence(WorkerFailure& failure) {
 
 }  // namespace
 
-int run_agent(const AgentSetup& setup, UniqueFd link, std::optional<SharedWithGuard> shared) {
+int run_agent(const AgentSetup& setup, GuardLink link, std::optional<SharedWithGuard> shared) {
   return Agent(setup, std::move(link), std::move(shared)).run();
 }
 

@@ -7,7 +7,7 @@
 
 #include "agent/agent_setup.hpp"
 #include "agent/rounds/shared_start.hpp"
-#include "base/fd.hpp"
+#include "process/guard/guard.hpp"
 
 #include <optional>
 
@@ -16,7 +16,7 @@ namespace muster {
 // Returns the launcher's exit code after all messages have been printed. `shared` must be set if
 // and only if many_nodes(setup.config) is true.
 [[nodiscard]] int run_agent(const AgentSetup& setup,
-                            UniqueFd link,
+                            GuardLink link,
                             std::optional<SharedWithGuard> shared = std::nullopt);
 
 }  // namespace muster

@@ -5,7 +5,14 @@
 
 #include <cstring>
 
+#include <unistd.h>
+
 namespace muster {
+
+// If the pipe is full, the process is killed at the end of the job like any other leftover.
+void SignalLink::spare_at_end(pid_t pid) const {
+  [[maybe_unused]] const auto written = ::write(outlives_.get(), &pid, sizeof(pid));
+}
 
 void SignalLink::read() {
   link_.async_read_some(asio::buffer(notices_.data() + noticed_, notices_.size() - noticed_),

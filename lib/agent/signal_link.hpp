@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SignalLink: the agent's end of its link to the guard. The guard receives the launcher's signals
-// and sends one SignalNotice for each; it closes the link when it dies. Owned by the agent; lives
+// and sends one SignalNotice for each; it closes the link when it dies. The agent sends the pids of
+// processes that the guard must not kill at the end of the job. Owned by the agent; lives
 // on its loop. Resource.
 #pragma once
 
@@ -14,11 +15,14 @@
 #include <functional>
 #include <utility>
 
+#include <sys/types.h>
+
 namespace muster {
 
 class SignalLink {
  public:
-  SignalLink(asio::io_context& loop, UniqueFd link) : link_(loop, link.release()) {}
+  SignalLink(asio::io_context& loop, GuardLink link)
+      : link_(loop, link.signals.release()), outlives_(std::move(link.outlives)) {}
 
   // Readable when a signal has arrived.
   [[nodiscard]] int fd() { return link_.native_handle(); }
@@ -30,11 +34,15 @@ class SignalLink {
     read();
   }
 
+  // This process, which is no worker, may outlive the job.
+  void spare_at_end(pid_t pid) const;
+
  private:
   void read();
   void take_notices(std::size_t bytes);
 
   asio::posix::stream_descriptor link_;
+  UniqueFd outlives_;
   std::function<void(const SignalNotice&)> take_;
   std::function<void()> lost_;
   std::array<char, 64 * sizeof(SignalNotice)> notices_{};

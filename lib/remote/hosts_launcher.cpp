@@ -47,9 +47,9 @@ HostsCoreSettings settings_of(const HostsSetup& setup) {
 
 class HostsLauncher final : public RshObserver {
  public:
-  HostsLauncher(const HostsSetup& setup, UniqueFd link, Poller poller)
+  HostsLauncher(const HostsSetup& setup, GuardLink link, Poller poller)
       : setup_(setup),
-        link_(std::move(link)),
+        link_(std::move(link.signals)),
         poller_(std::move(poller)),
         core_(settings_of(setup), steady_now()),
         folder_(working_folder(setup.environ)),
@@ -373,7 +373,7 @@ void HostsLauncher::start_agent(std::size_t host, const std::string& endpoint) {
 
 }  // namespace
 
-int run_hosts(const HostsSetup& setup, UniqueFd link) {
+int run_hosts(const HostsSetup& setup, GuardLink link) {
   auto poller = Poller::open();
   if (!poller) {
     return 70;

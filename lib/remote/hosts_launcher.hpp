@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/environ.hpp"
-#include "base/fd.hpp"
 #include "config/hosts_request.hpp"
+#include "process/guard/guard.hpp"
 
 #include <string>
 
@@ -20,6 +20,6 @@ struct HostsSetup {
 };
 
 // Returns the launcher's exit code after all messages have been printed.
-[[nodiscard]] int run_hosts(const HostsSetup& setup, UniqueFd link);
+[[nodiscard]] int run_hosts(const HostsSetup& setup, GuardLink link);
 
 }  // namespace muster

@@ -117,6 +117,27 @@ def relative():
         up(f"{who}{RANK}")
 
 
+def outlive():
+    """A worker and two of its child processes; only one of these may outlive the job."""
+    send(hello()[0], type="outlive")  # has no effect, because this is a worker
+    for name in ("outliving", "left"):
+        subprocess.Popen([sys.executable, __file__, "outlives", name], start_new_session=True,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+        wait_for(name)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def outlives():
+    who = sys.argv[2]
+    sock = hello()[0]
+    if who == "outliving":
+        send(sock, type="outlive")
+    note(who=who, pid=os.getpid())
+    up(who)
+    signal.pause()
+
+
 def flood():
     """Rank 0 exceeds the rate limit, on one connection and on many; rank 1 sends one message."""
     if RANK == 1:

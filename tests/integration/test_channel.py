@@ -90,6 +90,24 @@ class OneNode(ChannelCase):
             self.assertEqual(first["stranger"]["type"], "refused", ended)
         self.assertEqual(ended.err, "")
 
+    def test_a_descendant_of_a_worker_may_outlive_the_job(self):
+        for signo, code in ((signal.SIGTERM, 143), (signal.SIGKILL, 137)):  # SIGKILL: the agent
+            with self.subTest(signo=signo):
+                job = self.job(*self.args("outlive", ranks=1, options=["--shutdown-timeout=1"]),
+                               env=self.env)
+                self.wait_for("channel/left")
+                if signo == signal.SIGTERM:
+                    job.kill(signo)
+                else:
+                    os.kill(job.agent(), signo)
+                ended = self.wait_for_exit(job, code)
+                outliving, = {one["pid"] for one in self.heard(who="outliving")}
+                self.addCleanup(os.kill, outliving, signal.SIGKILL)
+                self.assertEqual(job.pids(), [outliving])
+                self.assertNotIn(str(outliving), ended.err)
+                for path in self.here.iterdir():
+                    path.unlink()
+
     def agent_socket(self, job):
         """As workers of this job were notified."""
         self.wait_for("channel/up1.0")

@@ -246,7 +246,8 @@ class Wheel(unittest.TestCase):
         script.write_text(text)
         return self.succeed(target / 'bin/muster', '--nproc-per-node=2', script, *words(target),
                             variables={'PYTHON_EXEC': python.strip(), 'XDG_CACHE_HOME':
-                                       str(self.folder / 'cache'), **variables(target)})
+                                       str(self.folder / 'cache'), 'MUSTER_TORCH_BUILD': 'never',
+                                       **variables(target)})
 
     def test_pytorch_uses_it_without_an_import(self):
         shown = self.pytorch('entry', PYTORCH, lambda target: [],

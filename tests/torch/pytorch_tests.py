@@ -71,7 +71,7 @@ def without_devices():
     """Some cases choose gloo's network devices, which muster does not have. Ignores the choice."""
     from muster.torch import compiled
     from muster.torch.group import ProcessGroup
-    for kind in (ProcessGroup, getattr(compiled.module(), "Backend", None)):
+    for kind in (ProcessGroup, getattr(compiled.module(0), "Backend", None)):
         if kind is not None:
             kind.create_device = staticmethod(lambda **_: None)
 

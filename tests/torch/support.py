@@ -107,7 +107,8 @@ def clean_environment(extra=None, unset=()):
     names = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS",
              "PYTHON_EXEC", "VIRTUAL_ENV", *unset}
     kept = {k: v for k, v in os.environ.items() if k not in names and not k.startswith(prefixes)}
-    kept.update(extra or {})
+    # Without this, jobs would build the compiled backend in the background.
+    kept.update({"MUSTER_TORCH_BUILD": "never", **(extra or {})})
     return kept
 
 

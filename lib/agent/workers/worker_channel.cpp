@@ -281,6 +281,8 @@ void WorkerChannel::perform(const channel::Effects& effects) {
             read_pending();
           } else if constexpr (std::is_same_v<Wanted, channel::SavedStep>) {
             saved_(wanted.local_rank, wanted.step);
+          } else if constexpr (std::is_same_v<Wanted, channel::Outlives>) {
+            let_outlive(wanted);
           } else {
             static_assert(std::is_same_v<Wanted, channel::Said>);
             say(wanted);
@@ -370,6 +372,15 @@ void WorkerChannel::say(const channel::Said& said) {
         }
       },
       said.what);
+}
+
+// The kernel reports the process that has connected, so no process can ask for another one.
+void WorkerChannel::let_outlive(const channel::Outlives& wanted) {
+  Guest* const guest = find(wanted.connection);
+  const auto who = guest != nullptr ? peer_of(guest->socket.native_handle()) : std::nullopt;
+  if (who && !core_.is_worker(who->pid)) {
+    outlives_(who->pid);
+  }
 }
 
 // -- progress ---------------------------------------------------------------------------------

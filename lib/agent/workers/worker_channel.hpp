@@ -27,6 +27,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace muster {
 
 // Limits on the connections of all workers together: the burst size, and the rate per second.
@@ -90,6 +92,9 @@ class WorkerChannel final : public EventSink {
     saved_ = std::move(saved);
   }
 
+  // `outlives` is called with the pid of a descendant of a worker that may outlive the job.
+  void when_outlives(std::function<void(pid_t pid)> outlives) { outlives_ = std::move(outlives); }
+
   // Call after a round's workers have exited and before the round's last event. Reads their last
   // messages.
   void end_round();
@@ -114,6 +119,7 @@ class WorkerChannel final : public EventSink {
   void resume(channel::ConnectionId id);
   void close(const channel::Close& close);
   void say(const channel::Said& said);
+  void let_outlive(const channel::Outlives& wanted);
   void perform(const channel::Effects& effects);
   void begin_round(const JobEvent& event, const event::RoundBegun& begun);
   void begin_mend(const JobEvent& event, const event::RestartDecided& restart);
@@ -141,6 +147,7 @@ class WorkerChannel final : public EventSink {
   HeardCallback heard_ = [](int, Duration, bool) {};
   std::function<void(int)> left_ = [](int) {};
   std::function<void(int, std::uint64_t)> saved_ = [](int, std::uint64_t) {};
+  std::function<void(pid_t)> outlives_ = [](pid_t) {};
   bool reads_pending_ = false;             // read_pending() is running
   std::vector<int> left_ranks_;            // not reported yet
   std::string reason_;                     // why this round is being stopped

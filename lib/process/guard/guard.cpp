@@ -67,8 +67,27 @@ std::set<pid_t> earlier_children() {
   return {children.begin(), children.end()};
 }
 
-int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
-  link.write.reset();  // otherwise we would keep the pipe open and never read EOF
+// The pipes between guard and agent.
+struct Pipes {
+  PipeEnds signals;
+  PipeEnds outlives;
+};
+
+// The guard never waits for the agent, and the agent never waits for the guard.
+Result<Pipes> make_pipes() {
+  auto signals = make_pipe();
+  MUSTER_RETURN_IF_ERROR(signals);
+  auto outlives = make_pipe();
+  MUSTER_RETURN_IF_ERROR(outlives);
+  for (const UniqueFd* end : {&signals->write, &outlives->read, &outlives->write}) {
+    MUSTER_RETURN_IF_ERROR(set_nonblocking(end->get()));
+  }
+  return Pipes{std::move(*signals), std::move(*outlives)};
+}
+
+int run_agent(const std::function<int(GuardLink)>& agent, Pipes pipes) {
+  pipes.signals.write.reset();  // otherwise we would keep the pipe open and never read EOF
+  pipes.outlives.read.reset();
   // A separate session, so that Ctrl-C and Ctrl-Z at the terminal reach only the guard, which
   // relays them. Otherwise the agent would receive each signal twice.
   ::setsid();
@@ -77,7 +96,7 @@ int run_agent(const std::function<int(UniqueFd)>& agent, PipeEnds link) {
   // If the guard dies while the agent is stopped, the agent must be continued so that it can read
   // the EOF on the link. SIGCONT continues it even if SIGCONT is blocked.
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);
-  const int code = agent(std::move(link.read));
+  const int code = agent({std::move(pipes.signals.read), std::move(pipes.outlives.write)});
   // If the guard dies, the agent reads EOF and may return before SIGCONT arrives. During exit,
   // SIGCONT would cancel the stop with which a tracer attaches (LeakSanitizer does so at exit), and
   // agent and tracer would wait for each other forever.
@@ -132,10 +151,11 @@ bool asks_to_end_or_go_on(int signo) {
 
 class Guard {
  public:
-  Guard(pid_t agent, UniqueFd signals, UniqueFd link, const LeaseTimer* lease, Duration grace)
+  Guard(pid_t agent, UniqueFd signals, Pipes pipes, const LeaseTimer* lease, Duration grace)
       : agent_(agent),
         signals_(std::move(signals)),
-        link_(std::move(link)),
+        link_(std::move(pipes.signals.write)),
+        outlives_(std::move(pipes.outlives.read)),
         lease_(lease),
         grace_(grace) {
     if (lease_ != nullptr) {
@@ -274,8 +294,22 @@ class Guard {
     }
   }
 
+  // The agent's orphans are our children now. The pid of one that has exited may be in use by
+  // another process, which is not our child.
+  void spare_outliving() {
+    pid_t pid = 0;
+    while (::read(outlives_.get(), &pid, sizeof(pid)) == static_cast<ssize_t>(sizeof(pid))) {
+      siginfo_t info{};
+      constexpr int kOnlyLook = WEXITED | WNOHANG | WNOWAIT;
+      if (::waitid(P_PID, static_cast<id_t>(pid), &info, kOnlyLook) == 0 && info.si_pid == 0) {
+        spared_.insert(pid);
+      }
+    }
+  }
+
   // An agent that exited normally has already given its descendants time to exit.
   void sweep() {
+    spare_outliving();
     PatientSweep sweep(spared_, grace_, [this](TimePoint until) { return may_wait(until); });
     const auto result = status_.signaled ? sweep.run(kSweepTimeout)
                                          : kill_descendants_until_none(spared_, kSweepTimeout);
@@ -326,6 +360,7 @@ class Guard {
   pid_t agent_;
   UniqueFd signals_;
   UniqueFd link_;
+  UniqueFd outlives_;
   const LeaseTimer* lease_;
   Duration grace_;
   std::set<pid_t> spared_;
@@ -337,7 +372,7 @@ class Guard {
 
 }  // namespace
 
-int run_guarded(const std::function<int(UniqueFd link)>& agent,
+int run_guarded(const std::function<int(GuardLink link)>& agent,
                 const std::vector<int>& more_signals,
                 const LeaseTimer* lease,
                 Duration grace) {
@@ -345,9 +380,9 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
   // Block signals before the fork: from now on they stay pending until the signalfd is read. The
   // agent starts with the same mask, so no default action can kill it.
   ::pthread_sigmask(SIG_BLOCK, &relayed, nullptr);
-  auto link = make_pipe();
-  if (!link || !set_nonblocking(link->write.get())) {
-    return give_up("cannot create the guard's pipe");
+  auto pipes = make_pipes();
+  if (!pipes) {
+    return give_up("cannot create the guard's pipes");
   }
   // List children before we become a subreaper. Otherwise later orphans of the job could be
   // mistaken for earlier children.
@@ -360,14 +395,15 @@ int run_guarded(const std::function<int(UniqueFd link)>& agent,
     return give_up("cannot start the agent");
   }
   if (pid == 0) {
-    return run_agent(agent, std::move(*link));
+    return run_agent(agent, std::move(*pipes));
   }
-  link->read.reset();
+  pipes->signals.read.reset();
+  pipes->outlives.write.reset();
   UniqueFd signals(::signalfd(-1, &relayed, SFD_CLOEXEC));
   if (!signals) {
     return give_up("cannot create the guard's signalfd");
   }
-  Guard guard(pid, std::move(signals), std::move(link->write), lease, grace);
+  Guard guard(pid, std::move(signals), std::move(*pipes), lease, grace);
   guard.spare(std::move(spared));
   return guard.watch();
 }

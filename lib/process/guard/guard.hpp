@@ -25,17 +25,23 @@ struct SignalNotice {
   uid_t sender_uid = 0;
 };
 
+// The agent's ends of its pipes to the guard.
+struct GuardLink {
+  UniqueFd signals;   // from the guard: a SignalNotice for each signal; EOF when the guard dies
+  UniqueFd outlives;  // to the guard: the pids, as pid_t, of processes that may outlive the job
+};
+
 // Forks. The parent relays signals, waits for the agent, kills the remaining processes and returns
-// the exit code. The child calls `agent` with the read end of the link and returns its result. In
-// both processes, the caller must return the result of run_guarded from main. `more_signals` are
-// relayed in addition to TERM, INT, HUP, QUIT, USR1 and USR2. Signals that were ignored at startup
-// are not relayed. When `lease` expires, all descendants of the agent are killed, but not the agent
+// the exit code. The child calls `agent` with its link and returns its result. In both processes,
+// the caller must return the result of run_guarded from main. `more_signals` are relayed in
+// addition to TERM, INT, HUP, QUIT, USR1 and USR2. Signals that were ignored at startup are not
+// relayed. When `lease` expires, all descendants of the agent are killed, but not the agent
 // itself. If the agent is killed, the remaining processes get a moment to exit on their own, then
 // SIGTERM, and SIGKILL after `grace`. A second signal or an expired lease shortens these waits. The
 // guard closes none of the caller's descriptors. A listening socket created earlier thus stays open
 // in both processes, and connections are not refused until the guard has finished the sweep and
 // exited.
-[[nodiscard]] int run_guarded(const std::function<int(UniqueFd link)>& agent,
+[[nodiscard]] int run_guarded(const std::function<int(GuardLink link)>& agent,
                               const std::vector<int>& more_signals = {},
                               const LeaseTimer* lease = nullptr,
                               Duration grace = Duration::zero());

@@ -353,6 +353,8 @@ void ChannelCore::take(TimePoint now, ConnectionId id, const WorkerFrame& frame,
           if (preemption_ || may_note(local_rank, 0, out)) {
             out.emplace_back(SavedStep{local_rank, one.step});
           }
+        } else if constexpr (std::is_same_v<Frame, Outlive>) {
+          out.emplace_back(Outlives{id});
         } else {
           static_assert(std::is_same_v<Frame, Subscribe>);
           if (std::exchange(connections_.at(id).mends, one.mends) && !one.mends) {

@@ -81,6 +81,8 @@ class ChannelCore {
 
   [[nodiscard]] bool was_replaced(pid_t pid) const { return replaced_.contains(pid); }
 
+  [[nodiscard]] bool is_worker(pid_t pid) const { return pids_.contains(pid); }
+
   // The worker that a process belongs to: the process itself or an ancestor.
   [[nodiscard]] std::optional<int> worker_of(pid_t pid, const AskFamily& family) const;
 

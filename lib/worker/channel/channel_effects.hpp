@@ -85,8 +85,14 @@ struct SavedStep {
   bool operator==(const SavedStep&) const = default;
 };
 
-using Effect =
-    std::variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left, HeardOfLoss, SavedStep>;
+// The process at the other end of this connection may outlive the job, unless it is a worker.
+struct Outlives {
+  ConnectionId connection = 0;
+  bool operator==(const Outlives&) const = default;
+};
+
+using Effect = std::
+    variant<Greet, Flush, Hold, Close, Warn, Said, Resumed, Left, HeardOfLoss, SavedStep, Outlives>;
 using Effects = std::vector<Effect>;
 
 }  // namespace muster::channel

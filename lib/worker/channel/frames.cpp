@@ -177,6 +177,8 @@ void fields(Fields& in, Saved& frame) {
   in.number("step", frame.step);
 }
 
+void fields(Fields& /*in*/, Outlive& /*frame*/) {}
+
 void fields(Fields& in, Hello& frame) {
   in.number("version", frame.version);
   in.number("epoch", frame.epoch);
@@ -253,7 +255,7 @@ void fields(Fields& in, Preempt& frame) {
 
 // Frame names, in the order of the variant's alternatives.
 constexpr const char* kWorkerTypes[] = {
-    "progress", "healthy", "unhealthy", "event", "ready", "subscribe", "heard", "saved"};
+    "progress", "healthy", "unhealthy", "event", "ready", "subscribe", "heard", "saved", "outlive"};
 constexpr const char* kAgentTypes[] = {"hello", "round", "gone", "stop", "refused", "preempt"};
 static_assert(std::size(kWorkerTypes) == std::variant_size_v<WorkerFrame>);
 static_assert(std::size(kAgentTypes) == std::variant_size_v<AgentFrame>);
@@ -324,6 +326,10 @@ Json json_of(const Heard& frame) {
 
 Json json_of(const Saved& frame) {
   return {{"step", frame.step}};
+}
+
+Json json_of(const Outlive& /*frame*/) {
+  return Json::object();
 }
 
 Json json_of(const Hello& frame) {

@@ -76,8 +76,13 @@ struct Saved {
   bool operator==(const Saved&) const = default;
 };
 
-using WorkerFrame =
-    std::variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, Ready, Subscribe, Heard, Saved>;
+// The sending process, a descendant of a worker, is not part of the job and may outlive it.
+struct Outlive {
+  bool operator==(const Outlive&) const = default;
+};
+
+using WorkerFrame = std::
+    variant<ProgressMade, Healthy, Unhealthy, WorkerEvent, Ready, Subscribe, Heard, Saved, Outlive>;
 
 // -- from the agent ---------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ def environment(**more):
             if name not in LAUNCHERS and not name.startswith(("TORCHELASTIC_", "PET_"))}
     return {**kept, "PYTHON_EXEC": sys.executable, "HF_HUB_OFFLINE": "1",
             "PYTHONDONTWRITEBYTECODE": "1", "TORCH_CPP_LOG_LEVEL": "ERROR",
-            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **more}
+            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "MUSTER_TORCH_BUILD": "never", **more}
 
 
 def program(name):

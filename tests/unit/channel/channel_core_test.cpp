@@ -412,6 +412,15 @@ TEST_CASE("channel core: reports which worker has saved which step") {
   CHECK(bench.take<SavedStep>() == std::vector{SavedStep{1, 121}});
 }
 
+TEST_CASE("channel core: a process that may outlive the job is named by its connection") {
+  Bench bench;
+  bench.open(7, 1);
+  bench.say(7, Outlive{});
+  CHECK(bench.take<Outlives>() == std::vector{Outlives{7}});
+  CHECK(bench.core.is_worker(kFirstPid + 1));
+  CHECK_FALSE(bench.core.is_worker(kFirstPid + 2));
+}
+
 TEST_CASE("channel core: repeats only the last of very many deaths") {
   Bench bench;
   for (int rank = 0; rank < 3000; ++rank) {

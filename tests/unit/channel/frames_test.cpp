@@ -57,6 +57,7 @@ TEST_CASE("channel frames: messages from workers") {
   check_worker_frame(Heard{}, R"({"type":"heard"})");
   check_worker_frame(Heard{true}, R"({"type":"heard","arrived":true})");
   check_worker_frame(Saved{119}, R"({"type":"saved","step":119})");
+  check_worker_frame(Outlive{}, R"({"type":"outlive"})");
 }
 
 TEST_CASE("channel frames: messages from the agent") {

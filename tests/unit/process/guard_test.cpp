@@ -88,6 +88,21 @@ int was_continued(bool closes_link, UniqueFd& link) {
   return sigismember(&signals, SIGCONT);
 }
 
+// Plays an agent with one child process, and allows it to outlive the job or not.
+int leave_a_child(bool outlives, const GuardLink& link) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    std::_Exit(0);
+  }
+  std::printf("child %d\n", child);
+  std::fflush(stdout);
+  if (outlives && ::write(link.outlives.get(), &child, sizeof(child)) != sizeof(child)) {
+    return 1;
+  }
+  return 0;
+}
+
 void stop(pid_t pid) {
   ::kill(pid, SIGSTOP);
   siginfo_t info{};
@@ -102,6 +117,24 @@ TEST_CASE("guard: its SIGKILL leaves no process") {
   job.signal(SIGKILL);
   CHECK(job.nothing_is_left());
   CHECK(job.exit_code() == 128 + SIGKILL);
+}
+
+TEST_CASE("guard: spares only a process that may outlive the job") {
+  const bool outlives = GENERATE(true, false);
+  static_cast<void>(std::fflush(nullptr));  // else the child would also write buffered output
+  JobProbe job({.argv = {kPuppet}, .in_child = [&] {
+                  prepare_process();
+                  std::_Exit(
+                      run_guarded([&](GuardLink link) { return leave_a_child(outlives, link); }));
+                }});
+  const pid_t child = job.number_after("child ");
+  REQUIRE(child > 0);
+  CHECK(job.exit_code() == 0);
+  CHECK((::kill(child, 0) == 0) == outlives);
+  if (outlives) {
+    ::kill(child, SIGKILL);
+  }
+  CHECK(job.nothing_is_left());
 }
 
 TEST_CASE("guard: the agent's SIGKILL leaves no process and is reported") {
@@ -379,8 +412,8 @@ TEST_CASE("guard: sends no SIGCONT to an agent that has closed its end of the li
   static_cast<void>(std::fflush(nullptr));  // else the child would also write buffered output
   JobProbe job({.argv = {kPuppet}, .in_child = [&] {
                   prepare_process();
-                  std::_Exit(
-                      run_guarded([&](UniqueFd link) { return was_continued(is_done, link); }));
+                  std::_Exit(run_guarded(
+                      [&](GuardLink link) { return was_continued(is_done, link.signals); }));
                 }});
   const pid_t agent = job.number_after("agent ");
   REQUIRE(agent > 0);

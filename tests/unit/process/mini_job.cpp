@@ -242,9 +242,9 @@ int main(int argc, char** argv) {
         *LeaseTimer::make(std::chrono::milliseconds(std::atoi(options.get("--lease", "").c_str())));
   }
   return run_guarded(
-      [&](UniqueFd link) {
+      [&](GuardLink link) {
         hide_command_line(argc, argv);
-        return MiniAgent(options, shared, std::move(link)).run();
+        return MiniAgent(options, shared, std::move(link.signals)).run();
       },
       more,
       shared.lease ? &*shared.lease : nullptr,

@@ -21,10 +21,11 @@ Groups use PyTorch's store. If the library's client cannot use it (a FileStore, 
 2.1), the group's rank 0 serves a separate store. MUSTER_COLLECTIVE_BACKEND, _HOST, _ADDRESS,
 _PORT_RANGE and _FLIGHT_DIR have the same effect as in Communicator.from_env().
 
-A compiled extension speeds up calls and DDP. `python -m muster.torch.build` builds it for PyTorch
-2.4 or later. After that, new groups use it, unless MUSTER_TORCH_BACKEND=python. It supports only
-the CPU: with "cpu:muster,cuda:nccl", GPUs still use NCCL. MUSTER_TORCH_ASYNC=inline or thread
-selects where asynchronous operations run.
+A compiled extension speeds up calls and DDP (PyTorch 2.4 or later). The first job builds it in the
+background for later jobs, unless MUSTER_TORCH_BUILD=never; `python -m muster.torch.build` builds it
+at once. New groups use it, unless MUSTER_TORCH_BACKEND=python. It supports only the CPU: with
+"cpu:muster,cuda:nccl", GPUs still use NCCL. MUSTER_TORCH_ASYNC=inline or thread selects where
+asynchronous operations run.
 
 With MUSTER_TORCH_REPLACES=gloo, muster provides the groups of programs that request gloo.
 

@@ -4,8 +4,8 @@
     python -m muster.torch.build [--force]
 
 It takes about a minute, once, and needs a C++ compiler, ninja, and the headers of Python and
-PyTorch. Groups created after that use it. Only this command and MUSTER_TORCH_BACKEND=compiled
-build it.
+PyTorch. Groups created after that use it. Jobs do the same in the background the first time the
+module is missing (background.py).
 """
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from .built import NAME, SOURCES, cache_folder
 from .version import VERSION
 
 OLDEST = (2, 4)
+FAILED = "failed"  # a file in the cache folder: a build in the background has failed
+WORK = "work-"     # prefix of the folders in which builds run
 
 
 def c_interface() -> str:
@@ -77,13 +79,32 @@ def alone(folder: str) -> Iterator[None]:
 def build(force: bool = False, verbose: bool = False) -> str:
     """The path of the module; builds it if missing. ImportError: the build failed."""
     folder = cache_folder()
-    path = os.path.join(folder, f"{NAME}.so")
     with alone(folder):
-        if force or not os.path.exists(path):
-            check()
-            with tempfile.TemporaryDirectory(dir=folder) as work:
-                os.replace(compile_in(work, verbose), path)
+        return build_locked(folder, force, verbose)
+
+
+def build_locked(folder: str, force: bool, verbose: bool) -> str:
+    """Like build(), for a caller that holds the folder's lock."""
+    path = os.path.join(folder, f"{NAME}.so")
+    if force or not os.path.exists(path):
+        check()
+        for name in os.listdir(folder):
+            if name.startswith(WORK):  # of a build that was killed
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=WORK, dir=folder) as work:
+            os.replace(compile_in(work, verbose), path)
     return path
+
+
+def build_in_background() -> None:
+    """For detached.py, which holds the lock and writes standard output to the log."""
+    folder = cache_folder()
+    try:
+        print(build_locked(folder, force=False, verbose=True))
+    except Exception as error:  # pylint: disable=broad-except
+        print(error, flush=True)
+        with open(os.path.join(folder, FAILED), "w"):
+            pass
 
 
 def compile_in(work: str, verbose: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import sys
 from typing import List, Optional
@@ -33,10 +34,12 @@ def cache_folder() -> str:
 
 
 def candidates() -> List[str]:
-    """Paths to search for the module: in the package (built manually or by the packager), then in
-    the user's cache."""
+    """Paths to search for the module: in the wheel muster-launch-torch, in this package (copied
+    there by a packager), then in the user's cache."""
+    prebuilt = importlib.util.find_spec("muster_launch_torch")
+    folders = [*(prebuilt.submodule_search_locations or () if prebuilt else ()), SOURCES]
     return [os.path.join(folder, f"{NAME}.so")
-            for folder in (os.path.join(SOURCES, key()), cache_folder())]
+            for folder in (*(os.path.join(one, key()) for one in folders), cache_folder())]
 
 
 def find() -> Optional[str]:

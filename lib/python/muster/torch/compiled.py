@@ -11,11 +11,12 @@ from typing import Any
 import torch
 
 from .. import _library, errors
+from . import background
 from .built import NAME, find
 from .group import ProcessGroup
 
-# "auto": compiled if it has been built for this PyTorch, otherwise Python. "compiled": always
-# compiled, after a build if necessary. "python": never compiled.
+# "auto": compiled if it has been built for this PyTorch, otherwise Python, and starts a build for
+# later jobs. "compiled": always compiled, after a build if necessary. "python": never compiled.
 VARIABLE = "MUSTER_TORCH_BACKEND"
 # "inline": asynchronous operations run in the call if the other ranks arrive soon. "thread": they
 # run in a thread of the library. "auto": inline if no CPUs are idle, otherwise thread.
@@ -26,13 +27,14 @@ PATIENCE = 0.02
 
 
 _module: Any = None  # the loaded module
+_was_missing = False  # a build for later jobs was considered
 
 
-def module() -> Any:
-    """The compiled module; None if process groups use the Python code. ValueError: the variable
-    has an invalid value. ImportError: "compiled" was requested, but the module cannot be built or
-    loaded."""
-    global _module
+def module(rank: int) -> Any:
+    """The compiled module; None if process groups use the Python code. rank: this process's, if
+    RANK is not set. ValueError: a variable has an invalid value. ImportError: "compiled" was
+    requested, but the module cannot be built or loaded."""
+    global _module, _was_missing
     wanted = os.environ.get(VARIABLE) or "auto"
     if wanted not in ("auto", "compiled", "python"):
         raise ValueError(f"{VARIABLE} is '{wanted}'; use auto, compiled or python")
@@ -43,6 +45,9 @@ def module() -> Any:
         if path is None and wanted == "compiled":
             from .build import build
             path = build()
+        if path is None and not _was_missing:
+            _was_missing = True
+            background.start(rank)
         if path is not None:
             _module = load(path)
     return _module
@@ -80,7 +85,7 @@ def max_wait() -> float:
 
 def wrap(group: ProcessGroup) -> Any:
     """The group for PyTorch: compiled, or the Python group unchanged."""
-    native = module()
+    native = module(group.rank())
     if native is None:
         return group
     core = group.comm.core()
