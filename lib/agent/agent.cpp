@@ -350,8 +350,10 @@ void Agent::watch_progress() {
   }
   straggler_watch_.emplace(loop_, StragglerWatchParts{*runner_, events_, channel_, shared_rounds_});
   events_.add(*straggler_watch_);
-  stats_watch_.emplace(
-      loop_, StatsWatchParts{*runner_, channel_, [this] { return straggler_watch_->waits(); }});
+  stats_watch_.emplace(loop_,
+                       StatsWatchParts{*runner_, channel_, setup_.environ.to_block(), [this] {
+                                         return straggler_watch_->waits();
+                                       }});
   events_.add(*stats_watch_);
   if (shared_rounds_ != nullptr) {
     if (hang_control_) {

@@ -148,6 +148,10 @@ void add_stats(Text& text, const JobStatus& status) {
   add_stat(text, status, &WorkerStats::cpus);
   text.begin("worker_memory_bytes", "gauge", "RAM that each worker and its child processes use.");
   add_stat(text, status, &WorkerStats::memory);
+  text.begin("worker_gpus", "gauge", "Sum of the utilization of the GPUs that each worker uses.");
+  add_stat(text, status, &WorkerStats::gpus);
+  text.begin("worker_gpu_memory_bytes", "gauge", "GPU memory that each worker uses.");
+  add_stat(text, status, &WorkerStats::gpu_memory);
 }
 
 // Adds the waits of workers that use the collective library.

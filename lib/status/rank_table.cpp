@@ -141,6 +141,8 @@ std::vector<Column> wanted_columns(const Json& status) {
   out.push_back({"waiting", reader("waits"), percent_text});
   out.push_back({"CPU", reader("cpus"), percent_text});
   out.push_back({"memory", reader("memory"), bytes_text});
+  out.push_back({"GPU", reader("gpus"), percent_text});
+  out.push_back({"GPU memory", reader("gpu_memory"), bytes_text});
   out.push_back({"output", reader("output_age"), age_text});
   std::erase_if(out, [&](const Column& one) { return !has_value(workers, one); });
   return out;

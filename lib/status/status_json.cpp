@@ -92,6 +92,8 @@ void add_stats(Json& json, const WorkerStats& stats) {
   json["output_age"] = rounded_or_null(stats.output_age);
   json["cpus"] = rounded_or_null(stats.cpus);
   json["memory"] = stats.memory ? Json(*stats.memory) : Json();
+  json["gpus"] = rounded_or_null(stats.gpus);
+  json["gpu_memory"] = stats.gpu_memory ? Json(*stats.gpu_memory) : Json();
 }
 
 Json step_times_json(const StepChart& chart) {

@@ -27,6 +27,8 @@ struct WorkerStats {
       std::nullopt;  // seconds since its last output, or else since its start
   std::optional<double> cpus = std::nullopt;           // CPUs that it and its child processes use
   std::optional<std::uint64_t> memory = std::nullopt;  // bytes of RAM that they use
+  std::optional<double> gpus = std::nullopt;  // sum of the utilization of the GPUs that they use
+  std::optional<std::uint64_t> gpu_memory = std::nullopt;  // bytes of GPU memory that they use
 };
 
 // The duration of a step on this node in the past, one value per interval, oldest first. Empty

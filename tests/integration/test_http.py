@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -175,6 +176,21 @@ class OneNode(JobCase):
         eventually(lambda: view.metrics().get('muster_worker_step{rank="0"}') == "7", "step 7")
         self.assertNotIn('muster_worker_step{rank="1"}', view.metrics())
         self.assertEqual([worker["step"] for worker in view.status()["workers"]], [7, None])
+
+    def test_the_gpus_that_a_worker_uses(self):
+        self.executable("#!/bin/sh\ncase $1 in --query-gpu=*) printf 'GPU-a, 80\\nGPU-b, 7\\n' ;;\n"
+                        f"*) echo \"$(cat {self.folder}/pid0), GPU-a, 2048\" ;;\nesac\n",
+                        "nvidia-smi")
+        env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        job = self.job(*self.by_rank("echo $$ > $DIR/pid0; exec $PUPPET wait",
+                                     "exec $PUPPET wait", options=["--http", 0]), env=env)
+        view = View(job)
+        eventually(lambda: view.metrics().get('muster_worker_gpus{rank="0"}') == "0.8", "it asks")
+        self.assertEqual(
+            [(worker["gpus"], worker["gpu_memory"]) for worker in view.status()["workers"]],
+            [(0.8, 2 << 30), (None, None)])
+        job.kill(signal.SIGTERM)
+        self.assertNotIn("nvidia", self.wait_for_exit(job, 143).err)
 
     def test_a_hang_is_told_of_until_it_is_over(self):
         job = self.job(*self.by_rank("echo there; until test -e $DIR/go; do sleep 0.1; done; "

@@ -21,6 +21,8 @@ import os, sys, time
 from muster import worker
 rank, folder = int(os.environ["RANK"]), sys.argv[1]
 print("up", flush=True)
+with open(f"{folder}/pid{rank}", "w") as file:
+    file.write(str(os.getpid()))
 worker.event({"saved": "<b>step 0</b>"})
 for step in range(10 ** 6):
     time.sleep(0.02)
@@ -84,8 +86,12 @@ class OneNode(InBrowser, JobCase):
                    lambda: f"{title}: {self.cell(row, title)!r}")
 
     def test_what_each_rank_reports_and_which_one_failed(self):
+        self.executable("#!/bin/sh\ncase $1 in --query-gpu=*) echo GPU-a, 80 ;;\n"
+                        f"*) echo $(cat {self.folder}/pid7), GPU-a, 2048 ;;\nesac\n",
+                        "nvidia-smi")
         job = self.job("--http", 0, "--label", "--nproc-per-node", 8, sys.executable,
-                       self.python(TRAINS), self.folder)
+                       self.python(TRAINS), self.folder,
+                       env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
         self.browser.open(View(job).url)
         self.wait_for_count("#ranks tbody tr", 8)
         self.wait_for_cell(7, "step", "[1-9][0-9]*")
@@ -94,6 +100,8 @@ class OneNode(InBrowser, JobCase):
         self.wait_for_cell(7, "norm", "nan")
         self.wait_for_cell(7, "CPU", "[0-9]+ %")
         self.wait_for_cell(7, "memory", "[0-9.]+ [KM]iB")
+        self.wait_for_cell(7, "GPU", "80 %")
+        self.wait_for_cell(7, "GPU memory", "2.0 GiB")
         self.wait_for_cell(7, "last output", "[0-9]+ s ago")
         self.assertIsNone(self.cell(7, "waiting"))
         self.assertEqual(self.count("#banner[hidden]"), 1)

@@ -12,6 +12,8 @@
 namespace muster {
 namespace {
 
+constexpr std::size_t kGpuBytesMax = std::size_t{1} << 20;
+
 double seconds_of(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -19,7 +21,7 @@ double seconds_of(Duration duration) {
 }  // namespace
 
 StatsWatch::StatsWatch(asio::io_context& loop, StatsWatchParts parts)
-    : parts_(std::move(parts)), timer_(loop) {}
+    : loop_(loop), parts_(std::move(parts)), timer_(loop) {}
 
 void StatsWatch::take(const JobEvent& event) {
   if (std::holds_alternative<event::RoundBegun>(event.what)) {
@@ -32,6 +34,8 @@ void StatsWatch::take(const JobEvent& event) {
     }
   } else if (std::holds_alternative<event::JobEnded>(event.what)) {
     timer_.cancel();
+    has_gpus_ = false;
+    smi_.reset();
   }
 }
 
@@ -74,17 +78,21 @@ void StatsWatch::read_output(TimePoint now) {
   }
 }
 
+std::vector<pid_t> StatsWatch::roots() const {
+  std::vector<pid_t> out;
+  for (const auto& [local_rank, worker] : workers_) {
+    out.push_back(worker.pid);
+  }
+  return out;
+}
+
 // Many processes take long to read, so the interval grows with the cost.
 void StatsWatch::read_use(TimePoint now) {
   if (now - used_at_ < std::max<Duration>(kUseInterval, kUseCostMax * use_cost_)) {
     return;
   }
   read_output(now);
-  std::vector<pid_t> roots;
-  for (const auto& [local_rank, worker] : workers_) {
-    roots.push_back(worker.pid);
-  }
-  const auto use = use_of_trees(roots);
+  const auto use = sum_use(roots(), descendants());
   for (auto& [local_rank, worker] : workers_) {
     const auto found = use.find(worker.pid);
     const auto before = std::exchange(worker.cpu_seconds, std::nullopt);
@@ -103,6 +111,37 @@ void StatsWatch::read_use(TimePoint now) {
   use_cost_ = steady_now() - now;
 }
 
+void StatsWatch::ask_gpus(TimePoint now) {
+  if (!has_gpus_ || now - gpus_at_ < std::max<Duration>(kGpuInterval, kGpuCostMax * gpus_cost_)) {
+    return;
+  }
+  auto smi = HelperProcess::start(loop_,
+                                  {.argv = gpu_use_command(),
+                                   .environment = parts_.environment,
+                                   .timeout = kGpuTimeout,
+                                   .bytes_max = kGpuBytesMax},
+                                  [this](const std::string& text) { take_gpus(text); });
+  has_gpus_ = smi.has_value();
+  if (has_gpus_) {
+    parts_.runner.spare((*smi)->pid());
+    smi_ = std::move(*smi);
+    gpus_at_ = now;
+    gpus_cost_ = kGpuTimeout;  // until it has exited
+  }
+}
+
+void StatsWatch::take_gpus(const std::string& text) {
+  has_gpus_ = !text.empty();
+  const auto use = sum_gpu_use(text, roots(), descendants());
+  for (auto& [local_rank, worker] : workers_) {
+    const auto found = use.find(worker.pid);
+    worker.gpu =
+        worker.pid != 0 && found != use.end() ? std::optional(found->second) : std::nullopt;
+  }
+  gpus_cost_ = steady_now() - gpus_at_;
+  gpus_at_ = steady_now();
+}
+
 StepChart StatsWatch::chart() const {
   StepChart out;
   if (times_.seconds().empty()) {
@@ -116,6 +155,7 @@ StepChart StatsWatch::chart() const {
 NodeStats StatsWatch::read() {
   const TimePoint now = steady_now();
   read_use(now);
+  ask_gpus(now);
   const auto steps = samples();
   const auto rates = times_.rates(now, steps);
   const auto numbers = parts_.channel.numbers();
@@ -140,6 +180,10 @@ NodeStats StatsWatch::read() {
     }
     stats.cpus = worker.cpus;
     stats.memory = worker.memory;
+    if (worker.gpu) {
+      stats.gpus = worker.gpu->busy;
+      stats.gpu_memory = worker.gpu->memory;
+    }
   }
   return out;
 }

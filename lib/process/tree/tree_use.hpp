@@ -18,11 +18,13 @@ struct TreeUse {
   std::uint64_t memory = 0;  // resident bytes; pages that processes share count once in each
 };
 
+// The root of each process that descends from a root, and of the roots themselves. `rows`: parents
+// before their children. Pure.
+[[nodiscard]] std::map<pid_t, pid_t> roots_by_pid(std::span<const pid_t> roots,
+                                                  std::span<const ProcessRow> rows);
+
 // `rows`: parents before their children. Pure.
 [[nodiscard]] std::map<pid_t, TreeUse> sum_use(std::span<const pid_t> roots,
                                                std::span<const ProcessRow> rows);
-
-// The use of those `roots` that are descendants of this process, by root.
-[[nodiscard]] std::map<pid_t, TreeUse> use_of_trees(std::span<const pid_t> roots);
 
 }  // namespace muster

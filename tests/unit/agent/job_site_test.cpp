@@ -126,20 +126,24 @@ TEST_CASE("job site: reads what the workers do on each request") {
                           .numbers = {{"loss", 0.25}, {"norm", std::nan("")}},
                           .output_age = 61.0,
                           .cpus = 1.5,
-                          .memory = 4096},
+                          .memory = 4096,
+                          .gpus = 0.87,
+                          .gpu_memory = 2048},
                          {}};
   bench.stats.steps = {100, {std::nullopt, 0.0812345}};
   const std::string status = bench.body("/v1/status");
   CHECK(has(status,
             R"("step":7,"step_age":0.5,"steps_per_second":12.35,)"
             R"("numbers":{"loss":0.25,"norm":"nan"},"waits":null,"waited":null,)"
-            R"("output_age":61.0,"cpus":1.5,"memory":4096})"));
+            R"("output_age":61.0,"cpus":1.5,"memory":4096,"gpus":0.87,"gpu_memory":2048})"));
   CHECK(has(status, R"("step_times":{"interval":10.0,"end":100.0,"seconds":[null,0.08123]})"));
   const std::string metrics = bench.body("/metrics");
   CHECK(has(metrics, "muster_worker_number{rank=\"0\",name=\"loss\"} 0.25\n"));
   CHECK(has(metrics, "muster_worker_number{rank=\"0\",name=\"norm\"} nan\n"));
   CHECK(has(metrics, "muster_worker_cpus{rank=\"0\"} 1.5\n"));
   CHECK(has(metrics, "muster_worker_memory_bytes{rank=\"0\"} 4096\n"));
+  CHECK(has(metrics, "muster_worker_gpus{rank=\"0\"} 0.87\n"));
+  CHECK(has(metrics, "muster_worker_gpu_memory_bytes{rank=\"0\"} 2048\n"));
   CHECK_FALSE(has(metrics, "muster_worker_cpus{rank=\"1\"}"));
 }
 

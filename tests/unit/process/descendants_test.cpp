@@ -2,6 +2,7 @@
 #include "process/tree/descendants.hpp"
 
 #include "job_probe.hpp"
+#include "process/tree/gpu_use.hpp"
 #include "process/tree/sweeper.hpp"
 #include "process/tree/tree_use.hpp"
 #include "support/catch.hpp"
@@ -67,6 +68,26 @@ TEST_CASE("tree use: the use of a process includes that of its descendants") {
   CHECK(use.at(10).cpu_seconds == 200 / ticks);
   CHECK(use.at(10).memory == 7 * page);
   CHECK(use.at(20).memory == page);
+}
+
+TEST_CASE("gpu use: the use of a process includes that of its descendants") {
+  const auto row = [](pid_t pid, pid_t parent) {
+    return ProcessRow{.pid = pid, .parent = parent, .command = "x"};
+  };
+  const std::vector<ProcessRow> rows{row(10, 1), row(20, 1), row(30, 1), row(11, 10)};
+  const std::vector<pid_t> roots{10, 20, 30};
+  constexpr std::uint64_t kMi = 1 << 20;
+  const std::string gpus = "GPU-a, 80\nGPU-b, 15\nGPU-c, [N/A]\n";
+  const auto use = sum_gpu_use(
+      gpus + "10, GPU-a, 100\n11, GPU-a, 28\n11, GPU-b, 1\n20, GPU-c, [N/A]\n99, GPU-b, 7\n",
+      roots,
+      rows);
+  REQUIRE(use.size() == 2);
+  CHECK(use.at(10).busy == 0.8 + 0.15);
+  CHECK(use.at(10).memory == 129 * kMi);
+  CHECK(use.at(20) == GpuUse{});
+  CHECK(sum_gpu_use("", roots, rows).empty());
+  CHECK(sum_gpu_use("No devices were found\n,\n,,\n-1, -2, -3", roots, rows).empty());
 }
 
 TEST_CASE("descendants: lists the process tree, parents first, without other processes") {

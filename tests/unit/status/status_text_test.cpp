@@ -36,7 +36,9 @@ std::string job_with_ranks(int count) {
                     .numbers = {{"loss", 0.36695849}},
                     .output_age = 61.0,
                     .cpus = 1.5,
-                    .memory = std::uint64_t{3} << 29};
+                    .memory = std::uint64_t{3} << 29,
+                    .gpus = 0.87,
+                    .gpu_memory = std::uint64_t{5} << 30};
     status.rounds.back().workers.push_back(std::move(worker));
   }
   status.rounds.back().workers.at(1).unhealthy = "the loss has been not a number for 10 steps";
@@ -133,14 +135,14 @@ TEST_CASE("status text: never exceeds one screen") {
 
 TEST_CASE("status text: one line per rank, which uses the width of the screen") {
   const std::string json = job_with_ranks(3);
-  const std::string wide = screen_of(json, {120, 24});
+  const std::string wide = screen_of(json, {140, 24});
   CHECK(has(wide,
             "rank  state                                                   step  steps/s   loss  "
-            "  CPU   memory  output\n"
+            "  CPU   memory   GPU  GPU memory  output\n"
             "   0  running                                                 1000       10  0.367  "
-            "150 %  1.5 GiB   1 min\n"
+            "150 %  1.5 GiB  87 %     5.0 GiB   1 min\n"
             "   1  unhealthy: the loss has been not a number for 10 steps  1001        9  0.367  "
-            "150 %  1.5 GiB   1 min\n"));
+            "150 %  1.5 GiB  87 %     5.0 GiB   1 min\n"));
   CHECK(has(wide, "1 to 3 of 3 ranks by rank; q quits, s sorts, r reverses, arrows scroll\n"));
   CHECK(has(screen_of(json, {40, 24}),
             "rank  state         step  steps/s   loss\n"
@@ -168,12 +170,20 @@ TEST_CASE("status text: keys sort and scroll the ranks") {
   const std::string reversed = after("x");
   CHECK(reversed.find("\n  99  ") < reversed.find("\n  98  "));
   std::vector<std::string> titles;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 10; ++i) {
     take_key(view, "s", json, size);
     titles.push_back(view.sort);
   }
-  CHECK(titles == std::vector<std::string>{
-                      "state", "step", "steps/s", "loss", "CPU", "memory", "output", "rank"});
+  CHECK(titles == std::vector<std::string>{"state",
+                                           "step",
+                                           "steps/s",
+                                           "loss",
+                                           "CPU",
+                                           "memory",
+                                           "GPU",
+                                           "GPU memory",
+                                           "output",
+                                           "rank"});
 }
 
 TEST_CASE("status text: ranks without a value come last") {

@@ -46,6 +46,8 @@ function wantedColumns(workers) {
            "time spent waiting for other ranks in collective operations"),
     column("CPU", (worker) => worker.cpus, percent, "100 % is one CPU"),
     column("memory", (worker) => worker.memory, bytes),
+    column("GPU", (worker) => worker.gpus, percent, "100 % is one GPU"),
+    column("GPU memory", (worker) => worker.gpu_memory, bytes),
     column("last output", (worker) => worker.output_age, (age) => `${span(age)} ago`),
   ].filter((one) => ["rank", "state", "step"].includes(one.title) ||
                     workers.some((worker) => (one.value(worker) ?? null) !== null));
