@@ -40,6 +40,13 @@ def train(lr):
 if __name__ == "__main__":
     print(muster.launch(train, 0.1, nproc=4))
 '''
+# Prints which implementation of the backend the group uses.
+HALF = '''
+import torch.distributed as dist
+from muster.torch import compiled
+dist.init_process_group("muster")
+print("compiled" if compiled.module(dist.get_rank()) else "python")
+'''
 # Nothing here imports muster.
 PYTORCH = '''
 import torch, torch.distributed as dist
@@ -79,7 +86,8 @@ def run(*words, **more):
     """(exit code, stdout, stderr); without variables that would lead back to the tree."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(('MUSTER_', 'PYTHON', 'PIP_', 'VIRTUAL_ENV'))}
-    done = subprocess.run(list(map(str, words)), text=True, capture_output=True, timeout=120,
+    done = subprocess.run(list(map(str, words)), text=True, capture_output=True,
+                          timeout=more.pop('timeout', 120),
                           stdin=subprocess.DEVNULL,
                           env={**environment, **more.pop('variables', {})}, **more)
     return done.returncode, done.stdout, done.stderr
@@ -253,6 +261,23 @@ class Wheel(unittest.TestCase):
         shown = self.pytorch('entry', PYTORCH, lambda target: [],
                              lambda target: {'PYTHONPATH': str(target)})
         self.assertEqual(shown, '[3.0, 3.0]\n' * 2)
+
+    def test_a_second_wheel_has_compiled_modules_for_pytorch(self):
+        pinned = (ROOT / 'tests/torch/requirements.txt').read_text()
+        release = re.search(r'^torch==(.*)$', pinned, re.MULTILINE)[1]
+        if run(ROOT / 'scripts/torch_env', '--find')[0] != 0:
+            self.skipTest('there is no current PyTorch - run scripts/torch_env once')
+        folder, extra = self.folder / 'second', self.folder / 'extra'
+        folder.mkdir()
+        shutil.copy(self.wheel, folder)
+        code, out, err = run(ROOT / 'scripts/torch_wheel', folder, release, timeout=280)
+        self.assertEqual(code, 0, out + err)
+        wheel, = folder.glob('muster_launch_torch-*.whl')
+        self.succeed(*PIP, 'install', '--no-index', '--no-deps', '--target', extra, wheel)
+        for path, half in ((f':{extra}', 'compiled'), ('', 'python')):
+            shown = self.pytorch(f'with {half}', HALF, lambda target: [],
+                                 lambda target: {'PYTHONPATH': f'{target}{path}'})  # noqa: B023
+            self.assertEqual(shown, f'{half}\n' * 2)
 
     def test_it_stands_in_for_gloo_without_an_import(self):
         for name, module in (('gloo', 'muster.torch.group'),

@@ -76,6 +76,12 @@ class Current(Background):
         self.assertEqual(len(self.files("*.so")), 1, log)
         self.assertEqual(self.files("work-*"), [])
         self.assertEqual(self.run_job("compiled"), [])
+        # The wheel muster-launch-torch contains the same folder.
+        os.rename(os.path.dirname(os.path.dirname(self.files("*.so")[0])),
+                  f"{self.folder}/muster_launch_torch")
+        self.environment["PYTHONPATH"] += f":{self.folder}"
+        self.assertEqual(self.run_job("compiled"), [])
+        self.assertEqual(self.files("lock"), [])
 
     def test_a_failed_build_is_reported_once_and_not_tried_again(self):
         broken = self.compiler("echo no space for this >&2; exit 1")

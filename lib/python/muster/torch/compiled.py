@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from .. import _library, errors
-from . import background
 from .built import NAME, find
 from .group import ProcessGroup
 
@@ -47,6 +46,7 @@ def module(rank: int) -> Any:
             path = build()
         if path is None and not _was_missing:
             _was_missing = True
+            from . import background
             background.start(rank)
         if path is not None:
             _module = load(path)
