@@ -129,6 +129,9 @@ int explain_plan(const CommandLine& line, const AgentSetup& setup, const Environ
   if (!assignment) {
     return refuse(assignment.error());
   }
+  for (const int local_rank : debugged_ranks(config, *assignment)) {
+    context.debug_ports[local_rank] = static_cast<std::uint16_t>(kDebugPort + local_rank);
+  }
   const auto specs = process_specs(config, setup.environ, *assignment, context);
   if (!specs) {
     return refuse(specs.error());
@@ -167,7 +170,25 @@ void ignore_in_workers(const LaunchConfig& config) {
   }
 }
 
+// The worker would fail only after the other workers have started.
+Result<void> check_debugger(const AgentSetup& setup) {
+  constexpr Duration kTimeout = std::chrono::seconds(30);  // a network file system may be slow
+  constexpr std::size_t kBytesMax = std::size_t{64} * 1024;
+  const std::string& python = setup.config.program.python;
+  if (!setup.config.debug_ranks ||
+      program_output(
+          {{python, "-c", "import debugpy"}, setup.environ.to_block(), kTimeout, kBytesMax})) {
+    return {};
+  }
+  return failure(Errc::usage,
+                 "--debug: " + python + " cannot import debugpy. Install it: " + python +
+                     " -m pip install debugpy");
+}
+
 int launch(const AgentSetup& setup, int argc, char** argv) {
+  if (const auto checked = check_debugger(setup); !checked) {
+    return refuse(checked.error());
+  }
   const pid_t guard = ::getpid();
   auto shared = share(setup);
   if (!shared) {

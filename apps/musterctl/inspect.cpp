@@ -46,14 +46,6 @@ std::string py_spy_for(const LocalJob& job) {
   return "py-spy";
 }
 
-// With Yama, a process may trace only its descendants, unless it is root. A job's workers are not
-// descendants of musterctl.
-bool may_trace() {
-  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
-  int scope = 0;
-  return ::geteuid() == 0 || !(file >> scope) || scope == 0;
-}
-
 hang::Evidence known_of(const LocalJob& job) {
   hang::Evidence evidence;
   evidence.world_size = job.world_size;
@@ -70,6 +62,12 @@ std::vector<pid_t> pids_of(const LocalJob& job) {
 }
 
 }  // namespace
+
+bool may_trace() {
+  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  return ::geteuid() == 0 || !(file >> scope) || scope == 0;
+}
 
 hang::Evidence inspect(const LocalJob& job) {
   asio::io_context loop;

@@ -8,6 +8,10 @@
 
 namespace muster {
 
+// With Yama, a process may trace only its descendants, unless it is root. A job's workers are not
+// descendants of musterctl.
+[[nodiscard]] bool may_trace();
+
 [[nodiscard]] hang::Evidence inspect(const LocalJob& job);
 
 // Returns only the operations from PyTorch's flight recorders.

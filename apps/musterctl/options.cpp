@@ -24,6 +24,7 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl timeline [DIR]   draw rounds, nodes and workers as an image: --svg FILE (-: stdout)
   musterctl report [DIR]     print how the job ended, and what its time was used for (goodput)
   musterctl stacks [RANK]…   print the stacks of the workers on this host, grouped if identical
+  musterctl debug RANK       attach a debugger to a rank on this host: pdb, or gdb with --native
   musterctl flights [DIR]    show each rank's position in its collectives and which ranks are behind
   musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
   musterctl url              print the URL of the job's HTTP server, including its key
@@ -47,6 +48,9 @@ stacks pauses a process for at most a few milliseconds. flights reads the flight
 muster's collective library and, for jobs with --hang-timeout, those of PyTorch. For flights, DIR is
 the directory that MUSTER_COLLECTIVE_FLIGHT_DIR names, or a directory with PyTorch's dumps. flights
 also accepts the pids of ranks or of their launchers.
+debug opens pdb if the rank runs Python 3.14 or later. For a rank that runs under debugpy (muster
+--debug), it prints how an IDE attaches. --native starts gdb, or cuda-gdb if the rank uses CUDA.
+Hang timeouts pause while a debugger is attached. pdb and gdb have the permissions of stacks.
 
   --pid PID            select the job by the pid of its launcher (or of its child job-agent)
   --run-id ID          select the job by its --rdzv-id
@@ -170,9 +174,12 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   }
   auto* stacks = add_plain_command(app, typed, "stacks", Command::stacks);
   stacks->add_option("RANK", typed.ranks)->expected(0, kKeysMax);
+  auto* debug = add_plain_command(app, typed, "debug", Command::debug);
+  debug->add_option("RANK", typed.ranks)->required()->expected(1);
+  debug->add_flag("--native", typed.options.native);
   auto* flights = add_plain_command(app, typed, "flights", Command::flights);
   flights->add_option("DIR|PID", typed.options.args)->expected(0, kKeysMax);
-  for (CLI::App* command : {drain, forget, stacks, flights}) {
+  for (CLI::App* command : {drain, forget, stacks, debug, flights}) {
     add_job_options(*command, typed, false);
   }
   for (CLI::App* command : {stacks, flights}) {

@@ -14,6 +14,7 @@
 namespace muster {
 
 enum class Command {
+  debug,
   drain,
   events,
   flights,
@@ -63,7 +64,8 @@ struct ControlOptions {
   std::string run_id;                // --rdzv-id of the job
   std::optional<Endpoint> endpoint;  // address of its --http server
   std::string node;                  // node name for drain and forget
-  std::vector<int> ranks;            // for stacks; all ranks if empty
+  std::vector<int> ranks;            // for stacks, all ranks if empty; for debug, one rank
+  bool native = false;               // debug: gdb
   bool json = false;
   bool follow = false;
   std::string svg;  // timeline: output file

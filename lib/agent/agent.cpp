@@ -22,6 +22,7 @@
 #include "agent/sinks/roll_call_lines.hpp"
 #include "agent/supervisor/supervisor.hpp"
 #include "agent/watch/child_death_watch.hpp"
+#include "agent/watch/debug_watch.hpp"
 #include "agent/watch/hang_control.hpp"
 #include "agent/watch/mpi_watch.hpp"
 #include "agent/watch/port_watch.hpp"
@@ -186,6 +187,12 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
 
   [[nodiscard]] std::uint64_t output_bytes() const { return runner_ ? runner_->output_bytes() : 0; }
 
+  // For lines that are not events.
+  void show(const std::string& line) {
+    roll_call_.clear_line();
+    logger().write(line);
+  }
+
   [[nodiscard]] NodeStats stats() { return stats_watch_ ? stats_watch_->read() : NodeStats{}; }
 
   [[nodiscard]] Result<void> open_runner();
@@ -219,9 +226,11 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
                         events_,
                         {[this] { return output_bytes(); },
                          [this] { return stats(); },
-                         [](const std::string& line) { logger().write(line); },
-                         [this](const std::string& node) { return forget(shared_rounds_, node); }}};
+                         [this](const std::string& line) { show(line); },
+                         [this](const std::string& node) { return forget(shared_rounds_, node); },
+                         [this](int rank) { return debug_watch_.begin(rank); }}};
   AgentRunFolder folder_{setup_};
+  DebugWatch debug_watch_{setup_, folder_, [this](const std::string& line) { show(line); }};
   ProgramFile program_file_{setup_.config.program};
   Doors doors_;
   WorkerChannel channel_{loop_,
@@ -304,6 +313,7 @@ void Agent::add_sinks() {
   events_.add(roll_call_);
   events_.add(port_watch_);
   events_.add(mpi_watch_);
+  events_.add(debug_watch_);
   events_.add(final_report_);
   events_.add(job_server_.sink());
   if (!setup_.config.on_event.empty()) {
@@ -345,7 +355,9 @@ int Agent::run() {
 void Agent::watch_progress() {
   if (setup_.config.watch_hangs) {
     hang_control_.emplace(
-        loop_, setup_, HangControlParts{*runner_, events_, supervisor_, channel_, shared_rounds_});
+        loop_,
+        setup_,
+        HangControlParts{*runner_, events_, supervisor_, channel_, debug_watch_, shared_rounds_});
     events_.add(*hang_control_);
   }
   straggler_watch_.emplace(loop_, StragglerWatchParts{*runner_, events_, channel_, shared_rounds_});

@@ -135,10 +135,12 @@ struct LaunchConfig {
   std::optional<std::vector<std::string>> duplicate_stderr_filters;
   std::string log_line_prefix_template;
   LogLevel log_level = LogLevel::warning;
-  std::string on_event;          // shell command for events of the job; if empty, none
-  std::optional<Endpoint> http;  // numeric, with a port (0 for any free port); none if off
-  std::string http_key_file;     // FILE or FILE,shared; if empty, a random key
-  bool http_has_key = true;      // false: --http-key=none
+  std::optional<CpuSet> debug_ranks;  // ranks of the job that run under debugpy
+  bool debug_waits = true;            // until a debugger has connected
+  std::string on_event;               // shell command for events of the job; if empty, none
+  std::optional<Endpoint> http;       // numeric, with a port (0 for any free port); none if off
+  std::string http_key_file;          // FILE or FILE,shared; if empty, a random key
+  bool http_has_key = true;           // false: --http-key=none
 
   bool virtual_local_rank = false;
   std::string devices;         // the visible GPUs from --devices; if empty, inherited

@@ -36,6 +36,7 @@ void HangCore::end() {
   steps_seen_ = 0;
   strong_ = false;
   any_source_ = false;
+  debugged_ = false;
   judging_ = false;
 }
 
@@ -190,10 +191,15 @@ void HangCore::forgive_own_pause(TimePoint now) {
   if (pause < kOwnPause) {
     return;
   }
+  forgive(pause);
+}
+
+void HangCore::forgive(Duration pause) {
   for (auto& [number, rank] : ranks_) {
     rank.progressed += pause;
     rank.lived += pause;
   }
+  began_ += pause;
   progressed_ += pause;
   last_step_ += pause;
 }
@@ -201,7 +207,13 @@ void HangCore::forgive_own_pause(TimePoint now) {
 void HangCore::looked(TimePoint now,
                       const std::vector<Sample>& samples,
                       std::vector<HangEffect>& out) {
-  forgive_own_pause(now);
+  // Other ranks may wait for a rank that is being debugged.
+  debugged_ = std::ranges::any_of(samples, &Sample::debugged);
+  if (debugged_) {
+    forgive(now - looked_at_);
+  } else {
+    forgive_own_pause(now);
+  }
   // GoesOn reports how long the hang has lasted, so it is computed before the new samples are
   // processed.
   const Duration before = longest_quiet(now);
@@ -214,6 +226,9 @@ void HangCore::looked(TimePoint now,
   look_again(now);
   if (!is_watching()) {
     next_look_.reset();
+    return;
+  }
+  if (debugged_) {
     return;
   }
   const Duration limit = this->limit();
@@ -270,8 +285,8 @@ bool HangCore::is_slow(int rank, TimePoint now) const {
 std::optional<Announce> HangCore::judged(TimePoint now, const Verdict& verdict) {
   judging_ = false;
   const Duration quiet = longest_quiet(now);
-  if (!is_watching() || quiet < limit()) {
-    return std::nullopt;  // the job made progress during the inspection
+  if (!is_watching() || debugged_ || quiet < limit()) {
+    return std::nullopt;  // the job made progress during the inspection, or is being debugged
   }
   // A stopped process makes no progress until it is resumed, so earlier signs of life do not
   // matter.
@@ -297,7 +312,7 @@ void HangCore::told(TimePoint now, const std::optional<Verdict>& verdict) {
   if (!is_watching()) {
     return;
   }
-  if (!verdict) {
+  if (!verdict || debugged_) {
     judge_after_ = now + limit() / 4;
     return;
   }

@@ -68,7 +68,8 @@ struct Sample {
   // Totals of the rank's processes since their start. Unset if not requested.
   std::optional<std::uint64_t> io_bytes{};
   double cpu_seconds = 0;
-  bool answers = false;  // the rank is answering our query, so this interval does not count
+  bool answers = false;   // the rank is answering our query, so this interval does not count
+  bool debugged = false;  // a debugger is attached to the rank, so the job's timeouts pause
   bool operator==(const Sample&) const = default;
 };
 
@@ -153,6 +154,7 @@ class HangCore {
   [[nodiscard]] bool is_blind(TimePoint now) const;
   void look_again(TimePoint now);
   void forgive_own_pause(TimePoint now);
+  void forgive(Duration pause);
 
   HangSettings settings_;
   std::map<int, Rank> ranks_;
@@ -167,6 +169,7 @@ class HangCore {
   bool strong_ = false;      // a step or an operation was seen
   bool any_source_ = false;  // a rank has a counter, or has printed a visible line
   bool said_blind_ = false;
+  bool debugged_ = false;  // at the last check
   bool judging_ = false;
   TimePoint judging_since_{};
   std::optional<TimePoint> judge_after_{};  // no verdict before this time, because of signs of life

@@ -113,6 +113,7 @@ std::vector<Sample> HangWatch::samples() {
   const TimePoint now = steady_now();
   const bool life = core_.wants_life(now);
   const auto steps = site_.steps();
+  const auto debugged = site_.debugged();
   std::vector<Sample> out;
   for (const WatchedWorker& worker : workers_) {
     if (worker.ended) {
@@ -120,6 +121,7 @@ std::vector<Sample> HangWatch::samples() {
     }
     Sample sample{.rank = worker.rank, .answers = answers_.is_answering(worker.rank, now)};
     sample.steps = step_of(steps, worker);
+    sample.debugged = debugged.contains(worker.rank);
     if (const auto bytes = runner_.output_bytes(worker.local_rank)) {
       sample.output = answers_.count(worker.rank, *bytes, now);
     }
@@ -170,7 +172,13 @@ void HangWatch::inspect(Duration within) {
 void HangWatch::add_progress() {
   const TimePoint now = steady_now();
   evidence_.progress = seconds(core_.quiet(now));
+  const auto debugged = site_.debugged();
   for (RankEvidence& rank : evidence_.ranks) {
+    // Another node requested this evidence. A rank that a debugger has stopped does not hang.
+    if (debugged.contains(rank.rank)) {
+      rank.processes.clear();
+      continue;
+    }
     // Call waits() first, because lifeless() depends on it.
     if (waits_in_operation(rank)) {
       core_.waits(rank.rank);

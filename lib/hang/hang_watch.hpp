@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ class HangSite {
   virtual void sees_nothing() = 0;
   // The last step that each worker reported, by local rank. Unset if the worker has reported none.
   [[nodiscard]] virtual std::vector<std::optional<std::uint64_t>> steps() = 0;
+  // The ranks to which a debugger is attached, or that wait for one.
+  [[nodiscard]] virtual std::set<int> debugged() = 0;
 };
 
 struct WatchedWorker {

@@ -104,7 +104,7 @@ std::string_view HttpSession::output() const {
 
 void HttpSession::take(std::string_view bytes, TimePoint now) {
   last_active_ = now;
-  if (closing_ || streaming_) {
+  if (closing_ || streams()) {
     return;  // ignore input after the last response and during a stream
   }
   if (!parser_.begun()) {
@@ -125,7 +125,7 @@ void HttpSession::sent(std::size_t bytes, TimePoint now) {
   sent_ = 0;
   if (streaming_) {
     poll_events(now);
-  } else if (!closing_) {
+  } else if (!closing_ && !held_) {
     request_begun_ = now;
     go_on(now);
   }
@@ -151,14 +151,16 @@ void HttpSession::answer(const HttpRequest& request, TimePoint now) {
     return;
   }
   const HttpResponse response = site_.answer(request);
-  if (response.events && counts_.streams >= kHttpStreamsMax) {
+  const bool stays = response.events || response.held;
+  if (stays && counts_.streams >= kHttpStreamsMax) {
     ++counts_.refused;
-    respond(plain_response(503, "too many open event streams"), request.head, false);
+    respond(plain_response(503, "too many open streams"), request.head, false);
     return;
   }
   ++counts_.answered;
-  const bool keep_alive = request.keep_alive && !response.events;
+  const bool keep_alive = response.held || (request.keep_alive && !response.events);
   respond(response, request.head, keep_alive);
+  held_ = response.held;
   if (response.events && !request.head) {
     closing_ = false;
     streaming_ = true;
@@ -200,7 +202,7 @@ TimePoint HttpSession::deadline() const {
   if (closing_) {
     return last_active_ + kLingerTimeout;
   }
-  if (streaming_) {
+  if (streams()) {
     return TimePoint::max();
   }
   return parser_.begun() ? request_begun_ + kRequestTimeout : last_active_ + kIdleTimeout;

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -55,10 +56,11 @@ class HttpSession {
 
   [[nodiscard]] bool close_wanted() const { return closing_; }
 
-  [[nodiscard]] bool streams() const { return streaming_; }
+  // True if the connection stays open after its response.
+  [[nodiscard]] bool streams() const { return streaming_ || held_; }
 
   // True if closing the connection now would not lose a response.
-  [[nodiscard]] bool is_idle() const { return output().empty() && !streaming_; }
+  [[nodiscard]] bool is_idle() const { return output().empty() && !streaming_ && !held_; }
 
   // When to close the connection; TimePoint::max() means never.
   [[nodiscard]] TimePoint deadline() const;
@@ -77,7 +79,8 @@ class HttpSession {
   std::string input_;  // bytes after the current request
   std::string head_;   // response headers; for a stream also its events
   HttpBody body_;
-  std::size_t sent_ = 0;  // bytes sent of head_ and then of body_
+  std::shared_ptr<void> held_;  // until the connection is closed
+  std::size_t sent_ = 0;        // bytes sent of head_ and then of body_
   bool closing_ = false;
   bool streaming_ = false;
   bool follow_ = true;

@@ -38,6 +38,9 @@ struct HttpResponse {
   bool events = false;
   bool follow = true;
   std::uint64_t cursor = 0;
+  // If set, the connection stays open until the client closes it, without further data. The object
+  // is released then.
+  std::shared_ptr<void> held{};
 };
 
 // Creates a response with one line of text.

@@ -19,6 +19,11 @@ int replacement_of(const PlanContext& context, int local_rank) {
   return found == context.replacements.end() ? 0 : found->second;
 }
 
+std::uint16_t debug_port_of(const PlanContext& context, int local_rank) {
+  const auto found = context.debug_ports.find(local_rank);
+  return found == context.debug_ports.end() ? std::uint16_t{0} : found->second;
+}
+
 std::string folder_of(const PlanContext& context, int attempt, int local_rank) {
   return worker_dir(context.run_dir, attempt, local_rank, replacement_of(context, local_rank));
 }
@@ -173,6 +178,16 @@ std::string error_file_path(const PlanContext& context, int attempt, int local_r
   return context.run_dir.empty() ? "" : folder_of(context, attempt, local_rank) + "/error.json";
 }
 
+std::vector<int> debugged_ranks(const LaunchConfig& config, const Assignment& assignment) {
+  std::vector<int> out;
+  for (int local_rank = 0; local_rank < assignment.local_world_size; ++local_rank) {
+    if (config.debug_ranks && config.debug_ranks->contains(assignment.rank_first + local_rank)) {
+      out.push_back(local_rank);
+    }
+  }
+  return out;
+}
+
 Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
                                                const Environ& environ,
                                                const Assignment& assignment,
@@ -190,9 +205,10 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
     spec.local_rank = local_rank;
     spec.rank = assignment.rank_first + local_rank;
     spec.replacement = replacement_of(context, local_rank);
-    spec.argv = worker_argv(config, assignment, local_rank);
+    const std::uint16_t debug_port = debug_port_of(context, local_rank);
+    spec.argv = worker_argv(config, assignment, local_rank, debug_port);
     spec.environment = env->to_block();
-    spec.warm = config.warm.has_value();
+    spec.warm = config.warm && debug_port == 0;  // debugpy starts the program
     const auto& ranks = config.numa_plan.ranks;
     if (const auto index = static_cast<std::size_t>(local_rank); index < ranks.size()) {
       spec.cpus = ranks[index].cpus;

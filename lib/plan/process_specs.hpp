@@ -9,6 +9,7 @@
 #include "plan/assignment.hpp"
 #include "process/values/process_spec.hpp"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,7 +31,16 @@ struct PlanContext {
   std::map<int, int> replacements = {};
   std::string flights = {};     // directory for flight recorder dumps; empty to request none
   std::string timer_file = {};  // the named pipe for timers; empty if there is none
+  // The ports on which debugpy listens in workers that run under it, by local rank.
+  std::map<int, std::uint16_t> debug_ports = {};
 };
+
+// debugpy's default port, for local rank 0. The next local ranks use the next numbers.
+inline constexpr std::uint16_t kDebugPort = 5678;
+
+// The local ranks of the workers that run under debugpy (--debug).
+[[nodiscard]] std::vector<int> debugged_ranks(const LaunchConfig& config,
+                                              const Assignment& assignment);
 
 // One spec for each local rank, in order. Error: usage, if the GPU list is too short for
 // --virtual-local-rank.

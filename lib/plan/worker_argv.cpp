@@ -9,10 +9,24 @@
 #include <fmt/core.h>
 
 namespace muster {
+namespace {
+
+// Without frozen modules, debugpy warns that it may miss breakpoints.
+void add_debugger(std::vector<std::string>& argv, std::uint16_t port, bool waits) {
+  argv.insert(
+      argv.end(),
+      {"-Xfrozen_modules=off", "-m", "debugpy", "--listen", fmt::format("127.0.0.1:{}", port)});
+  if (waits) {
+    argv.emplace_back("--wait-for-client");
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> worker_argv(const LaunchConfig& config,
                                      const Assignment& assignment,
-                                     int local_rank) {
+                                     int local_rank,
+                                     std::uint16_t debug_port) {
   const Program& program = config.program;
   const Macros macros = worker_macros(config, assignment, local_rank);
   const MacroSyntax syntax = config.personality == Personality::muster
@@ -23,6 +37,9 @@ std::vector<std::string> worker_argv(const LaunchConfig& config,
   if (program.kind != ProgramKind::executable) {
     argv.push_back(program.python);
     argv.emplace_back("-u");
+  }
+  if (debug_port != 0) {
+    add_debugger(argv, debug_port, config.debug_waits);
   }
   if (program.kind == ProgramKind::python_module) {
     argv.emplace_back("-m");

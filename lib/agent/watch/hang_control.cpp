@@ -199,4 +199,8 @@ std::vector<std::optional<std::uint64_t>> HangControl::steps() {
   return parts_.channel.steps();
 }
 
+std::set<int> HangControl::debugged() {
+  return parts_.debuggers.ranks(steps());
+}
+
 }  // namespace muster

@@ -9,6 +9,7 @@
 #include "agent/events/event_stream.hpp"
 #include "agent/rounds/inquiry_listener.hpp"
 #include "agent/supervisor/supervisor.hpp"
+#include "agent/watch/debug_watch.hpp"
 #include "agent/workers/worker_channel.hpp"
 #include "hang/hang_watch.hpp"
 #include "hang/report/whole_job.hpp"
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ struct HangControlParts {
   EventStream& events;
   Supervisor& supervisor;
   WorkerChannel& channel;
+  DebugWatch& debuggers;
   SharedRounds* others = nullptr;  // set in a multi-node job
 };
 
@@ -53,6 +56,7 @@ class HangControl final : public EventSink, public hang::HangSite, public Inquir
   void goes_on(Duration quiet) override;
   void sees_nothing() override;
   std::vector<std::optional<std::uint64_t>> steps() override;
+  std::set<int> debugged() override;
 
  private:
   void begin_round(const event::RoundBegun& begun);

@@ -33,6 +33,7 @@ class JobServer {
     std::function<void(const std::string&)> show = nullptr;
     // For musterctl forget: returns an empty string on success, or else the reason for the failure.
     OwnerSite::Forget forget = nullptr;
+    OwnerSite::Debug debug = nullptr;
   };
 
   JobServer(asio::io_context& loop,
@@ -62,7 +63,7 @@ class JobServer {
   EventStream& events_;
   Readings readings_;
   JobSite site_;
-  OwnerSite owner_site_{site_, readings_.forget};
+  OwnerSite owner_site_{site_, readings_.forget, readings_.debug};
   std::optional<HttpServer> job_socket_;
   std::optional<HttpServer> http_;
 };

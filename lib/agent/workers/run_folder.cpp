@@ -29,7 +29,10 @@ std::string path_of(const std::string& program, const Environ& environ) {
 }  // namespace
 
 Result<std::vector<ProcessSpec>> AgentRunFolder::prepare_round(const Assignment& assignment) {
+  auto debug_ports = debug_ports_.for_round(assignment);
+  MUSTER_RETURN_IF_ERROR(debug_ports);
   MUSTER_RETURN_IF_ERROR(prepare(assignment.attempt));
+  context_.debug_ports = std::move(*debug_ports);
   auto specs = process_specs(setup_.config, setup_.environ, assignment, context_);
   MUSTER_RETURN_IF_ERROR(specs);
   attempt_ = assignment.attempt;

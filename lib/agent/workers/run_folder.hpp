@@ -6,13 +6,16 @@
 
 #include "agent/agent_setup.hpp"
 #include "agent/failures/failure.hpp"
+#include "agent/workers/debug_ports.hpp"
 #include "agent/workers/run_dir.hpp"
 #include "base/error.hpp"
 #include "base/log_level.hpp"
 #include "plan/process_specs.hpp"
 #include "process/values/process_runner.hpp"
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +39,7 @@ class RunFolder {
 
 class AgentRunFolder final : public RunFolder {
  public:
-  explicit AgentRunFolder(const AgentSetup& setup) : setup_(setup) {}
+  explicit AgentRunFolder(const AgentSetup& setup) : setup_(setup), debug_ports_(setup.config) {}
 
   // Sets the runner, which has the workers' output. Call before the first worker is started.
   void use(ProcessRunner& runner) { runner_ = &runner; }
@@ -64,6 +67,11 @@ class AgentRunFolder final : public RunFolder {
   // The named pipe with the timers of this attempt's workers; empty if there is none.
   [[nodiscard]] const std::string& timer_file() const { return context_.timer_file; }
 
+  // The ports of debugpy in this attempt's workers, by local rank.
+  [[nodiscard]] const std::map<int, std::uint16_t>& debug_ports() const {
+    return context_.debug_ports;
+  }
+
   // Call after the last round. Returns the path if the directory still has content, else empty.
   [[nodiscard]] std::string clean_up(bool failed);
 
@@ -74,6 +82,7 @@ class AgentRunFolder final : public RunFolder {
   [[nodiscard]] std::string make_timer_pipe(int attempt);
 
   const AgentSetup& setup_;
+  DebugPorts debug_ports_;
   ProcessRunner* runner_ = nullptr;
   std::function<void(LogLevel, const std::string&)> notice_ = [](LogLevel, const std::string&) {};
   std::string agent_socket_;

@@ -90,6 +90,7 @@ enum class OptionId {
   explain,
   dry_run,
   as_node,
+  debug,
   on_event,
   config,
   accelerate_config,

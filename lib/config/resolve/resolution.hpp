@@ -87,6 +87,9 @@ void show_rendezvous(const Resolution& resolution);
 [[nodiscard]] Result<void> resolve_output(const Resolution& resolution);
 // The HTTP server (resolve_http.cpp).
 [[nodiscard]] Result<void> resolve_http(const Resolution& resolution);
+// Ranks that start under a debugger. Must run after the program and the workers
+// (resolve_debug.cpp).
+[[nodiscard]] Result<void> resolve_debug(const Resolution& resolution);
 // Restarts, signals, the grace period (resolve_stopping.cpp).
 [[nodiscard]] Result<void> resolve_stopping(const Resolution& resolution);
 

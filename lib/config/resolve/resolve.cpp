@@ -190,6 +190,7 @@ Result<Resolved> resolve(const CommandLine& line, const Environ& environ, const 
                           resolve_output,
                           resolve_program,
                           resolve_frameworks,
+                          resolve_debug,
                           resolve_ports,
                           resolve_http,
                           check_accepted,

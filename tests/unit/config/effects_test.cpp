@@ -94,6 +94,7 @@ struct Trials {
       {state_dir, {"--state-dir=/state"}, kMany},
       {platform, {"--platform=none"}, {}, "train.py", kTwoNodes},
       {as_node, {"--as-node=1"}, kExplained},
+      {debug, {"--debug"}},
       {on_event, {"--on-event=true"}},
       {config, {"--config=job.toml"}},
       {accelerate_config, {"--accelerate-config=job.yaml"}},

@@ -366,4 +366,28 @@ TEST_CASE("ignores a verdict while it watches no workers") {
   REQUIRE(is_one<Inspect>(bench.quiet_for(11)));
 }
 
+TEST_CASE("while a debugger is attached to a rank, the limit of the whole job pauses") {
+  Bench bench = with_operations();
+  bench.quiet_for(7);
+  bench.zero.debugged = true;
+  REQUIRE(bench.quiet_for(1000).empty());
+  bench.zero.debugged = false;
+  REQUIRE(bench.quiet_for(2).empty());
+  REQUIRE(is_one<Inspect>(bench.look()));
+}
+
+TEST_CASE("a verdict that arrives while a debugger is attached does not count") {
+  Bench bench = with_operations();
+  REQUIRE(is_one<Inspect>(bench.quiet_for(10)));
+  bench.zero.debugged = true;
+  bench.look();
+  REQUIRE_FALSE(bench.judged(Cause::stopped, 0));
+}
+
+TEST_CASE("while a debugger is attached, a program without a source of progress is no news") {
+  Bench bench(seconds(10));
+  bench.one.debugged = true;
+  REQUIRE(bench.quiet_for(1000).empty());
+}
+
 }  // namespace muster::hang

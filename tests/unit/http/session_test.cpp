@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,15 @@ class Site final : public HttpSite {
   std::vector<std::string> lines;
   bool over = false;
   std::vector<std::string> asked;
+  std::shared_ptr<void> held;
 
   HttpResponse answer(const HttpRequest& request) override {
     asked.push_back(request.path);
+    if (request.path == "/held") {
+      HttpResponse out = plain_response(200, "held");
+      out.held = held;
+      return out;
+    }
     if (request.path == "/events") {
       HttpResponse out;
       out.events = true;
@@ -167,4 +174,22 @@ TEST_CASE("http session: rejects another stream if too many are open") {
   CHECK_FALSE(bench.session.streams());
   CHECK(bench.session.close_wanted());
   CHECK(bench.counts.refused == 1);
+}
+
+TEST_CASE("a held object lasts as long as the connection, which has no time limit") {
+  const auto held = std::make_shared<int>(0);
+  {
+    Bench bench;
+    bench.site.held = held;
+    bench.take(get("/held"));
+    bench.site.held.reset();
+    CHECK(bench.send().ends_with("\r\n\r\nheld\n"));
+    bench.take(get("/other"));
+    CHECK(bench.site.asked == std::vector<std::string>{"/held"});
+    CHECK(bench.session.deadline() == TimePoint::max());
+    CHECK_FALSE(bench.session.close_wanted());
+    CHECK_FALSE(bench.session.is_idle());
+    CHECK(held.use_count() > 1);
+  }
+  CHECK(held.use_count() == 1);
 }

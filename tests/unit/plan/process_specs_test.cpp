@@ -474,3 +474,32 @@ TEST_CASE("process specs: no spare workers if the command line depends on the ra
   REQUIRE_FALSE(spare);
   CHECK(spare.error().message == "the command line depends on the rank");
 }
+
+TEST_CASE("process specs: ranks that run under debugpy, and start cold") {
+  Job job(2);
+  job.rank_first = 4;
+  job.config.program = {ProgramKind::python_module, "python3", "train", {"-v"}};
+  job.config.warm.emplace();
+  job.config.debug_ranks = CpuSet::parse("1,5");
+  auto assignment = assign_alone(2, 0, {"127.0.0.1", 4711});
+  assignment.rank_first = 4;
+  CHECK(debugged_ranks(job.config, assignment) == std::vector{1});
+  job.context.debug_ports[1] = 5679;
+  const auto specs = job.specs();
+  CHECK(specs[0].argv == Words{"python3", "-u", "-m", "train", "-v"});
+  CHECK(specs[0].warm);
+  CHECK(specs[1].argv == Words{"python3",
+                               "-u",
+                               "-Xfrozen_modules=off",
+                               "-m",
+                               "debugpy",
+                               "--listen",
+                               "127.0.0.1:5679",
+                               "--wait-for-client",
+                               "-m",
+                               "train",
+                               "-v"});
+  CHECK_FALSE(specs[1].warm);
+  job.config.debug_waits = false;
+  CHECK(job.specs()[1].argv.size() == specs[1].argv.size() - 1);
+}
