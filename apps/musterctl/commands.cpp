@@ -42,6 +42,7 @@ Json report_of(const fs::path& run, const JobStatus& status) {
   json["program"] = status.program;
   json["node"] = status.node;
   json["verdict"] = status.verdict;
+  json["check"] = parse_json(status.check);
   return json;
 }
 
@@ -99,8 +100,16 @@ Result<Json> report_of_running_job(const ControlOptions& options) {
   MUSTER_RETURN_IF_ERROR(text);
   const Json status = parse_json(*text);
   Json report;
-  for (const char* name :
-       {"phase", "outcome", "exit_code", "program", "node", "job", "verdict", "logs", "account"}) {
+  for (const char* name : {"phase",
+                           "outcome",
+                           "exit_code",
+                           "program",
+                           "node",
+                           "job",
+                           "verdict",
+                           "logs",
+                           "check",
+                           "account"}) {
     report[name] = field(status, name);
   }
   return report;

@@ -12,6 +12,7 @@
 namespace muster {
 
 inline constexpr int kExitNotThere = 1;
+inline constexpr int kExitDefects = 1;
 
 // Maximum length of lines with names from other programs, such as stacks.
 inline constexpr std::size_t kStackLineBytesMax = 400;
@@ -25,6 +26,7 @@ void print(std::string_view text);
 [[nodiscard]] Result<int> run_url(const ControlOptions& options);
 [[nodiscard]] Result<int> run_top(const ControlOptions& options);
 [[nodiscard]] Result<int> run_stacks(const ControlOptions& options);
+[[nodiscard]] Result<int> run_check(const ControlOptions& options);
 [[nodiscard]] Result<int> run_debug(const ControlOptions& options);
 [[nodiscard]] Result<int> run_drain(const ControlOptions& options);
 [[nodiscard]] Result<int> run_forget(const ControlOptions& options);

@@ -55,6 +55,8 @@ Result<int> run_command(const ControlOptions& options) {
       return run_top(options);
     case Command::stacks:
       return run_stacks(options);
+    case Command::check:
+      return run_check(options);
     case Command::debug:
       return run_debug(options);
     case Command::drain:

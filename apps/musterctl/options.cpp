@@ -26,6 +26,7 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl stacks [RANK]…   print the stacks of the workers on this host, grouped if identical
   musterctl debug RANK       attach a debugger to a rank on this host: pdb, or gdb with --native
   musterctl flights [DIR]    show each rank's position in its collectives and which ranks are behind
+  musterctl check            measure and compare all nodes of the job, as muster --check does
   musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
   musterctl url              print the URL of the job's HTTP server, including its key
   musterctl drain NODE       stop this host's node with SIGTERM; it leaves the multi-node job
@@ -52,14 +53,21 @@ debug opens pdb if the rank runs Python 3.14 or later. For a rank that runs unde
 --debug), it prints how an IDE attaches. --native starts gdb, or cuda-gdb if the rank uses CUDA.
 Hang timeouts pause while a debugger is attached. pdb and gdb have the permissions of stacks.
 
+check compares limits, /dev/shm, the disk of the logs, clocks, GPUs and the links between nodes, and
+exits with 1 if it finds a defect. It takes about 1 s. On each node it costs a few milliseconds of
+CPU time, nvidia-smi runs if it is installed, and each measured link (log2(N) of them) is busy for
+at most 60 ms and 32 MiB, which costs as much CPU time on both nodes. CPU speed and memory bandwidth
+are not measured while workers run: the workers would change these figures, and the measurement
+would disturb the workers.
+
   --pid PID            select the job by the pid of its launcher (or of its child job-agent)
   --run-id ID          select the job by its --rdzv-id
   --endpoint URL       select the job whose --http server is at http://HOST:PORT; for status,
                        top, events, timeline and report
   --http-key FILE      with --endpoint: the file with that job's key, as in muster --http-key.
                        Not needed for your own jobs on this host
-  --json               print JSON: the status object; events as in events.jsonl; report, stacks
-                       and flights as one object
+  --json               print JSON: the status object; events as in events.jsonl; check, report,
+                       stacks and flights as one object
   --follow             events: continue until the job ends
   --svg FILE           timeline: output file of the image
 
@@ -77,11 +85,11 @@ Hang timeouts pause while a debugger is attached. pdb and gdb have the permissio
 
 Options:
   --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [1 s for the launchers on this
-                       host, then 5 s]; with stop and drain, for the exit [no limit]
+                       host, then 5 s, for check 10 s]; with stop and drain, for the exit [no limit]
   --version            print the version
   --help, -h           print this help
 
-Exit codes: 0 success, 1 not found, 2 usage error, 69 no answer, 70 internal error,
+Exit codes: 0 success, 1 not found or a defect, 2 usage error, 69 no answer, 70 internal error,
 74 output could not be written.
 )";
 
@@ -167,6 +175,7 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   add_job_options(*add_plain_command(app, typed, "top", Command::top), typed, true);
   add_job_options(*add_plain_command(app, typed, "stop", Command::stop), typed, false);
   add_job_options(*add_plain_command(app, typed, "url", Command::url), typed, false);
+  auto* check = add_plain_command(app, typed, "check", Command::check);
   auto* drain = add_plain_command(app, typed, "drain", Command::drain);
   auto* forget = add_plain_command(app, typed, "forget", Command::forget);
   for (CLI::App* command : {drain, forget}) {
@@ -179,10 +188,10 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   debug->add_flag("--native", typed.options.native);
   auto* flights = add_plain_command(app, typed, "flights", Command::flights);
   flights->add_option("DIR|PID", typed.options.args)->expected(0, kKeysMax);
-  for (CLI::App* command : {drain, forget, stacks, debug, flights}) {
+  for (CLI::App* command : {check, drain, forget, stacks, debug, flights}) {
     add_job_options(*command, typed, false);
   }
-  for (CLI::App* command : {stacks, flights}) {
+  for (CLI::App* command : {check, stacks, flights}) {
     command->add_flag("--json", typed.options.json);
   }
   status->add_flag("--json", typed.options.json);

@@ -14,6 +14,7 @@
 namespace muster {
 
 enum class Command {
+  check,
   debug,
   drain,
   events,

@@ -220,15 +220,18 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   EventCommands event_commands_;
   RollCallLines roll_call_;
   EventLog event_log_;
-  FinalReport final_report_{setup_, events_, messages_};
+  FinalReport final_report_{setup_, events_, messages_, [this](const JobEvent& last) {
+                              return job_server_.report_fields(last);
+                            }};
   JobServer job_server_{loop_,
                         setup_,
                         events_,
                         {[this] { return output_bytes(); },
                          [this] { return stats(); },
                          [this](const std::string& line) { show(line); },
-                         [this](const std::string& node) { return forget(shared_rounds_, node); },
-                         [this](int rank) { return debug_watch_.begin(rank); }}};
+                         {[this](const auto& node) { return forget(shared_rounds_, node); },
+                          [this](int rank) { return debug_watch_.begin(rank); },
+                          [this] { return check_.request(); }}}};
   AgentRunFolder folder_{setup_};
   DebugWatch debug_watch_{setup_, folder_, [this](const std::string& line) { show(line); }};
   ProgramFile program_file_{setup_.config.program};

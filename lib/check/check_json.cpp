@@ -39,6 +39,11 @@ int whole(const Json& object, const char* name, int otherwise) {
   return std::abs(value) < INT32_MAX ? static_cast<int>(value) : otherwise;
 }
 
+bool flag(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  return value.is_boolean() && value.get<bool>();
+}
+
 std::string text(const Json& value) {
   return value.is_string() ? printable(value.get<std::string>(), kCheckTextMax) : std::string();
 }
@@ -99,8 +104,11 @@ Finding finding_of(const Json& json) {
           .text = text(field(json, "text"))};
 }
 
-Json json_of(const MetricSummary& summary) {
-  return {{"metric", rule_of(summary.metric).id},
+Json json_of(const MetricSummary& summary, bool workers_ran) {
+  const MetricRule& rule = rule_of(summary.metric);
+  const bool is_changed = workers_ran && rule.with_workers != WithWorkers::compare;
+  return {{"metric", rule.id},
+          {"compared", !is_changed && (rule.factor > 0 || rule.bad == Bad::apart)},
           {"median", summary.median},
           {"lowest", summary.lowest},
           {"lowest_node", summary.lowest_node},
@@ -127,13 +135,14 @@ Json json_of(const Verdict& verdict) {
   }
   Json summary = Json::array();
   for (const MetricSummary& one : verdict.summary) {
-    summary.push_back(json_of(one));
+    summary.push_back(json_of(one, verdict.workers_ran));
   }
   return {{"nodes", verdict.nodes},
           {"findings", std::move(findings)},
           {"more_findings", verdict.more_findings},
           {"bad_nodes", verdict.bad_nodes},
           {"unmeasured", verdict.unmeasured},
+          {"workers_ran", verdict.workers_ran},
           {"summary", std::move(summary)}};
 }
 
@@ -153,6 +162,7 @@ std::string encode(const NodeFigures& figures) {
                         {"problems", figures.problems},
                         {"unmeasured", figures.unmeasured},
                         {"links", json_of(figures.links)},
+                        {"workers_ran", figures.workers_ran},
                         {"port", figures.port}});
 }
 
@@ -167,6 +177,7 @@ NodeFigures decode_figures(std::string_view json) {
   out.problems = texts(field(parsed, "problems"));
   out.unmeasured = texts(field(parsed, "unmeasured"));
   out.links = links_of(field(parsed, "links"));
+  out.workers_ran = flag(parsed, "workers_ran");
   const int port = whole(parsed, "port", 0);
   out.port = port > 0 && port <= UINT16_MAX ? static_cast<std::uint16_t>(port) : 0;
   return out;
@@ -201,6 +212,7 @@ Verdict decode_verdict(std::string_view json) {
     }
   }
   out.unmeasured = texts(field(parsed, "unmeasured"));
+  out.workers_ran = flag(parsed, "workers_ran");
   for (const Json& one : field(parsed, "summary")) {
     add_summary(one, out.summary);
   }

@@ -30,7 +30,8 @@ struct NodeFigures {
   std::vector<std::string> problems{};    // what is broken, for example a read-only log folder
   std::vector<std::string> unmeasured{};  // what was not measured, and why
   std::vector<LinkFigures> links{};
-  std::uint16_t port = 0;  // on which this node accepts the other nodes' measurements; 0: none
+  bool workers_ran = false;  // on this node, during the measurement
+  std::uint16_t port = 0;    // on which this node accepts the other nodes' measurements; 0: none
   bool operator==(const NodeFigures&) const = default;
 };
 

@@ -19,16 +19,20 @@ class Judge {
  public:
   explicit Judge(const std::vector<NodeReport>& nodes) : nodes_(nodes) {
     verdict_.nodes = static_cast<int>(nodes.size());
+    verdict_.workers_ran =
+        std::ranges::any_of(nodes, [](const auto& node) { return node.figures.workers_ran; });
   }
 
   Verdict run() {
     for (const MetricRule& rule : metric_rules()) {
-      compare(rule);
+      if (const auto used = verdict_.workers_ran ? rule_with_workers(rule) : std::optional(rule)) {
+        compare(*used);
+      }
     }
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       note_texts(static_cast<int>(i));
     }
-    for (Finding& finding : judge_links(nodes_, verdict_.summary)) {
+    for (Finding& finding : judge_links(nodes_, verdict_.workers_ran, verdict_.summary)) {
       add(std::move(finding));
     }
     finish();

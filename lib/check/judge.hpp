@@ -48,6 +48,7 @@ struct Verdict {
   std::vector<int> bad_nodes{};           // indices, ascending
   std::vector<std::string> unmeasured{};  // "node b: GPUs: nvidia-smi did not answer within 2 s"
   std::vector<MetricSummary> summary{};
+  bool workers_ran = false;  // on at least one node, so only some metrics are compared
   bool operator==(const Verdict&) const = default;
 };
 

@@ -16,6 +16,10 @@ namespace {
 // A node with a single link cannot be told apart from the node at the link's other end.
 constexpr std::size_t kLinksToJudgeNode = 2;
 
+// Two nodes have one link in each direction. There is no third link that could tell which of the
+// two is normal, and on busy hosts one direction is often several times slower.
+constexpr std::size_t kLinksToCompare = 3;
+
 struct Link {
   int from = 0;
   int to = 0;
@@ -45,12 +49,13 @@ struct Direction {
 
 class LinkJudge {
  public:
-  LinkJudge(const std::vector<NodeReport>& nodes, const std::vector<Link>& links, Metric metric)
-      : nodes_(nodes), links_(links), rule_(rule_of(metric)) {
+  LinkJudge(const std::vector<NodeReport>& nodes, const std::vector<Link>& links, MetricRule rule)
+      : nodes_(nodes), links_(links), rule_(rule) {
+    rule_.factor = links.size() < kLinksToCompare ? 0 : rule_.factor;
     for (std::size_t i = 0; i < links.size(); ++i) {
       const LinkFigures& link = links[i].figures;
       samples_.push_back(
-          {static_cast<int>(i), metric == Metric::latency ? link.latency : link.bandwidth});
+          {static_cast<int>(i), rule.metric == Metric::latency ? link.latency : link.bandwidth});
     }
   }
 
@@ -126,13 +131,14 @@ class LinkJudge {
 
   const std::vector<NodeReport>& nodes_;
   const std::vector<Link>& links_;
-  const MetricRule& rule_;
+  MetricRule rule_;
   std::vector<Sample> samples_;
 };
 
 }  // namespace
 
 std::vector<Finding> judge_links(const std::vector<NodeReport>& nodes,
+                                 bool workers_ran,
                                  std::vector<MetricSummary>& summary) {
   const std::vector<Link> links = links_of(nodes);
   std::vector<Finding> findings;
@@ -140,7 +146,9 @@ std::vector<Finding> judge_links(const std::vector<NodeReport>& nodes,
     return findings;
   }
   for (const Metric metric : {Metric::latency, Metric::bandwidth}) {
-    const LinkJudge judge(nodes, links, metric);
+    const MetricRule& rule = rule_of(metric);
+    const LinkJudge judge(
+        nodes, links, workers_ran ? rule_with_workers(rule).value_or(rule) : rule);
     summary.push_back(judge.summary());
     for (Finding& finding : judge.run()) {
       findings.push_back(std::move(finding));

@@ -11,6 +11,7 @@ namespace muster::check {
 
 // Also adds the range of latency and bandwidth to the summary.
 [[nodiscard]] std::vector<Finding> judge_links(const std::vector<NodeReport>& nodes,
+                                               bool workers_ran,
                                                std::vector<MetricSummary>& summary);
 
 }  // namespace muster::check

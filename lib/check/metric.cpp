@@ -36,18 +36,22 @@ constexpr double kBandwidthFactor = 0.4;
 constexpr double kLatencyFactor = 3;
 constexpr double kLatencyMargin = 0.001;
 
+constexpr auto kLimitOnly = WithWorkers::limit_only;
+constexpr auto kSkip = WithWorkers::skip;
+
 // clang-format off
 constexpr std::array<MetricRule, kMetrics> kRules{{
     {Metric::cpus, "cpus", "usable CPUs", Unit::count, Bad::low, kCpusFactor, 0, 0, {}},
-    {Metric::cpu_speed, "cpu_speed", "CPU speed", Unit::speed, Bad::low, kSpeedFactor, 0, 0, {}},
+    {Metric::cpu_speed, "cpu_speed", "CPU speed", Unit::speed, Bad::low, kSpeedFactor, 0, 0, {},
+     kSkip},
     {Metric::memory_bandwidth, "memory_bandwidth", "memory bandwidth", Unit::bytes_per_second,
-     Bad::low, kHalf, 0, 0, {}},
+     Bad::low, kHalf, 0, 0, {}, kSkip},
     {Metric::memory_free, "memory_free", "available memory", Unit::bytes, Bad::low, kHalf, kGi, 0,
-     kMemoryFreeMin},
+     kMemoryFreeMin, kLimitOnly},
     {Metric::shm_size, "shm_size", "size of /dev/shm", Unit::bytes, Bad::low, kHalf, 0, 0,
      kShmSizeMin},
     {Metric::shm_free, "shm_free", "free space in /dev/shm", Unit::bytes, Bad::low, kHalf, kGi, 0,
-     kShmFreeMin},
+     kShmFreeMin, kLimitOnly},
     {Metric::disk_free, "disk_free", "free disk space for logs", Unit::bytes, Bad::low, 0, 0, 0,
      kDiskFreeMin},
     {Metric::disk_files_free, "disk_files_free", "free inodes for logs", Unit::count, Bad::low, 0,
@@ -66,18 +70,19 @@ constexpr std::array<MetricRule, kMetrics> kRules{{
     {Metric::gpus_throttled, "gpus_throttled", "throttled GPUs", Unit::count, Bad::high, 0, 0, 0,
      0},
     {Metric::gpu_memory_used, "gpu_memory_used", "GPU memory in use", Unit::bytes, Bad::high, 0, 0,
-     0, kGpuMemoryUsedMax},
+     0, kGpuMemoryUsedMax, kSkip},
     {Metric::latency, "latency", "network latency", Unit::seconds, Bad::high, kLatencyFactor,
-     kLatencyMargin, 0, kLatencyMax},
+     kLatencyMargin, 0, kLatencyMax, kLimitOnly},
     {Metric::bandwidth, "bandwidth", "network bandwidth", Unit::bytes_per_second, Bad::low,
-     kBandwidthFactor, 0, 0, kBandwidthMin},
+     kBandwidthFactor, 0, 0, kBandwidthMin, kLimitOnly},
 }};
 
 // clang-format on
 
 std::string describe_bytes(double value) {
-  return value >= kGi ? fmt::format("{:.1f} GiB", value / kGi)
-                      : fmt::format("{:.0f} MiB", value / kMi);
+  return value >= kGi   ? fmt::format("{:.1f} GiB", value / kGi)
+         : value >= kMi ? fmt::format("{:.0f} MiB", value / kMi)
+                        : fmt::format("{:.0f} KiB", value / kKi);
 }
 
 std::string describe_seconds(double value) {
@@ -95,6 +100,15 @@ std::span<const MetricRule, kMetrics> metric_rules() {
 
 const MetricRule& rule_of(Metric metric) {
   return kRules.at(static_cast<std::size_t>(metric));
+}
+
+std::optional<MetricRule> rule_with_workers(const MetricRule& rule) {
+  if (rule.with_workers == WithWorkers::skip) {
+    return std::nullopt;
+  }
+  MetricRule out = rule;
+  out.factor = rule.with_workers == WithWorkers::limit_only ? 0 : rule.factor;
+  return out;
 }
 
 std::optional<Metric> metric_of(std::string_view id) {

@@ -40,6 +40,11 @@ enum class Unit : std::uint8_t { count, speed, bytes, bytes_per_second, seconds 
 // Which values are bad: lower or higher ones than those of other nodes, or different ones.
 enum class Bad : std::uint8_t { low, high, apart };
 
+// What a value means while workers run.
+// compare: they do not change it. limit_only: they change it, so nodes are not compared. skip: it
+// says nothing about the node.
+enum class WithWorkers : std::uint8_t { compare, limit_only, skip };
+
 // A value is bad beyond the absolute limit. It is also bad if it is below (for Bad::high, above)
 // `factor` times the median of all nodes and differs from it by more than `margin`. If there are
 // two nodes, each is compared with the other.
@@ -53,6 +58,7 @@ struct MetricRule {
   double margin;                // of Bad::apart: the largest difference that is allowed
   double cap;                   // higher values count as this one; 0 if there is no cap
   std::optional<double> limit;  // the absolute limit
+  WithWorkers with_workers = WithWorkers::compare;
 };
 
 // The value of a limit that is not set.
@@ -62,6 +68,10 @@ inline constexpr double kUnlimited = 1e15;
 [[nodiscard]] std::span<const MetricRule, kMetrics> metric_rules();
 
 [[nodiscard]] const MetricRule& rule_of(Metric metric);
+
+// The same rule for nodes with running workers, as `with_workers` says. None: the metric is
+// skipped.
+[[nodiscard]] std::optional<MetricRule> rule_with_workers(const MetricRule& rule);
 [[nodiscard]] std::optional<Metric> metric_of(std::string_view id);
 
 // The value with its unit, for example "11.8 GB/s".

@@ -369,6 +369,17 @@ void fold_straggler_over(JobStatus& status, const Json& /*json*/) {
   status.straggler.reset();
 }
 
+// Without the fields of the envelope that do not describe the check.
+void fold_check(JobStatus& status, const Json& json) {
+  constexpr std::size_t kCheckBytesMax = std::size_t{256} * 1024;
+  Json check = json;
+  for (const char* name : {"v", "event", "node"}) {
+    check.erase(name);
+  }
+  std::string text = dump_json(check);
+  status.check = text.size() <= kCheckBytesMax ? std::move(text) : std::string();
+}
+
 void fold_part_done(JobStatus& status, const Json& json) {
   close_round(status, json, "all workers on this node succeeded");
   status.stopping_since.reset();
@@ -418,7 +429,7 @@ struct Row {
   Step step;
 };
 
-constexpr std::array<Row, 24> kSteps{{{"job_started", fold_job_started},
+constexpr std::array<Row, 25> kSteps{{{"job_started", fold_job_started},
                                       {"http_opened", fold_http_opened},
                                       {"round_awaited", fold_round_awaited},
                                       {"roll_call", fold_roll_call},
@@ -439,6 +450,7 @@ constexpr std::array<Row, 24> kSteps{{{"job_started", fold_job_started},
                                       {"hang_over", fold_hang_over},
                                       {"straggler", fold_straggler},
                                       {"straggler_over", fold_straggler_over},
+                                      {"check", fold_check},
                                       {"part_done", fold_part_done},
                                       {"message", fold_message},
                                       {"job_ended", fold_job_ended}}};

@@ -143,6 +143,22 @@ std::string cause_line(const Json& report) {
                      printable(text_of(root, "end")));
 }
 
+// The defects that --check or musterctl check found.
+std::string defect_lines(const Json& report) {
+  constexpr std::size_t kDefectsShownMax = 20;
+  const Json& findings = field(field(report, "check"), "findings");
+  std::string out;
+  std::size_t shown = 0;
+  for (const Json& finding : findings.is_array() ? findings : Json::array()) {
+    if (shown++ < kDefectsShownMax) {
+      out += fmt::format("check: {}: {}\n",
+                         printable(text_of(finding, "node")),
+                         printable(text_of(finding, "text")));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 JobRun run_of(const JobStatus& status) {
@@ -196,6 +212,11 @@ TimeSpent spent_in(const std::vector<JobRun>& runs) {
   return out;
 }
 
+std::string report_fields_json(const JobStatus& status) {
+  return dump_json(Json{{"check", parse_json(status.check)},
+                        {"account", account_json(spent_until(status, status.changed))}});
+}
+
 void add_runs(Json& report, const std::vector<JobRun>& runs) {
   report["account"] = account_json(spent_in(runs));
   report["runs"] = Json::array();
@@ -209,7 +230,7 @@ void add_runs(Json& report, const std::vector<JobRun>& runs) {
 }
 
 std::string report_text(const Json& report) {
-  std::string out = head_line(report) + cause_line(report);
+  std::string out = head_line(report) + cause_line(report) + defect_lines(report);
   const Json& runs = field(report, "runs");
   if (runs.size() > 1) {
     out += fmt::format("{} of this job:\n", counted(runs.size(), "run"));

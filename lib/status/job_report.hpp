@@ -36,6 +36,9 @@ struct JobRun {
 // TimeUse::waiting.
 [[nodiscard]] TimeSpent spent_in(const std::vector<JobRun>& runs);
 
+// The fields of report.json that come from the status, after the job has ended.
+[[nodiscard]] std::string report_fields_json(const JobStatus& status);
+
 // Sets `account` and `runs` of a report.
 void add_runs(Json& report, const std::vector<JobRun>& runs);
 

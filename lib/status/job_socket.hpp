@@ -14,4 +14,8 @@ inline constexpr std::string_view kJobSocketPrefix = "muster-job-";
 // Served only on that socket: the --http URL with its key, or an empty response without --http.
 inline constexpr std::string_view kJobUrlPath = "/v1/url";
 
+// Begins a check of all nodes (musterctl check). The response is empty, or the reason why no check
+// can begin. The verdict is the next event `check`.
+inline constexpr std::string_view kJobCheckPath = "/v1/check";
+
 }  // namespace muster

@@ -152,6 +152,7 @@ struct JobStatus {
   std::optional<RollCallStatus> roll_call;  // while waiting for a round
   std::optional<HangStatus> hang;           // set until the workers make progress or are stopped
   std::uint64_t hangs = 0;
+  std::string check;                         // the last event `check` as JSON; empty without
   std::optional<StragglerStatus> straggler;  // set until no worker is slow
 
   StepChart steps;  // not in events; set by the code that serves the status

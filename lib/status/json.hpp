@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 // Null if the text is not JSON.
 [[nodiscard]] inline Json parse_json(std::string_view text) {
-  return Json::parse(text, nullptr, false);
+  Json json = Json::parse(text, nullptr, false);
+  return json.is_discarded() ? Json() : json;
 }
 
 // Null if the field does not exist or the value is not an object.

@@ -247,6 +247,7 @@ std::string status_json(const JobStatus& status, double now) {
   json["phase_since"] = or_null(status.phase_since);
   json["ready"] = status.ready();
   add_round(json, status);
+  json["check"] = parse_json(status.check);
   json["account"] = account_json(spent_until(status, now));
   json["outcome"] = or_null(status.outcome);
   json["exit_code"] = status.phase == JobPhase::ended ? Json(status.exit_code) : Json();

@@ -6,22 +6,12 @@ import os
 import shutil
 import unittest
 
+from defects import HEALTHY_SMI, after, fake_smi, in_mount_namespace
 from nodes import NEVER, NodesCase
 
-HEALTHY_SMI = "0, Not Active, Not Active, Not Active, 4"
 CHECK_WITHIN = 5.0  # s; muster promises it for two nodes
 
-# Runs a program after a command of the shell.
-AFTER = ("sh", "-c", '{} && exec "$0" "$@"')
 SMALL_SHM = "mount -t tmpfs -o size=32m none /dev/shm"
-
-
-def after(command, *before):
-    return (*before, *(word.format(command) for word in AFTER))
-
-
-def in_mount_namespace(command):
-    return after(command, "unshare", "--mount")
 
 
 def needs_root(test):
@@ -42,12 +32,7 @@ class CheckCase(NodesCase):
 
     def smi(self, text, exit_code=0):
         """An environment in which nvidia-smi prints this text."""
-        folder = self.folder / "bin"
-        folder.mkdir(exist_ok=True)
-        path = folder / "nvidia-smi"
-        path.write_text(f"#!/bin/sh\n{text}\nexit {exit_code}\n")
-        path.chmod(0o755)
-        return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+        return fake_smi(self.folder / "bin", text, exit_code)
 
 
 class OneNode(CheckCase):
@@ -77,6 +62,15 @@ class OneNode(CheckCase):
         self.run_job(*options, "--no-python", "true", code=0, env=self.smi(f"touch {marker}"))
         self.assertFalse(marker.exists())
         self.assertEqual(self.checks(folder), [])
+
+    def test_the_report_of_a_failed_job_contains_the_check(self):
+        folder, options = self.logs()
+        self.run_job("--check", *options, "--no-python", "false", code=1)
+        report, = [json.loads(path.read_text()) for path in folder.rglob("report.json")]
+        check, = self.checks(folder)
+        self.assertEqual(report["check"], {name: value for name, value in check.items()
+                                           if name not in ("v", "event", "node")})
+        self.assertGreater(report["account"]["total_us"], 0)
 
     def test_few_open_files(self):
         self.assert_named("limit of open files 200, the minimum is 1024",

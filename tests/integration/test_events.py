@@ -8,6 +8,7 @@ import re
 import resource
 
 from harness import JobCase, limited
+from job_view import ctl
 from nodes import LONG_LEASE, NodesCase
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "lib" / "agent" / "EVENTS.md"
@@ -36,12 +37,16 @@ def failure_of(event):
     return {name: event[name] for name in OF_A_FAILURE if name in event}
 
 
-def rebuild(events):
-    """report.json, from events alone."""
+def rebuild(events, folder):
+    """report.json, from events alone. The account is musterctl's."""
     start, end = only(events, "job_started"), only(events, "job_ended")
     report = {name: value for name, value in end.items()
               if name not in ENVELOPE + ["root_rank", "other_ranks"]}
     report.update(program=start["program"], node=start["node"])
+    checks = [{name: value for name, value in event.items() if name not in ("v", "event", "node")}
+              for event in events if event["event"] == "check"]
+    report["check"] = checks[-1] if checks else None
+    report["account"] = json.loads(ctl("report", "--json", folder))["account"]
     if "root_rank" in end:
         last = end["attempts"] - 1
         failures = {event["rank"]: failure_of(event) for event in events
@@ -72,7 +77,7 @@ class EventsCase:
     def assert_rebuilds(self, folder):
         events = events_of(folder)
         report = json.loads((folder / "report.json").read_text())
-        self.assertEqual(rebuild(events), report)
+        self.assertEqual(rebuild(events, folder), report)
         self.assert_documented(events)
         return events
 

@@ -22,6 +22,8 @@ namespace {
 // The request for the figures that include links. The first request is the asking node's clock.
 constexpr const char* kLinksRequest = "links";
 
+constexpr std::size_t kRepeatIdBytes = 8;
+
 // The ports of more nodes do not fit into a verdict.
 constexpr std::size_t kLinkNodesMax = 8192;
 
@@ -70,9 +72,48 @@ void CheckControl::take(const JobEvent& event) {
     questions_.clear();
     measures_links_ = false;
     links_.reset();
+    repeat_id_.clear();
+    if (probe_.figures() && probe_.figures()->workers_ran) {
+      probe_.forget();  // the workers of this round do not run yet
+    }
   } else if (std::holds_alternative<event::JobEnded>(event.what)) {
     end_check();
   }
+}
+
+// -- on request -------------------------------------------------------------------------------
+
+std::string CheckControl::request() {
+  if (is_waiting_ || asks_until_) {
+    return {};  // the verdict of that check
+  }
+  if (parts_.others != nullptr && nodes_.empty()) {
+    return "no round has begun yet";
+  }
+  begin_repeat(random_hex(kRepeatIdBytes));
+  if (parts_.others != nullptr) {
+    asks_until_ = begun_ + kCheckTimeout;
+    ask();
+  }
+  return {};
+}
+
+// Measures everything again.
+void CheckControl::begin_repeat(const std::string& id) {
+  repeat_id_ = id;
+  is_repeating_ = true;
+  begun_ = steady_now();
+  measures_links_ = false;
+  links_.reset();
+  port_.reset();
+  probe_.forget();
+  measure();
+}
+
+bool CheckControl::has_workers() const {
+  const SupervisorState state = parts_.supervisor.core().state();
+  return state != SupervisorState::joining && state != SupervisorState::waiting &&
+         state != SupervisorState::done;
 }
 
 // -- the gate ---------------------------------------------------------------------------------
@@ -103,6 +144,8 @@ void CheckControl::begin_check() {
 
 void CheckControl::end_check() {
   is_waiting_ = false;
+  is_repeating_ = false;
+  asks_until_.reset();
   port_.reset();
   repeat_timer_.cancel();
   limit_timer_.cancel();
@@ -124,12 +167,12 @@ void CheckControl::after(Duration time, std::function<void()> call) {
 // -- this node --------------------------------------------------------------------------------
 
 void CheckControl::measure() {
-  probe_.run([this] { measured(); });
+  probe_.run(has_workers(), [this] { measured(); });
 }
 
 void CheckControl::measured() {
   answer_all();
-  if (parts_.others == nullptr && is_waiting_) {
+  if (parts_.others == nullptr && (is_waiting_ || is_repeating_)) {
     decide(check::judge({{setup_.hostname, *probe_.figures()}}));
   }
 }
@@ -138,13 +181,19 @@ void CheckControl::measured() {
 
 // All nodes receive this node's clock at about the same time.
 void CheckControl::ask() {
-  parts_.others->tell(InquireHere{
-      Topic::check,
-      measures_links_ ? std::string(kLinksRequest) : fmt::format("{:.6f}", wall_now_seconds())});
+  parts_.others->tell(InquireHere{Topic::check,
+                                  measures_links_
+                                      ? std::string(kLinksRequest)
+                                      : fmt::format("{:.6f} {}", wall_now_seconds(), repeat_id_)});
   repeat_timer_.expires_after(kCheckRepeat);
   repeat_timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) {
+    if (error) {
+      return;
+    }
+    if (is_waiting_ || steady_now() < asks_until_) {
       ask();
+    } else {
+      asks_until_.reset();  // musterctl has given up
     }
   });
 }
@@ -161,7 +210,11 @@ void CheckControl::inquire(const InquiryStep& step) {
 
 void CheckControl::look(const Look& question) {
   if (question.request != kLinksRequest) {
-    clock_offset_ = wall_now_seconds() - std::strtod(question.request.c_str(), nullptr);
+    char* rest = nullptr;
+    clock_offset_ = wall_now_seconds() - std::strtod(question.request.c_str(), &rest);
+    if (const std::string id(trim(rest)); !id.empty() && id != repeat_id_) {
+      begin_repeat(id);
+    }
     hold_port();
   }
   questions_.push_back(question);
@@ -191,6 +244,7 @@ bool CheckControl::may_answer(const Look& question) const {
 void CheckControl::answer(const Look& question) {
   check::NodeFigures figures = *probe_.figures();
   figures.values[check::Metric::clock_offset] = clock_offset_;
+  figures.workers_ran = figures.workers_ran || has_workers();
   if (question.request == kLinksRequest) {
     const check::NodeFigures links = links_.value_or(check::NodeFigures{});
     figures.links = links.links;
@@ -212,15 +266,18 @@ void CheckControl::judge(const JudgeNow& all) {
     const bool is_known = reports.size() < names.size();
     check::NodeReport report{is_known ? names[reports.size()] : printable(node.name),
                              check::decode_figures(node.findings)};
-    if (node.presence != Presence::answered) {
+    if (node.presence == Presence::finished) {
+      report.figures.unmeasured.emplace_back("its workers have finished");
+    } else if (node.presence != Presence::answered) {
       report.figures.unmeasured.emplace_back("no answer in time");
     }
     ports.ports.push_back(report.figures.port);
     reports.push_back(std::move(report));
   }
   // If a node did not answer in time, there is no time for links either (kCheckTimeout).
-  const bool is_late = std::ranges::any_of(
-      all.nodes, [](const NodeAnswer& node) { return node.presence != Presence::answered; });
+  const bool is_late = std::ranges::any_of(all.nodes, [](const NodeAnswer& node) {
+    return node.presence != Presence::answered && node.presence != Presence::finished;
+  });
   const bool is_last = is_late || all.request == kLinksRequest || reports.size() < 2 ||
                        reports.size() > kLinkNodesMax;
   const std::string verdict =
@@ -252,7 +309,7 @@ void CheckControl::hear(const std::string& verdict) {
     measures_links_ = true;
     measure_links(*ports);
   }
-  if (is_waiting_) {
+  if (is_waiting_ || asks_until_) {
     ask();
   }
 }
@@ -286,13 +343,19 @@ void CheckControl::measure_links(const check::LinkPorts& ports) {
 // -- the verdict ------------------------------------------------------------------------------
 
 void CheckControl::decide(const check::Verdict& verdict) {
-  if (!is_waiting_) {
+  if (!is_waiting_ && !is_repeating_) {
     port_.reset();
     return;
   }
+  const bool holds_round = is_waiting_;
   end_check();
+  const std::chrono::duration<double> time = steady_now() - begun_;
+  parts_.events.tell(event::NodesChecked{verdict, time.count()});
+  if (!holds_round) {
+    return;
+  }
   is_checked_ = true;
-  tell(verdict);
+  print_findings(verdict);
   if (is_required() && !verdict.bad_nodes.empty()) {
     exclude(verdict);
   } else {
@@ -301,9 +364,7 @@ void CheckControl::decide(const check::Verdict& verdict) {
 }
 
 // The node with rank 0 prints the findings.
-void CheckControl::tell(const check::Verdict& verdict) const {
-  const std::chrono::duration<double> time = steady_now() - begun_;
-  parts_.events.tell(event::NodesChecked{verdict, time.count()});
+void CheckControl::print_findings(const check::Verdict& verdict) const {
   if (index_ != 0) {
     return;
   }

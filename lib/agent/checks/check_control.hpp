@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CheckControl: --check. Before the first round of this node, and before a round with new nodes, it
-// measures this node and compares it with the others. In a multi-node job, the leader first
-// collects the figures and tells all nodes their ports, and the nodes measure the links between
-// them. Then the leader judges, and all nodes receive the verdict. With --check=require, bad nodes
-// leave the job. Owned by the agent; lives on its loop.
+// CheckControl: --check and musterctl check. Before the first round of this node, before a round
+// with new nodes, and on request, it measures this node and compares it with the others. In a
+// multi-node job, the leader first collects the figures and tells all nodes their ports, and the
+// nodes measure the links between them. Then the leader judges, and all nodes receive the verdict.
+// With --check=require, bad nodes leave the job before their workers start. Owned by the agent;
+// lives on its loop.
 #pragma once
 
 #include "agent/agent_setup.hpp"
@@ -58,6 +59,10 @@ class CheckControl final : public EventSink, public InquiryListener, public Gate
   // EventSink
   void take(const JobEvent& event) override;
 
+  // Checks the nodes of the round again. The verdict is the next event NodesChecked, on all nodes.
+  // Returns an empty string, or the reason why no check can begin.
+  [[nodiscard]] std::string request();
+
   // InquiryListener
   void inquire(const InquiryStep& step) override;
 
@@ -68,6 +73,7 @@ class CheckControl final : public EventSink, public InquiryListener, public Gate
   [[nodiscard]] bool may_start() override;
 
  private:
+  void begin_repeat(const std::string& id);
   void measure();
   void measured();
   void ask();
@@ -80,10 +86,10 @@ class CheckControl final : public EventSink, public InquiryListener, public Gate
   void hold_port();
   void measure_links(const check::LinkPorts& ports);
   void decide(const check::Verdict& verdict);
-  void tell(const check::Verdict& verdict) const;
+  void print_findings(const check::Verdict& verdict) const;
   void exclude(const check::Verdict& verdict);
   void after(Duration time, std::function<void()> call);
-  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] bool has_workers() const;
 
   [[nodiscard]] bool is_required() const { return setup_.config.check == NodeCheck::require; }
 
@@ -96,6 +102,10 @@ class CheckControl final : public EventSink, public InquiryListener, public Gate
   bool is_waiting_ = false;     // the gate holds a round for a verdict
   bool has_newcomers_ = false;  // in the round
   TimePoint begun_{};
+  // The last requested check of the round, on any node.
+  std::string repeat_id_;                // empty if there was none
+  bool is_repeating_ = false;            // its verdict is awaited
+  std::optional<TimePoint> asks_until_;  // it was requested on this node
   // The round and what its leader has asked.
   int index_ = 0;  // of this node in the round
   std::vector<RoundNode> nodes_;

@@ -54,12 +54,15 @@ Result<void> NodeProbe::start_child(const Environ& environ,
   return {};
 }
 
-void NodeProbe::run(const std::function<void()>& done) {
+void NodeProbe::run(bool workers_run, const std::function<void()>& done) {
   if (child_) {
     return;
   }
   Environ environ = setup_.environ;
   environ.set(check::kLogFolderVariable, log_folder(setup_));
+  if (workers_run) {
+    environ.set(check::kWorkersVariable, "1");
+  }
   const auto started = start_child(environ, [this, done](const std::string& printed) {
     figures_ = last_figures(printed);
     done();

@@ -34,11 +34,18 @@ class NodeProbe {
   NodeProbe(asio::io_context& loop, const AgentSetup& setup, std::function<void(pid_t)> started)
       : loop_(loop), setup_(setup), started_(std::move(started)) {}
 
-  // Measures unless a measurement is running. `done` is called when `figures` has been set.
-  void run(const std::function<void()>& done);
+  // Measures unless a measurement is running. `done` is called when `figures` has been set. While
+  // workers run, measures only what does not disturb them.
+  void run(bool workers_run, const std::function<void()>& done);
 
   // Empty until the first measurement is complete.
   [[nodiscard]] const std::optional<check::NodeFigures>& figures() const { return figures_; }
+
+  // Ends a running measurement.
+  void forget() {
+    child_.reset();
+    figures_.reset();
+  }
 
   // Measures the links of this node to others. Calls `done` with the result.
   void run_links(const check::LinkPlan& plan,

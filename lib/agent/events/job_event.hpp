@@ -45,10 +45,10 @@ struct HttpOpened {
 // In a multi-node job, this node starts waiting for a round.
 struct RoundAwaited {};
 
-// --check: the verdict about all nodes, before a round's workers are started.
+// --check, before a round's workers are started, and musterctl check: the verdict about all nodes.
 struct NodesChecked {
   check::Verdict verdict;
-  double seconds = 0;  // since this node began to wait for it
+  double seconds = 0;  // since this node began to wait for it, or began to measure itself
 };
 
 // In a multi-node job, this node has finished and waits for the others. Its status lines are no

@@ -350,6 +350,9 @@ std::string report_json(const JobResult& result, const ReportSite& site) {
   add_outcome(json, result);
   add_failures(json, result, site);
   add_leftovers(json, result);
+  if (const Json more = Json::parse(site.fields, nullptr, false); more.is_object()) {
+    json.update(more);
+  }
   return without_hidden_marks(dump_json(std::move(json), kIndent)) + "\n";
 }
 

@@ -20,6 +20,7 @@ struct ReportSite {
   std::string program;  // as typed
   std::string logs;     // directory with output and report.json; empty without logs
   bool colour = false;
+  std::string fields = {};  // further fields of report.json, as a JSON object; may be empty
 };
 
 // The report on a failed job, before it is rendered. In a multi-node job all of it comes from the

@@ -41,11 +41,11 @@ void FinalReport::write_error_file(const JobResult& result) const {
 
 void FinalReport::take(const JobEvent& event) {
   if (const auto* ended = std::get_if<event::JobEnded>(&event.what)) {
-    report(*ended);
+    report(*ended, event);
   }
 }
 
-void FinalReport::report(const event::JobEnded& ended) const {
+void FinalReport::report(const event::JobEnded& ended, const JobEvent& event) const {
   ReportSite site;
   site.node = setup_.hostname;
   site.program = setup_.config.program.name;
@@ -56,6 +56,7 @@ void FinalReport::report(const event::JobEnded& ended) const {
     return;
   }
   if (!site.logs.empty()) {
+    site.fields = fields_(event);
     const std::string json = report_json(ended.result, site);
     if (const auto written = write_file(site.logs + "/report.json", json); !written) {
       events_.say(LogLevel::warning, written.error().message);

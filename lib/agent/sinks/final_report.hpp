@@ -9,12 +9,19 @@
 #include "agent/failures/job_result.hpp"
 #include "agent/sinks/messages.hpp"
 
+#include <functional>
+#include <string>
+#include <utility>
+
 namespace muster {
 
 class FinalReport final : public EventSink {
  public:
-  FinalReport(const AgentSetup& setup, EventStream& events, Messages& messages)
-      : setup_(setup), events_(events), messages_(messages) {}
+  // Returns further fields of report.json as a JSON object. Receives the last event.
+  using Fields = std::function<std::string(const JobEvent& last)>;
+
+  FinalReport(const AgentSetup& setup, EventStream& events, Messages& messages, Fields fields)
+      : setup_(setup), events_(events), messages_(messages), fields_(std::move(fields)) {}
 
   void take(const JobEvent& event) override;
 
@@ -24,11 +31,12 @@ class FinalReport final : public EventSink {
   void write_error_file(const JobResult& result) const;
 
  private:
-  void report(const event::JobEnded& ended) const;
+  void report(const event::JobEnded& ended, const JobEvent& event) const;
 
   const AgentSetup& setup_;
   EventStream& events_;
   Messages& messages_;
+  Fields fields_;
 };
 
 }  // namespace muster

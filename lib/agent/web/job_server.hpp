@@ -31,9 +31,7 @@ class JobServer {
     std::function<NodeStats()> stats = nullptr;
     // Writes a line only to stderr, because it may contain the key.
     std::function<void(const std::string&)> show = nullptr;
-    // For musterctl forget: returns an empty string on success, or else the reason for the failure.
-    OwnerSite::Forget forget = nullptr;
-    OwnerSite::Debug debug = nullptr;
+    OwnerSite::Commands commands = {};
   };
 
   JobServer(asio::io_context& loop,
@@ -42,6 +40,11 @@ class JobServer {
             Readings readings);
 
   [[nodiscard]] EventSink& sink() { return site_; }
+
+  // See JobSite.
+  [[nodiscard]] std::string report_fields(const JobEvent& last) {
+    return site_.report_fields(last);
+  }
 
   // Call after all sinks have been added. Error: usage, if the key file cannot be used.
   [[nodiscard]] Result<void> start();
@@ -63,7 +66,7 @@ class JobServer {
   EventStream& events_;
   Readings readings_;
   JobSite site_;
-  OwnerSite owner_site_{site_, readings_.forget, readings_.debug};
+  OwnerSite owner_site_{site_, readings_.commands};
   std::optional<HttpServer> job_socket_;
   std::optional<HttpServer> http_;
 };

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "status/fold.hpp"
 #include "status/fold_account.hpp"
+#include "status/job_report.hpp"
 #include "status/status_json.hpp"
 #include "status/timeline.hpp"
 
@@ -76,6 +77,13 @@ void JobSite::fold_all() {
 TimeSpent JobSite::spent() {
   fold_all();
   return spent_until(status_, means_.wall_seconds());
+}
+
+std::string JobSite::report_fields(const JobEvent& last) {
+  fold_all();
+  JobStatus status = status_;
+  fold_event(status, event_json(last));
+  return report_fields_json(status);
 }
 
 // Reads the data about workers that no event contains.

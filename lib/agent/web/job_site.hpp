@@ -45,6 +45,10 @@ class JobSite final : public EventSink, public HttpSite {
   // What the time of this run was used for so far.
   [[nodiscard]] TimeSpent spent();
 
+  // The fields of report.json that come from the status after the last event, which take() has not
+  // received yet: a JSON object with `check` and `account`.
+  [[nodiscard]] std::string report_fields(const JobEvent& last);
+
   // HttpSite
   [[nodiscard]] HttpResponse answer(const HttpRequest& request) override;
   [[nodiscard]] std::string events_from(std::uint64_t& cursor) override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OwnerSite: answers the requests that the job's own user may send over the Unix socket: the job's
-// pages, the --http URL with its key, musterctl forget and musterctl debug. Owned by JobServer; one
+// pages, the --http URL with its key, and the commands of musterctl. Owned by JobServer; one
 // thread.
 #pragma once
 
@@ -19,15 +19,17 @@ namespace muster {
 
 class OwnerSite final : public HttpSite {
  public:
-  // Returns an empty string if the node was declared dead, or else the reason for the failure.
-  using Forget = std::function<std::string(const std::string&)>;
-
-  // Marks the rank as being debugged until the result is destroyed. Null if it does not run here.
-  using Debug = std::function<std::shared_ptr<void>(int)>;
+  struct Commands {
+    // Declares the node dead. Returns an empty string, or the reason for the failure.
+    std::function<std::string(const std::string& node)> forget;
+    // Marks the rank as being debugged until the result is destroyed. Null if it does not run here.
+    std::function<std::shared_ptr<void>(int rank)> debug;
+    // Begins a check of all nodes. Returns an empty string, or the reason for the failure.
+    std::function<std::string()> check;
+  };
 
   // `site` must outlive this object.
-  OwnerSite(HttpSite& site, Forget forget, Debug debug)
-      : site_(site), forget_(std::move(forget)), debug_(std::move(debug)) {}
+  OwnerSite(HttpSite& site, Commands commands) : site_(site), commands_(std::move(commands)) {}
 
   void set_url(std::string url) { url_ = std::move(url); }
 
@@ -37,11 +39,14 @@ class OwnerSite final : public HttpSite {
     }
     if (const auto rank = request.head ? std::nullopt : debugged_rank(request.path)) {
       HttpResponse out = text("");
-      out.held = debug_(*rank);
+      out.held = commands_.debug(*rank);
       return out.held ? out : plain_response(kNotFound, "the rank does not run here");
     }
+    if (!request.head && request.path == kJobCheckPath) {
+      return text(commands_.check());
+    }
     const auto node = request.head ? std::nullopt : forgotten_node(request.path);
-    return node ? text(forget_(*node)) : site_.answer(request);
+    return node ? text(commands_.forget(*node)) : site_.answer(request);
   }
 
   [[nodiscard]] std::string events_from(std::uint64_t& cursor) override {
@@ -60,8 +65,7 @@ class OwnerSite final : public HttpSite {
   }
 
   HttpSite& site_;
-  Forget forget_;
-  Debug debug_;
+  Commands commands_;
   std::string url_;
 };
 

@@ -31,6 +31,9 @@ namespace {
 // A link is measured with small messages for the latency, of which the fastest counts, and then
 // with a stream. The stream ends after a time, so that a slow link takes no longer than a fast one.
 constexpr int kPings = 20;
+constexpr Duration kPingTime = std::chrono::milliseconds(100);  // then at least one has returned
+constexpr char kPing = 'p';
+constexpr char kStream = 's';  // the stream follows
 constexpr Duration kStreamTime = std::chrono::milliseconds(60);
 constexpr std::size_t kStreamBytesMax = std::size_t{32} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
@@ -97,25 +100,29 @@ bool serve(int fd, const LinkPlan& plan, TimePoint deadline) {
   if (!send_all(fd, &byte, 1, deadline)) {
     return false;
   }
-  for (int i = 0; i < kPings; ++i) {
-    if (!receive_all(fd, &byte, 1, deadline) || !send_all(fd, &byte, 1, deadline)) {
-      return false;
+  while (receive_all(fd, &byte, 1, deadline)) {
+    if (byte == kStream) {
+      return answer_stream(fd, deadline);
+    }
+    if (!send_all(fd, &byte, 1, deadline)) {
+      break;
     }
   }
-  return answer_stream(fd, deadline);
+  return false;
 }
 
 std::optional<Duration> ping(int fd, TimePoint deadline) {
   Duration best = Duration::max();
-  char byte = 0;
-  for (int i = 0; i < kPings; ++i) {
+  const TimePoint end = steady_now() + kPingTime;
+  for (int i = 0; i == 0 || (i < kPings && steady_now() < end); ++i) {
     const TimePoint before = steady_now();
+    char byte = kPing;
     if (!send_all(fd, &byte, 1, deadline) || !receive_all(fd, &byte, 1, deadline)) {
       return std::nullopt;
     }
     best = std::min(best, steady_now() - before);
   }
-  return best;
+  return send_all(fd, &kStream, 1, deadline) ? std::optional(best) : std::nullopt;
 }
 
 // Bytes per second, including the time until the other node has received all. If it has not

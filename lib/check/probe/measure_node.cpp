@@ -26,6 +26,7 @@ constexpr Duration kWriteTimeout = std::chrono::seconds(1);
 struct Step {
   std::string name;
   std::function<void(NodeFigures& out)> run;
+  bool needs_idle_node = false;
 };
 
 void read_cpus(NodeFigures& out) {
@@ -65,9 +66,9 @@ std::vector<Step> steps_of(const Environ& environ) {
   const std::string folder(environ.get(kLogFolderVariable).value_or(""));
   return {{"limits", read_limits},
           {"CPUs", read_cpus},
-          {"CPU speed", read_cpu_speed},
+          {"CPU speed", read_cpu_speed, true},
           {"available memory", read_memory},
-          {"memory bandwidth", read_memory_speed},
+          {"memory bandwidth", read_memory_speed, true},
           {"/dev/shm", read_shm},
           {"log folder '" + folder + "'",
            [folder](NodeFigures& out) {
@@ -88,8 +89,11 @@ int run_measure_node(const Environ& environ) {
   if (const auto links = environ.get(kLinksVariable)) {
     return run_measure_links(*links);
   }
-  NodeFigures figures;
+  NodeFigures figures{.workers_ran = environ.get(kWorkersVariable).has_value()};
   for (const Step& step : steps_of(environ)) {
+    if (step.needs_idle_node && figures.workers_ran) {
+      continue;
+    }
     NodeFigures pending = figures;
     pending.unmeasured.push_back(step.name + ": no result in time");
     if (!print(pending)) {

@@ -13,6 +13,10 @@ namespace muster::check {
 // The variable with the folder for log files. It may not exist yet. If empty, it is not checked.
 inline constexpr const char* kLogFolderVariable = "MUSTER_CHECK_FOLDER";
 
+// If this variable is set, workers run on this node. Metrics that say nothing then are not
+// measured, so that the workers are disturbed little.
+inline constexpr const char* kWorkersVariable = "MUSTER_CHECK_WORKERS";
+
 // Time limits of the steps. CPU and memory are measured in short pieces, of which the best counts.
 inline constexpr Duration kCpuTime = std::chrono::milliseconds(200);
 inline constexpr Duration kMemoryTime = std::chrono::milliseconds(400);

@@ -36,20 +36,70 @@ double soft_limit(__rlimit_resource resource) {
   return ::getrlimit(resource, &limit) == 0 ? value_of(limit.rlim_cur) : kUnlimited;
 }
 
-// The lowest pids.max from our cgroup to the root. Only cgroup v2 is read.
-double cgroup_processes() {
-  const auto text = read_text_file("/proc/self/cgroup");
-  const std::string_view line = text ? trim(*text) : std::string_view();
+std::optional<double> number_in(const std::string& file) {
+  const auto text = read_text_file(file);
+  const auto number = text ? parse_int(trim(*text)) : std::nullopt;
+  return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+
+// The lowest value from this cgroup to the root that is mounted there.
+template <class Read>
+double lowest_above(const std::string& mount, std::string cgroup, const Read& read) {
   double lowest = kUnlimited;
-  std::string path(line.starts_with("0::/") ? line.substr(3) : "");
-  while (path.size() > 1) {
-    const auto most = read_text_file(kCgroups + path + "/pids.max");
-    if (const auto number = most ? parse_int(trim(*most)) : std::nullopt) {
-      lowest = std::min(lowest, static_cast<double>(*number));
+  while (true) {
+    lowest = std::min(lowest, read(mount + cgroup).value_or(kUnlimited));
+    if (cgroup.empty()) {
+      return lowest;
     }
-    path.resize(path.rfind('/'));
+    cgroup.resize(cgroup.rfind('/'));
+  }
+}
+
+// The lowest value of our cgroups. /proc/self/cgroup has the lines "0::/a" (version 2) and
+// "8:pids:/a" (version 1).
+template <class Read>
+double lowest_in_cgroups(const std::string& controller, const Read& read) {
+  double lowest = kUnlimited;
+  for (const std::string& line : split(read_text_file("/proc/self/cgroup").value_or(""), '\n')) {
+    const std::size_t colon = line.find(':');
+    const std::size_t slash = line.find('/');
+    if (colon == std::string::npos || slash == std::string::npos || slash < colon) {
+      continue;
+    }
+    const std::string kind = line.substr(colon, slash - colon);
+    const std::string cgroup = line.substr(slash) == "/" ? "" : line.substr(slash);
+    if (kind == "::") {
+      lowest = std::min(lowest, lowest_above(kCgroups, cgroup, read));
+    } else if (kind == ":" + controller + ":") {
+      lowest = std::min(lowest, lowest_above(kCgroups + ("/" + controller), cgroup, read));
+    }
   }
   return lowest;
+}
+
+std::optional<double> processes_allowed(const std::string& cgroup) {
+  return number_in(cgroup + "/pids.max");
+}
+
+// Zero without such a line.
+double line_in(const std::string& text, const std::string& name) {
+  const std::size_t at = ("\n" + text).find("\n" + name);
+  return at == std::string::npos ? 0 : std::strtod(text.c_str() + at + name.size(), nullptr);
+}
+
+// What the cgroup's limit leaves. Pages of files that were not used recently do not count, because
+// the kernel can drop them.
+std::optional<double> memory_allowed(const std::string& cgroup) {
+  const auto most = number_in(cgroup + "/memory.max");
+  const bool is_v2 = most.has_value();
+  const auto limit = is_v2 ? most : number_in(cgroup + "/memory.limit_in_bytes");
+  const auto used = number_in(cgroup + (is_v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+  if (!limit || !used) {
+    return std::nullopt;
+  }
+  const std::string stat = read_text_file(cgroup + "/memory.stat").value_or("");
+  const double cache = line_in(stat, is_v2 ? "inactive_file " : "total_inactive_file ");
+  return std::max(0.0, *limit - *used + cache);
 }
 
 std::string existing_ancestor(std::string path) {
@@ -84,19 +134,20 @@ int write_trial(const std::string& folder) {
 void read_limits(NodeFigures& out) {
   const auto& raised = inherited_state().descriptors;
   out.values[Metric::open_files] = raised ? value_of(raised->rlim_cur) : soft_limit(RLIMIT_NOFILE);
-  out.values[Metric::processes] = std::min(soft_limit(RLIMIT_NPROC), cgroup_processes());
+  out.values[Metric::processes] =
+      std::min(soft_limit(RLIMIT_NPROC), lowest_in_cgroups("pids", processes_allowed));
   out.values[Metric::locked_memory] = soft_limit(RLIMIT_MEMLOCK);
 }
 
 void read_memory(NodeFigures& out) {
-  constexpr std::string_view kName = "MemAvailable:";
-  const auto text = read_text_file("/proc/meminfo");
-  const std::size_t at = text ? text->find(kName) : std::string::npos;
-  if (at == std::string::npos) {
+  const std::string text = read_text_file("/proc/meminfo").value_or("");
+  const double available = line_in(text, "MemAvailable:") * kKi;
+  if (available <= 0) {
     out.unmeasured.emplace_back("available memory: /proc/meminfo does not contain it");
     return;
   }
-  out.values[Metric::memory_free] = std::strtod(text->c_str() + at + kName.size(), nullptr) * kKi;
+  out.values[Metric::memory_free] =
+      std::min(available, lowest_in_cgroups("memory", memory_allowed));
 }
 
 void read_shm(NodeFigures& out) {

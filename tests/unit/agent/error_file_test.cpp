@@ -80,6 +80,15 @@ TEST_CASE("error file: a failure without an error file is written in the same fo
   CHECK(record->unix_seconds == 1795249486.0);
 }
 
+TEST_CASE("error file: the JSON report contains the fields of its site") {
+  ReportSite site{"node", "x.py", "", false};
+  site.fields = R"({"check":null,"account":{"total_us":7}})";
+  CHECK(report_json(JobResult{}, site)
+            .ends_with("  \"check\": null,\n  \"account\": {\n    \"total_us\": 7\n  }\n}\n"));
+  site.fields = "[";
+  CHECK(report_json(JobResult{}, site).find("check") == std::string::npos);
+}
+
 TEST_CASE("error file: the JSON report accepts output that is not valid UTF-8") {
   JobResult result;
   result.outcome = Outcome::failed;

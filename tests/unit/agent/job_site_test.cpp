@@ -147,6 +147,20 @@ TEST_CASE("job site: reads what the workers do on each request") {
   CHECK_FALSE(has(metrics, "muster_worker_cpus{rank=\"1\"}"));
 }
 
+TEST_CASE("job site: the fields of report.json include the last event") {
+  Bench bench;
+  bench.begin(1);
+  bench.start(0);
+  const JobEvent last{101.5, "n", 1, event::JobEnded{}};
+  CHECK(bench.site.report_fields(last).starts_with(R"({"check":null,"account":{)"));
+  bench.tell(event::NodesChecked{check::Verdict{.nodes = 3}, 1.25});
+  const std::string fields = bench.site.report_fields(last);
+  CHECK(fields.starts_with(R"({"check":{"time":100.0,"round":1,"nodes":3,)"));
+  CHECK(has(fields, R"("seconds":1.25)"));
+  CHECK(has(fields, R"("total_us":1500000)"));
+  CHECK_FALSE(bench.site.events_over());
+}
+
 TEST_CASE("job site: a stream may begin with the last events") {
   Bench bench;
   bench.begin(3);

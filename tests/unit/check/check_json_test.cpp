@@ -6,7 +6,10 @@
 #include "support/catch.hpp"
 #include "support/seed.hpp"
 
+#include <fmt/core.h>
+
 #include <string>
+#include <string_view>
 
 namespace muster::check {
 namespace {
@@ -17,6 +20,7 @@ TEST_CASE("check: figures survive JSON") {
   figures.problems = {"cannot write"};
   figures.unmeasured = {"GPUs"};
   figures.port = 4711;
+  figures.workers_ran = true;
   CHECK(decode_figures(encode(figures)) == figures);
   CHECK(decode_figures(encode(NodeFigures{})) == NodeFigures{});
 }
@@ -27,9 +31,24 @@ TEST_CASE("check: a verdict survives JSON") {
   fleet[2].figures.values[Metric::cpus] = 0.5;
   fleet[3].figures.problems = {"broken"};
   fleet[4].figures.links[0].latency = 1;
+  fleet[5].figures.workers_ran = dice.below(2) == 0;
   const Verdict verdict = judge(fleet);
   REQUIRE(verdict.findings.size() == 3);
   CHECK(decode_verdict(encode(verdict)) == verdict);
+}
+
+TEST_CASE("check: JSON says by which metrics nodes are compared") {
+  const auto compared = [](std::string_view metric, bool workers_ran) {
+    testing::Dice dice(1);
+    auto fleet = healthy_fleet(dice, 3);
+    fleet[0].figures.workers_ran = workers_ran;
+    const std::string text = encode(judge(fleet));
+    return text.contains(fmt::format(R"("metric":"{}","compared":true)", metric));
+  };
+  CHECK(compared("memory_free", false));
+  CHECK_FALSE(compared("memory_free", true));
+  CHECK(compared("clock_offset", true));
+  CHECK_FALSE(compared("disk_free", false));
 }
 
 TEST_CASE("check: a verdict about many bad nodes fits into a message") {

@@ -79,6 +79,16 @@ TEST_CASE("check: a link between two good nodes is named without excluding them"
   CHECK(verdict.bad_nodes.empty());
 }
 
+TEST_CASE("check: the two directions between two nodes are not compared") {
+  for (const int nodes : {2, 3}) {
+    testing::Dice dice(1);
+    auto fleet = healthy_fleet(dice, nodes);
+    fleet[0].figures.links[0].bandwidth = 80e6;
+    fleet[0].figures.links[0].latency = 0.015;
+    CHECK(texts(fleet).size() == (nodes == 2 ? 0 : 2));
+  }
+}
+
 TEST_CASE("check: two nodes have one link, which has an absolute limit") {
   testing::Dice dice(1);
   auto fleet = healthy_fleet(dice, 2);
@@ -89,6 +99,56 @@ TEST_CASE("check: two nodes have one link, which has an absolute limit") {
   CHECK(texts(fleet)[0] ==
         "link between node0 and node1: network bandwidth 1.2 MB/s, the minimum is 12.5 MB/s");
   CHECK(judge(fleet).bad_nodes.empty());
+}
+
+// 100 healthy nodes with running workers, of which one has this value.
+std::vector<NodeReport> working_fleet(Metric metric, double value) {
+  std::vector<NodeReport> nodes(100, node("a", metric, 64e9));
+  for (NodeReport& one : nodes) {
+    one.figures.workers_ran = true;
+  }
+  nodes[7].figures.values[metric] = value;
+  return nodes;
+}
+
+TEST_CASE("check: while workers run, nodes are not compared by what the workers change") {
+  for (const Metric metric : {Metric::memory_free, Metric::shm_free}) {
+    CHECK(texts(working_fleet(metric, 2e9)).empty());
+    CHECK(texts(working_fleet(metric, 0)).size() == 1);  // the limit
+    CHECK(judge(working_fleet(metric, 2e9)).summary.size() == 1);
+  }
+  for (const Metric metric :
+       {Metric::cpu_speed, Metric::memory_bandwidth, Metric::gpu_memory_used}) {
+    CHECK(texts(working_fleet(metric, 1)).empty());
+    CHECK(judge(working_fleet(metric, 1)).summary.empty());
+  }
+  for (const Metric metric : {Metric::cpus, Metric::shm_size, Metric::gpus}) {
+    CHECK(texts(working_fleet(metric, 2)).size() == 1);
+  }
+}
+
+TEST_CASE("check: one node with running workers is enough") {
+  auto nodes = working_fleet(Metric::cpu_speed, 1);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].figures.workers_ran = i == 3;
+  }
+  CHECK(judge(nodes).workers_ran);
+  CHECK(texts(nodes).empty());
+  nodes[3].figures.workers_ran = false;
+  CHECK_FALSE(judge(nodes).workers_ran);
+  CHECK(texts(nodes).size() == 1);
+}
+
+TEST_CASE("check: while workers run, links have only absolute limits") {
+  testing::Dice dice(1);
+  auto fleet = healthy_fleet(dice, 8);
+  fleet[0].figures.workers_ran = true;
+  fleet[2].figures.links[1].bandwidth = 20e6;
+  fleet[3].figures.links[1].latency = 0.015;
+  CHECK(texts(fleet).empty());
+  fleet[2].figures.links[1].bandwidth = 12e6;
+  fleet[3].figures.links[1].latency = 0.021;
+  CHECK(texts(fleet).size() == 2);
 }
 
 TEST_CASE("check: all links are measured in a logarithmic number of rounds") {

@@ -243,6 +243,12 @@ TEST_CASE("account: a requeued job continues the account") {
   }
 }
 
+TEST_CASE("account: a report shows the defects that a check has found") {
+  const Json report =
+      parse_json(R"({"check":{"findings":[{"node":"b","text":"usable CPUs 1"},{"node":7}]}})");
+  CHECK(report_text(report).contains("check: b: usable CPUs 1\n"));
+}
+
 TEST_CASE("account: a report from a file is harmless") {
   for (const char* text : {R"({"account":{"total_us":-5,"running_us":"x","goodput":7}})",
                            R"({"account":3,"runs":[1,2],"root_cause":{}})",

@@ -219,6 +219,20 @@ TEST_CASE("status: a straggler, until it is over or the workers are stopped") {
   CHECK_FALSE(status.straggler);
 }
 
+TEST_CASE("status: the last check") {
+  JobStatus status = running_job();
+  CHECK(parse_json(status_json(status, 110))["check"].is_null());
+  add(status, 120, "check", 1, R"("nodes":2,"findings":[{"node":"b","text":"broken"}])");
+  add(status, 121, "check", 1, R"("nodes":3,"findings":[{"node":"c","text":"slow"}])");
+  CHECK(parse_json(status_json(status, 130))["check"] ==
+        Json{{"time", 121.0},
+             {"round", 1},
+             {"nodes", 3},
+             {"findings", {{{"node", "c"}, {"text", "slow"}}}}});
+  add(status, 122, "check", 1, '"' + std::string(300'000, 'x') + "\":1");
+  CHECK(parse_json(status_json(status, 130))["check"].is_null());
+}
+
 TEST_CASE("status: the failure that ended the job may be on another node") {
   JobStatus status = running_job();
   add(status,
