@@ -44,6 +44,8 @@ class NoWorkers : public NodeOwner {
 
   void hear_waits(const HearWaits&) override {}
 
+  void hear_suspect(const SuspectNode&) override {}
+
   void show_roll_call(const ShowRollCall&) override {}
 
   void log(LogLevel, const std::string&) override {}

@@ -6,6 +6,7 @@
 #include "agent/sinks/open_record.hpp"
 #include "agent/workers/run_dir.hpp"
 #include "base/environ.hpp"
+#include "base/fd.hpp"
 #include "base/logger.hpp"
 #include "base/printable.hpp"
 #include "base/stream_writer.hpp"
@@ -39,6 +40,7 @@
 #include <utility>
 #include <vector>
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -185,10 +187,31 @@ Result<void> check_debugger(const AgentSetup& setup) {
                      " -m pip install debugpy");
 }
 
-int launch(const AgentSetup& setup, int argc, char** argv) {
-  if (const auto checked = check_debugger(setup); !checked) {
-    return refuse(checked.error());
+// The agent's request for another agent, which the guard reads when the agent has exited.
+class RejoinRequest {
+ public:
+  explicit RejoinRequest(PipeEnds pipe) : pipe_(std::move(pipe)) {}
+
+  void make() const { [[maybe_unused]] const auto written = ::write(pipe_.write.get(), "r", 1); }
+
+  [[nodiscard]] bool was_made() const {
+    char byte = 0;
+    return ::read(pipe_.read.get(), &byte, 1) == 1;
   }
+
+ private:
+  PipeEnds pipe_;
+};
+
+Result<RejoinRequest> make_rejoin_request() {
+  auto pipe = make_pipe();
+  MUSTER_RETURN_IF_ERROR(pipe);
+  MUSTER_RETURN_IF_ERROR(set_nonblocking(pipe->read.get()));
+  return RejoinRequest(std::move(*pipe));
+}
+
+// Returns in the guard and in the agent.
+int launch_agent(const AgentSetup& setup, const RejoinRequest& again, int argc, char** argv) {
   const pid_t guard = ::getpid();
   auto shared = share(setup);
   if (!shared) {
@@ -208,7 +231,11 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
         if (*shared) {
           means = SharedWithGuard{std::move((*shared)->sockets), lease, (*shared)->record};
         }
-        return run_agent(setup, std::move(link), std::move(means));
+        const AgentEnd end = run_agent(setup, std::move(link), std::move(means));
+        if (end.rejoins) {
+          again.make();
+        }
+        return end.exit_code;
       },
       relayed,
       lease,
@@ -217,6 +244,29 @@ int launch(const AgentSetup& setup, int argc, char** argv) {
     RunDir::remove_left(RunDir::place_of(setup.config, setup.environ, setup.random));
   }
   return code;
+}
+
+// If a spare takes the place of this node, its agent exits, and the guard starts another one, which
+// joins as a new node. The pause lets the other nodes form a round with the spare first.
+int launch(AgentSetup setup, const Machine& machine, int argc, char** argv) {
+  constexpr int kRejoinPauseMs = 1000;
+  if (const auto checked = check_debugger(setup); !checked) {
+    return refuse(checked.error());
+  }
+  const pid_t guard = ::getpid();
+  while (true) {
+    const auto again = make_rejoin_request();
+    if (!again) {
+      return refuse(again.error());
+    }
+    const int code = launch_agent(setup, *again, argc, argv);
+    if (::getpid() != guard || !again->was_made()) {
+      return code;
+    }
+    ::poll(nullptr, 0, kRejoinPauseMs);
+    setup.rejoins = true;
+    setup.random = machine.random_hex();
+  }
 }
 
 // Replaces this process with the program that starts muster on each node, passing our environment.
@@ -295,7 +345,7 @@ int resolve_and_run(const CommandLine& line, const Environ& environ, int argc, c
   if (line.command != Command::launch) {
     return explain_plan(line, setup, environ);
   }
-  return launch(setup, argc, argv);
+  return launch(setup, machine, argc, argv);
 }
 
 int dispatch(const CommandLine& line, const Environ& environ, int argc, char** argv) {

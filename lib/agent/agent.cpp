@@ -19,6 +19,7 @@
 #include "agent/sinks/event_log.hpp"
 #include "agent/sinks/final_report.hpp"
 #include "agent/sinks/messages.hpp"
+#include "agent/sinks/node_history_file.hpp"
 #include "agent/sinks/roll_call_lines.hpp"
 #include "agent/supervisor/supervisor.hpp"
 #include "agent/watch/child_death_watch.hpp"
@@ -130,7 +131,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
     local_store_.set_admission(&doors_.store);
   }
 
-  int run();
+  AgentEnd run();
 
   // WorkerSite
   TimePoint now() override { return steady_now(); }
@@ -162,7 +163,11 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   }
 
   void finished(const JobResult& result) override {
-    job_end_.begin(judged_rounds_.complete(result));
+    JobResult complete = judged_rounds_.complete(result);
+    if (shared_rounds_ != nullptr) {
+      complete.suspects = shared_rounds_->suspects();
+    }
+    job_end_.begin(complete);
   }
 
   // WarmSite
@@ -220,6 +225,7 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
   EventCommands event_commands_;
   RollCallLines roll_call_;
   EventLog event_log_;
+  NodeHistoryFile node_history_{setup_, events_};
   FinalReport final_report_{setup_, events_, messages_, [this](const JobEvent& last) {
                               return job_server_.report_fields(last);
                             }};
@@ -310,6 +316,7 @@ void Agent::prepare_zygote(ZygoteObserver& observer) {
 void Agent::add_sinks() {
   messages_.before_lines([this] { roll_call_.clear_line(); });
   events_.add(event_log_);
+  events_.add(node_history_);
   events_.add(channel_);
   events_.add(program_file_);
   events_.add(messages_);
@@ -332,10 +339,10 @@ void Agent::add_sinks() {
                                  config.platform.run_id ? config.platform.run_id->value : ""});
 }
 
-int Agent::run() {
+AgentEnd Agent::run() {
   if (const auto opened = open_runner(); !opened) {
     fail(opened.error());
-    return job_end_.exit_code();
+    return {job_end_.exit_code()};
   }
   event_commands_.begin();
   folder_.use(*runner_);
@@ -352,7 +359,7 @@ int Agent::run() {
     begin();
   }
   loop_.run();
-  return job_end_.exit_code();
+  return {job_end_.exit_code(), job_end_.rejoins()};
 }
 
 void Agent::watch_progress() {
@@ -466,9 +473,10 @@ void Agent::begin_rounds() {
   shared_start_.emplace(
       loop_,
       setup_,
-      SharedStartParts{events_, *shared_rounds_, doors_.agents, *shared_with_guard_, [this] {
-                         return is_over();
-                       }});
+      SharedStartParts{
+          events_, *shared_rounds_, doors_.agents, *shared_with_guard_, node_history_, [this] {
+            return is_over();
+          }});
   shared_start_->start([this](const Result<void>& joined) {
     if (joined) {
       supervisor_.handle(Started{});
@@ -555,7 +563,9 @@ void Agent::add_evidence(WorkerFailure& failure) {
 
 }  // namespace
 
-int run_agent(const AgentSetup& setup, GuardLink link, std::optional<SharedWithGuard> shared) {
+AgentEnd run_agent(const AgentSetup& setup,
+                   GuardLink link,
+                   std::optional<SharedWithGuard> shared) {
   return Agent(setup, std::move(link), std::move(shared)).run();
 }
 

@@ -13,10 +13,15 @@
 
 namespace muster {
 
+struct AgentEnd {
+  int exit_code = 0;
+  bool rejoins = false;  // a spare took the place of this node: start another agent
+};
+
 // Returns the launcher's exit code after all messages have been printed. `shared` must be set if
 // and only if many_nodes(setup.config) is true.
-[[nodiscard]] int run_agent(const AgentSetup& setup,
-                            GuardLink link,
-                            std::optional<SharedWithGuard> shared = std::nullopt);
+[[nodiscard]] AgentEnd run_agent(const AgentSetup& setup,
+                                 GuardLink link,
+                                 std::optional<SharedWithGuard> shared = std::nullopt);
 
 }  // namespace muster

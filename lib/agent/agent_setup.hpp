@@ -15,8 +15,9 @@ struct AgentSetup {
   LaunchConfig config;
   Environ environ;
   std::string hostname;
-  std::string version;  // muster's version, which must be the same on all nodes of a job
-  std::string random;   // 32 hexadecimal digits, for the run directory's name and this node's id
+  std::string version;   // muster's version, which must be the same on all nodes of a job
+  std::string random;    // 32 hexadecimal digits, for the run directory's name and this node's id
+  bool rejoins = false;  // a spare took the place of this node's last agent
   bool stderr_is_terminal = false;
   bool stdin_is_terminal = false;
   bool stderr_is_public = false;  // stderr is a file that other users can read

@@ -28,6 +28,7 @@ void JobEnd::report(JobResult result) {
   LinuxRunner* const runner = parts_.runner.get();
   result.output_lost = runner != nullptr && runner->has_lost_output();
   exit_code_ = exit_code_of(result);
+  rejoins_ = result.outcome == Outcome::replaced;
   parts_.channel.end_round();
   parts_.final_report.write_error_file(result);
   const std::string logs = parts_.folder.clean_up(result.outcome == Outcome::failed);
@@ -61,8 +62,10 @@ void JobEnd::await_commands() {
   parts_.event_commands.when_idle(stop_);
 }
 
-void JobEnd::take_signal(int signo) const {
+void JobEnd::take_signal(int signo) {
   if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT) {
+    exit_code_ = rejoins_ ? 128 + signo : exit_code_;
+    rejoins_ = false;
     stop_();
   }
 }

@@ -59,8 +59,11 @@ class JobEnd {
 
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
+  // True if a spare took the place of this node, and no signal has asked for an end since.
+  [[nodiscard]] bool rejoins() const { return rejoins_; }
+
   // The user asks for an end again: `stop` is called, whatever still runs.
-  void take_signal(int signo) const;
+  void take_signal(int signo);
 
  private:
   void report(JobResult result);
@@ -73,6 +76,7 @@ class JobEnd {
   std::function<void()> stop_;
   bool is_reported_ = false;
   int exit_code_ = 0;
+  bool rejoins_ = false;
 };
 
 }  // namespace muster

@@ -123,6 +123,7 @@ struct LaunchConfig {
   std::optional<std::vector<std::string>> warm;
 
   std::string state_dir;       // directory of the round records; if empty, none are written
+  std::string node_history;    // file of nodes on which rounds failed; if empty, none
   std::string log_dir;         // if empty, a new directory is created when needed
   bool logs_disabled = false;  // --log-dir=/dev/null
   StdSpec redirects;

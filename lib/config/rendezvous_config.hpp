@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RendezvousConfig: rendezvous parameters from --rdzv-conf. They are torchrun's keys and muster's
-// own (`lease`, `join_delay`, `allow_split_brain`, `any_program`). The manual page documents each
-// key. Part of LaunchConfig; value type.
+// own (`lease`, `join_delay`, `cool_down`, `allow_split_brain`, `any_program`). The manual page
+// documents each key. Part of LaunchConfig; value type.
 #pragma once
 
 #include "base/time.hpp"
@@ -19,6 +19,9 @@ struct RendezvousConfig {
   // How long a running job collects new nodes before it regroups to admit them. If unset, new nodes
   // wait until the job regroups for another reason.
   std::optional<Duration> join_delay = Duration::zero();
+  // How long failures of a node count, and how long it is a last resort after a spare took its
+  // place.
+  Duration cool_down = std::chrono::minutes(30);
   bool allow_split_brain = false;  // a side without a majority continues instead of waiting
   bool any_program = false;        // nodes may run different programs
   // Whether this node hosts the rendezvous. If unset, the node that can bind the endpoint does.

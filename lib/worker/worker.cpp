@@ -42,6 +42,7 @@ struct Agent {
   bool subscribed = false;
   bool stopping = false;
   TimePoint told{};  // time of the last progress frame
+  Agent* abandoned = nullptr;  // the one before; kept, so that leak checkers do not report it
 
   // Null if there is no connection. The caller holds the mutex.
   AgentConnection* get();
@@ -57,6 +58,13 @@ Agent& agent() {
   return *the_agent;
 }
 
+// Other threads may still use the old one.
+void replace_agent() {
+  auto* const next = new Agent;
+  next->abandoned = the_agent;
+  the_agent = next;
+}
+
 // The child of a worker takes no part in the worker's steps.
 std::atomic<bool> is_forked = false;
 
@@ -67,7 +75,7 @@ void renew_agent() {
   if (agent().mutex.try_lock()) {
     agent().mutex.unlock();
   } else {
-    the_agent = new Agent;
+    replace_agent();
   }
 }
 
@@ -227,7 +235,7 @@ void continue_in(std::uint64_t epoch) {
 }
 
 void start_again() {
-  the_agent = new Agent;  // other threads may still use the old one
+  replace_agent();
   page_sought = false;
 }
 

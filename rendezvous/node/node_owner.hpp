@@ -24,7 +24,7 @@ using InquiryStep = std::variant<LookNow, JudgeNow, HearVerdict>;
   return all != nullptr ? all->topic : std::get<HearVerdict>(step).said.topic;
 }
 
-using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft>;
+using NodeEnd = std::variant<EndFinished, EndClosed, EndFailed, EndLeft, EndReplaced>;
 
 class NodeOwner {
  public:
@@ -40,6 +40,7 @@ class NodeOwner {
   virtual void vouch_known(const VouchKnown& known) = 0;
   virtual void inquire(const InquiryStep& step) = 0;
   virtual void hear_waits(const HearWaits& heard) = 0;
+  virtual void hear_suspect(const SuspectNode& suspect) = 0;
   virtual void show_roll_call(const ShowRollCall& show) = 0;
   virtual void log(LogLevel level, const std::string& text) = 0;
 

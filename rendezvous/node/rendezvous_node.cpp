@@ -386,6 +386,8 @@ struct RendezvousNode::Impl : std::enable_shared_from_this<RendezvousNode::Impl>
 
   void carry_out(const HearWaits& wanted) { owner.hear_waits(wanted); }
 
+  void carry_out(const SuspectNode& wanted) { owner.hear_suspect(wanted); }
+
   void carry_out(const RunMend& wanted) { owner.run_mend(wanted); }
 
   void carry_out(const RefuseMend& wanted) { owner.refuse_mend(wanted); }

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/time.hpp"
 #include "rendezvous/round/mend_steps.hpp"
+#include "rendezvous/round/node_ends.hpp"
 #include "rendezvous/wire/memory.hpp"
 #include "rendezvous/wire/round_messages.hpp"
 
@@ -149,20 +150,13 @@ struct HearWaits {
   Waited said;
 };
 
-// All of our workers have exited and the job no longer needs this node: exit with code 0.
-struct EndFinished {};
-
-struct EndClosed {
-  Close close;  // the job is over
+// Sent to the agent of the leader: rounds failed first on this node.
+struct SuspectNode {
+  std::string node;
+  std::string cause;         // the kind of the last failure
+  std::string text;          // for users
+  bool is_replaced = false;  // a spare takes its place
 };
-
-// This node cannot join the job: it was refused, or found no other node in time.
-struct EndFailed {
-  Error error;
-};
-
-// LeaveAsked has been carried out: no other node needs us.
-struct EndLeft {};
 
 struct SayNode {
   std::string text;  // a line to log
@@ -189,10 +183,12 @@ using NodeEffect = std::variant<OpenLink,
                                 JudgeNow,
                                 HearVerdict,
                                 HearWaits,
+                                SuspectNode,
                                 EndFinished,
                                 EndClosed,
                                 EndFailed,
                                 EndLeft,
+                                EndReplaced,
                                 SayNode>;
 
 using NodeEffects = std::vector<NodeEffect>;

@@ -29,6 +29,12 @@ struct NodeSettings {
   std::vector<std::string> addresses;   // of this host, for Hello
   std::string local_addr;               // address for workers if we have group rank 0; may be empty
   int quick_failures = kQuickFailures;  // set on the coordinator's command line
+  // Two first failures of rounds on one node within this time make a spare take the node's place. 0
+  // means never. Set on the coordinator's command line.
+  Duration cool_down = std::chrono::minutes(30);
+  // For this long after its start, this node is used only if no other node is available.
+  Duration reserve{};
+  bool rejoins = false;                 // the job runs already, so this node never founds it
   std::optional<Endpoint> fixed_store;  // static backend: MASTER_ADDR and MASTER_PORT as typed
 };
 

@@ -50,6 +50,13 @@ inline constexpr Duration kClaimsHoldMost = 12 * kClaimHolds;
 // The minimum interval between roll calls to waiting nodes. They are sent only after changes.
 inline constexpr Duration kRollCallInterval = std::chrono::seconds(1);
 
+// How long the first round waits for other nodes before it uses one that is a last resort. Nodes of
+// one job usually start within this time.
+inline constexpr Duration kBetterNodesWait = std::chrono::seconds(3);
+
+// How long a node that rejoins looks for the job, which may have ended in the meantime.
+inline constexpr Duration kRejoinTimeout = std::chrono::seconds(30);
+
 // How long the other nodes wait for a newcomer to accept a proposal.
 inline constexpr Duration kAcceptTimeout = std::chrono::seconds(1);
 

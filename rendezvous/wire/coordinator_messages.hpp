@@ -107,8 +107,10 @@ struct Regroup {
   bool operator==(const Regroup&) const = default;
 };
 
-// Reply to Finished: the node may exit.
+// Reply to Finished: the node may exit. With a reason: a spare takes the node's place. The node
+// leaves as soon as its workers have exited, and may join again as a new node.
 struct Dismiss {
+  std::string reason{};
   bool operator==(const Dismiss&) const = default;
 };
 

@@ -25,6 +25,11 @@ void fields(A& a, Of<A, Regroup>& m) {
 }
 
 template <class A>
+void fields(A& a, Of<A, Dismiss>& m) {
+  a.text(m.reason);
+}
+
+template <class A>
 void fields(A& a, Of<A, OtherFailure>& m) {
   a.number(m.rank, -1, INT32_MAX);
   a.name(m.node);

@@ -68,6 +68,8 @@ struct Hello {
   bool has_quorum = false;   // it may form rounds
   Inheritance inherits{};
   Mends mends{};
+  // For this long, the node is used only if no other node is available (node_settings.hpp).
+  Duration reserve{};
   // Further addresses of its host, for example of another IP version. Its workers connect to the
   // store from any of them, whichever the route or the resolver selects.
   std::vector<std::string> addresses{};
@@ -115,7 +117,9 @@ struct Failed {
   bool permanent = false;    // a restart cannot help: the program is not executable
   bool exited = false;       // exited with a code and was not killed by a signal
   bool consequence = false;  // exited after a stop request, without proof of an earlier error
-  std::string text;          // "exited with code 7"
+  // The kind of the failure if the node may be the reason for it ("hardware"); otherwise empty.
+  std::string node_cause{};
+  std::string text;  // "exited with code 7"
   bool operator==(const Failed&) const = default;
 };
 

@@ -43,6 +43,7 @@ void fields(A& a, Of<A, Hello>& m) {
   a.flag(m.has_quorum);
   fields(a, m.inherits);
   fields(a, m.mends);
+  a.duration(m.reserve);
   a.addresses(m.addresses);
 }
 
@@ -82,6 +83,7 @@ void fields(A& a, Of<A, Failed>& m) {
   a.flag(m.permanent);
   a.flag(m.exited);
   a.flag(m.consequence);
+  a.name(m.node_cause);
   a.text(m.text);
 }
 

@@ -14,7 +14,7 @@ namespace muster {
 template <class Archive, class Value>
 using Of = std::conditional_t<Archive::kWrites, const Value, Value>;
 
-// Dismiss and ShowRounds have no fields.
+// ShowRounds has no fields.
 template <class A, class Message>
 requires std::is_empty_v<Message>
 

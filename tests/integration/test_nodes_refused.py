@@ -94,7 +94,7 @@ class Refused(NodesCase):
         host, port = job.endpoint.rsplit(":", 1)
         open_ones = []
         for rubbish in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 64, b"\xa7MUSTER",
-                        b"\xa7MUSTER\x0c\x00\xff\xff\xff\xff", b"\x00\xce\xf7\x85\x3c"):
+                        b"\xa7MUSTER\x0d\x00\xff\xff\xff\xff", b"\x00\xce\xf7\x85\x3c"):
             stranger = socket.create_connection((host, int(port)))
             self.addCleanup(stranger.close)
             stranger.sendall(rubbish)
@@ -114,7 +114,7 @@ class Refused(NodesCase):
             answer = b""
             while part := newer.recv(4096):
                 answer += part
-        self.assertEqual(answer[:9], b"\xa7MUSTER\x0c\x00")
+        self.assertEqual(answer[:9], b"\xa7MUSTER\x0d\x00")
         self.assertEqual(answer[13:15], b"\x02\x02", answer)
         self.assertIn(b"version", answer)
         job.start(2)

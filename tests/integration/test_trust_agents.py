@@ -20,7 +20,7 @@ from harness import eventually, read
 from nodes import NEVER, SHORT_LEASE, NodesCase, last_block
 
 OTHER = "the tokens differ: is ~/.config shared?"
-PREAMBLE = b"\xa7MUSTER\x0c\x00"
+PREAMBLE = b"\xa7MUSTER\x0d\x00"
 SEALED = b"\x02"
 # A home on a container's own layer would not be used; shared memory is not such a layer.
 MEMORY = "/dev/shm"

@@ -192,6 +192,14 @@ Named named(const event::NodeFenced& what) {
   return {"fenced", {{"reason", what.reason}}};
 }
 
+Named named(const SuspectedNode& what) {
+  return {"node_suspected",
+          {{"suspect", what.node},
+           {"cause", what.cause},
+           {"replaced", what.is_replaced},
+           {"text", what.text}}};
+}
+
 Named named(const event::SignalTaken& what) {
   return {"signal", {{"signal", signal_name(what.signo)}, {"sender", what.sender}}};
 }

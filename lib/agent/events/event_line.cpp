@@ -155,6 +155,8 @@ std::optional<EventLine> line_of(const JobEvent& event) {
                            what.reason +
                                "; killed this node's workers because the other nodes may have "
                                "continued"};
+        } else if constexpr (std::is_same_v<What, SuspectedNode>) {
+          return EventLine{LogLevel::warning, what.text};
         } else if constexpr (std::is_same_v<What, event::LeftoversFound>) {
           return leftovers_line(what);
         } else if constexpr (std::is_same_v<What, event::HangFound>) {

@@ -120,6 +120,8 @@ std::string_view outcome_name(Outcome outcome) {
       return "not_started";
     case Outcome::orphaned:
       return "orphaned";
+    case Outcome::replaced:
+      return "replaced";
   }
   return "unknown";
 }
@@ -310,6 +312,12 @@ void add_outcome(Json& json, const JobResult& result) {
         {"why", result.preemption->why},
         {"step", result.preemption->step ? Json(*result.preemption->step) : Json()},
         {"saved", std::move(saved)}};
+  }
+  for (const SuspectedNode& suspect : result.suspects) {
+    json["suspected_nodes"].push_back({{"node", suspect.node},
+                                       {"cause", suspect.cause},
+                                       {"replaced", suspect.is_replaced},
+                                       {"text", suspect.text}});
   }
   if (result.error) {
     json["error"] = result.error->message;

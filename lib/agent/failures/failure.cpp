@@ -70,6 +70,15 @@ std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures
   return root;
 }
 
+// Without a judgement, another failure of the round on this node has one.
+std::string node_cause_of(const WorkerFailure& failure) {
+  const bool helps = failure.judgement && failure.judgement->advice != Advice::stop &&
+                     failure.judgement->advice != Advice::requeue;
+  return helps && !failure.preempted && may_be_of_node(failure.judgement->cause)
+             ? std::string(name_of(failure.judgement->cause))
+             : std::string();
+}
+
 Failed failed_message(const WorkerFailure& failure) {
   Failed message;
   message.rank = failure.rank;
@@ -79,6 +88,7 @@ Failed failed_message(const WorkerFailure& failure) {
   message.permanent = failure.ends_job || failure.preempted || failure.no_restart ||
                       (failure.spawn_error && failure.spawn_error->code != Errc::system);
   message.exited = !failure.spawn_error && failure.status.is_own_exit();
+  message.node_cause = node_cause_of(failure);
   message.text = printable(describe_end(failure), kFailureTextMax);
   return message;
 }

@@ -63,6 +63,9 @@ struct WorkerFailure : WorkerExit {
 [[nodiscard]] std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures,
                                                     int stop_signal);
 
+// The name of the cause if a restart on another node may help; otherwise empty.
+[[nodiscard]] std::string node_cause_of(const WorkerFailure& failure);
+
 // Converts the failure to the message that the leader and the restart policy receive. The caller
 // sets the fields about the round: `round`, `age` and `consequence`.
 [[nodiscard]] Failed failed_message(const WorkerFailure& failure);

@@ -70,6 +70,8 @@ int exit_code_of(const JobResult& result) {
       return result.error ? exit_code_of(*result.error) : kInternal;
     case Outcome::orphaned:
       return 128 + SIGKILL;
+    case Outcome::replaced:
+      return 0;  // another agent of this launcher continues
   }
   return kInternal;
 }

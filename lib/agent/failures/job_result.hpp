@@ -21,6 +21,16 @@ enum class Outcome {
   interrupted,  // a signal requested a stop
   not_started,  // no round could be formed, or this node may not join; see `error`
   orphaned,     // our guard died, so all processes were killed
+  replaced,     // a spare took the place of this node; see `error`
+};
+
+// The first failures of several rounds happened on this node. The leader knows it.
+struct SuspectedNode {
+  std::string node;
+  std::string cause;         // of the last failure, as in judgement.hpp
+  std::string text;          // for users
+  bool is_replaced = false;  // a spare takes its place
+  bool operator==(const SuspectedNode&) const = default;
 };
 
 // A scheduler announced that it will stop the job. The ranks save their state and exit.
@@ -38,7 +48,7 @@ struct JobResult {
   int stop_signal = 15;                 // the signal that asked the workers to stop
   int interrupting_signal = 0;
   pid_t interrupting_sender = 0;  // 0 if the kernel sent it (from a terminal)
-  std::optional<Error> error;
+  std::optional<Error> error;     // the reason, if not_started or replaced
   int nproc = 0;
   int attempt = 0;  // number of the last attempt, from 0
   int max_restarts = 0;
@@ -47,6 +57,7 @@ struct JobResult {
   std::vector<int> overdue;         // local ranks that outlived the grace period
   std::vector<Survivor> survivors;  // processes that could not be killed
   std::optional<Preemption> preemption;
+  std::vector<SuspectedNode> suspects;  // only on the leader
   bool output_lost = false;  // the console rejected worker output that no log file contains
 
   bool operator==(const JobResult&) const = default;

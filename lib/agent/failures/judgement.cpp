@@ -74,6 +74,30 @@ std::string_view name_of(Cause cause) {
   return "unknown";
 }
 
+bool may_be_of_node(Cause cause) {
+  switch (cause) {
+    case Cause::unknown:
+    case Cause::host_memory:
+    case Cause::gpu_memory:
+    case Cause::hardware:
+    case Cause::signal:
+    case Cause::network:
+    case Cause::filesystem:
+      return true;
+    case Cause::bug:
+    case Cause::usage:
+    case Cause::import:
+    case Cause::syntax:
+    case Cause::lost_peer:
+    case Cause::numerics:
+    case Cause::assertion:
+    case Cause::exit_code:
+    case Cause::preemption:
+      return false;
+  }
+  return false;
+}
+
 std::string_view name_of(Advice advice) {
   switch (advice) {
     case Advice::restart:

@@ -46,6 +46,10 @@ enum class Advice : std::uint8_t {
 [[nodiscard]] Cause cause_named(std::string_view name);
 [[nodiscard]] Advice advice_named(std::string_view name);
 
+// True if a broken or overloaded node can be the reason for such a failure. An error of the program
+// could have happened on any node.
+[[nodiscard]] bool may_be_of_node(Cause cause);
+
 struct Judgement {
   Advice advice = Advice::restart;
   Cause cause = Cause::unknown;

@@ -324,6 +324,7 @@ std::string render_report(const JobResult& result, const ReportSite& site) {
       }
       break;
     case Outcome::not_started:
+    case Outcome::replaced:
       lines.push_back("muster: " + (result.error ? printable(result.error->message, kErrorBytesMax)
                                                  : "not started"));
       break;

@@ -82,6 +82,9 @@ RendezvousSettings rendezvous_settings(const AgentSetup& setup) {
   out.core.last_call = config.rendezvous.last_call_timeout;
   out.core.lease = config.rendezvous.lease;
   out.core.join_delay = config.rendezvous.join_delay;
+  out.core.cool_down = config.rendezvous.cool_down;
+  out.core.rejoins = setup.rejoins;
+  out.core.reserve = setup.rejoins ? config.rendezvous.cool_down : Duration{};
   out.core.allow_split_brain = config.rendezvous.allow_split_brain;
   out.core.nodes_are_numbered = config.nodes_are_numbered;
   out.core.rank_order = config.rank_order;

@@ -9,6 +9,8 @@
 #include "io/socket_address.hpp"
 #include "machine/own_addresses.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <csignal>
 #include <type_traits>
@@ -265,6 +267,11 @@ void SharedRounds::ended(const NodeEnd& end) {
           closed.outcome = how.close.succeeded ? Outcome::succeeded : Outcome::failed;
           closed.close = how.close;
         } else if constexpr (std::is_same_v<End, EndFailed>) {
+          if (setup_.rejoins && how.error.code == Errc::timed_out) {
+            say("this node cannot find the job again; it has probably ended");
+            user_.handle(closed);  // as succeeded: this node has done its part
+            return;
+          }
           closed.outcome = Outcome::not_started;
           closed.error = how.error;
           if (how.error.code == Errc::closed) {
@@ -276,6 +283,14 @@ void SharedRounds::ended(const NodeEnd& end) {
           }
         } else if constexpr (std::is_same_v<End, EndLeft>) {
           closed.outcome = Outcome::interrupted;
+        } else if constexpr (std::is_same_v<End, EndReplaced>) {
+          closed.outcome = Outcome::replaced;
+          closed.error = Error{
+              Errc::closed,
+              fmt::format("a spare takes the place of this node: {}. This node joins again, and is "
+                          "a last resort for {}",
+                          how.reason,
+                          describe(setup_.config.rendezvous.cool_down))};
         }
         user_.handle(closed);
       },
@@ -384,6 +399,20 @@ void SharedRounds::inquire(const InquiryStep& step) {
 void SharedRounds::hear_waits(const HearWaits& heard) {
   if (waits_ != nullptr) {
     waits_->hear(heard);
+  }
+}
+
+void SharedRounds::hear_suspect(const SuspectNode& suspect) {
+  SuspectedNode told{printable(suspect.node, kNodeTextMax),
+                     printable(suspect.cause, kNodeTextMax),
+                     printable(suspect.text, kNodeTextMax),
+                     suspect.is_replaced};
+  told.text += fmt::format(" (last cause: {}); {}",
+                           told.cause,
+                           told.is_replaced ? "a spare takes its place" : "there is no spare");
+  events_.tell(told);
+  if (suspects_.size() < kSuspectsMax) {
+    suspects_.push_back(std::move(told));
   }
 }
 

@@ -31,11 +31,15 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace muster {
 
 // Limit on texts from other nodes.
 inline constexpr std::size_t kNodeTextMax = 500;
+
+// Limit on the suspected nodes in a report.
+inline constexpr std::size_t kSuspectsMax = 64;
 
 // The parts of the agent that the rounds need.
 struct SharedRoundsParts {
@@ -69,6 +73,9 @@ class SharedRounds final : public RoundSource, public NodeOwner {
 
   // Sends InquireHere, LookedHere, JudgedHere or WaitedHere.
   void tell(AgentEvent event) { node_->tell(std::move(event)); }
+
+  // The nodes on which rounds failed first, if this node leads or led.
+  [[nodiscard]] const std::vector<SuspectedNode>& suspects() const { return suspects_; }
 
   // For musterctl forget: declares a lost member dead. Returns an empty string on success, or else
   // the reason.
@@ -105,6 +112,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   void vouch_known(const VouchKnown& known) override;
   void inquire(const InquiryStep& step) override;
   void hear_waits(const HearWaits& heard) override;
+  void hear_suspect(const SuspectNode& suspect) override;
   void show_roll_call(const ShowRollCall& show) override;
   void log(LogLevel level, const std::string& text) override;
   void ended(const NodeEnd& end) override;
@@ -150,6 +158,7 @@ class SharedRounds final : public RoundSource, public NodeOwner {
   Assignment current_;  // of round_; its epoch is that of the last mend
   std::optional<TimePoint> lease_end_;
   ReservedPorts ports_;
+  std::vector<SuspectedNode> suspects_;
   bool overslept_ = false;  // the guard detected before us that the lease had expired
 };
 

@@ -2,6 +2,7 @@
 #include "agent/rounds/shared_start.hpp"
 
 #include "agent/rounds/rendezvous_settings.hpp"
+#include "base/clock.hpp"
 
 #include <utility>
 
@@ -41,6 +42,9 @@ void SharedStart::find_hosts(bool with_munge) {
   RendezvousSettings settings = rendezvous_settings(setup_);
   settings.credentials = with_munge ? &*munge_ : nullptr;
   settings.record = parts_.with_guard.record;
+  if (!setup_.rejoins) {
+    settings.core.reserve = parts_.node_history.reserve_here(wall_now_seconds());
+  }
   if (const auto ready = use_token(setup_.config, settings); !ready) {
     done_(ready);
     return;

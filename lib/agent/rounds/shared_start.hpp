@@ -9,6 +9,7 @@
 #include "agent/rounds/munge_service.hpp"
 #include "agent/rounds/named_hosts.hpp"
 #include "agent/rounds/shared_rounds.hpp"
+#include "agent/sinks/node_history_file.hpp"
 #include "base/error.hpp"
 #include "io/user_admission.hpp"
 #include "process/guard/lease_timer.hpp"
@@ -37,6 +38,7 @@ struct SharedStartParts {
   SharedRounds& rounds;
   UserAdmission& admission;  // decides which agents may connect
   SharedWithGuard& with_guard;
+  NodeHistoryFile& node_history;
   // The job may end while a lookup still runs. Then nothing is started.
   std::function<bool()> is_over;
 };

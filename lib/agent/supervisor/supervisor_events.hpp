@@ -42,7 +42,7 @@ struct Fenced {
 struct RoundClosed {
   Outcome outcome = Outcome::succeeded;
   std::optional<Close> close;  // multi-node: set if the whole job has ended
-  std::optional<Error> error;  // set if the outcome is not_started
+  std::optional<Error> error;  // set if the outcome is not_started or replaced
   std::string verdict;         // if failed: why there is no further restart; may be empty
 };
 

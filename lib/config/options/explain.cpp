@@ -25,6 +25,7 @@ std::string describe_rdzv(const RendezvousConfig& rdzv) {
       "join_timeout=" + describe(rdzv.join_timeout),
       "last_call_timeout=" + describe(rdzv.last_call_timeout),
       "lease=" + describe(rdzv.lease),
+      "cool_down=" + describe(rdzv.cool_down),
       "join_delay=" + (rdzv.join_delay ? describe(*rdzv.join_delay) : "never"),
       "allow_split_brain=" + yes_no(rdzv.allow_split_brain),
       "any_program=" + yes_no(rdzv.any_program)};

@@ -118,6 +118,9 @@ constexpr auto kKeys = std::to_array<RdzvKey>({
     {"join_delay", "0", true, true, check_delay, store_delay,
      "How long a running job collects new nodes before it regroups to admit them; with never, "
      "they wait until the job regroups for another reason"},
+    {"cool_down", "1800", true, false, check_not_negative, store_seconds<&Config::cool_down>,
+     "If the first failures of two rounds happen on one node within this time, a spare takes its "
+     "place, and for this long the node is a last resort; 0: never"},
     {"is_host", "", true, false, check_flag, store_flag<&Config::is_host>,
      "If true, this node hosts the rendezvous; if false, it never does. By default the node that "
      "has the endpoint's address hosts the rendezvous"},

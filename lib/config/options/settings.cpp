@@ -165,6 +165,8 @@ struct OptionTable {
        "auto|none|munge|require", "auto"},
       {state_dir, "state-dir", 0, text, nodes, 0,
        "directory for restart state [in $HOME]", "DIR|none"},
+      {node_history, "node-history", 0, text, nodes, kHidden,
+       "file that lists the nodes on which rounds failed; jobs use these nodes last", "FILE"},
       {platform, "platform", 0, text, nodes, 0,
        "cluster platform to read environment variables from", "auto|none|NAME", "auto"},
       {srun, "srun", 0, flag, nodes, kHidden,

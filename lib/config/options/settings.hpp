@@ -85,6 +85,7 @@ enum class OptionId {
   token_file,
   token,
   state_dir,
+  node_history,
   platform,
   srun,
   explain,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directory in which a node records the rounds that it accepts. It is not created here.
+// The directory in which a node records the rounds that it accepts, and the file that lists bad
+// nodes. They are not created here.
 #include "config/resolve/resolution.hpp"
 
 #include <string>
@@ -33,6 +34,7 @@ Result<void> resolve_state_dir(const Resolution& r) {
     }
     folder = given;
   }
+  r.config().node_history = many_nodes(r.config()) ? r.layers.text(OptionId::node_history) : "";
   return {};
 }
 

@@ -111,6 +111,7 @@ void show_rendezvous(const Resolution& r) {
   r.show(token_file, describe(out.token));
   r.show(token, describe_token(out.token));
   r.show(state_dir, out.state_dir);
+  r.show(node_history, out.node_history);
   r.show(platform, out.platform.name);
 }
 

@@ -12,7 +12,7 @@ import weakref
 # Python's own wrappers for random bytes; the caller is further up the stack.
 PASSED_ON = ("random", "secrets")
 # Modules that may draw numbers, because their generators are reseeded or depend on the pid, or
-# because the numbers only distinguish objects of one process, or are examples in a docstring (SciPy).
+# because the numbers only distinguish objects of one process, or are examples in docstrings.
 # UUIDs are regenerated.
 KNOWN = ("multiprocessing.process", "numpy.random", "tempfile", "uuid", "rich.style",
          "scipy.stats._distribution_infrastructure", "sympy.core.symbol")

@@ -36,14 +36,16 @@ bool is_candidate(const std::vector<Endpoint>& endpoints,
 }  // namespace
 
 void LinkCore::begin(TimePoint now, const NodeStarted& started, NodeEffects& out) {
-  join_by_ = now + settings_.join_timeout;
+  join_by_ = now + (settings_.rejoins ? std::min(settings_.join_timeout, kRejoinTimeout)
+                                      : settings_.join_timeout);
   trouble_due_ = now + kTroubleAfter;
+  reserve_until_ = now + settings_.reserve;
   hosts_ = started.hosts;
   may_host_ = started.may_host;
   if (started.memory) {
     recall(now, *started.memory, out);
   }
-  if (started.hosts) {
+  if (started.hosts && !settings_.rejoins) {
     ask_to_lead(now, true, out);
   } else {
     turn(now, out);
@@ -56,9 +58,9 @@ bool LinkCore::is_finding_leader() const {
 }
 
 // True if we have not learned of any round, and the leader that we followed, if any, is proven
-// dead.
+// dead. A node that rejoins waits until a leader queries its endpoint.
 bool LinkCore::may_found() const {
-  return members().id.number == 0 && (lost_.id == 0 || lost_proven_);
+  return !settings_.rejoins && members().id.number == 0 && (lost_.id == 0 || lost_proven_);
 }
 
 // True for a founder that yielded to another leader. Newcomers look for the job at the first
@@ -262,6 +264,7 @@ Hello LinkCore::hello(TimePoint now) const {
   hello.running = work_ == Work::running || work_ == Work::ending;
   hello.inherits = inherits_;
   hello.mends = mends_;
+  hello.reserve = std::max(Duration{}, reserve_until_ - now);
   hello.addresses = settings_.addresses;
   return hello;
 }

@@ -66,10 +66,8 @@ void LinkCore::received(TimePoint now, const RoundMessage& message, NodeEffects&
     take_rounds(*rounds, out);
   } else if (std::holds_alternative<ShowRounds>(message)) {
     send(Rounds{started_, accepted_, accepted_base_}, out);
-  } else if (std::holds_alternative<Dismiss>(message)) {
-    if (work_ == Work::finished) {  // otherwise a Regroup crossed Finished and takes precedence
-      end(EndFinished{}, out);
-    }
+  } else if (const auto* dismiss = std::get_if<Dismiss>(&message)) {
+    dismissed(now, *dismiss, out);
   } else if (const auto* close = std::get_if<Close>(&message)) {
     end(EndClosed{*close}, out);
   } else if (const auto* redirect = std::get_if<Redirect>(&message)) {
@@ -269,7 +267,11 @@ void LinkCore::workers_gone(TimePoint now, NodeEffects& out) {
     if (state_ == State::attached) {
       send(Leave{leave_reason_, true, leave_is_planned_}, out);
     }
-    end(EndLeft{}, out);
+    if (replaced_by_spare_) {
+      end(EndReplaced{leave_reason_}, out);
+    } else {
+      end(EndLeft{}, out);
+    }
     return;
   }
   join_by_ = now + settings_.join_timeout;
@@ -323,10 +325,32 @@ void LinkCore::finish(TimePoint now, NodeEffects& out) {
   }
 }
 
+// The node has finished, or a spare takes its place. In the second case its workers are stopping or
+// have exited, and other nodes wait until this node has left.
+void LinkCore::dismissed(TimePoint now, const Dismiss& why, NodeEffects& out) {
+  if (why.reason.empty()) {
+    if (work_ == Work::finished) {  // otherwise a Regroup crossed Finished and takes precedence
+      end(EndFinished{}, out);
+    }
+    return;
+  }
+  if (leaving_ || (work_ != Work::none && work_ != Work::ending)) {
+    return;
+  }
+  MUSTER_MARK("a spare takes the place of a node");
+  leaving_ = true;
+  replaced_by_spare_ = true;
+  leave_reason_ = why.reason;
+  if (work_ == Work::none) {
+    workers_gone(now, out);
+  }
+}
+
 // Leave is sent twice: now, so that the other nodes regroup, and again when our workers have
 // exited, so that those nodes can start.
 void LinkCore::leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out) {
   leaving_ = true;
+  replaced_by_spare_ = false;
   leave_reason_ = asked.reason;
   leave_is_planned_ = asked.is_planned;
   if (state_ == State::attached) {

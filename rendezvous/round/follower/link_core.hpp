@@ -164,6 +164,7 @@ class LinkCore {
   void send_failure(TimePoint now, const WorkerFailedHere& failed, NodeEffects& out) const;
   void take_details(const Details& details, NodeEffects& out);
   void finish(TimePoint now, NodeEffects& out);
+  void dismissed(TimePoint now, const Dismiss& why, NodeEffects& out);
   void leave(TimePoint now, const LeaveAsked& asked, NodeEffects& out);
   void tell_work(TimePoint now, NodeEffects& out);
 
@@ -206,9 +207,11 @@ class LinkCore {
   bool leaving_ = false;
   std::string leave_reason_;
   bool leave_is_planned_ = false;
+  bool replaced_by_spare_ = false;
   // Failures in the started round. They are resent after each Welcome.
   std::vector<WorkerFailedHere> failures_;
-  std::vector<Details> details_;        // details of failures_
+  std::vector<Details> details_;  // details of failures_
+  TimePoint reserve_until_ = TimePoint::min();
   Mends mends_;                         // the last mend that we know, in all rounds
   std::optional<LackingHere> lacking_;  // our request for a mend, until it is answered
   std::uint64_t mended_ = 0;            // the last epoch that we reported with Mended

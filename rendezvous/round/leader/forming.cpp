@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace muster {
@@ -33,7 +34,7 @@ void RoundCore::evaluate(TimePoint now, NodeEffects& out) {
       return;
     case Phase::gathering:
       if (enough_ready(now)) {
-        auto members = choose();
+        auto members = choose(now);
         if (leaves_out_granted(now, members)) {
           MUSTER_MARK("a round waits for one that it leaves out");
         } else if (fills_all_ranks(members)) {
@@ -139,14 +140,21 @@ bool RoundCore::is_claimed(TimePoint now) const {
 }
 
 // True if the first round of the job can be formed: the maximum number of nodes is present, or the
-// minimum is present and the last call is over. A claim by another leader delays the first round.
+// minimum is present and the last call is over. A claim by another leader delays the first round,
+// and so does a node that is a last resort, because better ones may still arrive.
 bool RoundCore::enough_founders(TimePoint now, std::size_t eligible) {
-  if (eligible >= static_cast<std::size_t>(settings_.terms.nodes_max)) {
+  const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
+  if (eligible >= most && eligible - count_last_resorts(now) >= most) {
     return !is_claimed(now);
   }
   if (!enough_since_) {
     MUSTER_MARK("last call");
     enough_since_ = now;
+  }
+  if (eligible >= most) {
+    MUSTER_MARK("the first round waits for better nodes");
+    return now >= *enough_since_ + std::min(settings_.last_call, kBetterNodesWait) &&
+           !is_claimed(now);
   }
   return now >= *enough_since_ + settings_.last_call && !is_claimed(now);
 }
@@ -191,8 +199,9 @@ bool RoundCore::quorum_is_ready() const {
   return is_ready(base_) && std::ranges::all_of(accepted_, is_ready);
 }
 
-// Chooses members of the last round first, then other nodes in order of arrival.
-std::vector<NodeInfo> RoundCore::choose() const {
+// Chooses members of the last round first, then other nodes in order of arrival, and nodes with
+// many failures last.
+std::vector<NodeInfo> RoundCore::choose(TimePoint now) const {
   std::vector<const Node*> ready;
   for (const auto& [id, node] : nodes_) {
     if (is_eligible(node)) {
@@ -200,7 +209,7 @@ std::vector<NodeInfo> RoundCore::choose() const {
     }
   }
   std::ranges::sort(ready, {}, [&](const Node* node) {
-    return std::pair(!is_in_base(node->info.id), node->order);
+    return std::tuple(!is_in_base(node->info.id), is_last_resort(now, *node), node->order);
   });
   const auto most = static_cast<std::size_t>(settings_.terms.nodes_max);
   ready.resize(std::min(ready.size(), most));

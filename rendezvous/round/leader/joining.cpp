@@ -203,10 +203,10 @@ void RoundCore::attach(TimePoint now, LinkId link, const Hello& hello, NodeEffec
   node.info = hello.node;
   node.link = link;
   node.attached = true;
-  // The node counts as soon as its first heartbeat arrives. That heartbeat acknowledges number 0,
-  // which is the Welcome, so the Welcome is evidence like a Pong.
+  // The node counts once its first heartbeat has arrived, which acknowledges number 0, the Welcome.
   node.live = id == self_.id;
   node.heard = now;
+  node.reserve_until = now + hello.reserve;
   node.pongs = {{0, now}};
   links_[link] = id;
   // Checking all members for each joining node would be quadratic.

@@ -95,11 +95,14 @@ void RoundCore::note_lacking(TimePoint now, Node& node, const Lacking& lacking, 
     send(node.link, std::move(mend), out);
     return;
   }
-  const std::string obstacle = mend_obstacle(node, lacking);
+  const std::string obstacle = is_due(now, node.info.id, lacking.cause)
+                                   ? "a spare takes the place of the node"
+                                   : mend_obstacle(node, lacking);
   const std::string why = obstacle.empty() ? note_repeat(lacking) : obstacle;
   const RestartDecision decision =
       why.empty() ? policy_.decide(lacking.cause) : RestartDecision{false, why};
   if (decision.restart) {
+    note_first_failure(now, node.info.id, lacking.cause.node_cause, out);
     grant_mend(node, lacking, decision.reason, out);
     return;
   }

@@ -2,7 +2,7 @@
 #include "rendezvous/round/leader/ranking.hpp"
 
 #include "base/natural.hpp"
-#include "base/text.hpp"
+#include "base/same_host.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@ using Nodes = std::vector<NodeInfo>;
 
 std::size_t place_in(const std::vector<std::string>& order, const std::string& name) {
   const auto found = std::ranges::find_if(
-      order, [&](const std::string& listed) { return names_match(listed, name); });
+      order, [&](const std::string& listed) { return is_same_host(listed, name); });
   return static_cast<std::size_t>(found - order.begin());
 }
 
@@ -95,13 +95,6 @@ void sort_by_name(Nodes& nodes, const std::vector<std::string>& order, const Nod
 }
 
 }  // namespace
-
-bool names_match(const std::string& listed, const std::string& name) {
-  const std::string a = to_lower(listed);
-  const std::string b = to_lower(name);
-  // The dot keeps "node1" from matching "node10".
-  return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
-}
 
 Nodes rank_nodes(Nodes nodes, const std::vector<std::string>& rank_order, const Nodes& previous) {
   // Sort first: the first node in this order wins a rank that several nodes request.

@@ -22,8 +22,4 @@ namespace muster {
 // The ranks on this node; empty if the node is not a member.
 [[nodiscard]] RankSpan ranks_of(const Round& round, NodeId member);
 
-// True if the listed name refers to this node: equal ignoring case, or one is the first label of
-// the other ("node7" and "node7.cluster").
-[[nodiscard]] bool names_match(const std::string& listed, const std::string& name);
-
 }  // namespace muster

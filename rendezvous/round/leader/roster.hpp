@@ -36,6 +36,7 @@ struct Follower {
   std::optional<TimePoint> evidence;  // sending time of the last Pong that the node received
   std::deque<std::pair<std::uint64_t, TimePoint>> pongs;  // unacknowledged: sequence, time sent
   std::optional<TimePoint> granted;                       // time of the last grant
+  TimePoint reserve_until = TimePoint::min();             // until then, it is a last resort
 };
 
 struct Loss {

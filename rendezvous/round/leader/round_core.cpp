@@ -38,6 +38,7 @@ RoundCore::RoundCore(NodeSettings settings, const NodeInfo& self)
       base_(no_round()),
       proposal_(no_round()),
       policy_(limits_of(settings_)),
+      first_failures_(settings_.cool_down),
       asker_(kFirstQuestion) {}
 
 void RoundCore::set_self(const NodeInfo& self) {

@@ -5,6 +5,7 @@
 // forming.cpp, running.cpp.
 #pragma once
 
+#include "rendezvous/round/leader/first_failures.hpp"
 #include "rendezvous/round/leader/mends_of_round.hpp"
 #include "rendezvous/round/leader/quorum.hpp"
 #include "rendezvous/round/leader/roster.hpp"
@@ -199,7 +200,7 @@ class RoundCore {
   using Counts = bool (*)(const Node&);  // whether a member counts as present
   [[nodiscard]] std::vector<Standing> standings_of(const Round& round, Counts counts) const;
   [[nodiscard]] static bool is_eligible(const Node& node);
-  [[nodiscard]] std::vector<NodeInfo> choose() const;
+  [[nodiscard]] std::vector<NodeInfo> choose(TimePoint now) const;
   [[nodiscard]] bool leaves_out_granted(TimePoint now, const std::vector<NodeInfo>& chosen) const;
   [[nodiscard]] std::optional<TimePoint> short_by() const;
   void close_short(TimePoint now, NodeEffects& out);
@@ -242,6 +243,14 @@ class RoundCore {
   [[nodiscard]] Mend mend_of(const Node& node,
                              const Lacking& lacking,
                              const std::string& reason) const;
+
+  // nodes that fail often (replacing.cpp)
+  [[nodiscard]] static bool is_last_resort(TimePoint now, const Node& node);
+  [[nodiscard]] std::size_t count_last_resorts(TimePoint now) const;
+  [[nodiscard]] bool has_spare(TimePoint now) const;
+  [[nodiscard]] bool is_due(TimePoint now, NodeId node, const Failed& failed) const;
+  [[nodiscard]] std::string node_cause_of(const Failure& first) const;
+  void note_first_failure(TimePoint now, NodeId id, const std::string& cause, NodeEffects& out);
 
   void judge(TimePoint now, NodeEffects& out);
   void end_preempted(TimePoint now, NodeEffects& out);
@@ -302,6 +311,7 @@ class RoundCore {
   std::int32_t restarts_known_ = 0;  // of other leaders, mends included
   Mend mend_;  // the last one of the running round; before the first, only round and epoch
   RestartPolicy policy_;
+  FirstFailures first_failures_;
   bool restarts_ended_ = false;  // the scheduler has announced that it will stop the job
   std::int32_t restart_count_ = 0;
   std::string store_addr_;

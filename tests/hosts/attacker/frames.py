@@ -76,13 +76,14 @@ def client():
 def hello(job, purpose=JOIN, number=NODE, coordinates=0, quorum=0, rank=-1):
     return frame(1, u8(purpose) + terms(job) + node(number, rank=rank) + round_id() + round_id()
                  + u64(0) + u8(0) + u8(0) + u8(coordinates) + u8(quorum) + inheritance() + mends()
-                 + u32(0))
+                 + i64(0) + u32(0))
 
 
 def forged(job, number=NODE):
     """One frame of each kind, by name, for this job and from this node."""
     me = node(number)
-    failed = round_id() + i32(0) + i32(1) + i64(0) + i64(0) + u8(1) + u8(1) + u8(0) + text("x")
+    failed = (round_id() + i32(0) + i32(1) + i64(0) + i64(0) + u8(1) + u8(1) + u8(0)
+              + name("") + text("x"))
     close = (u8(0) + i32(99) + text("over") + i32(0) + name("stranger") + text("x") + blob(b"")
              + i32(0) + u32(0))
     return {
@@ -107,7 +108,7 @@ def forged(job, number=NODE):
         "Regroup": frame(15, text("again") + i32(0) + i32(0)),
         "Stopping": frame(16, round_id()),
         "Finished": frame(17, round_id()),
-        "Dismiss": frame(18),
+        "Dismiss": frame(18, text("")),
         "Leave": frame(19, text("leaves") + u8(1)),
         "Close": frame(20, close),
         "ShowRounds": frame(21),

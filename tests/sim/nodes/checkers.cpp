@@ -112,7 +112,9 @@ void Checkers::check_budget(const Round& round, const Record& before) {
       *before.first_loss < *before.first_failure) {
     complain("a membership change was charged as a restart");
   }
-  if (used == 0 && before.first_failure && options_.calm_network && !options_.mends) {
+  // A leader that a spare replaces takes the last count with it.
+  const bool may_forget = options_.mends || before.first_loss.has_value();
+  if (used == 0 && before.first_failure && options_.calm_network && !may_forget) {
     complain("a restart was not counted");
   }
 }

@@ -131,7 +131,9 @@ struct MessageText {
 
   std::string operator()(const Regroup& m) const { return "Regroup '" + m.reason + "'"; }
 
-  std::string operator()(const Dismiss& /*m*/) const { return "Dismiss"; }
+  std::string operator()(const Dismiss& m) const {
+    return m.reason.empty() ? "Dismiss" : "Dismiss, replaced by a spare";
+  }
 
   std::string operator()(const Close& m) const {
     return fmt::format("Close {} code={} '{}' root={} {} '{}'",
@@ -338,6 +340,8 @@ struct EffectText {
 
   std::string operator()(const EndLeft& /*e*/) const { return "END left"; }
 
+  std::string operator()(const EndReplaced& /*e*/) const { return "END replaced"; }
+
   std::string operator()(const FindOwner& e) const {
     return fmt::format("find the owner of port {}", e.question.client.port);
   }
@@ -361,6 +365,8 @@ struct EffectText {
   std::string operator()(const HearWaits& e) const {
     return fmt::format("waits of {}: {} sums", e.node, e.said.sums.size());
   }
+
+  std::string operator()(const SuspectNode& e) const { return "suspect: " + e.text; }
 
   std::string operator()(const SayNode& e) const { return "say: " + e.text; }
 };

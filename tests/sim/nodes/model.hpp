@@ -59,6 +59,7 @@ struct Agent {
   bool frozen = false;    // SIGSTOP
   bool hosts = false;     // it may found a job
   bool stranger = false;  // has another command line and must be refused
+  bool rejoins = false;   // a spare took the place of its predecessor
   bool met = false;       // another node has welcomed it
   bool listener_known = false;
   Ending ending = Ending::none;
@@ -101,6 +102,7 @@ struct Place {
   std::uint32_t agent = kNobody;  // the live agent of this place
   std::uint32_t started = 0;
   bool has_disk = false;
+  bool rejoins = false;  // the next agent does
 };
 
 // The record file of one place. If all places share a home and a host name, as some containers do,

@@ -99,7 +99,8 @@ bool Verdict::has_quorum(const Round& round) const {
 bool Verdict::has_founder() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
     const bool may_host = agent.hosts || agent.machine == 0;
-    return world_.lives(agent) && may_host && (!agent.met || agent.core->coordinator().leads());
+    return world_.lives(agent) && may_host && !agent.rejoins &&
+           (!agent.met || agent.core->coordinator().leads());
   });
 }
 

@@ -289,10 +289,14 @@ void NodesWorld::start(std::uint32_t number) {
   made.label = place.name + (beside > 0 ? fmt::format(".{}", beside) : "") +
                (place.started > 1 ? fmt::format("'{}", place.started) : "");
   network_.add_agent(agent, place.machine);
-  made.stranger = place.machine != 0 && random_.chance(options_.stranger_percent);
+  made.rejoins = std::exchange(place.rejoins, false);
+  made.stranger = place.machine != 0 && random_.chance(options_.stranger_percent) && !made.rejoins;
   take_file(agent);
   NodeSettings chosen = settings(made.stranger);
   chosen.records = made.file != kNobody;
+  chosen.rejoins = made.rejoins;
+  const bool is_listed = options_.blames && number % 7 == 1;
+  chosen.reserve = made.rejoins || is_listed ? options_.cool_down : Duration{};
   made.core = std::make_unique<NodeCore>(chosen, made.info, random_.next());
   host_endpoints(agent);
   note(made.label, '!', fmt::format("an agent starts: {:x}", made.info.id & 0xffff));
@@ -416,6 +420,7 @@ NodeSettings NodesWorld::settings(bool stranger) const {
   settings.last_call = options_.last_call;
   settings.lease = options_.lease;
   settings.join_delay = options_.join_delay;
+  settings.cool_down = options_.cool_down;
   return settings;
 }
 

@@ -135,6 +135,7 @@ class NodesWorld final : public NetworkUser {
   void on_store(std::uint32_t agent);
   void lease_until(std::uint32_t agent, TimePoint when);
   void end(std::uint32_t agent, Ending how, std::string text);
+  void rejoin(std::uint32_t agent);
   void host_endpoints(std::uint32_t agent);
   void bind_endpoint(std::uint32_t agent);
   void on_endpoint_bound(std::uint32_t agent);

@@ -108,6 +108,15 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
     options.disk_slowest = of_disks.chance(70) ? options.disk_slowest : slow;
   }
   options.shared_home = options.disks_percent == 100 && Random(apart.next() ^ 0x503e).chance(30);
+  Random of_blame(apart.next() ^ 0xb1a3e);
+  options.blames = options.max_restarts > 0 && of_blame.chance(50);
+  options.cool_down = options.lease * of_blame.between(4, 100);
+  if (options.blames && nodes > 1) {  // with a spare, and with failures
+    options.max = std::min(options.max, static_cast<std::int32_t>(nodes) - 1);
+    options.min = std::min(options.min, options.max);
+    options.round_fails_percent = std::max(options.round_fails_percent, 70);
+    options.max_restarts = std::max(options.max_restarts, 5);
+  }
   options.calm_network = options.only_workers_fail();
   return options;
 }
@@ -150,7 +159,7 @@ std::string NodesOptions::describe() const {
       "dial_slow={}% late={}% spread={} fails={}% at_start={} finishes={}% cascade={}% "
       "stubborn={}% grace={} "
       "store_fails={}% store_slow={}% start_lost={}% strangers={}% faults={} weights={} trouble={} "
-      "lost_for_good={}% bytes={}",
+      "blames={} cool_down={} lost_for_good={}% bytes={}",
       nodes,
       min,
       max,
@@ -187,6 +196,8 @@ std::string NodesOptions::describe() const {
       faults,
       fmt::join(weights, ","),
       muster::describe(trouble),
+      blames,
+      muster::describe(cool_down),
       lost_for_good_percent,
       bytes);
 }

@@ -62,6 +62,8 @@ struct NodesOptions {
   int stranger_percent = 0;  // agents started with a different command line
 
   // workers
+  bool blames = false;             // failures may have the node as their reason
+  Duration cool_down{};            // 0 if no spare takes the place of a node
   int round_fails_percent = 0;     // rounds in which a worker fails on its own
   bool fails_at_start = false;     // the program fails the same way in every round
   int round_finishes_percent = 0;  // rounds in which all workers succeed

@@ -115,6 +115,10 @@ struct Performer {
 
   void operator()(const EndLeft& /*e*/) const { world.end(agent, Ending::left, ""); }
 
+  void operator()(const SuspectNode& /*e*/) const {}
+
+  void operator()(const EndReplaced& /*e*/) const { world.rejoin(agent); }
+
   void operator()(const SayNode& /*e*/) const {}
 };
 
@@ -267,6 +271,16 @@ void NodesWorld::end(std::uint32_t number, Ending how, std::string text) {
   } else {
     post(between(microseconds(10), milliseconds(2)), Kind::exited, number);
   }
+}
+
+// A spare takes its place. It starts again a moment later, so that the spare comes first.
+void NodesWorld::rejoin(std::uint32_t number) {
+  constexpr Duration kPause = std::chrono::seconds(1);
+  const Agent& agent = agents_[number];
+  checkers_.node_gone(agent.info.id, queue_.now());
+  places_[agent.place].rejoins = true;
+  post(kPause, Kind::start_place, agent.place);
+  end(number, Ending::left, "");
 }
 
 // SIGKILL, or a voluntary exit. Its kernel closes its sockets. Its guard keeps its own listener

@@ -223,6 +223,7 @@ WorkerFailedHere NodesWorld::failure_of(std::uint32_t number, int exit_code) {
   failed.message.run_time = queue_.now() - workers.since;
   failed.message.permanent = plan_of(workers.round->id, 1).permanent;
   failed.message.exited = exit_code != kKilledCode;
+  failed.message.node_cause = options_.blames ? "unknown" : "";
   failed.message.text = fmt::format("exited with code {}", exit_code);
   failed.seen_at = machines_[agent.machine].clock.local(queue_.now());
   return failed;

@@ -243,7 +243,8 @@ TEST_CASE("explain: several nodes, with their rendezvous") {
   CHECK(line_of(text, "rank-order") == "rank-order none default");
   CHECK(line_of(text, "rendezvous") ==
         "rendezvous join_timeout=600s, last_call_timeout=30s, lease=500ms, "
-        "join_delay=never, allow_split_brain=no, any_program=no rdzv-conf and its defaults");
+        "cool_down=1800s, join_delay=never, allow_split_brain=no, any_program=no rdzv-conf and its "
+        "defaults");
   CHECK(line_of(explained({"train.py"}, Personality::muster), "rendezvous").empty());
 }
 

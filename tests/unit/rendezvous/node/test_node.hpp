@@ -80,6 +80,8 @@ class TestNode : public NodeOwner {
 
   void hear_waits(const HearWaits& heard) override { waits.push_back(heard); }
 
+  void hear_suspect(const SuspectNode&) override {}
+
   void show_roll_call(const ShowRollCall& show) override { shown.push_back(show); }
 
   void log(LogLevel, const std::string& text) override { said.push_back(text); }

@@ -40,6 +40,7 @@ struct SmallNode {
   std::vector<RunMend> mends;
   std::vector<RefuseMend> refused_mends;
   std::vector<std::string> verdicts;
+  std::vector<SuspectNode> suspects;
   std::optional<Memory> record;  // its last record
   bool records_at_once = true;   // otherwise a test feeds RoundRecorded
 };
@@ -53,7 +54,8 @@ class SmallWorld {
   // is 1, its own port 2. `memory`: the record of the previous agents.
   std::size_t add(const std::string& name,
                   bool hosts = false,
-                  std::optional<Memory> memory = std::nullopt) {
+                  std::optional<Memory> memory = std::nullopt,
+                  Duration reserve = {}) {
     const std::size_t index = nodes.size();
     NodeInfo info;
     info.id = first_id_ + index;
@@ -63,6 +65,7 @@ class SmallWorld {
     nodes.push_back(SmallNode{});
     nodes.back().info = info;
     NodeSettings own = settings_;
+    own.reserve = reserve;
     own.addresses = {"fd00::" + std::to_string(index + 1)};
     nodes.back().core = std::make_unique<NodeCore>(own, info, index);
     if (hosts) {
@@ -319,6 +322,12 @@ class SmallWorld {
   void perform(std::size_t from, const EndFinished& /*asked*/) { end(from, "finished"); }
 
   void perform(std::size_t from, const EndLeft& /*asked*/) { end(from, "left"); }
+
+  void perform(std::size_t from, const EndReplaced& /*asked*/) { end(from, "replaced"); }
+
+  void perform(std::size_t from, const SuspectNode& asked) {
+    nodes[from].suspects.push_back(asked);
+  }
 
   template <class Other>
   void perform(std::size_t /*from*/, const Other& /*asked*/) {}

@@ -86,12 +86,12 @@ TEST_CASE(
   CHECK(field_count<Inheritance>() == 4);
   CHECK(field_count<Memory>() == 6);
   CHECK(field_count<Introduction>() == 2);
-  CHECK(field_count<Hello>() == 13);
+  CHECK(field_count<Hello>() == 14);
   CHECK(field_count<Rounds>() == 3);
   CHECK(field_count<Beat>() == 2);
   CHECK(field_count<Ready>() == 1);
   CHECK(field_count<Accept>() == 4);
-  CHECK(field_count<Failed>() == 9);
+  CHECK(field_count<Failed>() == 10);
   CHECK(field_count<Details>() == 3);
   CHECK(field_count<Stopping>() == 1);
   CHECK(field_count<Finished>() == 1);
@@ -105,7 +105,7 @@ TEST_CASE(
   CHECK(field_count<Propose>() == 2);
   CHECK(field_count<Start>() == 5);
   CHECK(field_count<Regroup>() == 3);
-  CHECK(field_count<Dismiss>() == 0);
+  CHECK(field_count<Dismiss>() == 1);
   CHECK(field_count<OtherFailure>() == 3);
   CHECK(field_count<Close>() == 9);
   CHECK(field_count<ShowRounds>() == 0);

@@ -104,7 +104,7 @@ TEST_CASE("round codec: the answer to an unknown version has a layout that never
 
   const std::string answer = refuse_version(decoder.version());
   const std::string text =
-      "version 99 of the node protocol is not supported here, only version 12: use the same "
+      "version 99 of the node protocol is not supported here, only version 13: use the same "
       "muster on all nodes";
   std::string expected = "\xA7MUSTER";
   append_int(expected, kRoundVersion);
@@ -127,6 +127,6 @@ TEST_CASE("round codec: understands the Refuse of another version, and nothing e
   CHECK(std::get<Refuse>(refused.messages[0]) ==
         Refuse{.why = Refusal::wrong_version, .text = "oldi"});
   CHECK(decode(Side::dialled, bytes + frame_of(Welcome{})).fault ==
-        "it uses version 99 of the node protocol, but this muster uses version 12: use the same "
+        "it uses version 99 of the node protocol, but this muster uses version 13: use the same "
         "muster on all nodes");
 }
