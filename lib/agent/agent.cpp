@@ -563,9 +563,7 @@ void Agent::add_evidence(WorkerFailure& failure) {
 
 }  // namespace
 
-AgentEnd run_agent(const AgentSetup& setup,
-                   GuardLink link,
-                   std::optional<SharedWithGuard> shared) {
+AgentEnd run_agent(const AgentSetup& setup, GuardLink link, std::optional<SharedWithGuard> shared) {
   return Agent(setup, std::move(link), std::move(shared)).run();
 }
 

@@ -41,7 +41,7 @@ struct Agent {
   std::optional<AgentConnection> connection;
   bool subscribed = false;
   bool stopping = false;
-  TimePoint told{};  // time of the last progress frame
+  TimePoint told{};            // time of the last progress frame
   Agent* abandoned = nullptr;  // the one before; kept, so that leak checkers do not report it
 
   // Null if there is no connection. The caller holds the mutex.

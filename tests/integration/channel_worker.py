@@ -130,9 +130,11 @@ def outlive():
 
 def outlives():
     who = sys.argv[2]
-    sock = hello()[0]
+    sock, lines, _ = hello()
     if who == "outliving":
         send(sock, type="outlive")
+        send(sock, type="subscribe")
+        lines.readline()  # the agent has read both
     note(who=who, pid=os.getpid())
     up(who)
     signal.pause()

@@ -294,15 +294,28 @@ class Guard {
     }
   }
 
-  // The agent's orphans are our children now. The pid of one that has exited may be in use by
-  // another process, which is not our child.
+  // The pid of a process that has exited may be in use by another process, which does not descend
+  // from us. A descendant becomes our child when its parents die, also while we list the processes,
+  // so check both.
   void spare_outliving() {
+    std::set<pid_t> named;
     pid_t pid = 0;
     while (::read(outlives_.get(), &pid, sizeof(pid)) == static_cast<ssize_t>(sizeof(pid))) {
+      named.insert(pid);
+    }
+    if (named.empty()) {
+      return;
+    }
+    for (const ProcessRow& row : descendants()) {
+      if (named.contains(row.pid) && row.state != 'Z') {
+        spared_.insert(row.pid);
+      }
+    }
+    for (const pid_t each : named) {
       siginfo_t info{};
       constexpr int kOnlyLook = WEXITED | WNOHANG | WNOWAIT;
-      if (::waitid(P_PID, static_cast<id_t>(pid), &info, kOnlyLook) == 0 && info.si_pid == 0) {
-        spared_.insert(pid);
+      if (::waitid(P_PID, static_cast<id_t>(each), &info, kOnlyLook) == 0 && info.si_pid == 0) {
+        spared_.insert(each);
       }
     }
   }
