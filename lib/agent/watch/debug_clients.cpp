@@ -15,8 +15,9 @@ bool has_client(std::string_view table, std::uint16_t port) {
   constexpr std::string_view kEstablished = " 01 ";
   const std::string local = fmt::format(": {:08X}:{:04X} ", htonl(INADDR_LOOPBACK), port);
   for (auto at = table.find(local); at != std::string_view::npos; at = table.find(local, at + 1)) {
-    const std::string_view rest = table.substr(at + local.size());
-    if (rest.substr(rest.find(' '), kEstablished.size()) == kEstablished) {
+    const auto state = table.find(' ', at + local.size());
+    if (state != std::string_view::npos &&
+        table.substr(state, kEstablished.size()) == kEstablished) {
       return true;
     }
   }

@@ -128,11 +128,12 @@ std::vector<std::string> mistyped_variables(const Environ& environ, Personality 
     if (find_option(name) != nullptr) {
       continue;  // muster reads this variable, or the option has no PET_ variable
     }
-    const Option* meant = nearest_setting(name, personality);
-    const std::string other = meant == nullptr ? "" : variable_of(*meant, pet);
-    if (!other.empty()) {
-      warnings.push_back(
-          fmt::format("ignoring unknown variable {}; did you mean {}?", variable, other));
+    const Option* meant = nearest_of(name, [&](const Option& row) {
+      return !variable_of(row, pet).empty() && is_offered(row, personality);
+    });
+    if (meant != nullptr) {
+      warnings.push_back(fmt::format(
+          "ignoring unknown variable {}; did you mean {}?", variable, variable_of(*meant, pet)));
     }
   }
   return warnings;
