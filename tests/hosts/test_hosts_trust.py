@@ -20,7 +20,7 @@ from attacker import doors_of  # noqa: E402
 ATTACKER = pathlib.Path(__file__).resolve().parent / "attacker"
 NEVER = "last_call_timeout=500"
 NOBODY = 65534
-PER_DOOR = 593  # attacks on each port of an agent
+PER_DOOR = 631  # attacks on each port of an agent
 PER_SESSION = 15  # and for each connection recorded there
 PER_STORE = 49
 ATTACKS_WITHIN = 240
