@@ -87,6 +87,9 @@ class RoundCore {
   // The last started round, or the first proposed round if none has started. Never null.
   [[nodiscard]] const RoundPtr& base() const { return base_; }
 
+  // Rounds after base() that may have been started.
+  [[nodiscard]] const std::vector<RoundPtr>& accepted() const { return accepted_; }
+
   // The connection of an attached follower.
   [[nodiscard]] std::optional<LinkId> link_of(NodeId id) const {
     const auto found = nodes_.find(id);

@@ -105,14 +105,19 @@ bool Verdict::has_founder() const {
 }
 
 // A leader has learned of a round from a node that is dead now, like all other members of the
-// round. They may return with their records, so the leader waits for them.
+// round, or like so many members of a proposed round that the others are no quorum. They may return
+// with their records, so the leader waits for them.
 bool Verdict::is_waiting_for_records() const {
   return std::ranges::any_of(world_.agents(), [&](const Agent& agent) {
-    const RoundPtr& base = agent.core->coordinator().base();
-    return world_.lives(agent) && agent.core->coordinator().leads() && base->id.number > 0 &&
-           std::ranges::none_of(base->members, [&](const NodeInfo& member) {
-             return world_.lives(world_.agent_of(member.id));
-           });
+    const RoundCore& core = agent.core->coordinator();
+    const RoundPtr& base = core.base();
+    const bool waits_for_base =
+        base->id.number > 0 && std::ranges::none_of(base->members, [&](const NodeInfo& member) {
+          return world_.lives(world_.agent_of(member.id));
+        });
+    const bool waits_for_accepted = std::ranges::any_of(
+        core.accepted(), [&](const RoundPtr& round) { return !has_quorum(*round); });
+    return world_.lives(agent) && core.leads() && (waits_for_base || waits_for_accepted);
   });
 }
 

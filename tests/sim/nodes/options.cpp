@@ -109,7 +109,7 @@ NodesOptions nodes_options(std::uint32_t nodes, Random& random) {
   }
   options.shared_home = options.disks_percent == 100 && Random(apart.next() ^ 0x503e).chance(30);
   Random of_blame(apart.next() ^ 0xb1a3e);
-  options.blames = options.max_restarts > 0 && of_blame.chance(50);
+  options.blames = options.max_restarts > 0 && of_blame.chance(30);
   options.cool_down = options.lease * of_blame.between(4, 100);
   if (options.blames && nodes > 1) {  // with a spare, and with failures
     options.max = std::min(options.max, static_cast<std::int32_t>(nodes) - 1);
