@@ -5,6 +5,7 @@ test_check_defects.py and measure_checks.py."""
 import contextlib
 import dataclasses
 import os
+import subprocess
 import pathlib
 import re
 import typing
@@ -106,9 +107,14 @@ def in_cgroup(name, text, controller, v1, v2):
 
 
 def shifted(name, seconds, text):
-    library = os.environ.get("MUSTER_SHIFTED_CLOCK", "")
-    return Defect(name, text, lambda folder, logs: contextlib.nullcontext(
-        ((), {"LD_PRELOAD": library, "SHIFT_SECONDS": str(seconds)})))
+    @contextlib.contextmanager
+    def make(_folder, _logs):
+        linked = subprocess.run(["ldd", os.environ["MUSTER_BIN"]], capture_output=True, text=True)
+        if linked.returncode != 0 or "libasan" in linked.stdout:
+            raise Unavailable("muster is static or has a sanitizer, so its clock cannot be shifted")
+        yield (), {"LD_PRELOAD": os.environ["MUSTER_SHIFTED_CLOCK"],
+                   "SHIFT_SECONDS": str(seconds)}
+    return Defect(name, text, make)
 
 
 def with_gpu(name, line, text):
