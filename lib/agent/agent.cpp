@@ -58,15 +58,6 @@
 namespace muster {
 namespace {
 
-RestartDelaySettings delay_settings(const LaunchConfig& config) {
-  RestartDelaySettings settings{.fixed = config.restart_delay};
-  if (many_nodes(config)) {
-    // The other nodes wait for this node for at most join_timeout.
-    settings.longest = std::min(settings.longest, config.rendezvous.join_timeout / 2);
-  }
-  return settings;
-}
-
 SupervisorSettings settings_of(const LaunchConfig& config) {
   SupervisorSettings settings;
   settings.max_restarts = config.max_restarts;
@@ -116,7 +107,9 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
         shared_with_guard_(std::move(shared)),
         rounds_(make_rounds()),
         warm_rounds_(*rounds_, *this),
-        delayed_rounds_(inner_rounds(), *this, delay_settings(setup.config)),
+        delayed_rounds_(inner_rounds(),
+                        *this,
+                        {setup.config.restart_delay, setup.config.restart_delay_longest}),
         judged_rounds_(delayed_rounds_,
                        {setup.config.nproc,
                         setup.config.stop_on_verdict,

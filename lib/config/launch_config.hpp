@@ -94,6 +94,7 @@ struct LaunchConfig {
   int spare_workers = 0;         // on this node; they replace failed workers
   int quick_failures = 3;        // consecutive startup failures that stop the job; 0 for no limit
   std::optional<Duration> restart_delay;  // fixed; otherwise it grows while there is no progress
+  Duration restart_delay_longest{};       // to which it grows
   bool stop_on_verdict = false;           // --on-verdict=stop
   std::set<int> no_restart_on;            // exit codes of workers
   std::string role = "default";

@@ -15,14 +15,13 @@
 namespace muster {
 
 inline constexpr Duration kRestartDelayFirst = std::chrono::seconds(1);
-inline constexpr Duration kRestartDelayLongest = std::chrono::seconds(60);
 
 // Workers that report no steps made progress if they ran this long.
 inline constexpr Duration kRunTimeOfProgress = std::chrono::seconds(60);
 
 struct RestartDelaySettings {
-  std::optional<Duration> fixed;            // --restart-delay
-  Duration longest = kRestartDelayLongest;  // otherwise
+  std::optional<Duration> fixed;  // --restart-delay
+  Duration longest{};             // otherwise
 };
 
 class RestartDelay {

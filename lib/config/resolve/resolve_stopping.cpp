@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kTimeoutVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
 constexpr Duration kRestartDelayMax = std::chrono::hours(1);
+constexpr Duration kRestartDelayGrowth = std::chrono::seconds(60);  // a delay that grows
 constexpr int kSpareWorkersMax = 64;
 constexpr std::int64_t kExitCodeMax = 255;
 constexpr std::size_t kVaultMemoryMin = std::size_t{1} << 20U;
@@ -76,12 +77,13 @@ Result<void> resolve_quick_failures(const Resolution& r) {
 // The other nodes wait for this node for at most join_timeout.
 Result<void> resolve_restart_delay(const Resolution& r) {
   const std::string text(trim(r.layers.text(OptionId::restart_delay)));
+  const bool many = many_nodes(r.config());
+  const Duration max = many ? r.config().rendezvous.join_timeout : kRestartDelayMax;
+  r.config().restart_delay_longest = std::min(kRestartDelayGrowth, max / 2);
   if (text == "auto") {
     return {};
   }
   const auto delay = parse_duration(text);
-  const bool many = many_nodes(r.config());
-  const Duration max = many ? r.config().rendezvous.join_timeout : kRestartDelayMax;
   if (!delay || *delay >= max) {
     return r.layers.refuse(OptionId::restart_delay,
                            fmt::format("must be less than {}{}",

@@ -17,7 +17,7 @@ using Calls = std::vector<std::string>;
 class Bench final : public RoundSource, public DelaySite {
  public:
   explicit Bench(std::optional<Duration> delay = std::chrono::seconds(5))
-      : rounds(*this, *this, {delay}) {}
+      : rounds(*this, *this, {delay, std::chrono::seconds(60)}) {}
 
   Calls calls;
   DelayedRounds rounds;

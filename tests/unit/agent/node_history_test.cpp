@@ -86,7 +86,7 @@ TEST_CASE("node history: lines without an entry of this version are counted and 
   CHECK(history.unreadable == 6);
 }
 
-TEST_CASE("node history: recent entries about a host count, whatever its domain") {
+TEST_CASE("node history: recent entries about a host count, with or without its domain") {
   const NodeHistory history{{{kNow - 1, "node7.cluster", "a", ""},
                              {kNow - 3 * kDay, "NODE7", "b", ""},
                              {kNow - 8 * kDay, "node7", "c", ""},

@@ -242,6 +242,9 @@ TEST_CASE("resolve: restarts and the grace period") {
   }
   CHECK(error({"--max-restarts=-1"}) == "--max-restarts=-1: must be at least 0");
   CHECK(config({}).restart_delay == std::nullopt);
+  CHECK(config({}).restart_delay_longest == std::chrono::seconds(60));
+  CHECK(config({"--nnodes=2", "--rdzv-endpoint=a:1", "--rdzv-conf=join_timeout=30"})
+            .restart_delay_longest == std::chrono::seconds(15));  // the other nodes wait
   CHECK(config({"--restart-delay=auto"}).restart_delay == std::nullopt);
   CHECK(config({"--restart-delay=0"}).restart_delay == Duration::zero());
   CHECK(config({"--restart-delay=1m"}).restart_delay == std::chrono::minutes(1));

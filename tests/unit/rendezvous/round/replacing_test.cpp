@@ -182,13 +182,41 @@ TEST_CASE("replacing: the first round waits only a moment for nodes better than 
   CHECK(ranks(world) == std::vector{0, 1});
 }
 
-TEST_CASE("replacing: a node that rejoins does not found a job") {
+TEST_CASE("replacing: a node that rejoins founds no job, and soon gives up") {
   NodeSettings made = settings(1, 2, 100);
   made.rejoins = true;
+  made.join_timeout = minutes(10);
   SmallWorld world(made);
   world.add("n0", true);
-  world.pass(minutes(5));
+  world.pass(seconds(29));
   CHECK(ranks(world) == std::vector{-1});
+  CHECK(world.nodes[0].ended.empty());
+  world.pass(seconds(2));
+  CHECK(world.nodes[0].ended.starts_with("failed"));
+}
+
+TEST_CASE("replacing: with --restart=rank, replaced ranks count") {
+  SmallWorld world = spare_world(1);
+  for (const std::size_t node : {0U, 1U}) {
+    world.feed(node, MendedHere{world.nodes[node].running->round->id.number});
+  }
+  LackingHere request;
+  request.message.ranks = {1};
+  request.message.cause = failure_on(world, 1, "signal").message;
+  request.seen_at = world.now();
+  request.message.number = 1;
+  world.feed(1, request);
+  REQUIRE(world.nodes[1].mends.size() == 1);
+  for (const std::size_t node : {0U, 1U}) {
+    world.feed(node, MendedHere{world.nodes[node].mends[0].mends.epoch});
+  }
+  request.message.number = 2;
+  world.feed(1, request);
+  REQUIRE(world.nodes[1].refused_mends.size() == 1);
+  CHECK(world.nodes[1].refused_mends[0].reason == "a spare takes the place of the node");
+  fail_node(world, 1);
+  CHECK(world.nodes[1].ended == "replaced");
+  CHECK(ranks(world) == std::vector{0, -1, 1});
 }
 
 }  // namespace muster
