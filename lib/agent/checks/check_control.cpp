@@ -69,6 +69,7 @@ void CheckControl::take(const JobEvent& event) {
     index_ = begun->assignment.group_rank;
     nodes_ = begun->nodes;
     has_newcomers_ = !begun->change.joined.empty();
+    begun_ = steady_now();
     questions_.clear();
     measures_links_ = false;
     links_.reset();
@@ -274,15 +275,20 @@ void CheckControl::judge(const JudgeNow& all) {
     ports.ports.push_back(report.figures.port);
     reports.push_back(std::move(report));
   }
-  // If a node did not answer in time, there is no time for links either (kCheckTimeout).
-  const bool is_late = std::ranges::any_of(all.nodes, [](const NodeAnswer& node) {
-    return node.presence != Presence::answered && node.presence != Presence::finished;
-  });
-  const bool is_last = is_late || all.request == kLinksRequest || reports.size() < 2 ||
-                       reports.size() > kLinkNodesMax;
-  const std::string verdict =
-      is_last ? check::encode(check::judge(reports), kMaxVerdictBytes) : check::encode(ports);
-  parts_.others->tell(JudgedHere{{all.round, all.inquiry, verdict, all.topic}});
+  const bool wants_links =
+      all.request != kLinksRequest && reports.size() >= 2 && reports.size() <= kLinkNodesMax;
+  const bool is_late = steady_now() - begun_ > kCheckTimeout - kTimeForLinks;
+  std::string said;
+  if (wants_links && !is_late) {
+    said = check::encode(ports);
+  } else {
+    check::Verdict verdict = check::judge(reports);
+    if (wants_links) {
+      verdict.unmeasured.emplace_back("links between the nodes: no time was left");
+    }
+    said = check::encode(verdict, kMaxVerdictBytes);
+  }
+  parts_.others->tell(JudgedHere{{all.round, all.inquiry, std::move(said), all.topic}});
 }
 
 // -- links ------------------------------------------------------------------------------------

@@ -32,6 +32,10 @@ class SharedRounds;
 // The time limit of the whole check. Workers then start without a verdict.
 inline constexpr Duration kCheckTimeout = std::chrono::seconds(5);
 
+// If less time is left, links are not measured, so that the verdict about the nodes is in time:
+// the next request (kBetweenInquiries), the measurement (kLinksTimeout), and the messages.
+inline constexpr Duration kTimeForLinks = std::chrono::milliseconds(2500);
+
 // A node that has received no verdict asks again after this time.
 inline constexpr Duration kCheckRepeat = std::chrono::milliseconds(500);
 

@@ -28,6 +28,9 @@ namespace muster {
 // The child process is killed after this time. The figures that it has measured by then count.
 inline constexpr Duration kProbeTimeout = std::chrono::seconds(3);
 
+// The same for the links: check::kLinksTime and the start of the process.
+inline constexpr Duration kLinksTimeout = std::chrono::milliseconds(1800);
+
 class NodeProbe {
  public:
   // Calls `started` with the child's pid, because it is no leftover of a worker.
@@ -56,6 +59,7 @@ class NodeProbe {
   const AgentSetup& setup_;
   std::function<void(pid_t)> started_;
   [[nodiscard]] Result<void> start_child(const Environ& environ,
+                                         Duration timeout,
                                          std::function<void(const std::string& printed)> done);
 
   std::unique_ptr<HelperProcess> child_;

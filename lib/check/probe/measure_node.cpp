@@ -62,13 +62,12 @@ void read_gpus(const Environ& environ, NodeFigures& out) {
   }
 }
 
+// On a busy node, the speeds take longest and have to be last.
 std::vector<Step> steps_of(const Environ& environ) {
   const std::string folder(environ.get(kLogFolderVariable).value_or(""));
   return {{"limits", read_limits},
           {"CPUs", read_cpus},
-          {"CPU speed", read_cpu_speed, true},
           {"available memory", read_memory},
-          {"memory bandwidth", read_memory_speed, true},
           {"/dev/shm", read_shm},
           {"log folder '" + folder + "'",
            [folder](NodeFigures& out) {
@@ -76,7 +75,9 @@ std::vector<Step> steps_of(const Environ& environ) {
                read_log_folder(folder, out);
              }
            }},
-          {"GPUs", [&environ](NodeFigures& out) { read_gpus(environ, out); }}};
+          {"GPUs", [&environ](NodeFigures& out) { read_gpus(environ, out); }},
+          {"CPU speed", read_cpu_speed, true},
+          {"memory bandwidth", read_memory_speed, true}};
 }
 
 bool print(const NodeFigures& figures) {
