@@ -107,6 +107,12 @@ struct Accept {
   bool operator==(const Accept&) const = default;
 };
 
+// Failed::node_cause of a rank that a signal has killed; of one that the same signal has killed
+// twice at the same point. In the second case, only a swap shows whether the node or the program is
+// the reason.
+inline constexpr const char* kSignal = "signal";
+inline constexpr const char* kRepeatedSignal = "repeated signal";
+
 // One of the sender's workers failed, `age` ago.
 struct Failed {
   RoundId round;

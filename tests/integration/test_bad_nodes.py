@@ -62,6 +62,17 @@ class BadNodes(NodesCase):
         self.assertEqual(job.round(2).nodes, ["n1", "n2"])
         job.finish(self.one, self.two)
 
+    def test_a_node_on_which_the_same_signal_repeats_is_replaced(self):
+        job = self.form_with_spare()
+        self.crashes = itertools.repeat("signal 11")
+        self.crash(job, "n2", ["n1", "n2"])
+        self.crash(job, "n2", ["n1", "n3"])
+        self.assertIn("signal); a spare takes its place", self.one.err())
+        self.crash(job, "n3", ["n1", "n3"])  # the failure has moved with its rank
+        self.crash(job, "n3", ["n1", "n3"])
+        self.assertEqual(self.one.err().count("a spare takes its place"), 1)
+        job.finish()
+
     def test_the_node_that_leads_is_replaced_too(self):
         job = self.form_with_spare()
         self.crash(job, "n1", ["n1", "n2"])

@@ -70,13 +70,17 @@ std::optional<std::size_t> root_cause(const std::vector<WorkerFailure>& failures
   return root;
 }
 
-// Without a judgement, another failure of the round on this node has one.
+// Without a judgement, another failure of the round on this node has one. If a signal repeats, a
+// restart on the same node does not help, but it may on another one.
 std::string node_cause_of(const WorkerFailure& failure) {
-  const bool helps = failure.judgement && failure.judgement->advice != Advice::stop &&
-                     failure.judgement->advice != Advice::requeue;
-  return helps && !failure.preempted && may_be_of_node(failure.judgement->cause)
-             ? std::string(name_of(failure.judgement->cause))
-             : std::string();
+  if (!failure.judgement || failure.preempted || failure.judgement->advice == Advice::requeue ||
+      failure.judgement->named || !may_be_of_node(failure.judgement->cause)) {
+    return {};
+  }
+  if (failure.judgement->advice != Advice::stop) {
+    return std::string(name_of(failure.judgement->cause));
+  }
+  return failure.judgement->cause == Cause::signal ? kRepeatedSignal : "";
 }
 
 Failed failed_message(const WorkerFailure& failure) {

@@ -4,11 +4,12 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "rendezvous/wire/node_messages.hpp"
 #include "rendezvous/wire/round_info.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <string>
 #include <vector>
 
 namespace muster {
@@ -16,29 +17,66 @@ namespace muster {
 // This number of first failures makes a node suspect. One failure proves nothing.
 inline constexpr std::size_t kFirstFailuresOfSuspect = 2;
 
+struct FirstFailure {
+  NodeId node{};
+  int rank = 0;
+  std::string cause;  // Failed::node_cause
+};
+
 class FirstFailures {
  public:
   // Older failures do not count.
   explicit FirstFailures(Duration window) : window_(window) {}
 
   // Returns the number of first failures on the node within the window, this one included.
-  std::size_t note(TimePoint now, NodeId node) {
-    std::erase_if(failures_, [&](const auto& failure) { return !is_recent(now, failure.second); });
-    failures_.emplace_back(node, now);
-    return count(now, node);
+  std::size_t note(TimePoint now, const FirstFailure& failure) {
+    std::erase_if(failures_, [&](const Noted& noted) { return !is_recent(now, noted); });
+    failures_.push_back({failure, now});
+    return count(now, failure.node);
   }
 
   [[nodiscard]] std::size_t count(TimePoint now, NodeId node) const {
-    return static_cast<std::size_t>(std::ranges::count_if(failures_, [&](const auto& failure) {
-      return failure.first == node && is_recent(now, failure.second);
-    }));
+    return count_if(now, [&](const FirstFailure& noted) { return noted.node == node; });
+  }
+
+  // True if the rank has failed as often on another node with the same cause: the failure has moved
+  // with the rank, so its reason is not the node.
+  [[nodiscard]] bool has_moved(TimePoint now, const FirstFailure& failure) const {
+    return std::ranges::any_of(failures_, [&](const Noted& noted) {
+      const NodeId other = noted.failure.node;
+      return other != failure.node && count_if(now, [&](const FirstFailure& before) {
+                                        return before.node == other && is_same(before, failure);
+                                      }) >= kFirstFailuresOfSuspect;
+    });
   }
 
  private:
-  [[nodiscard]] bool is_recent(TimePoint now, TimePoint when) const { return now - when < window_; }
+  struct Noted {
+    FirstFailure failure;
+    TimePoint when{};
+  };
+
+  // Only a later failure can be a repeated one.
+  static bool is_same(const FirstFailure& a, const FirstFailure& b) {
+    const auto is_signal = [](const FirstFailure& failure) {
+      return failure.cause == kRepeatedSignal || failure.cause == kSignal;
+    };
+    return a.rank == b.rank && (a.cause == b.cause || (is_signal(a) && is_signal(b)));
+  }
+
+  template <class Counts>
+  [[nodiscard]] std::size_t count_if(TimePoint now, Counts counts) const {
+    return static_cast<std::size_t>(std::ranges::count_if(failures_, [&](const Noted& noted) {
+      return is_recent(now, noted) && counts(noted.failure);
+    }));
+  }
+
+  [[nodiscard]] bool is_recent(TimePoint now, const Noted& noted) const {
+    return now - noted.when < window_;
+  }
 
   Duration window_;
-  std::vector<std::pair<NodeId, TimePoint>> failures_;
+  std::vector<Noted> failures_;
 };
 
 }  // namespace muster

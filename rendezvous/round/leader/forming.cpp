@@ -505,7 +505,7 @@ std::vector<std::string> RoundCore::awaited_names(TimePoint now) const {
       continue;
     }
     if (here) {
-      awaited.push_back(member.name + " (its workers are stopping)");
+      awaited.push_back(member.name + " (not ready to restart yet)");
     } else if (const auto loss = losses_.find(member.id);
                loss == losses_.end() || loss->second.forgotten) {
       continue;

@@ -102,7 +102,7 @@ void RoundCore::note_lacking(TimePoint now, Node& node, const Lacking& lacking, 
   const RestartDecision decision =
       why.empty() ? policy_.decide(lacking.cause) : RestartDecision{false, why};
   if (decision.restart) {
-    note_first_failure(now, node.info.id, lacking.cause.node_cause, out);
+    note_first_failure(now, {node.info.id, lacking.cause.rank, lacking.cause.node_cause}, out);
     grant_mend(node, lacking, decision.reason, out);
     return;
   }

@@ -32,6 +32,7 @@ bool RoundCore::has_spare(TimePoint now) const {
 // True if a spare would take the place of the node after one more first failure.
 bool RoundCore::is_due(TimePoint now, NodeId node, const Failed& failed) const {
   return settings_.cool_down != Duration{} && !failed.node_cause.empty() && has_spare(now) &&
+         !first_failures_.has_moved(now, {node, failed.rank, failed.node_cause}) &&
          first_failures_.count(now, node) + 1 >= kFirstFailuresOfSuspect;
 }
 
@@ -46,19 +47,23 @@ std::string RoundCore::node_cause_of(const Failure& first) const {
 
 // The count is lost with this leader: another one begins again. A member that is lost now needs no
 // order to leave.
-void RoundCore::note_first_failure(TimePoint now,
-                                   NodeId id,
-                                   const std::string& cause,
-                                   NodeEffects& out) {
+void RoundCore::note_first_failure(TimePoint now, const FirstFailure& failure, NodeEffects& out) {
+  const auto& [id, rank, cause] = failure;
   if (settings_.cool_down == Duration{} || cause.empty()) {
     return;
   }
-  const std::size_t count = first_failures_.note(now, id);
+  if (first_failures_.has_moved(now, failure)) {
+    return;
+  }
+  const std::size_t count = first_failures_.note(now, failure);
   const auto found = nodes_.find(id);
   const bool is_here = found != nodes_.end() && found->second.attached;
   const bool is_replaced = phase_ == Phase::stopping && is_here && has_spare(now);
   if (count < kFirstFailuresOfSuspect || (!is_replaced && count > kFirstFailuresOfSuspect)) {
     return;  // without a spare, the user learns it once
+  }
+  if (!is_replaced && cause == kRepeatedSignal) {
+    return;  // only another node can show whether the reason is this one
   }
   const std::string name = name_of(id);
   const std::string what = fmt::format("the first failure of {} rounds within {} was on node '{}'",

@@ -253,7 +253,7 @@ class RoundCore {
   [[nodiscard]] bool has_spare(TimePoint now) const;
   [[nodiscard]] bool is_due(TimePoint now, NodeId node, const Failed& failed) const;
   [[nodiscard]] std::string node_cause_of(const Failure& first) const;
-  void note_first_failure(TimePoint now, NodeId id, const std::string& cause, NodeEffects& out);
+  void note_first_failure(TimePoint now, const FirstFailure& failure, NodeEffects& out);
 
   void judge(TimePoint now, NodeEffects& out);
   void end_preempted(TimePoint now, NodeEffects& out);

@@ -211,7 +211,7 @@ void RoundCore::judge(TimePoint now, NodeEffects& out) {
                                          name_of(root().node),
                                          first.text,
                                          decision.reason)});
-    note_first_failure(now, root().node, node_cause_of(root()), out);
+    note_first_failure(now, {root().node, first.rank, node_cause_of(root())}, out);
   }
   enter(now, Phase::gathering);
   roll_call_due_ = now + kRollCallInterval;

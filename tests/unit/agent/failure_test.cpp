@@ -126,3 +126,22 @@ TEST_CASE("failure: the message for the leader says if a restart can help") {
   failure.ends_job = true;
   CHECK(failed_message(failure).permanent);
 }
+
+TEST_CASE("failure: which judgements name a cause that the node may be the reason for") {
+  const auto cause = [](Advice advice, Cause kind, bool named = false, bool preempted = false) {
+    WorkerFailure failure = seen(0, {true, SIGSEGV}, 10);
+    failure.judgement = Judgement{advice, kind, named, ""};
+    failure.preempted = preempted;
+    return node_cause_of(failure);
+  };
+  CHECK(cause(Advice::restart, Cause::signal) == kSignal);
+  CHECK(cause(Advice::bad_node, Cause::hardware) == "hardware");
+  CHECK(cause(Advice::restart, Cause::bug).empty());
+  CHECK(cause(Advice::stop, Cause::signal) == kRepeatedSignal);
+  CHECK(cause(Advice::stop, Cause::unknown).empty());
+  CHECK(cause(Advice::stop, Cause::host_memory).empty());
+  CHECK(cause(Advice::stop, Cause::signal, true).empty());
+  CHECK(cause(Advice::requeue, Cause::signal).empty());
+  CHECK(cause(Advice::restart, Cause::signal, false, true).empty());
+  CHECK(node_cause_of(seen(0, kExit1, 10)).empty());
+}

@@ -43,12 +43,26 @@ void fail_node(SmallWorld& world, std::size_t node, const std::string& cause = "
 TEST_CASE("replacing: only failures within the window count, for each node") {
   FirstFailures failures{minutes(30)};
   const TimePoint begin{};
-  CHECK(failures.note(begin, 1) == 1);
-  CHECK(failures.note(begin + minutes(1), 2) == 1);
-  CHECK(failures.note(begin + minutes(29), 1) == 2);
+  CHECK(failures.note(begin, {1, 0, "signal"}) == 1);
+  CHECK(failures.note(begin + minutes(1), {2, 1, "signal"}) == 1);
+  CHECK(failures.note(begin + minutes(29), {1, 2, "hardware"}) == 2);
   CHECK(failures.count(begin + minutes(30), 1) == 1);
-  CHECK(failures.note(begin + minutes(30), 1) == 2);
+  CHECK(failures.note(begin + minutes(30), {1, 0, "signal"}) == 2);
   CHECK(failures.count(begin + minutes(90), 1) == 0);
+}
+
+TEST_CASE("replacing: a failure that moves with its rank is not a node's") {
+  FirstFailures failures{minutes(30)};
+  const TimePoint begin{};
+  failures.note(begin, {1, 7, "signal"});
+  CHECK_FALSE(failures.has_moved(begin, {2, 7, "signal"}));
+  failures.note(begin, {1, 7, kRepeatedSignal});
+  CHECK(failures.has_moved(begin, {2, 7, "signal"}));
+  CHECK(failures.has_moved(begin, {2, 7, kRepeatedSignal}));
+  CHECK_FALSE(failures.has_moved(begin, {1, 7, "signal"}));
+  CHECK_FALSE(failures.has_moved(begin, {2, 8, "signal"}));
+  CHECK_FALSE(failures.has_moved(begin, {2, 7, "hardware"}));
+  CHECK_FALSE(failures.has_moved(begin + minutes(30), {2, 7, "signal"}));
 }
 
 TEST_CASE("replacing: a spare takes the place of a node that failed first twice") {
@@ -78,6 +92,19 @@ TEST_CASE("replacing: without a spare the node stays, and the user learns it onc
   fail_node(world, 1);
   CHECK(ranks(world) == std::vector{0, -1, 1});
   CHECK(world.nodes[0].suspects.back().is_replaced);
+}
+
+TEST_CASE("replacing: if the same signal repeats, only a spare shows whether the node is bad") {
+  SmallWorld alone = spare_world(0);
+  SmallWorld world = spare_world(2);
+  for (SmallWorld* each : {&alone, &world}) {
+    fail_node(*each, 1);
+    fail_node(*each, 1, kRepeatedSignal);
+  }
+  CHECK(alone.nodes[0].suspects.empty());
+  REQUIRE(world.nodes[0].suspects.size() == 1);
+  CHECK(world.nodes[0].suspects[0].cause == kRepeatedSignal);
+  CHECK(ranks(world)[1] == -1);
 }
 
 TEST_CASE("replacing: failures that any node could have had do not count") {
