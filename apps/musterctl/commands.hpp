@@ -28,6 +28,7 @@ void print(std::string_view text);
 [[nodiscard]] Result<int> run_stacks(const ControlOptions& options);
 [[nodiscard]] Result<int> run_check(const ControlOptions& options);
 [[nodiscard]] Result<int> run_debug(const ControlOptions& options);
+[[nodiscard]] Result<int> run_profile(const ControlOptions& options);
 [[nodiscard]] Result<int> run_drain(const ControlOptions& options);
 [[nodiscard]] Result<int> run_forget(const ControlOptions& options);
 [[nodiscard]] Result<int> run_stop(const ControlOptions& options);

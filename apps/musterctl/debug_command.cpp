@@ -3,14 +3,13 @@
 // to the launcher, which pauses hang timeouts until the connection is closed.
 #include "base/clock.hpp"
 #include "base/environ.hpp"
-#include "base/printable.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
 #include "debugger.hpp"
 #include "inspect.hpp"
 #include "local_job.hpp"
 #include "process/start/program_output.hpp"
-#include "process/tree/descendants.hpp"
+#include "rank_process.hpp"
 #include "status/debug_path.hpp"
 #include "status/json.hpp"
 
@@ -35,17 +34,8 @@ namespace {
 
 // -- facts ------------------------------------------------------------------------------------
 
-std::string proc_file(pid_t pid, const char* name) {
-  return fmt::format("/proc/{}/{}", pid, name);
-}
-
-std::string program_of(pid_t pid) {
-  std::error_code error;
-  return std::filesystem::read_symlink(proc_file(pid, "exe"), error).string();
-}
-
 std::vector<std::string> words_of(pid_t pid) {
-  std::ifstream file(proc_file(pid, "cmdline"), std::ios::binary);
+  std::ifstream file(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
   std::vector<std::string> out;
   for (std::string word; std::getline(file, word, '\0');) {
     out.push_back(word);
@@ -61,7 +51,7 @@ bool is_own_program(const std::string& path) {
 }
 
 bool maps_cuda(pid_t pid) {
-  std::ifstream file(proc_file(pid, "maps"));
+  std::ifstream file(fmt::format("/proc/{}/maps", pid));
   for (std::string line; std::getline(file, line);) {
     if (line.find("/libcuda.so") != std::string::npos) {
       return true;
@@ -81,19 +71,6 @@ bool has_remote_exec(const std::string& python) {
   return answer && *answer == "True\n";
 }
 
-// A worker may be a shell script that runs the program.
-pid_t program_process(pid_t worker) {
-  if (is_python(program_of(worker))) {
-    return worker;
-  }
-  for (const ProcessRow& row : descendants(worker)) {
-    if (is_python(program_of(row.pid))) {
-      return row.pid;
-    }
-  }
-  return worker;
-}
-
 DebuggedProcess facts_of(const LocalWorker& worker) {
   DebuggedProcess out{.rank = worker.rank, .pid = program_process(worker.pid)};
   out.exe = program_of(out.pid);
@@ -101,34 +78,6 @@ DebuggedProcess facts_of(const LocalWorker& worker) {
   out.runs_exe = is_own_program(out.exe);
   out.uses_cuda = maps_cuda(out.pid);
   return out;
-}
-
-// -- finding the rank -------------------------------------------------------------------------
-
-// Names the host of a rank that runs elsewhere.
-Error elsewhere(const FoundJob& job, int rank, const Error& why) {
-  const Json status = parse_json(job.status);
-  for (const Json& node : field(status, "nodes")) {
-    const auto first = number_of(node, "rank_first");
-    if (rank >= first && rank < first + number_of(node, "workers") && !flag_of(node, "here")) {
-      return {Errc::not_found,
-              fmt::format("rank {} runs on {}. Run there: musterctl debug {} --run-id {}",
-                          rank,
-                          printable(text_of(node, "name")),
-                          rank,
-                          printable(text_of(status, "job")))};
-    }
-  }
-  return why;
-}
-
-Result<LocalJob> find_rank(const ControlOptions& options) {
-  auto job = find_local_job(options);
-  MUSTER_RETURN_IF_ERROR(job);
-  if (const auto kept = keep_ranks(*job, options.ranks); !kept) {
-    return std::unexpected(elsewhere(job->job, options.ranks.front(), kept.error()));
-  }
-  return job;
 }
 
 // -- becoming the debugger --------------------------------------------------------------------
@@ -161,7 +110,7 @@ Error become(std::vector<std::vector<std::string>> commands) {
 }  // namespace
 
 Result<int> run_debug(const ControlOptions& options) {
-  const auto job = find_rank(options);
+  const auto job = find_ranks(options);
   MUSTER_RETURN_IF_ERROR(job);
   DebuggedProcess process = facts_of(job->workers.front());
   if (!options.native && !debugpy_address(process.argv).empty()) {

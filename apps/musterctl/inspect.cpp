@@ -28,24 +28,6 @@ bool is_ours(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
 }
 
-// Returns the py-spy next to a worker's Python, as the launcher does, or else the py-spy in PATH.
-// Root must not run a program that another user chose.
-std::string py_spy_for(const LocalJob& job) {
-  for (const LocalWorker& worker : job.workers) {
-    const std::string process = "/proc/" + std::to_string(worker.pid);
-    std::ifstream file(process + "/cmdline", std::ios::binary);
-    std::string python;
-    std::getline(file, python, '\0');
-    const auto slash = python.rfind('/');
-    const std::string beside =
-        slash == std::string::npos ? "" : python.substr(0, slash) + "/py-spy";
-    if (!beside.empty() && is_ours(process) && ::access(beside.c_str(), X_OK) == 0) {
-      return beside;
-    }
-  }
-  return "py-spy";
-}
-
 hang::Evidence known_of(const LocalJob& job) {
   hang::Evidence evidence;
   evidence.world_size = job.world_size;
@@ -62,6 +44,22 @@ std::vector<pid_t> pids_of(const LocalJob& job) {
 }
 
 }  // namespace
+
+std::string py_spy_for(const LocalJob& job) {
+  for (const LocalWorker& worker : job.workers) {
+    const std::string process = "/proc/" + std::to_string(worker.pid);
+    std::ifstream file(process + "/cmdline", std::ios::binary);
+    std::string python;
+    std::getline(file, python, '\0');
+    const auto slash = python.rfind('/');
+    const std::string beside =
+        slash == std::string::npos ? "" : python.substr(0, slash) + "/py-spy";
+    if (!beside.empty() && is_ours(process) && ::access(beside.c_str(), X_OK) == 0) {
+      return beside;
+    }
+  }
+  return "py-spy";
+}
 
 bool may_trace() {
   std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");

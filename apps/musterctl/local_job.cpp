@@ -15,22 +15,11 @@
 namespace muster {
 namespace {
 
-constexpr int kGenerationsMax = 64;
-
 // The status is untrusted, so a process counts only if it descends from the agent process, whose
 // pid the kernel reported.
 bool is_below(pid_t process, pid_t agent) {
-  for (int i = 0; i < kGenerationsMax && process > 1; ++i) {
-    const auto row = read_process(process);
-    if (!row) {
-      return false;
-    }
-    if (row->parent == agent) {
-      return true;
-    }
-    process = row->parent;
-  }
-  return false;
+  const auto found = nearest_ancestor(process, [agent](pid_t at) { return at == agent; });
+  return found && found->distance > 0;
 }
 
 std::vector<LocalWorker> workers_in(const Json& status, pid_t agent) {
@@ -45,6 +34,29 @@ std::vector<LocalWorker> workers_in(const Json& status, pid_t agent) {
   }
   std::ranges::sort(out, {}, &LocalWorker::rank);
   return out;
+}
+
+// Names the host of a rank that runs elsewhere.
+Error elsewhere(const FoundJob& job, const ControlOptions& options, const Error& why) {
+  const Json status = parse_json(job.status);
+  const auto runs_on = [&](const Json& node, int rank) {
+    const auto first = number_of(node, "rank_first");
+    return rank >= first && rank < first + number_of(node, "workers") && !flag_of(node, "here");
+  };
+  for (const Json& node : field(status, "nodes")) {
+    for (const int rank : options.ranks) {
+      if (runs_on(node, rank)) {
+        return {Errc::not_found,
+                fmt::format("rank {} runs on {}. Run there: musterctl {} {} --run-id {}",
+                            rank,
+                            printable(text_of(node, "name")),
+                            options.command == Command::debug ? "debug" : "profile",
+                            rank,
+                            printable(text_of(status, "job")))};
+      }
+    }
+  }
+  return why;
 }
 
 }  // namespace
@@ -78,6 +90,15 @@ Result<void> keep_ranks(LocalJob& job, const std::vector<int>& ranks) {
     return !ranks.empty() && std::ranges::find(ranks, worker.rank) == ranks.end();
   });
   return {};
+}
+
+Result<LocalJob> find_ranks(const ControlOptions& options) {
+  auto job = find_local_job(options);
+  MUSTER_RETURN_IF_ERROR(job);
+  if (const auto kept = keep_ranks(*job, options.ranks); !kept) {
+    return std::unexpected(elsewhere(job->job, options, kept.error()));
+  }
+  return job;
 }
 
 }  // namespace muster

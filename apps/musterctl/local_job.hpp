@@ -31,4 +31,8 @@ struct LocalJob {
 // Keeps only the workers with these ranks; an empty list keeps all. Error: not_found.
 [[nodiscard]] Result<void> keep_ranks(LocalJob& job, const std::vector<int>& ranks);
 
+// The workers of the job with options.ranks; all if it is empty. Errors: those of find_local_job;
+// not_found, which names the host if a rank runs elsewhere.
+[[nodiscard]] Result<LocalJob> find_ranks(const ControlOptions& options);
+
 }  // namespace muster

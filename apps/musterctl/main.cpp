@@ -59,6 +59,8 @@ Result<int> run_command(const ControlOptions& options) {
       return run_check(options);
     case Command::debug:
       return run_debug(options);
+    case Command::profile:
+      return run_profile(options);
     case Command::drain:
       return run_drain(options);
     case Command::forget:

@@ -25,6 +25,7 @@ constexpr const char* kHelp = R"(musterctl: inspect and control muster jobs, sto
   musterctl report [DIR]     print how the job ended, and what its time was used for (goodput)
   musterctl stacks [RANK]…   print the stacks of the workers on this host, grouped if identical
   musterctl debug RANK       attach a debugger to a rank on this host: pdb, or gdb with --native
+  musterctl profile [RANK]…  record a trace of the ranks on this host: --steps N or --seconds S
   musterctl flights [DIR]    show each rank's position in its collectives and which ranks are behind
   musterctl check            measure and compare all nodes of the job, as muster --check does
   musterctl stop             stop the job: send SIGTERM to its launcher and wait for it to exit
@@ -53,6 +54,9 @@ debug opens pdb if the rank runs Python 3.14 or later. For a rank that runs unde
 --debug), it prints how an IDE attaches. --native starts gdb, or cuda-gdb if the rank uses CUDA.
 Hang timeouts pause while a debugger is attached. pdb and gdb have the permissions of stacks.
 
+profile asks PyTorch's profiler if the job was started with KINETO_USE_DAEMON=1, and else runs
+py-spy. It writes rank_N.json (for Perfetto) or rank_N.speedscope.json, and merges them.
+
 check compares limits, /dev/shm, the disk of the logs, clocks, GPUs and the links between nodes, and
 exits with 1 if it finds a defect. It takes about 1 s. On each node it costs a few milliseconds of
 CPU time, nvidia-smi runs if it is installed, and each measured link (log2(N) of them) is busy for
@@ -67,7 +71,11 @@ would disturb the workers.
   --http-key FILE      with --endpoint: the file with that job's key, as in muster --http-key.
                        Not needed for your own jobs on this host
   --json               print JSON: the status object; events as in events.jsonl; check, report,
-                       stacks and flights as one object
+                       stacks, profile and flights as one object
+  --steps N            profile: record N steps of the optimizer
+  --seconds S          profile: record this time, on all ranks at once: 5, 0.5, 2m
+  --out DIR            profile: folder for the traces [./muster_profile_DATE_TIME]
+  --merge DIR          profile: record nothing, but merge the traces in DIR, also of several hosts
   --follow             events: continue until the job ends
   --svg FILE           timeline: output file of the image
 
@@ -102,6 +110,11 @@ struct StoreCommand {
 
 constexpr int kKeysMax = 1000;
 
+// The limits of one trace. A second of training makes about 10 MB.
+constexpr std::int64_t kStepsMax = 100'000;
+constexpr Duration kRecordMin = std::chrono::milliseconds(1);
+constexpr Duration kRecordMax = std::chrono::hours(1);
+
 constexpr std::array<StoreCommand, 10> kStoreCommands{{{"add", Command::store_add, 2, 2},
                                                        {"append", Command::store_append, 2, 2},
                                                        {"check", Command::store_check, 1, kKeysMax},
@@ -117,6 +130,8 @@ constexpr std::array<StoreCommand, 10> kStoreCommands{{{"add", Command::store_ad
 struct Typed {
   bool help = false;
   bool version = false;
+  std::string steps;
+  std::string seconds;
   std::string endpoint;  // address of a store
   std::string timeout;
   std::string pid;
@@ -186,12 +201,18 @@ void add_job_commands(CLI::App& app, Typed& typed) {
   auto* debug = add_plain_command(app, typed, "debug", Command::debug);
   debug->add_option("RANK", typed.ranks)->required()->expected(1);
   debug->add_flag("--native", typed.options.native);
+  auto* profile = add_plain_command(app, typed, "profile", Command::profile);
+  profile->add_option("RANK", typed.ranks)->expected(0, kKeysMax);
+  profile->add_option("--steps", typed.steps);
+  profile->add_option("--seconds", typed.seconds);
+  profile->add_option("--out", typed.options.out);
+  profile->add_option("--merge", typed.options.merge);
   auto* flights = add_plain_command(app, typed, "flights", Command::flights);
   flights->add_option("DIR|PID", typed.options.args)->expected(0, kKeysMax);
-  for (CLI::App* command : {check, drain, forget, stacks, debug, flights}) {
+  for (CLI::App* command : {check, drain, forget, stacks, debug, profile, flights}) {
     add_job_options(*command, typed, false);
   }
-  for (CLI::App* command : {check, stacks, flights}) {
+  for (CLI::App* command : {check, stacks, profile, flights}) {
     command->add_flag("--json", typed.options.json);
   }
   status->add_flag("--json", typed.options.json);
@@ -262,6 +283,39 @@ Result<void> finish_job_options(const Typed& typed, ControlOptions& options) {
   return {};
 }
 
+Result<void> finish_profile_options(const Typed& typed, ControlOptions& options) {
+  const bool has_one = typed.steps.empty() != typed.seconds.empty();
+  if (options.command != Command::profile ||
+      (!options.merge.empty() && typed.steps.empty() && typed.seconds.empty())) {
+    return {};
+  }
+  if (!has_one || !options.merge.empty()) {
+    return failure(Errc::usage, "profile needs --steps, --seconds, or --merge");
+  }
+  if (!typed.steps.empty()) {
+    options.steps = parse_int(typed.steps).value_or(0);
+    if (options.steps <= 0 || options.steps > kStepsMax) {
+      return failure(
+          Errc::usage,
+          fmt::format("--steps: '{}' is not a number from 1 to {}", typed.steps, kStepsMax));
+    }
+    return {};
+  }
+  const auto seconds = parse_duration(typed.seconds);
+  if (!seconds) {
+    return std::unexpected(seconds.error().during("--seconds"));
+  }
+  if (*seconds < kRecordMin || *seconds > kRecordMax) {
+    return failure(Errc::usage,
+                   fmt::format("--seconds: '{}' is not from {} to {}",
+                               typed.seconds,
+                               describe(kRecordMin),
+                               describe(kRecordMax)));
+  }
+  options.seconds = *seconds;
+  return {};
+}
+
 // Validates values beyond what CLI11 checks.
 Result<ControlOptions> finish(Typed typed) {
   auto& options = typed.options;
@@ -273,6 +327,7 @@ Result<ControlOptions> finish(Typed typed) {
     options.timeout = *timeout;
     options.timeout_given = true;
   }
+  MUSTER_RETURN_IF_ERROR(finish_profile_options(typed, options));
   if (options.command != Command::resolve) {
     MUSTER_RETURN_IF_ERROR(finish_job_options(typed, options));
   }

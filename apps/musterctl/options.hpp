@@ -20,6 +20,7 @@ enum class Command {
   events,
   flights,
   forget,
+  profile,
   print,  // --help or --version: `text`
   resolve,
   report,
@@ -65,8 +66,12 @@ struct ControlOptions {
   std::string run_id;                // --rdzv-id of the job
   std::optional<Endpoint> endpoint;  // address of its --http server
   std::string node;                  // node name for drain and forget
-  std::vector<int> ranks;            // for stacks, all ranks if empty; for debug, one rank
+  std::vector<int> ranks;            // for stacks and profile, all ranks if empty; for debug, one
   bool native = false;               // debug: gdb
+  std::int64_t steps = 0;            // profile: --steps; 0 if not given
+  Duration seconds{};                // profile: --seconds; 0 if not given
+  std::string out;                   // profile: folder for the traces
+  std::string merge;                 // profile: only merge the traces in this folder
   bool json = false;
   bool follow = false;
   std::string svg;  // timeline: output file

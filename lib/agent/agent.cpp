@@ -230,8 +230,10 @@ class Agent final : public WorkerSite, public WarmSite, public DelaySite {
                          [this](const std::string& line) { show(line); },
                          {[this](const auto& node) { return forget(shared_rounds_, node); },
                           [this](int rank) { return debug_watch_.begin(rank); },
-                          [this] { return check_.request(); }}}};
+                          [this] { return check_.request(); },
+                          [this](const auto& wanted) { return kineto_.request(wanted); }}}};
   AgentRunFolder folder_{setup_};
+  KinetoDaemon kineto_{loop_};
   DebugWatch debug_watch_{setup_, folder_, [this](const std::string& line) { show(line); }};
   ProgramFile program_file_{setup_.config.program};
   Doors doors_;
@@ -301,7 +303,8 @@ void Agent::prepare_zygote(ZygoteObserver& observer) {
   ProcessSpec spec;
   spec.argv = zygote_argv(setup_.config, zygote_source());
   Environ environ = node_env(setup_.config, setup_.environ);
-  environ.erase("RANK");  // the zygote is not a worker; each worker gets its own RANK
+  environ.erase("RANK");               // the zygote is not a worker; each worker gets its own RANK
+  environ.erase("KINETO_USE_DAEMON");  // starts a thread, which a forked worker would not have
   spec.environment = environ.to_block();
   runner_->prepare_zygote(spec, observer);
 }
@@ -339,6 +342,10 @@ AgentEnd Agent::run() {
   }
   event_commands_.begin();
   folder_.use(*runner_);
+  if (setup_.config.serves_kineto) {
+    folder_.use(kineto_);
+    events_.add(kineto_);
+  }
   folder_.set_notice([this](LogLevel level, const std::string& text) { events_.say(level, text); });
   watch_progress();
   watch_descendants();

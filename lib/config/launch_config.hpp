@@ -105,6 +105,7 @@ struct LaunchConfig {
   OnHang on_hang = OnHang::report;
   OnChildDeath on_child_death = OnChildDeath::ignore;
   bool file_timers = false;           // TORCHELASTIC_ENABLE_FILE_TIMER=1
+  bool serves_kineto = false;         // KINETO_USE_DAEMON is set, and no other daemon was chosen
   std::optional<int> preempt_signal;  // announces that the scheduler will stop the job
   std::string preempt_file;           // announces it when it appears; empty if unused
   std::string preempt_url;            // "aws", "azure", "gcp", or a URL; empty if unused

@@ -198,7 +198,8 @@ Result<std::vector<ProcessSpec>> process_specs(const LaunchConfig& config,
     const WorkerContact contact{error_file_path(context, assignment.attempt, local_rank),
                                 context.agent_socket,
                                 context.flights,
-                                context.timer_file};
+                                context.timer_file,
+                                context.kineto_folder};
     auto env = worker_env(config, environ, assignment, local_rank, contact);
     MUSTER_RETURN_IF_ERROR(env);
     ProcessSpec spec;

@@ -29,8 +29,9 @@ struct PlanContext {
   std::string agent_socket = {};  // MUSTER_AGENT; empty without a socket
   // The number of times that workers of this attempt were replaced, by local rank.
   std::map<int, int> replacements = {};
-  std::string flights = {};     // directory for flight recorder dumps; empty to request none
-  std::string timer_file = {};  // the named pipe for timers; empty if there is none
+  std::string flights = {};        // directory for flight recorder dumps; empty to request none
+  std::string timer_file = {};     // the named pipe for timers; empty if there is none
+  std::string kineto_folder = {};  // for KINETO_IPC_SOCKET_DIR; empty to set nothing
   // The ports on which debugpy listens in workers that run under it, by local rank.
   std::map<int, std::uint16_t> debug_ports = {};
 };

@@ -260,6 +260,9 @@ Result<Environ> worker_env(const LaunchConfig& config,
   if (config.file_timers) {
     set_timers(out, contact.timer_file);
   }
+  if (!contact.kineto_folder.empty()) {
+    out.set(kKinetoFolderVariable, contact.kineto_folder);
+  }
   if (config.virtual_local_rank) {
     MUSTER_RETURN_IF_ERROR(set_virtual_gpu(out, local_rank));
   }

@@ -21,6 +21,7 @@ struct WorkerContact {
   std::string flights = {};  // directory for flight recorder dumps; empty to request none
   // The named pipe for requests of torch.distributed.elastic.timer; empty if muster reads none.
   std::string timer_file = {};
+  std::string kineto_folder = {};  // for KINETO_IPC_SOCKET_DIR; empty to set nothing
 };
 
 // Error: usage, if fewer GPUs are listed than --virtual-local-rank needs.

@@ -5,42 +5,23 @@
 // Functions without state.
 #pragma once
 
-#include <charconv>
-#include <cstddef>
+#include "status/hex_path.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace muster {
 
 inline constexpr std::string_view kForgetPath = "/v1/forget/";
 
 [[nodiscard]] inline std::string forget_path(std::string_view node) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string path(kForgetPath);
-  for (const char byte : node) {
-    path += kDigits[static_cast<unsigned char>(byte) / 16];
-    path += kDigits[static_cast<unsigned char>(byte) % 16];
-  }
-  return path;
+  return std::string(kForgetPath) + to_hex(node);
 }
 
 // The node's name; nullopt if the path is malformed or is not a forget path.
 [[nodiscard]] inline std::optional<std::string> forgotten_node(std::string_view path) {
-  if (!path.starts_with(kForgetPath) || path.size() % 2 != kForgetPath.size() % 2) {
-    return std::nullopt;
-  }
-  std::string node;
-  for (std::size_t at = kForgetPath.size(); at < path.size(); at += 2) {
-    const char* const end = path.data() + at + 2;
-    unsigned char byte = 0;
-    if (std::from_chars(path.data() + at, end, byte, 16).ptr != end) {
-      return std::nullopt;
-    }
-    node += static_cast<char>(byte);
-  }
-  return node.empty() ? std::nullopt : std::optional(std::move(node));
+  return path.starts_with(kForgetPath) ? from_hex(path.substr(kForgetPath.size())) : std::nullopt;
 }
 
 }  // namespace muster

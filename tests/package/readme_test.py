@@ -20,10 +20,10 @@ PROGRAMS = {'muster': os.environ['MUSTER'], 'muster-store': os.environ['STORE'],
 # Options of other programs that the text mentions.
 FOREIGN = set('''
 --bind-to --build --cflags --config_file --cpus-per-task --epochs --find-links --from-literal
---gpus-per-task --gres --host --install --kill-on-bad-exit --libs --local_rank --lr --machine_rank
---main_process_ip --main_process_port --no-index --no-kill --node_rank --nodes --nproc_per_node
---ntasks-per-node --num_machines --num_processes --ppn --prefix --preset --pty --rdzv_id --requeue
---resv-ports --signal --torch'''.split())
+--gpus-per-task --gres --host --install --jobid --kill-on-bad-exit --libs --local_rank --lr
+--machine_rank --main_process_ip --main_process_port --no-index --no-kill --node_rank --nodes
+--nproc_per_node --ntasks-per-node --num_machines --num_processes --overlap --ppn --prefix
+--preset --pty --rdzv_id --requeue --resv-ports --signal --torch'''.split())
 
 
 def blocks(kind, text):

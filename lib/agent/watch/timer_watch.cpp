@@ -24,8 +24,6 @@ namespace {
 
 // The wall clock may be set, so the remaining time is computed again after this time.
 constexpr double kAlarmSecondsMax = 10;
-// Limits the search for the worker to which a process belongs.
-constexpr int kDepthMax = 64;
 constexpr std::size_t kScopeMax = 200;  // bytes of a timer's name in messages
 
 std::string describe_timer(const FileTimer& timer) {
@@ -135,14 +133,8 @@ void TimerWatch::check() {
 // The pipe is writable only for the workers' user, but the pid is untrusted: muster signals no
 // other process.
 pid_t TimerWatch::worker_of(pid_t pid) const {
-  for (int depth = 0; pid > 1 && depth < kDepthMax; ++depth) {
-    if (workers_.contains(pid)) {
-      return pid;
-    }
-    const auto row = read_process(pid);
-    pid = row ? row->parent : 0;
-  }
-  return 0;
+  const auto worker = nearest_ancestor(pid, [this](pid_t at) { return workers_.contains(at); });
+  return worker ? worker->pid : 0;
 }
 
 // A worker cannot be reaped here while it is in workers_, so its pid has not been reused.

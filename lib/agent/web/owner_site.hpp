@@ -8,6 +8,7 @@
 #include "status/debug_path.hpp"
 #include "status/forget_path.hpp"
 #include "status/job_socket.hpp"
+#include "status/profile_path.hpp"
 
 #include <functional>
 #include <memory>
@@ -26,6 +27,8 @@ class OwnerSite final : public HttpSite {
     std::function<std::shared_ptr<void>(int rank)> debug;
     // Begins a check of all nodes. Returns an empty string, or the reason for the failure.
     std::function<std::string()> check;
+    // Makes PyTorch record a rank. Returns an empty string, or the reason for the failure.
+    std::function<std::string(const ProfileRequest&)> profile;
   };
 
   // `site` must outlive this object.
@@ -44,6 +47,9 @@ class OwnerSite final : public HttpSite {
     }
     if (!request.head && request.path == kJobCheckPath) {
       return text(commands_.check());
+    }
+    if (const auto wanted = request.head ? std::nullopt : profile_request(request.path)) {
+      return text(commands_.profile(*wanted));
     }
     const auto node = request.head ? std::nullopt : forgotten_node(request.path);
     return node ? text(commands_.forget(*node)) : site_.answer(request);

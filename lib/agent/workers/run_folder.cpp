@@ -81,6 +81,9 @@ Result<void> AgentRunFolder::prepare(int attempt) {
   if (setup_.config.file_timers) {
     context_.timer_file = make_timer_pipe(attempt);
   }
+  if (kineto_ != nullptr) {
+    context_.kineto_folder = open_kineto(attempt);
+  }
   return {};
 }
 
@@ -98,6 +101,19 @@ std::string AgentRunFolder::make_timer_pipe(int attempt) {
     path.clear();
   }
   return path;
+}
+
+std::string AgentRunFolder::open_kineto(int attempt) {
+  const std::string folder = run_dir_.place_of_pipes(attempt);
+  Result<std::string> opened = failure(Errc::not_possible, "there is no folder for its sockets");
+  if (!folder.empty()) {
+    opened = kineto_->open(folder);
+  }
+  if (!opened) {
+    notice_(LogLevel::warning,
+            "musterctl profile cannot use PyTorch's profiler: " + opened.error().message);
+  }
+  return opened.value_or("");
 }
 
 Result<void> AgentRunFolder::make(int attempt) {
@@ -141,6 +157,9 @@ void AgentRunFolder::add_evidence(WorkerFailure& failure) {
 }
 
 std::string AgentRunFolder::clean_up(bool failed) {
+  if (kineto_ != nullptr) {
+    kineto_->close();
+  }
   return run_dir_.clean_up(failed) ? run_dir_.path() : std::string();
 }
 

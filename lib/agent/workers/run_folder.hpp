@@ -7,6 +7,7 @@
 #include "agent/agent_setup.hpp"
 #include "agent/failures/failure.hpp"
 #include "agent/workers/debug_ports.hpp"
+#include "agent/workers/kineto_daemon.hpp"
 #include "agent/workers/run_dir.hpp"
 #include "base/error.hpp"
 #include "base/log_level.hpp"
@@ -49,6 +50,9 @@ class AgentRunFolder final : public RunFolder {
     notice_ = std::move(notice);
   }
 
+  // Sets the daemon for PyTorch's profiler. Call before the first round.
+  void use(KinetoDaemon& kineto) { kineto_ = &kineto; }
+
   // Sets the name of the agent's socket; empty without a socket.
   void tell_workers(std::string agent_socket) { agent_socket_ = std::move(agent_socket); }
 
@@ -80,10 +84,12 @@ class AgentRunFolder final : public RunFolder {
   [[nodiscard]] Result<void> make(int attempt);
   void make_again(int attempt, const Error& why);
   [[nodiscard]] std::string make_timer_pipe(int attempt);
+  [[nodiscard]] std::string open_kineto(int attempt);
 
   const AgentSetup& setup_;
   DebugPorts debug_ports_;
   ProcessRunner* runner_ = nullptr;
+  KinetoDaemon* kineto_ = nullptr;  // set if the job needs it
   std::function<void(LogLevel, const std::string&)> notice_ = [](LogLevel, const std::string&) {};
   std::string agent_socket_;
   bool begun_ = false;  // a round has begun

@@ -290,6 +290,8 @@ Result<void> resolve_stopping(const Resolution& r) {
     return done;
   }
   r.config().file_timers = r.environ.get("TORCHELASTIC_ENABLE_FILE_TIMER") == "1";
+  r.config().serves_kineto =
+      r.environ.get("KINETO_USE_DAEMON").has_value() && !r.environ.get("KINETO_IPC_SOCKET_DIR");
   resolve_child_death(r);
   resolve_delivery(r);
   resolve_check(r);

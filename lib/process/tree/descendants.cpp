@@ -254,6 +254,18 @@ std::vector<ProcessRow> descendants() {
   return descendants(::getpid());
 }
 
+std::optional<Ancestor> nearest_ancestor(pid_t pid, const std::function<bool(pid_t)>& is_wanted) {
+  constexpr int kGenerationsMax = 64;
+  for (int distance = 0; pid > 1 && distance < kGenerationsMax; ++distance) {
+    if (is_wanted(pid)) {
+      return Ancestor{pid, distance};
+    }
+    const auto row = read_process(pid);
+    pid = row ? row->parent : 0;
+  }
+  return std::nullopt;
+}
+
 UniqueFd open_process(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }

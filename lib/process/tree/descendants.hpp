@@ -56,6 +56,15 @@ struct ProcessRow {
 [[nodiscard]] std::vector<ProcessRow> descendants(pid_t root);
 [[nodiscard]] std::vector<ProcessRow> descendants();
 
+struct Ancestor {
+  pid_t pid = 0;
+  int distance = 0;  // 0: the process itself
+};
+
+// The process itself or its nearest ancestor for which `is_wanted` is true.
+[[nodiscard]] std::optional<Ancestor> nearest_ancestor(pid_t pid,
+                                                       const std::function<bool(pid_t)>& is_wanted);
+
 // A handle that still refers to this process if its pid is reused; empty before Linux 5.3.
 [[nodiscard]] UniqueFd open_process(pid_t pid);
 
