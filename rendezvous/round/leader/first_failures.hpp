@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FirstFailures: on which nodes the first failures of rounds happened lately. A node with two of
-// them may be broken (replacing.cpp). Part of RoundCore; pure, value-like.
+// FirstFailures: records on which nodes the first failures of recent rounds happened. A node with
+// two of them may be broken (replacing.cpp). Part of RoundCore; pure, value-like.
 #pragma once
 
 #include "base/time.hpp"
@@ -39,8 +39,8 @@ class FirstFailures {
     return count_if(now, [&](const FirstFailure& noted) { return noted.node == node; });
   }
 
-  // True if the rank has failed as often on another node with the same cause: the failure has moved
-  // with the rank, so its reason is not the node.
+  // True if this rank failed at least kFirstFailuresOfSuspect times on another node with the same
+  // cause. Then the failure has moved with the rank, so the node is not its cause.
   [[nodiscard]] bool has_moved(TimePoint now, const FirstFailure& failure) const {
     return std::ranges::any_of(failures_, [&](const Noted& noted) {
       const NodeId other = noted.failure.node;
@@ -56,7 +56,7 @@ class FirstFailures {
     TimePoint when{};
   };
 
-  // Only a later failure can be a repeated one.
+  // The first death by a signal has the cause kSignal, and later ones kRepeatedSignal.
   static bool is_same(const FirstFailure& a, const FirstFailure& b) {
     const auto is_signal = [](const FirstFailure& failure) {
       return failure.cause == kRepeatedSignal || failure.cause == kSignal;

@@ -52,7 +52,8 @@ void RoundCore::note_first_failure(TimePoint now, const FirstFailure& failure, N
   if (settings_.cool_down == Duration{} || cause.empty()) {
     return;
   }
-  if (first_failures_.has_moved(now, failure)) {
+  // Without a spare, a signal that repeats proves nothing against the node.
+  if (first_failures_.has_moved(now, failure) || (cause == kRepeatedSignal && !has_spare(now))) {
     return;
   }
   const std::size_t count = first_failures_.note(now, failure);

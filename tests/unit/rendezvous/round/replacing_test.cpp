@@ -102,6 +102,8 @@ TEST_CASE("replacing: if the same signal repeats, only a spare shows whether the
     fail_node(*each, 1, kRepeatedSignal);
   }
   CHECK(alone.nodes[0].suspects.empty());
+  fail_node(alone, 1, "hardware");
+  CHECK(alone.nodes[0].suspects.size() == 1);
   REQUIRE(world.nodes[0].suspects.size() == 1);
   CHECK(world.nodes[0].suspects[0].cause == kRepeatedSignal);
   CHECK(ranks(world)[1] == -1);
