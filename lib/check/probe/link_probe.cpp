@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <limits>
 
 #include <netinet/in.h>
@@ -73,10 +74,25 @@ bool send_all(int fd, const char* data, std::size_t size, TimePoint deadline) {
   return true;
 }
 
+// How long this thread was ready to run but had no CPU. Zero if the kernel does not count it.
+std::chrono::nanoseconds cpu_wait() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  std::int64_t ran = 0;
+  std::int64_t waited = 0;
+  return std::chrono::nanoseconds(file >> ran >> waited ? waited : 0);
+}
+
+// What the other node has received of a stream, in the machine's byte order.
+struct Received {
+  std::uint64_t bytes = 0;
+  std::int64_t waited = 0;  // cpu_wait() meanwhile, in ns
+};
+
 // Reads the stream up to its end, and confirms its size.
 bool answer_stream(int fd, TimePoint deadline) {
   static Piece piece;
-  std::uint64_t total = 0;
+  Received out;
+  const auto waited_before = cpu_wait();
   while (wait_ready(fd, POLLIN, deadline)) {
     const ssize_t got = ::recv(fd, piece.data(), piece.size(), 0);
     if (got == 0) {
@@ -85,9 +101,10 @@ bool answer_stream(int fd, TimePoint deadline) {
     if (got < 0 && errno != EAGAIN) {
       return false;
     }
-    total += static_cast<std::uint64_t>(std::max<ssize_t>(got, 0));
+    out.bytes += static_cast<std::uint64_t>(std::max<ssize_t>(got, 0));
   }
-  return send_all(fd, reinterpret_cast<const char*>(&total), sizeof(total), deadline);
+  out.waited = (cpu_wait() - waited_before).count();
+  return send_all(fd, reinterpret_cast<const char*>(&out), sizeof(out), deadline);
 }
 
 bool serve(int fd, const LinkPlan& plan, TimePoint deadline) {
@@ -125,10 +142,17 @@ std::optional<Duration> ping(int fd, TimePoint deadline) {
   return send_all(fd, &kStream, 1, deadline) ? std::optional(best) : std::nullopt;
 }
 
+// The time in which both ends could use the link. On a busy node, they wait for a CPU meanwhile.
+Duration time_on_link(Duration time, Duration waited) {
+  constexpr int kLeastShare = 4;  // a small rest is not accurate
+  return std::max(time - waited, time / kLeastShare);
+}
+
 // Bytes per second, including the time until the other node has received all. If it has not
 // received all at the deadline, the link is at most as fast as this.
 std::optional<double> stream(int fd, TimePoint deadline) {
   static constexpr Piece kZeros{};
+  const auto waited_before = cpu_wait();
   const TimePoint before = steady_now();
   std::uint64_t sent = 0;
   while (sent < kStreamBytesMax && steady_now() < before + kStreamTime) {
@@ -137,15 +161,18 @@ std::optional<double> stream(int fd, TimePoint deadline) {
     }
     sent += kZeros.size();
   }
-  std::uint64_t confirmed = 0;
+  Received received;
   ::shutdown(fd, SHUT_WR);
   const bool is_confirmed =
-      receive_all(fd, reinterpret_cast<char*>(&confirmed), sizeof(confirmed), deadline);
-  if (is_confirmed ? confirmed != sent : steady_now() < deadline) {
+      receive_all(fd, reinterpret_cast<char*>(&received), sizeof(received), deadline);
+  if (is_confirmed ? received.bytes != sent : steady_now() < deadline) {
     return std::nullopt;
   }
-  const std::chrono::duration<double> time = steady_now() - before;
-  return static_cast<double>(sent) / time.count();
+  const Duration time = steady_now() - before;
+  const auto waited =
+      cpu_wait() - waited_before + std::clamp(Duration(received.waited), Duration::zero(), time);
+  return static_cast<double>(sent) /
+         std::chrono::duration<double>(time_on_link(time, waited)).count();
 }
 
 std::string measure_link(const LinkPlan& plan,
