@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -24,10 +25,24 @@ constexpr std::string_view kStem = "rank_";
 // New process ids of a rank begin with its number, and are unique in the merged file.
 constexpr std::int64_t kProcessesMax = 1000;
 
+// The same for the ids of arrows. The largest number is below 2^53, since it is a double in
+// viewers.
+constexpr std::int64_t kIdsMax = std::int64_t{1} << 29;
+constexpr std::int64_t kRanksMax = std::int64_t{1} << 24;
+
 constexpr double kNanosecondsPerTick = 1000;  // times of events are in µs
 
 Error unreadable(const RankTrace& trace) {
   return {Errc::not_possible, trace.path + " is not a complete trace"};
+}
+
+// The JSON library throws if a value has an unexpected type.
+bool succeeds(const std::function<bool()>& call) {
+  try {
+    return call();
+  } catch (const Json::exception&) {
+    return false;
+  }
 }
 
 // Kineto sorts a rank's own process first, then its GPUs, then the spans of the profiler.
@@ -75,7 +90,7 @@ class TraceMerger {
       *pid = process(*pid);
     }
     if (const auto id = event.find("id"); id != event.end()) {
-      *id = fmt::format("{}.{}", rank_, dump_json(*id));
+      *id = unique(*id);
     }
     if (const auto time = event.find("ts"); time != event.end() && time->is_number() && shift()) {
       *time = time->get<double>() + shift() / kNanosecondsPerTick;
@@ -85,6 +100,13 @@ class TraceMerger {
     }
     out_ << (std::exchange(is_first_, false) ? "" : ",\n")
          << event.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+  // Perfetto reads numbers, and only hexadecimal texts, as the ids of arrows.
+  [[nodiscard]] Json unique(const Json& id) const {
+    const bool is_number = id.is_number_integer() && id >= 0 && id < kIdsMax;
+    return is_number ? Json(rank_ * kIdsMax + id.get<std::int64_t>())
+                     : Json(fmt::format("{}.{}", rank_, dump_json(id)));
   }
 
   // Kineto's times are relative to the trace's base.
@@ -170,12 +192,12 @@ std::vector<RankTrace> traces_in(const std::string& folder, const char* ending) 
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kStem) || !name.ends_with(ending)) {
+    if (!name.starts_with(kStem) || !name.ends_with(ending) || entry.is_symlink(error)) {
       continue;
     }
     const auto number = parse_int(std::string_view(name).substr(
         kStem.size(), name.size() - kStem.size() - std::string_view(ending).size()));
-    if (number && *number >= 0 && *number < (1 << 24)) {
+    if (number && *number >= 0 && *number < kRanksMax) {
       out.push_back({static_cast<int>(*number), entry.path().string()});
     }
   }
@@ -188,8 +210,10 @@ Result<void> merge_traces(const std::vector<RankTrace>& traces, std::ostream& ou
   bool is_first = true;
   out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
   for (const RankTrace& trace : traces) {
-    std::ifstream in(trace.path);
-    if (!TraceMerger(trace.rank, base, is_first, out).merge(in)) {
+    if (!succeeds([&] {
+          std::ifstream in(trace.path);
+          return TraceMerger(trace.rank, base, is_first, out).merge(in);
+        })) {
       return std::unexpected(unreadable(trace));
     }
   }
@@ -200,7 +224,7 @@ Result<void> merge_traces(const std::vector<RankTrace>& traces, std::ostream& ou
 Result<void> merge_speedscopes(const std::vector<RankTrace>& traces, std::ostream& out) {
   Json merged;
   for (const RankTrace& trace : traces) {
-    if (!append_speedscope(trace, merged)) {
+    if (!succeeds([&] { return append_speedscope(trace, merged); })) {
       return std::unexpected(unreadable(trace));
     }
   }

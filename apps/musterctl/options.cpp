@@ -54,8 +54,9 @@ debug opens pdb if the rank runs Python 3.14 or later. For a rank that runs unde
 --debug), it prints how an IDE attaches. --native starts gdb, or cuda-gdb if the rank uses CUDA.
 Hang timeouts pause while a debugger is attached. pdb and gdb have the permissions of stacks.
 
-profile asks PyTorch's profiler if the job was started with KINETO_USE_DAEMON=1, and else runs
-py-spy. It writes rank_N.json (for Perfetto) or rank_N.speedscope.json, and merges them.
+profile records with PyTorch's profiler if the job was started with KINETO_USE_DAEMON=1, otherwise
+with py-spy, which has the permissions of stacks. It writes rank_N.json (for Perfetto) or
+rank_N.speedscope.json for each rank, and merged.json or merged.speedscope.json.
 
 check compares limits, /dev/shm, the disk of the logs, clocks, GPUs and the links between nodes, and
 exits with 1 if it finds a defect. It takes about 1 s. On each node it costs a few milliseconds of
@@ -72,10 +73,10 @@ would disturb the workers.
                        Not needed for your own jobs on this host
   --json               print JSON: the status object; events as in events.jsonl; check, report,
                        stacks, profile and flights as one object
-  --steps N            profile: record N steps of the optimizer
-  --seconds S          profile: record this time, on all ranks at once: 5, 0.5, 2m
+  --steps N            profile: record N optimizer steps
+  --seconds S          profile: record for this long, on all ranks at the same time: 5, 0.5, 2m
   --out DIR            profile: folder for the traces [./muster_profile_DATE_TIME]
-  --merge DIR          profile: record nothing, but merge the traces in DIR, also of several hosts
+  --merge DIR          profile: only merge the traces in DIR, which may come from several hosts
   --follow             events: continue until the job ends
   --svg FILE           timeline: output file of the image
 
@@ -93,7 +94,8 @@ would disturb the workers.
 
 Options:
   --timeout DURATION   how long to wait for an answer: 5, 0.5, 2m [1 s for the launchers on this
-                       host, then 5 s, for check 10 s]; with stop and drain, for the exit [no limit]
+                       host, then 5 s, for check 10 s, for profile 5 min, or twice --seconds and
+                       90 s]; with stop and drain, for the exit [no limit]
   --version            print the version
   --help, -h           print this help
 

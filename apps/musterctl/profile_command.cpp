@@ -5,6 +5,7 @@
 #include "base/logger.hpp"
 #include "base/plural.hpp"
 #include "base/printable.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "choose_job.hpp"
 #include "commands.hpp"
@@ -15,57 +16,34 @@
 #include "rank_process.hpp"
 #include "status/json.hpp"
 #include "status/profile_path.hpp"
+#include "trace_folder.hpp"
 #include "trace_recorder.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <vector>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace muster {
 namespace {
 
-// PyTorch asks for requests every 5 s, and prepares the trace for 1 s.
-constexpr Duration kUntilStart = std::chrono::seconds(7);
+// PyTorch polls for requests every 5 s, reacts within 1 s, and prepares the trace for 1 s. A busy
+// host needs more.
+constexpr Duration kUntilStart = std::chrono::seconds(10);
 
 // How long the traces may take beyond the recorded time: large ones are written slowly.
 constexpr Duration kWriteTime = std::chrono::minutes(1);
 constexpr Duration kStepsTime = std::chrono::minutes(5);
 
-// -- the folder -------------------------------------------------------------------------------
-
-// A job's user must be able to write to the folder that root creates.
-Result<std::string> make_folder(const ControlOptions& options, pid_t worker) {
-  std::string name = options.out;
-  if (name.empty()) {
-    name = fmt::format("muster_profile_{:%Y%m%d_%H%M%S}", fmt::localtime(std::time(nullptr)));
-  }
-  std::error_code error;
-  const bool created = std::filesystem::create_directories(name, error);
-  if (error) {
-    return failure(Errc::not_possible, fmt::format("cannot create {}: {}", name, error.message()));
-  }
-
-  struct stat facts {};
-
-  if (created && ::geteuid() == 0 &&
-      (::stat(fmt::format("/proc/{}", worker).c_str(), &facts) != 0 ||
-       ::chown(name.c_str(), facts.st_uid, facts.st_gid) != 0)) {
-    return std::unexpected(system_error("cannot give " + name + " to the job's user", errno));
-  }
-  return name;
-}
+// The random part of the name of a file that is not complete.
+constexpr std::size_t kPartBytes = 4;
 
 // -- recording --------------------------------------------------------------------------------
 
@@ -81,18 +59,27 @@ ProfileRequest request_for(const ControlOptions& options) {
   return out;
 }
 
-// How py-spy would record this rank, or why it cannot.
-Result<void> check_py_spy(const ControlOptions& options, pid_t process, const std::string& why) {
+// Whether py-spy can record this rank, and why not.
+Result<void> check_py_spy(const ControlOptions& options,
+                          const TraceFolder& folder,
+                          pid_t process,
+                          const std::string& why) {
   if (!is_python(program_of(process))) {
     return failure(Errc::not_possible, why + ", and py-spy records only Python");
   }
   if (options.steps > 0) {
     return failure(Errc::not_possible,
-                   why + ", and py-spy cannot count steps. --seconds records with py-spy");
+                   why + ", and py-spy cannot count steps. Use --seconds to record with py-spy");
+  }
+  if (folder.for_user) {
+    return failure(Errc::not_possible,
+                   why + ", and root does not run py-spy for this job. Run musterctl as its user");
   }
   if (!may_trace()) {
     return failure(Errc::not_possible,
-                   why + ", and kernel.yama.ptrace_scope allows only root to run py-spy");
+                   why +
+                       ", and kernel.yama.ptrace_scope allows only root to trace it. Run 'sudo "
+                       "musterctl profile'");
   }
   return {};
 }
@@ -100,16 +87,23 @@ Result<void> check_py_spy(const ControlOptions& options, pid_t process, const st
 // Starts the recording of all ranks; those that cannot be recorded are added to `failed`.
 Result<void> begin(const LocalJob& job,
                    const ControlOptions& options,
-                   const std::string& folder,
+                   const TraceFolder& folder,
                    TraceRecorder& recorder,
                    std::vector<RecordedRank>& failed) {
   ProfileRequest request = request_for(options);
   std::error_code error;
-  const std::string place = std::filesystem::absolute(folder, error).lexically_normal().string();
+  const std::string place =
+      std::filesystem::absolute(folder.name, error).lexically_normal().string();
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.seconds).count();
   for (const LocalWorker& worker : job.workers) {
     request.rank = worker.rank;
     request.file = fmt::format("{}/rank_{}{}", place, worker.rank, kTraceEnding);
+    if (!is_trace_path(request.file)) {
+      return failure(Errc::usage,
+                     place +
+                         " contains '=' or '#', which PyTorch's profiler does not accept in "
+                         "paths. Use --out");
+    }
     const auto why = job.job.source.get(profile_path(request), options.time_to_find());
     MUSTER_RETURN_IF_ERROR(why);
     if (why->empty()) {
@@ -117,7 +111,7 @@ Result<void> begin(const LocalJob& job,
       continue;
     }
     const pid_t process = program_process(worker.pid);
-    if (const auto able = check_py_spy(options, process, *why); !able) {
+    if (const auto able = check_py_spy(options, folder, process, *why); !able) {
       failed.push_back({worker.rank, process, "", able.error().message});
     } else {
       recorder.run_py_spy(worker.rank, process, py_spy_for(job), seconds);
@@ -129,21 +123,24 @@ Result<void> begin(const LocalJob& job,
 Duration limit_of(const ControlOptions& options) {
   return options.timeout_given ? options.timeout
          : options.steps > 0   ? kStepsTime
-                               : kUntilStart + options.seconds + kWriteTime;
+                               : py_spy_limit(options.seconds) + kWriteTime;
 }
 
 // -- the merged file --------------------------------------------------------------------------
 
 using Merge = Result<void> (*)(const std::vector<RankTrace>&, std::ostream&);
 
-// Writes the merged file if there are several traces. Returns its path, else an empty string.
-Result<std::string> merge_kind(const std::string& folder, const char* ending, Merge merge) {
-  const std::vector<RankTrace> traces = traces_in(folder, ending);
+// Writes the merged file if there are several traces. Returns its path, else an empty string. Other
+// hosts may write to the same folder.
+Result<std::string> merge_kind(const std::string& folder,
+                               const char* ending,
+                               const std::vector<RankTrace>& traces,
+                               Merge merge) {
   if (traces.size() < 2) {
     return "";
   }
   const std::string path = folder + "/merged" + ending;
-  const std::string partial = path + ".part";
+  const std::string partial = fmt::format("{}.{}.part", path, random_hex(kPartBytes));
   std::ofstream out(partial);
   if (const auto merged = merge(traces, out); !merged) {
     ::unlink(partial.c_str());
@@ -157,11 +154,18 @@ Result<std::string> merge_kind(const std::string& folder, const char* ending, Me
   return path;
 }
 
-Result<std::vector<std::string>> merge_folder(const std::string& folder) {
+// Merges the traces of these ranks, or of all ranks if `ranks` is null.
+Result<std::vector<std::string>> merge_folder(const std::string& folder,
+                                              const std::vector<RecordedRank>* ranks) {
   std::vector<std::string> out;
   for (const auto& [ending, merge] : {std::pair<const char*, Merge>{kTraceEnding, merge_traces},
                                       {kSpeedscopeEnding, merge_speedscopes}}) {
-    const auto path = merge_kind(folder, ending, merge);
+    std::vector<RankTrace> traces = traces_in(folder, ending);
+    std::erase_if(traces, [ranks](const RankTrace& trace) {
+      return ranks != nullptr &&
+             std::ranges::find(*ranks, trace.path, &RecordedRank::file) == ranks->end();
+    });
+    const auto path = merge_kind(folder, ending, traces, merge);
     MUSTER_RETURN_IF_ERROR(path);
     if (!path->empty()) {
       out.push_back(*path);
@@ -194,7 +198,7 @@ void print_files(const std::vector<RecordedRank>& ranks, const std::vector<std::
 }
 
 Result<int> run_merge(const ControlOptions& options) {
-  const auto merged = merge_folder(options.merge);
+  const auto merged = merge_folder(options.merge, nullptr);
   MUSTER_RETURN_IF_ERROR(merged);
   if (merged->empty()) {
     return failure(Errc::not_found, options.merge + " does not contain traces of several ranks");
@@ -211,18 +215,21 @@ Result<int> run_profile(const ControlOptions& options) {
   }
   const auto job = find_ranks(options);
   MUSTER_RETURN_IF_ERROR(job);
-  const auto folder = make_folder(options, job->workers.front().pid);
+  const auto folder = make_trace_folder(options.out, program_process(job->workers.front().pid));
   MUSTER_RETURN_IF_ERROR(folder);
-  auto recorder = TraceRecorder::in(*folder);
+  auto recorder = TraceRecorder::in(folder->name);
   MUSTER_RETURN_IF_ERROR(recorder);
   std::vector<RecordedRank> ranks;
   MUSTER_RETURN_IF_ERROR(begin(*job, options, *folder, **recorder, ranks));
   std::ranges::move((*recorder)->wait(limit_of(options)), std::back_inserter(ranks));
   std::ranges::sort(ranks, {}, &RecordedRank::rank);
-  const auto merged = merge_folder(*folder);
-  MUSTER_RETURN_IF_ERROR(merged);
-  options.json ? print_json(ranks, *merged) : print_files(ranks, *merged);
-  int code = 0;
+  const auto merged = merge_folder(folder->name, &ranks);
+  const std::vector<std::string> merged_files = merged.value_or(std::vector<std::string>{});
+  options.json ? print_json(ranks, merged_files) : print_files(ranks, merged_files);
+  int code = merged ? 0 : kExitNotThere;
+  if (!merged) {
+    log_error(printable("the traces were not merged: " + merged.error().message));
+  }
   for (const RecordedRank& one : ranks) {
     if (!one.error.empty()) {
       log_error(fmt::format("rank {}: {}", one.rank, printable(one.error)));

@@ -28,9 +28,12 @@ namespace {
 // After this time, people want to know what takes so long.
 constexpr Duration kProgressAfter = std::chrono::seconds(10);
 
-// py-spy starts slowly on a busy host.
-constexpr Duration kPySpyMore = std::chrono::seconds(30);
-constexpr std::size_t kPySpyBytesMax = std::size_t{64} * 1024;
+// py-spy prints a line for each late sample.
+constexpr std::size_t kPySpyBytesMax = std::size_t{64} << 20;
+
+constexpr std::size_t kChangesBytesMax = 16384;
+
+constexpr const char* kExited = "the process exited before it wrote a trace";
 
 bool is_complete(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -68,6 +71,7 @@ void TraceRecorder::await_kineto(int rank, pid_t pid) {
   Task& task = tasks_.emplace_back();
   task.result = {.rank = rank, .pid = pid};
   task.by_kineto = true;
+  ::unlink(trace_path(task).c_str());  // of an earlier recording
   watch_process(task);
 }
 
@@ -77,6 +81,7 @@ void TraceRecorder::run_py_spy(int rank,
                                std::int64_t seconds) {
   Task& task = tasks_.emplace_back();
   task.result = {.rank = rank, .pid = pid};
+  ::unlink(trace_path(task).c_str());  // of an earlier recording
   const HelperSpec spec{.argv = {py_spy,
                                  "record",
                                  "--pid",
@@ -89,7 +94,7 @@ void TraceRecorder::run_py_spy(int rank,
                                  trace_path(task)},
                         .environment = Environ::from_block(::environ).to_block(),
                         .with_errors = true,
-                        .timeout = std::chrono::seconds(seconds) + kPySpyMore,
+                        .timeout = py_spy_limit(std::chrono::seconds(seconds)),
                         .bytes_max = kPySpyBytesMax};
   auto child = HelperProcess::start(loop_, spec, [this, &task](const std::string& printed) {
     const std::string path = trace_path(task);
@@ -136,7 +141,7 @@ void TraceRecorder::listen() {
 }
 
 void TraceRecorder::read_changes() {
-  alignas(inotify_event) std::array<char, 16384> buffer{};
+  alignas(inotify_event) std::array<char, kChangesBytesMax> buffer{};
   const ssize_t count = ::read(changes_.native_handle(), buffer.data(), buffer.size());
   for (ssize_t at = 0; at < count;) {
     inotify_event event{};
@@ -163,6 +168,9 @@ void TraceRecorder::file_written(const std::string& name) {
 void TraceRecorder::watch_process(Task& task) {
   UniqueFd process = open_process(task.result.pid);
   if (!process) {
+    if (errno == ESRCH) {
+      end(task, "", kExited);
+    }
     return;  // an old kernel: only the time limit applies
   }
   task.process = std::make_unique<asio::posix::stream_descriptor>(loop_, process.release());
@@ -170,7 +178,7 @@ void TraceRecorder::watch_process(Task& task) {
                            [this, &task](std::error_code error) {
                              read_changes();  // the process may have written its trace
                              if (!error && !task.is_done) {
-                               end(task, "", "its process has ended");
+                               end(task, "", kExited);
                              }
                            });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TraceRecorder: has the processes of ranks record traces, by PyTorch's profiler or by py-spy, and
-// waits for the files. Blocking. Resource: ends py-spy when it is destroyed.
+// TraceRecorder: records traces of ranks with PyTorch's profiler or py-spy, and waits for the
+// files. Blocking. Resource: kills py-spy when it is destroyed.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,6 +21,11 @@
 
 namespace muster {
 
+// py-spy counts samples and not the time, so it takes longer on a busy host.
+[[nodiscard]] constexpr Duration py_spy_limit(Duration recorded) {
+  return 2 * recorded + std::chrono::seconds(30);
+}
+
 struct RecordedRank {
   int rank = 0;
   pid_t pid = 0;
@@ -33,7 +38,7 @@ class TraceRecorder {
   // The folder must exist. Error: system.
   [[nodiscard]] static Result<std::unique_ptr<TraceRecorder>> in(const std::string& folder);
 
-  // Waits for the file that Kineto writes: rank_N_PID.json.
+  // Registers the file that wait() waits for: Kineto writes rank_N_PID.json.
   void await_kineto(int rank, pid_t pid);
 
   // Samples a Python process for a whole number of seconds.

@@ -33,9 +33,7 @@ inline constexpr std::string_view kTimerPipe = "timers";
 // Tells workers the path of the pipe. Users may choose the path with it.
 inline constexpr std::string_view kTimerFileVariable = "TORCHELASTIC_TIMER_FILE";
 
-// The folder in an attempt's directory with the sockets of PyTorch's profiler, Kineto, and the
-// variable that names it.
-inline constexpr std::string_view kKinetoFolder = "kineto";
+// The folder with the sockets of PyTorch's profiler, Kineto.
 inline constexpr std::string_view kKinetoFolderVariable = "KINETO_IPC_SOCKET_DIR";
 
 }  // namespace muster

@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -16,13 +15,13 @@ namespace {
 constexpr std::string_view kPath = "/v1/profile/";
 constexpr std::size_t kParts = 5;
 
-// The file's name becomes a line of the configuration that the process receives.
-bool is_file(const std::string& path) {
-  return path.starts_with('/') && path.ends_with(".json") &&
-         std::ranges::none_of(path, [](char c) { return c == '\n' || c == '\r' || c == '\0'; });
-}
-
 }  // namespace
+
+bool is_trace_path(std::string_view path) {
+  constexpr std::string_view kForbidden("=#\n\r\0", 5);
+  return path.starts_with('/') && path.ends_with(".json") &&
+         path.find_first_of(kForbidden) == std::string_view::npos;
+}
 
 std::string profile_path(const ProfileRequest& request) {
   return fmt::format("{}{}/{}/{}/{}/{}",
@@ -40,7 +39,7 @@ std::optional<ProfileRequest> profile_request(std::string_view path) {
   }
   const std::vector<std::string> parts = split(path.substr(kPath.size()), '/');
   const auto file = parts.size() == kParts ? from_hex(parts.back()) : std::nullopt;
-  if (!file || !is_file(*file)) {
+  if (!file || !is_trace_path(*file)) {
     return std::nullopt;
   }
   std::vector<std::int64_t> numbers;

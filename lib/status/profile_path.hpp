@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The path that musterctl profile requests from a launcher. It is served only on the launcher's
-// Unix socket. The response is empty if PyTorch will be asked to record the rank, otherwise it is
-// the reason why not. Functions without state.
+// Unix socket. The response is empty if the request was queued for PyTorch, otherwise it is the
+// reason why it was refused. Functions without state.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,10 @@ struct ProfileRequest {
   std::string file{};  // absolute path that ends with ".json"; the process inserts "_PID" before
   bool operator==(const ProfileRequest&) const = default;
 };
+
+// True for an absolute path that can be a line of Kineto's configuration. Such a line is a name and
+// a value with one "=" between them, and ends at a "#".
+[[nodiscard]] bool is_trace_path(std::string_view path);
 
 [[nodiscard]] std::string profile_path(const ProfileRequest& request);
 

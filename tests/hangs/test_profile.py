@@ -69,7 +69,7 @@ class PySpy(Case):
         self.start("--no-python", str(script))
         done = self.profile("0", "--pid", str(self.job.pid), "--seconds=1", code=1)
         self.assertIn("musterctl: error: rank 0: ", done.stderr)
-        self.assertIn("KINETO_USE_DAEMON=1, and py-spy records only Python", done.stderr)
+        self.assertIn("and no --warm), and py-spy records only Python", done.stderr)
         done = self.profile("7", "--pid", str(self.job.pid), "--seconds=1", code=1)
         self.assertIn("rank 7 does not run on this host", done.stderr)
         self.finish()
@@ -100,7 +100,7 @@ class Merge(Case):
         self.assertEqual([(one["name"], one["ts"]) for one in events if one["ph"] == "X"],
                          [("a", 10.5), ("a", 2010.5)])
         self.assertEqual([one["id"] for one in events if one["ph"] in "sf"],
-                         ["0.5", "0.5", "10.5", "10.5"])
+                         [5, 5, 10 * 2 ** 29 + 5, 10 * 2 ** 29 + 5])
         self.assertEqual([one["args"]["name"] for one in events if "name" in one.get("args", {})],
                          ["rank 0: python", "rank 10: python"])
         self.assertEqual(len({one["pid"] for one in events}), 4)
@@ -109,12 +109,23 @@ class Merge(Case):
         self.write("rank_0.json", {"traceEvents": []})
         done = self.profile("--merge", ".", code=1)
         self.assertIn("does not contain traces of several ranks", done.stderr)
-        for text in ("", "{", '{"traceEvents": [{"pid": 1', "[]", "5", '{"other": []}'):
+        for text in ("", "{", '{"traceEvents": [{"pid": 1', "[]", "5", '{"other": []}',
+                     '{"traceEvents": [{"ph": "M", "name": "process_name", "args": 5}]}'):
             self.write("rank_1.json", text)
             done = self.profile("--merge", ".", code=1)
             self.assertIn("rank_1.json is not a complete trace", done.stderr)
             self.assertEqual({path.name for path in self.folder.iterdir()},
                              {"rank_0.json", "rank_1.json"})
+
+    def test_broken_speedscopes(self):
+        whole = {"shared": {"frames": [{"name": "f"}]},
+                 "profiles": [{"name": "main", "type": "sampled", "samples": [[0]]}]}
+        self.write("rank_0.speedscope.json", whole)
+        for text in ("{", '{"shared": {"frames": []}, "profiles": [5]}',
+                     '{"shared": {"frames": []}, "profiles": [{"samples": [["x"]]}]}'):
+            self.write("rank_1.speedscope.json", text)
+            done = self.profile("--merge", ".", code=1)
+            self.assertIn("rank_1.speedscope.json is not a complete trace", done.stderr)
 
     def test_usage(self):
         for options in ((), ("--steps=1", "--seconds=1"), ("--steps=0",), ("--steps=x",),

@@ -3,7 +3,6 @@
 
 #include "agent/workers/kineto_messages.hpp"
 #include "base/clock.hpp"
-#include "plan/log_layout.hpp"
 #include "process/tree/descendants.hpp"
 
 #include <fmt/core.h>
@@ -11,15 +10,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -27,17 +26,24 @@ namespace muster {
 namespace {
 
 constexpr const char* kSocket = "dynolog";  // Kineto's name for its daemon
-constexpr mode_t kSocketsMode = 0700;
 
 // The limit of one wake-up, so that a flood of datagrams does not stop the loop.
 constexpr int kMessagesMax = 64;
 
-// Kineto appends 53 bytes to the folder's name, and a socket's name has at most 107. The log folder
-// may have a long name, but its descriptor has a short one.
-std::string short_name(const UniqueFd& folder) {
-  return fmt::format("/proc/{}/fd/{}", ::getpid(), folder.get());
+// Kineto appends 53 bytes to the folder's name, and a socket's name has at most 107 bytes.
+constexpr std::size_t kFolderBytesMax = 54;
+
+// A recording that should begin earlier than this is too late: the process prepares it for a second
+// or two.
+constexpr std::int64_t kAheadMs = 2500;
+
+std::string folder_pattern(const std::string& tmpdir) {
+  constexpr std::string_view kPattern = "/muster-kineto-XXXXXX";  // of mkdtemp
+  const bool fits = !tmpdir.empty() && tmpdir.size() + kPattern.size() <= kFolderBytesMax;
+  return std::string(fits ? tmpdir : "/tmp").append(kPattern);
 }
 
+// The name of the socket must begin with the folder's name as the processes know it.
 Result<UniqueFd> bind_in(const std::string& folder) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int yes = 1;
@@ -45,7 +51,7 @@ Result<UniqueFd> bind_in(const std::string& folder) {
   fmt::format("{}/{}", folder, kSocket).copy(address.sun_path, sizeof(address.sun_path) - 1);
   if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return std::unexpected(system_error("cannot create a socket in the log folder", errno));
+    return std::unexpected(system_error("cannot create a socket in " + folder, errno));
   }
   return fd;
 }
@@ -89,32 +95,30 @@ std::string registered_answer() {
 
 }  // namespace
 
-Result<std::string> KinetoDaemon::open(const std::string& attempt_folder) {
+Result<std::string> KinetoDaemon::open(const std::string& tmpdir) {
   close();
-  path_ = fmt::format("{}/{}", attempt_folder, kKinetoFolder);
-  if (::mkdir(path_.c_str(), kSocketsMode) != 0 && errno != EEXIST) {
-    return std::unexpected(system_error("cannot create " + path_, errno));
+  std::string folder = folder_pattern(tmpdir);
+  if (::mkdtemp(folder.data()) == nullptr) {
+    return std::unexpected(system_error("cannot create " + folder, errno));
   }
-  folder_ = UniqueFd(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder_) {
-    return std::unexpected(system_error("cannot open " + path_, errno));
+  folder_ = folder;
+  auto fd = bind_in(folder_);
+  if (!fd) {
+    close();
+    return std::unexpected(fd.error());
   }
-  const std::string name = short_name(folder_);
-  auto fd = bind_in(name);
-  MUSTER_RETURN_IF_ERROR(fd);
   socket_.assign(fd->release());
   listen();
-  return name;
+  return folder_;
 }
 
 void KinetoDaemon::close() {
   std::error_code ignored;
   socket_.close(ignored);
-  folder_.reset();
   askers_.clear();
   wanted_.clear();
-  if (!path_.empty()) {
-    std::filesystem::remove_all(std::exchange(path_, {}), ignored);
+  if (!folder_.empty()) {
+    std::filesystem::remove_all(std::exchange(folder_, {}), ignored);
   }
 }
 
@@ -136,10 +140,14 @@ std::string KinetoDaemon::request(const ProfileRequest& request) {
   const auto asker = askers_.find(request.rank);
   const bool has_asked = asker != askers_.end() && now - asker->second.asked < kKinetoSilence;
   const bool may_ask =
-      !path_.empty() && worker != workers_.end() && now - worker->second.started < kKinetoSilence;
+      !folder_.empty() && worker != workers_.end() && now - worker->second.started < kKinetoSilence;
   if (!has_asked && !may_ask) {
-    return "PyTorch's profiler takes requests only if the job was started with "
-           "KINETO_USE_DAEMON=1";
+    return "PyTorch's profiler does not respond (it needs KINETO_USE_DAEMON=1 when the job starts, "
+           "and no --warm)";
+  }
+  const auto queued = wanted_.find(request.rank);
+  if (queued != wanted_.end() && now - queued->second.since < kKinetoSilence) {
+    return "another musterctl profile has just requested a trace of the rank";
   }
   wanted_[request.rank] = {request, now};
   return {};
@@ -167,32 +175,48 @@ bool KinetoDaemon::receive() {
     return true;
   }
   KinetoMessage answer{message->type, {}};
+  auto wanted = wanted_.end();
   if (message->type == kKinetoContext) {
     answer.data = registered_answer();
   } else if (message->type == kKinetoRequest) {
-    answer.data = configuration_for(datagram.sender->pid);
+    wanted = wanted_from(datagram.sender->pid);
+    answer.data = wanted == wanted_.end() ? "" : kineto_configuration(wanted->second.request);
   } else {
     return true;
   }
   const std::string bytes = encode_kineto(answer);
-  // If it is lost, the process asks again.
-  ::sendto(socket_.native_handle(),
-           bytes.data(),
-           bytes.size(),
-           MSG_NOSIGNAL,
-           reinterpret_cast<const sockaddr*>(&datagram.from),
-           datagram.from_size);
+  const ssize_t sent = ::sendto(socket_.native_handle(),
+                                bytes.data(),
+                                bytes.size(),
+                                MSG_NOSIGNAL,
+                                reinterpret_cast<const sockaddr*>(&datagram.from),
+                                datagram.from_size);
+  if (sent > 0 && wanted != wanted_.end()) {
+    wanted_.erase(wanted);  // otherwise, the process asks again
+  }
   return true;
 }
 
-std::string KinetoDaemon::configuration_for(pid_t pid) {
+// The request that this process should receive now; else the end.
+std::map<int, KinetoDaemon::Wanted>::iterator KinetoDaemon::wanted_from(pid_t pid) {
   const auto rank = rank_recorded_by(pid);
-  const auto wanted = rank ? wanted_.extract(*rank) : decltype(wanted_)::node_type();
-  const bool is_recent = wanted && steady_now() - wanted.mapped().since < kKinetoSilence;
-  return is_recent ? kineto_configuration(wanted.mapped().request) : std::string();
+  const auto found = rank ? wanted_.find(*rank) : wanted_.end();
+  if (found == wanted_.end()) {
+    return found;
+  }
+  if (steady_now() - found->second.since > kKinetoSilence) {
+    wanted_.erase(found);
+    return wanted_.end();
+  }
+  ProfileRequest& request = found->second.request;
+  if (request.start > 0) {
+    const auto now = static_cast<std::int64_t>(wall_now_seconds() * 1000);
+    request.start = std::max(request.start, now + kAheadMs);
+  }
+  return found;
 }
 
-// Nullopt if another process answers for the rank: the one that is nearest to the worker.
+// Nullopt if another process polls for the rank: the one that is nearest to the worker.
 std::optional<int> KinetoDaemon::rank_recorded_by(pid_t pid) {
   const auto worker = nearest_ancestor(pid, [this](pid_t at) { return workers_.contains(at); });
   if (!worker) {

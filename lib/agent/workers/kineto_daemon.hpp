@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// KinetoDaemon: what dynolog is for PyTorch's profiler. If KINETO_USE_DAEMON is set, each process
-// that has loaded PyTorch asks a daemon every 5 s whether it should record a trace. Without a
-// daemon, it prints errors. This one answers through a socket in the attempt's folder, and passes
-// on the requests of musterctl profile. An event sink, so that it knows the workers. Owned by the
-// agent; lives on its loop. Resource.
+// KinetoDaemon: stands in for dynolog, the daemon that PyTorch's profiler (Kineto) polls. If
+// KINETO_USE_DAEMON is set, each process that has loaded PyTorch asks its daemon every 5 s whether
+// it should record a trace. Without a daemon, PyTorch prints errors. KinetoDaemon answers through a
+// socket in a temporary folder, and passes on the requests of musterctl profile. An event sink,
+// so that it knows the workers. Owned by the agent; lives on its loop. Resource.
 #pragma once
 
 #include "agent/events/event_stream.hpp"
 #include "base/error.hpp"
-#include "base/fd.hpp"
 #include "base/time.hpp"
 #include "status/profile_path.hpp"
 
@@ -22,8 +21,8 @@
 
 namespace muster {
 
-// A process that has not asked for this time will not ask again. A worker's first request comes
-// after it has imported PyTorch.
+// A process that has not polled for this long is assumed not to poll again. A worker polls for the
+// first time after it has imported PyTorch.
 inline constexpr Duration kKinetoSilence = std::chrono::seconds(15);
 
 class KinetoDaemon final : public EventSink {
@@ -35,9 +34,9 @@ class KinetoDaemon final : public EventSink {
   KinetoDaemon(const KinetoDaemon&) = delete;
   KinetoDaemon& operator=(const KinetoDaemon&) = delete;
 
-  // Creates the socket in a new folder below this one, and returns the name of the folder for
-  // KINETO_IPC_SOCKET_DIR. Ends the last one. Error: system.
-  [[nodiscard]] Result<std::string> open(const std::string& attempt_folder);
+  // Creates the socket in a new temporary folder, and returns the name of the folder for
+  // KINETO_IPC_SOCKET_DIR. Closes the previous socket. Error: system.
+  [[nodiscard]] Result<std::string> open(const std::string& tmpdir);
 
   // Removes the socket and its folder.
   void close();
@@ -45,7 +44,8 @@ class KinetoDaemon final : public EventSink {
   // EventSink
   void take(const JobEvent& event) override;
 
-  // Makes the process of a rank record a trace. Returns an empty string, or the reason why not.
+  // Queues a request, which the rank's process receives when it polls. Returns an empty string, or
+  // the reason why the request was refused.
   [[nodiscard]] std::string request(const ProfileRequest& request);
 
  private:
@@ -54,7 +54,7 @@ class KinetoDaemon final : public EventSink {
     TimePoint started{};
   };
 
-  // The process that answers for a rank. A worker may be a shell script that runs the program.
+  // The process that polls for a rank. A worker may be a shell script that runs the program.
   struct Asker {
     pid_t pid = 0;
     int distance = 0;  // from the worker's own process
@@ -68,12 +68,11 @@ class KinetoDaemon final : public EventSink {
 
   void listen();
   [[nodiscard]] bool receive();
-  [[nodiscard]] std::string configuration_for(pid_t pid);
+  [[nodiscard]] std::map<int, Wanted>::iterator wanted_from(pid_t pid);
   [[nodiscard]] std::optional<int> rank_recorded_by(pid_t pid);
 
   asio::posix::stream_descriptor socket_;
-  std::string path_;  // of the folder
-  UniqueFd folder_;
+  std::string folder_;               // empty without a socket
   std::map<pid_t, Worker> workers_;  // running workers, by pid
   std::map<int, Asker> askers_;      // by rank
   std::map<int, Wanted> wanted_;     // requests that no process has received, by rank

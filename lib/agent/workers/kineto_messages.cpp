@@ -15,8 +15,8 @@ struct Header {
   std::array<char, 32> type{};
 };
 
-// The first recorded step is a multiple of this number, so that the ranks record the same steps
-// even if they receive the request at different times.
+// The first recorded step is a multiple of this number. Rounding up makes it likely that ranks that
+// receive the request at different times record the same steps.
 constexpr int kStepMultiple = 10;
 
 // Prepares CUPTI before the first recorded operation.

@@ -82,7 +82,7 @@ Result<void> AgentRunFolder::prepare(int attempt) {
     context_.timer_file = make_timer_pipe(attempt);
   }
   if (kineto_ != nullptr) {
-    context_.kineto_folder = open_kineto(attempt);
+    context_.kineto_folder = open_kineto();
   }
   return {};
 }
@@ -103,12 +103,8 @@ std::string AgentRunFolder::make_timer_pipe(int attempt) {
   return path;
 }
 
-std::string AgentRunFolder::open_kineto(int attempt) {
-  const std::string folder = run_dir_.place_of_pipes(attempt);
-  Result<std::string> opened = failure(Errc::not_possible, "there is no folder for its sockets");
-  if (!folder.empty()) {
-    opened = kineto_->open(folder);
-  }
+std::string AgentRunFolder::open_kineto() {
+  const auto opened = kineto_->open(std::string(setup_.environ.get("TMPDIR").value_or("")));
   if (!opened) {
     notice_(LogLevel::warning,
             "musterctl profile cannot use PyTorch's profiler: " + opened.error().message);

@@ -84,7 +84,7 @@ class AgentRunFolder final : public RunFolder {
   [[nodiscard]] Result<void> make(int attempt);
   void make_again(int attempt, const Error& why);
   [[nodiscard]] std::string make_timer_pipe(int attempt);
-  [[nodiscard]] std::string open_kineto(int attempt);
+  [[nodiscard]] std::string open_kineto();
 
   const AgentSetup& setup_;
   DebugPorts debug_ports_;

@@ -36,7 +36,12 @@ TEST_CASE("profile path: broken requests name nothing") {
     CHECK_FALSE(profile_request(path_with(numbers, "/a.json")));
   }
   // The name becomes a line of a configuration.
-  for (const char* file : {"/a.json\nACTIVITIES_ENABLED=x.json", "a.json", "/a.txt", "/a\r.json"}) {
+  for (const char* file : {"/a.json\nACTIVITIES_ENABLED=x.json",
+                           "a.json",
+                           "/a.txt",
+                           "/a\r.json",
+                           "/lr=0.1/a.json",
+                           "/#1/a.json"}) {
     CHECK_FALSE(profile_request(path_with("0/1/0/0", file)));
   }
   CHECK_FALSE(profile_request("/v1/profile/0/1/0/0/"));
