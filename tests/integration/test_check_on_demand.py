@@ -9,7 +9,7 @@ from defects import after, in_mount_namespace
 from harness import DEADLINE, eventually
 from job_view import MUSTERCTL, ctl, wait_until_ready
 from nodes import NEVER
-from test_check import CheckCase, needs_root
+from test_check import CHECK_WITHIN, CheckCase, needs_root
 
 # Not measured while workers run.
 CHANGED_BY_WORKERS = {"cpu_speed", "memory_bandwidth", "gpu_memory_used"}
@@ -56,6 +56,20 @@ class SeveralNodes(CheckCase):
         self.assertEqual(len(job.story.rounds()), 1)
         for ended in job.finish(*nodes):
             self.assertNotIn("check", ended.err)
+
+    def test_a_slow_measurement_does_not_delay_the_verdict(self):
+        folder, options = self.logs()
+        job = self.cluster("2", conf=NEVER, options=options)
+        first, = job.start_all(1)
+        second = job.start(2, env=self.smi("kill -STOP $PPID; exec sleep 1000"),
+                           popen={"prefix": after("ulimit -Sn 200")})
+        job.round(2)
+        verdict = json.loads(check(first, "--json", code=1))
+        self.assertEqual([one["metric"] for one in verdict["findings"]], ["open_files"])
+        self.assertIn("links between the nodes: no time was left", verdict["unmeasured"])
+        self.assertRegex("\n".join(verdict["unmeasured"]), "node .*: GPUs: no result in time")
+        self.assertLess(verdict["seconds"], CHECK_WITHIN)
+        job.finish(first, second)
 
     def test_every_node_can_be_asked_and_learns_the_verdict(self):
         job, nodes = self.form_two()

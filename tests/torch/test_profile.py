@@ -115,7 +115,7 @@ class Profile(Case):
         self.start(WITHOUT_STEPS="1")
         out = self.profile("0", "--steps=1")
         first, last = span(self.events(out["traces"][0]["file"]))
-        self.assertTrue(0.1e6 < last - first < 1e6, (first, last))
+        self.assertLess(last - first, 10e6)
         self.finish()
 
     def test_a_rank_that_ends_before_its_trace(self):
