@@ -30,7 +30,7 @@ struct PlanContext {
   // The number of times that workers of this attempt were replaced, by local rank.
   std::map<int, int> replacements = {};
   std::string flights = {};        // directory for flight recorder dumps; empty to request none
-  std::string timer_file = {};     // the named pipe for timers; empty if there is none
+  std::string timer_file = {};     // the named pipe for timers; empty without one
   std::string kineto_folder = {};  // for KINETO_IPC_SOCKET_DIR; empty to set nothing
   // The ports on which debugpy listens in workers that run under it, by local rank.
   std::map<int, std::uint16_t> debug_ports = {};

@@ -63,7 +63,7 @@ struct Datagram {
   std::optional<ucred> sender{};  // as the kernel reports it
 };
 
-// False if there is none.
+// Returns false if no datagram is available.
 bool receive_datagram(int fd, Datagram& out) {
   iovec part{out.bytes.data(), out.bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
@@ -164,7 +164,7 @@ void KinetoDaemon::listen() {
   });
 }
 
-// Answers one datagram. False if there was none.
+// Answers one datagram. Returns false if no datagram was available.
 bool KinetoDaemon::receive() {
   Datagram datagram;
   if (!receive_datagram(socket_.native_handle(), datagram)) {

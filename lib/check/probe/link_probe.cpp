@@ -142,12 +142,6 @@ std::optional<Duration> ping(int fd, TimePoint deadline) {
   return send_all(fd, &kStream, 1, deadline) ? std::optional(best) : std::nullopt;
 }
 
-// The time in which both ends could use the link. On a busy node, they wait for a CPU meanwhile.
-Duration time_on_link(Duration time, Duration waited) {
-  constexpr int kLeastShare = 4;  // a small rest is not accurate
-  return std::max(time - waited, time / kLeastShare);
-}
-
 // Bytes per second, including the time until the other node has received all. If it has not
 // received all at the deadline, the link is at most as fast as this.
 std::optional<double> stream(int fd, TimePoint deadline) {
@@ -169,10 +163,9 @@ std::optional<double> stream(int fd, TimePoint deadline) {
     return std::nullopt;
   }
   const Duration time = steady_now() - before;
-  const auto waited =
-      cpu_wait() - waited_before + std::clamp(Duration(received.waited), Duration::zero(), time);
-  return static_cast<double>(sent) /
-         std::chrono::duration<double>(time_on_link(time, waited)).count();
+  const Duration on_link =
+      time_on_link(time, cpu_wait() - waited_before, Duration(received.waited));
+  return static_cast<double>(sent) / std::chrono::duration<double>(on_link).count();
 }
 
 std::string measure_link(const LinkPlan& plan,
@@ -221,6 +214,12 @@ std::optional<LinkPeer> decode_peer(std::string_view word) {
 }
 
 }  // namespace
+
+Duration time_on_link(Duration time, Duration waited_here, Duration waited_there) {
+  constexpr int kLeastShare = 4;  // a small rest is not accurate
+  const Duration waited = waited_here + std::clamp(waited_there, Duration::zero(), time);
+  return std::max(time - waited, time / kLeastShare);
+}
 
 std::string encode(const LinkPlan& plan) {
   std::string text = fmt::format("{} {} {}", plan.key, plan.incoming, encode(plan.self));

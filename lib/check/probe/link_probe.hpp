@@ -41,6 +41,10 @@ struct LinkPlan {
 [[nodiscard]] std::string encode(const LinkPlan& plan);
 [[nodiscard]] std::optional<LinkPlan> decode_link_plan(std::string_view text);
 
+// The time in which both ends of a link could use it. On a busy node, they wait for a CPU
+// meanwhile. The other end's time is untrusted.
+[[nodiscard]] Duration time_on_link(Duration time, Duration waited_here, Duration waited_there);
+
 // Answers `incoming` connections with the key until the deadline.
 void serve_links(const LinkPlan& plan, TimePoint deadline);
 

@@ -148,6 +148,16 @@ TEST_CASE("check: a node that does not answer") {
   CHECK(out.unmeasured[0].starts_with("a link: "));
 }
 
+TEST_CASE("check: waiting for a CPU does not make a link slow") {
+  using std::chrono::milliseconds;
+  CHECK(time_on_link(milliseconds(60), {}, {}) == milliseconds(60));
+  CHECK(time_on_link(milliseconds(60), milliseconds(20), milliseconds(10)) == milliseconds(30));
+  // A small rest is not accurate, and the other end may send any number.
+  CHECK(time_on_link(milliseconds(60), milliseconds(60), milliseconds(60)) == milliseconds(15));
+  CHECK(time_on_link(milliseconds(60), {}, Duration::max()) == milliseconds(15));
+  CHECK(time_on_link(milliseconds(60), {}, Duration::min()) == milliseconds(60));
+}
+
 TEST_CASE("check: the plan survives the environment") {
   const LinkPlan plan{.key = kKey,
                       .self = {1, "10.0.0.2", 4711},
